@@ -1,62 +1,35 @@
 package autogen_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
 	"sigs.k8s.io/yaml"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/autogen"
+	"github.com/ephor-dev/ephor/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the want sections of testdata")
 
 // TestExpand runs testdata/*.txtar: policy.yaml is a policy, want the rules generated from it, in order, with their
 // origins.
 func TestExpand(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no test data", err)
-	}
-	for _, f := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(f), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(strings.TrimSpace(string(archive.Comment))) == 0 {
-				t.Error("the file does not say which behaviour it shows")
-			}
-			var p kyvernov1.ClusterPolicy
-			if err := yaml.UnmarshalStrict(archive.Files[0].Data, &p); err != nil {
-				t.Fatal(err)
-			}
-			before, err := yaml.Marshal(p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := expand(t, &p)
-			if after, _ := yaml.Marshal(p); string(before) != string(after) {
-				t.Errorf("Expand changed the policy:\n%s", after)
-			}
-			if *update {
-				archive.Files[1].Data = []byte(got)
-				if err := os.WriteFile(f, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if want := string(archive.Files[1].Data); got != want {
-				t.Errorf("got\n%swant\n%s", got, want)
-			}
-		})
-	}
+	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
+		var p kyvernov1.ClusterPolicy
+		if err := yaml.UnmarshalStrict(in.Text("policy.yaml"), &p); err != nil {
+			t.Fatal(err)
+		}
+		before, err := yaml.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := expand(t, &p)
+		if after, _ := yaml.Marshal(p); string(before) != string(after) {
+			t.Errorf("Expand changed the policy:\n%s", after)
+		}
+		return got
+	})
 }
 
 func expand(t *testing.T, p *kyvernov1.ClusterPolicy) string {

@@ -3,14 +3,10 @@ package celrule_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
@@ -19,63 +15,27 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
 	"github.com/ephor-dev/ephor/internal/evalenv"
+	"github.com/ephor-dev/ephor/internal/golden"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
-
-var update = flag.Bool("update", false, "rewrite the want sections of testdata")
 
 // TestData runs testdata/*.txtar: rule.yaml is the spec of a ValidatingAdmissionPolicy; requests.yaml (optional) a list of
 // requests {name, operation, user, object, oldObject}; want has the diagnostics, what the rule needs and what it reads of the
 // object, and the outcome of each request. A file may have several of these groups.
 func TestData(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no test data", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if strings.TrimSpace(string(archive.Comment)) == "" {
-				t.Error("the file does not say which behaviour it shows")
-			}
-			var rule *celrule.Rule
-			var got strings.Builder
-			for i := range archive.Files {
-				f := &archive.Files[i]
-				switch f.Name {
-				case "rule.yaml":
-					got.Reset()
-					rule = compile(t, f.Data, &got)
-				case "requests.yaml":
-					if rule == nil {
-						t.Fatalf("the rule has mistakes: %s", got.String())
-					}
-					var requests []map[string]any
-					for _, r := range decode(t, f.Data).([]any) {
-						requests = append(requests, r.(map[string]any))
-					}
-					for _, r := range requests {
-						fmt.Fprintf(&got, "%s: %s\n", r["name"], outcome(t, rule, call(t, r)))
-					}
-				case "want":
-					if *update {
-						f.Data = []byte(got.String())
-					} else if got.String() != string(f.Data) {
-						t.Errorf("got:\n%swant:\n%s", got.String(), f.Data)
-					}
-				}
-			}
-			if *update {
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
+		var b strings.Builder
+		rule := compile(t, in.Text("rule.yaml"), &b)
+		requests := golden.Objects(t, in.Text("requests.yaml"))
+		if rule == nil && len(requests) > 0 {
+			t.Fatalf("the rule has mistakes: %s", b.String())
+		}
+		for _, r := range requests {
+			fmt.Fprintf(&b, "%s: %s\n", r["name"], outcome(t, rule, call(t, r)))
+		}
+		return b.String()
+	})
 }
 
 func compile(t testing.TB, text []byte, notes *strings.Builder) *celrule.Rule {
@@ -180,19 +140,6 @@ func call(t testing.TB, in map[string]any) *policy.Call {
 	return &policy.Call{Env: &evalenv.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}, Request: r, Program: &policy.Program{}, Rule: &policy.Rule{}}
 }
 
-func decode(t testing.TB, text []byte) any {
-	t.Helper()
-	raw, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := value.DecodeJSON(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
 // The cost of expressions is charged to the account of the policy, which ends the evaluation when it is used up.
 func TestBudget(t *testing.T) {
 	rule := compile(t, []byte(`validations: [{expression: "object.list.all(a, object.list.all(b, a == b))"}]`), &strings.Builder{})
@@ -233,7 +180,7 @@ validations:
 - {expression: "variables.containers.all(c, has(c.image) && !c.image.endsWith(':latest'))"}
 - {expression: "!has(object.spec.hostNetwork) || !object.spec.hostNetwork"}
 `), &strings.Builder{})
-	c := call(b, decode(b, []byte(`{object: {kind: Pod, metadata: {name: a, namespace: n}, spec: {containers: [{image: "a:1"}, {image: "b:1"}]}}}`)).(map[string]any))
+	c := call(b, golden.Decode[map[string]any](b, []byte(`{object: {kind: Pod, metadata: {name: a, namespace: n}, spec: {containers: [{image: "a:1"}, {image: "b:1"}]}}}`)))
 	b.ReportAllocs()
 	for b.Loop() {
 		in, err := celrule.Input(c)

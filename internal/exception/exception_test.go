@@ -2,7 +2,6 @@ package exception_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,47 +10,22 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ephor-dev/ephor/internal/exception"
+	"github.com/ephor-dev/ephor/internal/golden"
 )
 
 // TestMistakes runs testdata/*.txtar: object.yaml is an exception, want its diagnostics.
 func TestMistakes(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no test data", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(strings.TrimSpace(string(archive.Comment))) == 0 {
-				t.Error("the file does not say which behaviour it shows")
-			}
-			var object map[string]any
-			if err := yaml.Unmarshal(archive.Files[0].Data, &object); err != nil {
-				t.Fatal(err)
-			}
-			e, diags := exception.Compile(object)
-			if len(e.Diags) != len(diags) {
-				t.Error("the exception does not carry its diagnostics")
-			}
-			var got strings.Builder
-			for _, d := range diags {
-				fmt.Fprintln(&got, d)
-			}
-			if os.Getenv("UPDATE") != "" {
-				archive.Files[1].Data = []byte(got.String())
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if want := string(archive.Files[1].Data); got.String() != want {
-				t.Errorf("got\n%swant\n%s", got.String(), want)
-			}
-		})
-	}
+	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
+		e, diags := exception.Compile(golden.Decode[map[string]any](t, in.Text("object.yaml")))
+		if len(e.Diags) != len(diags) {
+			t.Error("the exception does not carry its diagnostics")
+		}
+		var got strings.Builder
+		for _, d := range diags {
+			fmt.Fprintln(&got, d)
+		}
+		return got.String()
+	})
 }
 
 func TestOwns(t *testing.T) {

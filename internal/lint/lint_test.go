@@ -2,14 +2,12 @@ package lint
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
-
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/golden"
 	"github.com/ephor-dev/ephor/internal/schema"
 	"github.com/ephor-dev/ephor/internal/value"
 
@@ -44,33 +42,17 @@ func TestExamples(t *testing.T) {
 
 // testdata/*.txtar: a policy, definitions of custom resources if any, and what is found.
 func TestData(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no test data: %v", err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			a, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			parts := map[string]string{}
-			for _, f := range a.Files {
-				parts[f.Name] = string(f.Data)
-			}
-			var crds []map[string]any
-			if text, ok := parts["crd.yaml"]; ok {
-				crds = append(crds, object(t, text))
-			}
-			var got strings.Builder
-			for _, f := range Policy(compile.Object{Value: object(t, parts["policy.yaml"])}, Options{Kinds: schema.New(crds...)}) {
-				fmt.Fprintf(&got, "%s: %s\n", f.Check.Name, f.Diagnostic)
-			}
-			if got.String() != parts["want"] {
-				t.Errorf("found\n%swant\n%s", got.String(), parts["want"])
-			}
-		})
-	}
+	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
+		var crds []map[string]any
+		if in.Has("crd.yaml") {
+			crds = append(crds, object(t, string(in.Text("crd.yaml"))))
+		}
+		var got strings.Builder
+		for _, f := range Policy(compile.Object{Value: object(t, string(in.Text("policy.yaml")))}, Options{Kinds: schema.New(crds...)}) {
+			fmt.Fprintf(&got, "%s: %s\n", f.Check.Name, f.Diagnostic)
+		}
+		return got.String()
+	})
 }
 
 func TestPositions(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/golden"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/rule"
 	"github.com/ephor-dev/ephor/internal/strict"
@@ -65,10 +66,10 @@ const existingObjects = `
 // A mutate rule with targets yields work and never touches the trigger; the plan holds every target as it is to be.
 func TestMutateExisting(t *testing.T) {
 	var lists fakeLists
-	for _, o := range decodeYAML(t, []byte(existingObjects)).([]any) {
+	for _, o := range golden.Decode[[]any](t, []byte(existingObjects)) {
 		lists = append(lists, o.(map[string]any))
 	}
-	trigger := decodeYAML(t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}, data: {k: v}}`))
+	trigger := golden.Decode[map[string]any](t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}, data: {k: v}}`))
 	const patch = "\n  patchStrategicMerge: {metadata: {annotations: {from: '{{ request.object.data.k }}', +(own): '{{ target.metadata.name }}'}}}"
 	for _, c := range []struct{ name, mutate, want string }{
 		{"all of a kind", "targets: [{apiVersion: v1, kind: Secret}]" + patch, "x/a own=a, x/ab own=ab, z/a own=a"},
@@ -140,17 +141,17 @@ func TestMutateExisting(t *testing.T) {
 // A namespaced policy changes nothing outside of its namespace, whatever the world answers.
 func TestMutateExistingStaysInNamespace(t *testing.T) {
 	var lists leakyLists
-	for _, o := range decodeYAML(t, []byte(existingObjects)).([]any) {
+	for _, o := range golden.Decode[[]any](t, []byte(existingObjects)) {
 		lists = append(lists, o.(map[string]any))
 	}
 	var authored kyvernov1.Rule
-	strict.Decode(decodeYAML(t, []byte(`
+	strict.Decode(golden.Decode[map[string]any](t, []byte(`
 name: r
 match: {any: [{resources: {kinds: [ConfigMap]}}]}
 mutate:
   targets: [{apiVersion: v1, kind: Secret}, {apiVersion: v1, kind: Node}, {apiVersion: v1, kind: Secret, namespace: "{{ request.object.data.namespace }}"}]
   patchStrategicMerge: {metadata: {annotations: {own: x}}}
-`)).(map[string]any), &authored)
+`)), &authored)
 	_, diags := rule.Compile(&authored, rule.Input{Path: "rules[0]", Namespace: "x"})
 	if !diags.HasErrors() || !strings.Contains(diags[0].Summary, "This field can be ignored") {
 		t.Errorf("a variable namespace in a namespaced policy: %v", diags)
@@ -160,7 +161,7 @@ mutate:
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	s := call(request(map[string]any{"object": decodeYAML(t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}}`))}), r)
+	s := call(request(map[string]any{"object": golden.Decode[map[string]any](t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}}`))}), r)
 	s.Plan, s.Env.World = true, world.World{Lists: lists}
 	var got []string
 	for _, m := range r.Eval(s).Work[0].Targets {
@@ -194,7 +195,7 @@ func (l namedLists) List(ctx context.Context, q world.Query) ([]map[string]any, 
 // A target with a name and no namespace is found with the right to list objects of that name.
 func TestMutateExistingListsByName(t *testing.T) {
 	var lists fakeLists
-	for _, o := range decodeYAML(t, []byte(existingObjects)).([]any) {
+	for _, o := range golden.Decode[[]any](t, []byte(existingObjects)) {
 		lists = append(lists, o.(map[string]any))
 	}
 	for target, want := range map[string]string{
@@ -203,18 +204,18 @@ func TestMutateExistingListsByName(t *testing.T) {
 		"name: other": "forbidden",
 	} {
 		var authored kyvernov1.Rule
-		strict.Decode(decodeYAML(t, []byte(`
+		strict.Decode(golden.Decode[map[string]any](t, []byte(`
 name: r
 match: {any: [{resources: {kinds: [ConfigMap]}}]}
 mutate:
   targets: [{apiVersion: v1, kind: Secret, `+target+`}]
   patchStrategicMerge: {metadata: {annotations: {own: x}}}
-`)).(map[string]any), &authored)
+`)), &authored)
 		r, diags := rule.Compile(&authored, rule.Input{Path: "rules[0]"})
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
-		s := call(request(map[string]any{"object": decodeYAML(t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}}`))}), r)
+		s := call(request(map[string]any{"object": golden.Decode[map[string]any](t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}}`))}), r)
 		s.Plan, s.Env.World = true, world.World{Lists: namedLists{lists, "ab"}}
 		work, got := r.Eval(s).Work[0], []string{}
 		for _, m := range work.Targets {

@@ -2,21 +2,18 @@ package rule_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/exception"
+	"github.com/ephor-dev/ephor/internal/golden"
 	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/rule"
@@ -24,72 +21,31 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-var update = flag.Bool("update", false, "rewrite the want sections of testdata")
-
 // TestData runs testdata/*/*.txtar: rule.yaml is one rule, requests.yaml a list of requests {name, operation, object,
 // oldObject, user, scan}, exceptions.yaml (optional) a list of exceptions that are joined to it, want the diagnostics of the rule and, per request, `name: status: message` (and what a
 // mutation changed, as a JSON patch) or `name: no result`.
 func TestData(t *testing.T) {
-	files, err := filepath.Glob("testdata/*/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no test data", err)
-	}
-	for _, f := range files {
-		t.Run(strings.TrimSuffix(strings.TrimPrefix(f, "testdata/"), ".txtar"), func(t *testing.T) { runFile(t, f) })
-	}
-}
-
-func runFile(t *testing.T, file string) {
-	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(strings.TrimSpace(string(archive.Comment))) == 0 {
-		t.Error("the file does not say which behaviour it shows")
-	}
-	sections := map[string][]byte{}
-	for _, f := range archive.Files {
-		sections[f.Name] = f.Data
-	}
-	var got strings.Builder
-	r := compileRule(t, sections["rule.yaml"], &got)
-	if text, ok := sections["exceptions.yaml"]; ok {
-		for _, object := range decodeYAML(t, text).([]any) {
-			e, diags := exception.Compile(object.(map[string]any))
+	golden.Run(t, "testdata/*/*.txtar", func(t *testing.T, in golden.Inputs) string {
+		var b strings.Builder
+		r := compileRule(t, in.Text("rule.yaml"), &b)
+		for _, object := range golden.Objects(t, in.Text("exceptions.yaml")) {
+			e, diags := exception.Compile(object)
 			for _, d := range diags {
-				fmt.Fprintln(&got, "exception:", d)
+				fmt.Fprintln(&b, "exception:", d)
 			}
 			r.Exceptions = append(r.Exceptions, e)
 		}
-	}
-	var requests []map[string]any
-	list, _ := decodeYAML(t, sections["requests.yaml"]).([]any)
-	for _, e := range list {
-		requests = append(requests, e.(map[string]any))
-	}
-	for _, in := range requests {
-		fmt.Fprintf(&got, "%s: %s\n", in["name"], evaluate(t, r, in))
-	}
-	if *update {
-		for i := range archive.Files {
-			if archive.Files[i].Name == "want" {
-				archive.Files[i].Data = []byte(got.String())
-			}
+		for _, request := range golden.Objects(t, in.Text("requests.yaml")) {
+			fmt.Fprintf(&b, "%s: %s\n", request["name"], evaluate(t, r, request))
 		}
-		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if want := string(sections["want"]); got.String() != want {
-		t.Errorf("got\n%swant\n%s", got.String(), want)
-	}
+		return b.String()
+	})
 }
 
 func compileRule(t testing.TB, text []byte, diags *strings.Builder) *policy.Rule {
 	t.Helper()
 	var authored kyvernov1.Rule
-	list := strict.Decode(decodeYAML(t, text).(map[string]any), &authored)
+	list := strict.Decode(golden.Decode[map[string]any](t, text), &authored)
 	r, more := rule.Compile(&authored, rule.Input{Path: "rules[0]"})
 	for _, d := range append(list, more...) {
 		if strings.HasSuffix(d.Path, ".keys.publicKeys") {
@@ -197,19 +153,6 @@ func request(in map[string]any) *policy.Request {
 func call(req *policy.Request, r *policy.Rule) *policy.Call {
 	env := &evalenv.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}
 	return &policy.Call{Env: env, Request: req, Program: &policy.Program{Name: "p"}, Rule: r}
-}
-
-func decodeYAML(t testing.TB, text []byte) any {
-	t.Helper()
-	raw, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := value.DecodeJSON(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
 }
 
 // TestEveryKindIsDocumentedAndTested holds the registry to what a contributor has to provide with a kind.

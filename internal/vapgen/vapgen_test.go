@@ -2,22 +2,17 @@ package vapgen
 
 import (
 	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/golden"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
-
-var update = flag.Bool("update", false, "rewrite what is wanted in testdata")
 
 // served are the resources of the tests.
 type served []discovery.Resource
@@ -41,51 +36,22 @@ func (s served) Find(t policy.Target) ([]discovery.Resource, error) {
 
 // What policies become, with their exceptions, and why some become nothing.
 func TestData(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no testdata", err)
-	}
-	for _, name := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
-			a, err := txtar.ParseFile(name)
-			if err != nil {
-				t.Fatal(err)
+	golden.Run(t, "testdata/*.txtar", func(t *testing.T, sections golden.Inputs) string {
+		in := Input{Resources: known}
+		for _, f := range sections {
+			object := golden.Decode[map[string]any](t, f.Data)
+			if !strings.HasPrefix(f.Name, "exception") {
+				in.Object = object
+				continue
 			}
-			in := Input{Resources: known}
-			at := -1
-			for i, f := range a.Files {
-				var object map[string]any
-				switch {
-				case f.Name == "want":
-					at = i
-					continue
-				}
-				if err := yaml.Unmarshal(f.Data, &object); err != nil {
-					t.Fatal(err)
-				}
-				if !strings.HasPrefix(f.Name, "exception") {
-					in.Object = object
-					continue
-				}
-				e, diags := compile.OneException(compile.Object{Value: object})
-				if e == nil || diags.HasErrors() {
-					t.Fatal(f.Name, diags)
-				}
-				in.Exceptions = append(in.Exceptions, e)
+			e, diags := compile.OneException(compile.Object{Value: object})
+			if e == nil || diags.HasErrors() {
+				t.Fatal(f.Name, diags)
 			}
-			got := text(t, in)
-			if *update {
-				a.Files[at].Data = []byte(got)
-				if err := os.WriteFile(name, txtar.Format(a), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if want := string(a.Files[at].Data); got != want {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
-		})
-	}
+			in.Exceptions = append(in.Exceptions, e)
+		}
+		return text(t, in)
+	})
 }
 
 func text(t *testing.T, in Input) string {

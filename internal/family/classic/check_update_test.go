@@ -6,6 +6,7 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/family/classic"
+	"github.com/ephor-dev/ephor/internal/golden"
 )
 
 const generating = `
@@ -118,7 +119,7 @@ func replaced(t *testing.T, name, text string, changes []string) string {
 func wantUpdate(t *testing.T, name, from, to, want string, refused bool) {
 	t.Helper()
 	decode := func(text string) *kyvernov1.ClusterPolicy {
-		p, diags := classic.Decode(decodeYAML(t, []byte(text)))
+		p, diags := classic.Decode(golden.Decode[map[string]any](t, []byte(text)))
 		if len(diags) > 0 {
 			t.Fatalf("%s: %v", name, diags)
 		}

@@ -1,23 +1,15 @@
 package classic_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
-	"sigs.k8s.io/yaml"
-
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family/classic"
+	"github.com/ephor-dev/ephor/internal/golden"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
 )
-
-var update = flag.Bool("update", false, "rewrite the want sections of testdata")
 
 // TestMistakes runs testdata/check/*.txtar: for each policy the diagnostics of Decode, Check and Compile, in the order
 // in which an author reads them.
@@ -39,54 +31,18 @@ func TestPrograms(t *testing.T) {
 	})
 }
 
-// each runs the policies of txtar files: every file policy*.yaml, then want.
-func each(t *testing.T, glob string, run func(*testing.T, map[string]any) string) {
-	files, err := filepath.Glob(glob)
-	if err != nil || len(files) == 0 {
-		t.Fatal("no test data", err)
-	}
-	for _, f := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(f), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(f)
-			if err != nil {
-				t.Fatal(err)
+// each runs the policies of txtar files: every section policy*.yaml, then want.
+func each(t *testing.T, pattern string, run func(*testing.T, map[string]any) string) {
+	golden.Run(t, pattern, func(t *testing.T, in golden.Inputs) string {
+		got := ""
+		for _, f := range in {
+			if len(in) > 1 {
+				got += "# " + f.Name + "\n"
 			}
-			if len(strings.TrimSpace(string(archive.Comment))) == 0 {
-				t.Error("the file does not say which behaviour it shows")
-			}
-			got := ""
-			last := len(archive.Files) - 1
-			for _, in := range archive.Files[:last] {
-				if last > 1 {
-					got += "# " + in.Name + "\n"
-				}
-				got += run(t, decodeYAML(t, in.Data))
-			}
-			if *update {
-				archive.Files[last].Data = []byte(got)
-				if err := os.WriteFile(f, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if want := string(archive.Files[last].Data); got != want {
-				t.Errorf("got\n%swant\n%s", got, want)
-			}
-		})
-	}
-}
-
-func decodeYAML(t *testing.T, text []byte) map[string]any {
-	t.Helper()
-	raw, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := value.DecodeJSON(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v.(map[string]any)
+			got += run(t, golden.Decode[map[string]any](t, f.Data))
+		}
+		return got
+	})
 }
 
 func lines(diags diag.List) string {

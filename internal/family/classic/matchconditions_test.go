@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ephor-dev/ephor/internal/family/classic"
+	"github.com/ephor-dev/ephor/internal/golden"
 )
 
 // The API server takes 64 match conditions for one webhook; with one more it would refuse the webhooks of all policies.
@@ -16,7 +17,7 @@ func TestTooManyMatchConditions(t *testing.T) {
 		for i := range n {
 			fmt.Fprintf(&conditions, "{name: c%d, expression: 'true'},", i)
 		}
-		p, diags := classic.Decode(decodeYAML(t, []byte(`
+		p, diags := classic.Decode(golden.Decode[map[string]any](t, []byte(`
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
 metadata: {name: p}

@@ -2,71 +2,31 @@ package cleanup_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rogpeppe/go-internal/txtar"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/family/cleanup"
+	"github.com/ephor-dev/ephor/internal/family/familytest"
+	"github.com/ephor-dev/ephor/internal/golden"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
-
-var update = flag.Bool("update", false, "rewrite the want sections of testdata")
 
 // TestData runs testdata/*.txtar: policy.yaml, resources.yaml (a list), then want: the diagnostics, when the policy is due
 // after the first second of 2026, and for each resource the result and the work.
 func TestData(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no test data", err)
-	}
-	for _, f := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(f), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(strings.TrimSpace(string(archive.Comment))) == 0 {
-				t.Error("the file does not say which behaviour it shows")
-			}
-			var object map[string]any
-			var resources []map[string]any
-			for _, s := range []struct {
-				text []byte
-				to   any
-			}{{archive.Files[0].Data, &object}, {archive.Files[1].Data, &resources}} {
-				if err := yaml.Unmarshal(s.text, s.to); err != nil {
-					t.Fatal(err)
-				}
-			}
-			got := run(t, object, resources)
-			if *update {
-				archive.Files[2].Data = []byte(got)
-				if err := os.WriteFile(f, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if want := string(archive.Files[2].Data); got != want {
-				t.Errorf("got\n%swant\n%s", got, want)
-			}
-		})
-	}
+	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
+		return run(golden.Decode[map[string]any](t, in.Text("policy.yaml")), golden.Objects(t, in.Text("resources.yaml")))
+	})
 }
 
-func run(t *testing.T, object map[string]any, resources []map[string]any) string {
-	t.Helper()
+func run(object map[string]any, resources []map[string]any) string {
 	var b strings.Builder
 	p, diags := cleanup.Decode(object)
 	diags.Add(cleanup.Check(p)...)
@@ -99,16 +59,11 @@ func run(t *testing.T, object map[string]any, resources []map[string]any) string
 	return b.String()
 }
 
+// requestFor is the request of a scan that finds the object.
 func requestFor(o map[string]any) *policy.Request {
-	metadata, _ := o["metadata"].(map[string]any)
-	apiVersion, _ := o["apiVersion"].(string)
-	kind, _ := o["kind"].(string)
-	req := &policy.Request{Origin: policy.FromScan, Operation: policy.Create, Object: value.Of(o)}
-	req.GVK = schema.FromAPIVersionAndKind(apiVersion, kind)
-	req.RequestGVK = req.GVK
-	req.Name, _ = metadata["name"].(string)
-	req.Namespace, _ = metadata["namespace"].(string)
-	return req
+	r := familytest.Request(o)
+	r.Origin = policy.FromScan
+	return r
 }
 
 func call(p *policy.Program, req *policy.Request) *policy.Call {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/family/familytest"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -40,7 +41,7 @@ spec:
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
-		req := requestFor(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "o", "namespace": "n"}})
+		req := familytest.Request(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "o", "namespace": "n"}})
 		req.Origin = policy.FromScan
 		out := engine.Eval(t.Context(), engine.Input{
 			Selections: []policy.Selection{{Program: program, Rules: program.Rules}}, Request: req, Stages: policy.StageGenerate, Plan: true,

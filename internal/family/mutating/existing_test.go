@@ -14,6 +14,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/family/familytest"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -120,7 +121,7 @@ spec:
 			if diags.HasErrors() {
 				t.Fatal(diags)
 			}
-			req := requestFor(stores("a", "t", "other", nil))
+			req := familytest.Request(stores("a", "t", "other", nil))
 			if c.bare {
 				req = &policy.Request{Origin: policy.FromScan, Operation: policy.Update}
 			}

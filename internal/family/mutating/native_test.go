@@ -7,6 +7,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/family/familytest"
 )
 
 // A policy is left to the API server only while it asks for that and its status confirms it. A status alone does not turn a policy off, and
@@ -20,7 +21,7 @@ spec:
   matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
   mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/data', value: {'a': 'b'}}]"}}]
 `
-	configMap := requestFor(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "default"}})
+	configMap := familytest.Request(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "default"}})
 	for _, c := range []struct {
 		name       string
 		asks       bool
