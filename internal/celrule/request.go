@@ -1,9 +1,8 @@
 package celrule
 
 import (
-	"math"
-
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // requestOf is the variable request, as the API server makes it of an AdmissionRequest: without the objects. What has
@@ -66,31 +65,7 @@ func (o Options) requestWith(r *policy.Request, object, old any) map[string]any 
 	out := o.requestOf(r)
 	out["object"], out["oldObject"] = object, old
 	if r.Origin == policy.FromCLI {
-		out["object"], out["oldObject"] = wholeNumbers(object), wholeNumbers(old)
+		out["object"], out["oldObject"] = value.WholeNumbers(object), value.WholeNumbers(old)
 	}
 	return out
-}
-
-// wholeNumbers is a copy of v in which whole numbers are integers. The command line decodes all numbers of objects as doubles, but
-// request.object has integers, as in Kyverno.
-func wholeNumbers(v any) any {
-	switch x := v.(type) {
-	case float64:
-		if i := int64(x); float64(i) == x && i != math.MaxInt64 {
-			return i
-		}
-	case map[string]any:
-		out := make(map[string]any, len(x))
-		for k, e := range x {
-			out[k] = wholeNumbers(e)
-		}
-		return out
-	case []any:
-		out := make([]any, len(x))
-		for i, e := range x {
-			out[i] = wholeNumbers(e)
-		}
-		return out
-	}
-	return v
 }

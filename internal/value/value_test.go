@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"reflect"
 	"sync"
 	"testing"
 )
@@ -194,5 +195,17 @@ func TestSize(t *testing.T) {
 	}
 	if got := Size(v, 1000); got <= 1000 || got > 2000 {
 		t.Errorf("a shared list: %d", got)
+	}
+}
+
+func TestWholeNumbers(t *testing.T) {
+	in := map[string]any{"a": 1.0, "b": []any{1.5, -3.0, 1e20, "1"}, "c": true, "d": math.MaxFloat64, "e": float64(1 << 53)}
+	got := WholeNumbers(in)
+	want := map[string]any{"a": int64(1), "b": []any{1.5, int64(-3), 1e20, "1"}, "c": true, "d": math.MaxFloat64, "e": int64(1 << 53)}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%#v, want %#v", got, want)
+	}
+	if in["a"] != 1.0 {
+		t.Error("the value itself was changed")
 	}
 }

@@ -1,73 +1,23 @@
 package webhookconf
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/discovery/discoverytest"
 	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 )
 
-// served is a discovery answer: `group/version resource Kind`, cluster-scoped when the line ends in a `!`.
-type served string
+type served = discoverytest.Served
 
-const cluster = served(`
-v1 pods Pod
-v1 pods/exec PodExecOptions
-v1 pods/log Pod
-v1 pods/ephemeralcontainers Pod
-v1 configmaps ConfigMap
-v1 namespaces Namespace!
-v1 replicationcontrollers ReplicationController
-v1 replicationcontrollers/scale Scale
-v1 services Service
-apps/v1 daemonsets DaemonSet
-apps/v1 deployments Deployment
-apps/v1 deployments/scale Scale
-apps/v1 replicasets ReplicaSet
-apps/v1 statefulsets StatefulSet
-batch/v1 cronjobs CronJob
-batch/v1 jobs Job
-apiextensions.k8s.io/v1 customresourcedefinitions CustomResourceDefinition!
-autoscaling/v1 horizontalpodautoscalers HorizontalPodAutoscaler
-autoscaling/v2 horizontalpodautoscalers HorizontalPodAutoscaler
-`)
-
-func (s served) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
-	lists := map[string]*metav1.APIResourceList{}
-	var out []*metav1.APIResourceList
-	for line := range strings.Lines(string(s)) {
-		f := strings.Fields(line)
-		if len(f) != 3 {
-			continue
-		}
-		if lists[f[0]] == nil {
-			lists[f[0]] = &metav1.APIResourceList{GroupVersion: f[0]}
-			out = append(out, lists[f[0]])
-		}
-		kind, isCluster := strings.CutSuffix(f[2], "!")
-		lists[f[0]].APIResources = append(lists[f[0]].APIResources, metav1.APIResource{Name: f[1], Kind: kind, Namespaced: !isCluster})
-	}
-	return nil, out, nil
-}
-
-func (served) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, error) {
-	return nil, errors.New("not asked for")
-}
-func (served) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
-	return nil, errors.New("not asked for")
-}
-func (served) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
-	return nil, errors.New("not asked for")
-}
+const cluster = discoverytest.Cluster
 
 func kinds(texts ...string) []policy.Target {
 	var out []policy.Target

@@ -14,6 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // change is what one policy with mutate rules made of one resource. There is one for every such pair, also where the
@@ -81,34 +82,11 @@ func encodeObject(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(4)
-	err := enc.Encode(wholeNumbers(v))
+	err := enc.Encode(value.WholeNumbers(v))
 	if err == nil {
 		err = enc.Close()
 	}
 	return b.Bytes(), err
-}
-
-// wholeNumbers writes floats without fraction as integers: the command line reads every number as a float.
-func wholeNumbers(v any) any {
-	switch x := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(x))
-		for k, e := range x {
-			out[k] = wholeNumbers(e)
-		}
-		return out
-	case []any:
-		out := make([]any, len(x))
-		for i, e := range x {
-			out[i] = wholeNumbers(e)
-		}
-		return out
-	case float64:
-		if n := int64(x); float64(n) == x && n > -1<<53 && n < 1<<53 {
-			return n
-		}
-	}
-	return v
 }
 
 // print writes what the text output says of the change. toFiles: objects go elsewhere; piped: no lines between objects
