@@ -89,6 +89,7 @@ func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, 
 		b.log.Info("flags without an effect here", "flags", strings.Join(f.noEffect, "; "))
 	}
 	f.memory.tune()
+	go lifecycle.ReturnMemory(ctx)
 	if err := f.profile.serve(ctx, b.log); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ func Variables() []Variable {
 		{"KYVERNO_ROLE_NAME", "–", "The ClusterRole of the process, which owns the webhook configurations."},
 		{"KYVERNO_POD_NAME", "the host name", "The identity with which leases are held."},
 		{envScanInterval, "`1h`", "How often the background controller looks at rules for what exists already without news."},
-		{"GOGC, GOMEMLIMIT", "–", "Go's own settings of the collector; they win over ours."},
+		{"GOGC, GOMEMLIMIT", "–", "Go's own settings of the collector; they win over ours, and it is then left to Go when memory is returned."},
 		{envForceIgnore, "–", "As --forceFailurePolicyIgnore, which wins."},
 		{envGenerateNative, "–", "As --generateValidatingAdmissionPolicy, which wins."},
 		{envRequireMutating, "–", "As --generateMutatingAdmissionPolicy, which wins."},

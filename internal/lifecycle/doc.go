@@ -5,7 +5,7 @@
 //	phases := lifecycle.Phases{Cache: manager.Start, Build: build, Serve: serve, Fill: fill, Work: leader.Run, Last: …}
 //	err := phases.Run(ctx)                                                      // begins and ends them in order
 //
-// Beside that: Probes for the kubelet, Reachability of the API server, and bounds of the heap.
+// Beside that: Probes for the kubelet, Reachability of the API server, bounds of the heap, and memory that goes back to the operating system.
 //
 // The package has no flags and knows no controller: package app has them.
 //
