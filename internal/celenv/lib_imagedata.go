@@ -18,7 +18,7 @@ var libImageData = &Library{
 	Asks:  true,
 	Functions: []Function{{
 		Names:     []string{"image.getMetadata", "image.GetMetadata"},
-		Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: objectArg}},
+		Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.DynType}},
 		Doc:       "The fields image, resolvedImage, registry, repository, tag, digest, imageIndex, manifest and config of an image, read from its registry.",
 		Example:   "image.getMetadata('ghcr.io/team/app:1').config.config.User",
 		Result:    `"1000"`,
