@@ -59,6 +59,34 @@ func TestSelection(t *testing.T) {
 	}
 }
 
+// Rows that need a network are expected with the part that has one, whatever part they belong to.
+func TestNetworkRows(t *testing.T) {
+	dir := data(t, "a/one\tpassed\tAdmission\na/two\tfailed\tReports\n", "a/one", "a/two")
+	rows := readNetwork("# why\na/two\n")
+	for _, c := range []struct{ parts, want string }{{"Admission", "a/one"}, {"Admission Images", "a/one a/two"}} {
+		tests, err := readTests(dir, selection{parts: strings.Fields(c.parts), network: rows})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, x := range tests {
+			got = append(got, x.path)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: got %v, want %s", c.parts, got, c.want)
+		}
+		plain, images := split(tests)
+		if len(plain) != 1 || len(images) != len(tests)-1 {
+			t.Errorf("%s: %d without and %d with a network", c.parts, len(plain), len(images))
+		}
+	}
+	for _, list := range []string{"a/one", "a/gone"} {
+		if _, err := readTests(dir, selection{parts: []string{"Images"}, network: readNetwork(list)}); err == nil {
+			t.Errorf("%s was accepted", list)
+		}
+	}
+}
+
 func TestMissingTestIsAnError(t *testing.T) {
 	if _, err := readTests(data(t, "a/one\tpassed\tAdmission\n"), selection{parts: []string{"Admission"}}); err == nil {
 		t.Error("a row without a folder was accepted")

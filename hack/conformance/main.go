@@ -21,7 +21,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,7 +30,7 @@ import (
 )
 
 // builtParts are the parts of the work that are whole, so that their tests have to pass; -parts names others.
-const builtParts = "Language Admission Background Reports"
+const builtParts = "Language Admission Background Reports Images"
 
 func main() {
 	var (
@@ -80,6 +79,7 @@ func (r *runner) run(ctx context.Context) (ok bool, err error) {
 	if r.selection.exempt, err = readExemptions(exemptions); err != nil {
 		return false, err
 	}
+	r.selection.network = readNetwork(networkRows)
 	tests, err := readTests(data, r.selection)
 	if err != nil {
 		return false, fmt.Errorf("%w (EPHOR_CONFORMANCE names the folder of the data)", err)
@@ -103,21 +103,59 @@ func (r *runner) run(ctx context.Context) (ok bool, err error) {
 	}
 	defer os.RemoveAll(work)
 
-	// The other parts run without a network, as when the baseline was recorded.
-	if slices.Contains(r.selection.parts, partOfImages) {
-		net, err := startInternet(work)
-		if err != nil {
-			return false, err
-		}
-		defer net.stop()
-		r.programs.images = true
-	}
-
 	suite := filepath.Join(data, "chainsaw")
-	if r.keep {
-		return true, r.wait(ctx, suite, work)
+	// The other parts run without a network, as when the baseline was recorded.
+	plain, images := split(tests)
+	if len(plain) > 0 && !(r.keep && len(images) > 0) {
+		err = r.batch(ctx, plain, suite, filepath.Join(work, "plain"), logs)
 	}
+	if len(images) > 0 && ctx.Err() == nil {
+		err = errors.Join(err, r.batchWithImages(ctx, images, suite, work, logs))
+	}
+	if err := errors.Join(err, ctx.Err()); err != nil || r.keep {
+		return r.keep, err
+	}
+	if err := writeList(filepath.Join(r.out, "conformance.tsv"), tests); err != nil {
+		return false, err
+	}
+	result := count(tests)
+	fmt.Printf("slowest:\n%s", slowest(tests, 5))
+	if result.alone > 0 {
+		fmt.Printf("passed only alone: %d (at most 2 %% may)\n", result.alone)
+	}
+	fmt.Print(exemptResults(tests))
+	fmt.Println(result)
+	return result.failed == 0 && !result.tooManyAlone(), nil
+}
 
+// split tells the tests that ask registries apart from the others.
+func split(tests []*test) (plain, images []*test) {
+	for _, t := range tests {
+		if t.part == partOfImages || t.network {
+			images = append(images, t)
+		} else {
+			plain = append(plain, t)
+		}
+	}
+	return plain, images
+}
+
+// batchWithImages runs tests that ask registries, which are answered from memory.
+func (r *runner) batchWithImages(ctx context.Context, tests []*test, suite, work, logs string) error {
+	net, err := startInternet(work)
+	if err != nil {
+		return err
+	}
+	defer net.stop()
+	r.programs.images = true
+	return r.batch(ctx, tests, suite, filepath.Join(work, "images"), logs)
+}
+
+// batch runs tests on control planes of their own, and those that failed once more.
+func (r *runner) batch(ctx context.Context, tests []*test, suite, work, logs string) error {
+	if r.keep {
+		return r.wait(ctx, suite, work)
+	}
 	queue := make(chan *test, len(tests))
 	for _, t := range tests {
 		queue <- t
@@ -155,20 +193,7 @@ func (r *runner) run(ctx context.Context) (ok bool, err error) {
 	if ctx.Err() == nil && !r.once {
 		errs = append(errs, r.again(ctx, tests, suite, filepath.Join(work, "alone"), logs))
 	}
-	if err := errors.Join(append(errs, ctx.Err())...); err != nil {
-		return false, err
-	}
-	if err := writeList(filepath.Join(r.out, "conformance.tsv"), tests); err != nil {
-		return false, err
-	}
-	result := count(tests)
-	fmt.Printf("slowest:\n%s", slowest(tests, 5))
-	if result.alone > 0 {
-		fmt.Printf("passed only alone: %d (at most 2 %% may)\n", result.alone)
-	}
-	fmt.Print(exemptResults(tests))
-	fmt.Println(result)
-	return result.failed == 0 && !result.tooManyAlone(), nil
+	return errors.Join(errs...)
 }
 
 // again runs the expected tests that failed once more, one by one on a fresh control plane, with nothing beside them.
