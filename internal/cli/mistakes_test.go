@@ -145,6 +145,24 @@ func TestMistakesInArguments(t *testing.T) {
 	}
 }
 
+// Verify tells mistakes apart from an answer that is no.
+func TestExitCodesOfVerify(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "hello.txt", "hello\n")
+	write(t, "key.pub", "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEFfZFVAb94xYJV5myhHmC5vIhbDzo\nPghZDonArbylW5AvFinV5hTAqX0KmVDhdnSy0+zNSrGcRG65CFVHD1EWxg==\n-----END PUBLIC KEY-----\n")
+	const bundle = "verify --bundle hello.txt --artifact hello.txt "
+	for args, want := range map[string]int{
+		bundle + "--key key.pub": 1, bundle + "--key hello.txt": 2, bundle + "--key none.pub": 2, bundle: 2, bundle + "--key key.pub --trusted-root key.pub": 2,
+		bundle + "--key key.pub --unknown": 2, bundle + "--key key.pub --output xml": 2, "verify a b --key key.pub": 2, "verify": 2,
+		"verify --bundle none --artifact hello.txt --key key.pub": 2, "verify --bundle hello.txt --artifact none --key key.pub": 2,
+		"verify 127.0.0.1:1/app:1 --key key.pub": 1,
+	} {
+		if out, errs, code := runIn(t, strings.Fields(args)...); code != want {
+			t.Errorf("%s: exit code %d, want %d:\n%s%s", args, code, want, out, errs)
+		}
+	}
+}
+
 // NO_COLOR takes the colours away, as --remove-color does.
 func TestNoColor(t *testing.T) {
 	t.Chdir(t.TempDir())

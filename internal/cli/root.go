@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"path/filepath"
 	"strings"
 
@@ -55,15 +54,7 @@ func Main(args []string, root *cobra.Command) int {
 		renameExamples(root)
 		root.SetArgs(args[1:])
 	}
-	err := root.Execute()
-	var exit terminal.Exit
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &exit):
-		return int(exit)
-	}
-	return 1
+	return terminal.Code(root.Execute())
 }
 
 // renameExamples makes the examples work under the name by which the program was called.

@@ -399,7 +399,7 @@ func TestFaults(t *testing.T) {
 			case errors.As(err, &u):
 				got = fixture.WantUnverified
 			}
-			if got != fault.Want && !(fault.Want == fixture.WantRefused && err != nil) {
+			if got != fault.Want {
 				t.Errorf("%s after %s, want %s: %v\n%s", got, took, fault.Want, err, strings.Join(server.Requests(), "\n"))
 			}
 			if took > timeout+10*time.Second {
@@ -467,5 +467,56 @@ func TestArtefactsOfNotation(t *testing.T) {
 		if len(found) != c.count || err != nil && !errors.As(err, &u) || c.count > 0 && err != nil {
 			t.Errorf("%s by %s: %d documents, want %d; error %v", c.image, c.certificate, len(found), c.count, err)
 		}
+	}
+}
+
+// TestEnvelopes verifies envelopes of notation as files.
+func TestEnvelopes(t *testing.T) {
+	f := fixture.Load()
+	r := f.Registry()
+	v, server := served(t, r, 30*time.Second)
+	by := func(name string) *world.Attestor {
+		return &world.Attestor{Certificate: &world.CertificateAttestor{Certificate: f.Certificates[name]}}
+	}
+	for _, name := range []string{"notary-jws", "notary-cose", "notary-chain-jws", "notary-chain-cose"} {
+		img, trusted := f.Image(name), "notary"
+		if strings.Contains(name, "chain") {
+			trusted = "notary-chain"
+		}
+		var envelope []byte
+		for _, d := range r.ReferrersOf(img.Repository, img.Digest) {
+			m, _ := r.Manifest(img.Repository, d.Digest)
+			envelope = r.Blob(m.Layers[0].Digest)
+		}
+		manifest := string(r.Blob(img.Digest))
+		broken := slices.Clone(envelope)
+		broken[len(broken)/2]++
+		for what, c := range map[string]struct {
+			envelope []byte
+			of       sigverify.File
+			by       *world.Attestor
+			want     string
+		}{
+			"the manifest":        {envelope, fileOf(manifest), by(trusted), ""},
+			"its digest":          {envelope, digestOf(manifest), by(trusted), ""},
+			"another manifest":    {envelope, fileOf(manifest + " "), by(trusted), "the signature is about sha256:"},
+			"another certificate": {envelope, fileOf(manifest), by("notary-other"), "does not contain any trusted certificate"},
+			"a broken envelope":   {broken, fileOf(manifest), by(trusted), " "},
+			"no envelope":         {[]byte("hello"), fileOf(manifest), by(trusted), " "},
+		} {
+			opened, err := notary.Open(c.envelope)
+			var found sigverify.Finding
+			if err == nil {
+				found, err = v.ExamineEnvelope(t.Context(), opened, c.of, c.by)
+			} else {
+				found.Reason, err = err.Error(), nil
+			}
+			if err != nil || found.Accepted != (c.want == "") || !strings.Contains(found.Reason, c.want) {
+				t.Errorf("%s, %s: %+v, error %v", name, what, found, err)
+			}
+		}
+	}
+	if asked := server.Requests(); len(asked) > 0 {
+		t.Errorf("the registry was asked %q", asked)
 	}
 }

@@ -1,6 +1,7 @@
 package sigverify
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -159,9 +160,12 @@ func (a *artefact) parseBundle(text []byte) error {
 			if err != nil {
 				return err
 			}
-			if n == 0 {
+			switch {
+			case n == 0:
 				a.cert = cert
-			} else {
+			case bytes.Equal(cert.RawSubject, cert.RawIssuer):
+				return fmt.Errorf("its chain holds the root %q: roots are those of the trust", cert.Subject)
+			default:
 				a.chain = append(a.chain, cert)
 			}
 		}

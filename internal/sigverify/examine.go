@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-
 	"github.com/ephor-dev/ephor/internal/trace"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -122,19 +120,6 @@ func (v *Verifier) examineNotary(ctx context.Context, i *image, s referrer, r wo
 		}
 	}
 	return v.oneNotary(ctx, i, subject, s, r)
-}
-
-// ExamineBundle says whether a bundle is a signature of the content, or a statement about it, that satisfies the attestor. It returns the digest of the content.
-func (v *Verifier) ExamineBundle(ctx context.Context, bundle, content []byte, by *world.Attestor) (string, Finding, error) {
-	sum := sha256.Sum256(content)
-	of := subject{v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum[:])}, func(context.Context) ([]byte, error) { return content, nil }}
-	a, err := v.prepare(ctx, by, false)
-	if err != nil {
-		return of.digest.String(), Finding{}, err
-	}
-	f := &artefact{bundle: true}
-	f.broken = f.parseBundle(bundle)
-	return of.digest.String(), a.examine(ctx, f, of), nil
 }
 
 // examine says what the attestor says of an artefact.

@@ -16,9 +16,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 	protorekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
 	"github.com/sigstore/sigstore-go/pkg/bundle"
 	"github.com/sigstore/sigstore-go/pkg/root"
+	"github.com/sigstore/sigstore-go/pkg/tlog"
 	"github.com/sigstore/sigstore-go/pkg/verify"
 )
 
@@ -26,6 +28,9 @@ import (
 func (a *attestor) logTimes(ctx context.Context, f *artefact, s *signer, payload []byte) ([]time.Time, error) {
 	if a.Rekor.Ignore {
 		return nil, nil
+	}
+	if f.bundle && len(f.entries) == 0 {
+		return nil, refuse("not enough verified log entries from transparency log: 0 < 1")
 	}
 	known, err := a.logs(ctx)
 	if err != nil {
@@ -40,21 +45,20 @@ func (a *attestor) logTimes(ctx context.Context, f *artefact, s *signer, payload
 	}
 	entries := f.entries
 	if len(entries) == 0 {
-		if f.bundle {
-			return nil, refuse("not enough verified log entries from transparency log: 0 < 1")
-		}
 		if entries, err = a.search(ctx, f, s, payload); err != nil {
 			return nil, err
 		}
 	}
 	e := &entity{signer: s, entries: entries}
 	switch {
+	case f.envelope != nil && onlyHashes(entries):
+		e.content = hashedContent(f, dsse.PAE(f.envelope.PayloadType, f.statement.payload))
 	case f.envelope != nil:
 		e.content = &bundle.Envelope{Envelope: f.envelope}
 	case f.message != nil:
 		e.content = f.message
 	default:
-		e.content = claimContent(f, payload)
+		e.content = hashedContent(f, payload)
 	}
 	stamps, err := verify.VerifyTlogEntry(e, &logMaterial{logs: known, key: s.key}, 1, true)
 	if err != nil {
@@ -67,8 +71,16 @@ func (a *attestor) logTimes(ctx context.Context, f *artefact, s *signer, payload
 	return times, nil
 }
 
-// claimContent is a signature over a payload in the form for log entries, which name a hash of it.
-func claimContent(f *artefact, payload []byte) *bundle.MessageSignature {
+// onlyHashes reports whether all entries of the first version of the log are of the kind that names a hash of what is signed. Clients may log envelopes so, too.
+func onlyHashes(entries []*tlog.Entry) bool {
+	return !slices.ContainsFunc(entries, func(e *tlog.Entry) bool {
+		_, _, ok := e.GetHashedRekordDigest()
+		return !ok || e.IsRekorV2()
+	})
+}
+
+// hashedContent is a signature over a text in the form for log entries that name a hash of it.
+func hashedContent(f *artefact, text []byte) *bundle.MessageSignature {
 	hash, algorithm := crypto.SHA256, "sha256"
 	if len(f.entries) > 0 {
 		switch _, logged, _ := f.entries[0].GetHashedRekordDigest(); logged {
@@ -79,7 +91,7 @@ func claimContent(f *artefact, payload []byte) *bundle.MessageSignature {
 		}
 	}
 	h := hash.New()
-	h.Write(payload)
+	h.Write(text)
 	return bundle.NewMessageSignature(h.Sum(nil), algorithm, f.signature)
 }
 

@@ -3,6 +3,7 @@ package sigverify
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -12,6 +13,7 @@ import (
 
 // statement is an in-toto statement.
 type statement struct {
+	Type    string `json:"_type"`
 	Subject []struct {
 		Digest      map[string]string `json:"digest"`
 		Annotations map[string]any    `json:"annotations"`
@@ -27,6 +29,7 @@ const (
 	maxSubjectDigests = 32
 
 	typeInToto      = "application/vnd.in-toto+json"
+	statementPrefix = "https://in-toto.io/Statement/"
 	predicateCustom = "https://cosign.sigstore.dev/attestation/v1"
 	predicateBare   = "cosign.sigstore.dev/attestation/v1"
 )
@@ -38,6 +41,10 @@ func parseStatement(mediaType string, payload []byte) (*statement, error) {
 	s := &statement{payload: payload}
 	if err := json.Unmarshal(payload, s); err != nil {
 		return nil, fmt.Errorf("the statement cannot be read: %w", err)
+	}
+	// What a statement of another version means is not known.
+	if version, ok := strings.CutPrefix(s.Type, statementPrefix); !ok || version != "v1" && version != "v0.1" {
+		return nil, fmt.Errorf("the statement has the type %q, known are %[2]sv1 and %[2]sv0.1", s.Type, statementPrefix)
 	}
 	if len(s.Subject) > maxSubjects {
 		return nil, fmt.Errorf("the statement has more than %d subjects", maxSubjects)

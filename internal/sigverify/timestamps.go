@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/digitorus/timestamp"
 	"github.com/sigstore/sigstore-go/pkg/root"
 )
 
@@ -78,11 +79,23 @@ func (a *attestor) stampTimes(ctx context.Context, f *artefact, needed bool) (ti
 		switch {
 		case err == nil:
 			times = append(times, at)
-		case a.stamps != nil:
+		case a.stamps != nil || !isStamp(stamp, f.stamped):
 			return nil, refuse("unable to verify RFC3161 timestamp bundle: %s", err)
 		}
 	}
 	return times, nil
+}
+
+// isStamp reports whether a timestamp is one over the bytes, by any authority at all: one of an authority that is not trusted proves nothing, and one that
+// is broken or about something else shows that the artefact was changed.
+func isStamp(stamp, over []byte) bool {
+	t, err := timestamp.ParseResponse(stamp)
+	if err != nil || !t.HashAlgorithm.Available() {
+		return false
+	}
+	h := t.HashAlgorithm.New()
+	h.Write(over)
+	return bytes.Equal(t.HashedMessage, h.Sum(nil))
 }
 
 func stampTime(authorities []root.TimestampingAuthority, stamp, over []byte) (time.Time, error) {

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/ephor-dev/ephor/internal/apicall"
@@ -15,15 +16,15 @@ import (
 
 // Signatures verifies images whether registries are asked about images or not, as Kyverno does: a policy that demands signatures decides nothing without them. It
 // logs in with the docker configuration of this machine.
-func Signatures() (world.Signatures, error) { return Verifier() }
+func Signatures() (world.Signatures, error) { return Verifier(false) }
 
-// Verifier is that of Signatures, which also explains what it finds.
-func Verifier() (*sigverify.Verifier, error) {
+// Verifier is that of Signatures, which also explains what it finds. Offline it asks nothing but registries.
+func Verifier(offline bool) (*sigverify.Verifier, error) {
 	images, err := registry.New(registry.Options{Providers: providers, Namespace: secretsNamespace})
 	if err != nil {
 		return nil, err
 	}
-	return verifier(images, nil)
+	return verifier(images, nil, offline)
 }
 
 // signatures verifies images for policies in a cluster.
@@ -32,20 +33,32 @@ func (c *Cluster) signatures(_ *registry.Client, services *apicall.Services) (wo
 	if err != nil {
 		return nil, err
 	}
-	return verifier(images, c.secret)
+	return verifier(images, c.secret, false)
 }
 
 // verifier asks key services as the user of this machine. secret reads Secrets with keys; nil where there is no cluster.
-func verifier(images *registry.Client, secret func(context.Context, string, string) (map[string][]byte, error)) (*sigverify.Verifier, error) {
-	envelopes, err := notary.New(notary.Options{})
+func verifier(images *registry.Client, secret func(context.Context, string, string) (map[string][]byte, error), offline bool) (*sigverify.Verifier, error) {
+	var network http.RoundTripper = http.DefaultTransport
+	if offline {
+		network = nowhere{}
+	}
+	envelopes, err := notary.New(notary.Options{HTTP: network, SkipRevocation: offline})
 	if err != nil {
 		return nil, err
 	}
-	keeper, err := trust.New(trust.Options{HTTP: http.DefaultTransport})
+	keeper, err := trust.New(trust.Options{HTTP: network, Offline: offline})
 	if err != nil {
 		return nil, err
 	}
 	return sigverify.New(sigverify.Options{
-		Registry: images, Keys: keys.New(keys.Options{Secret: secret, Namespace: secretsNamespace}), Trust: keeper, Notary: envelopes, HTTP: http.DefaultTransport,
+		Registry: images, Keys: keys.New(keys.Options{Secret: secret, Namespace: secretsNamespace}), Trust: keeper, Notary: envelopes, HTTP: network,
 	})
+}
+
+// nowhere is the network of a command that works offline.
+type nowhere struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (nowhere) RoundTrip(r *http.Request) (*http.Response, error) {
+	return nil, fmt.Errorf("%s is not asked: the command works offline", r.URL.Host)
 }

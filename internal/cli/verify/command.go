@@ -5,15 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/spf13/cobra"
 
 	"github.com/ephor-dev/ephor/internal/cli/remote"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/sigverify"
+	"github.com/ephor-dev/ephor/internal/sigverify/notary"
+	"github.com/ephor-dev/ephor/internal/sigverify/trust"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -29,7 +33,7 @@ type options struct {
 	annotations, extensions             map[string]string
 	ignoreTlog, ignoreSCT               bool
 	format, kind, repository, tagPrefix string
-	insecure                            bool
+	insecure, offline                   bool
 	output                              string
 	timeout                             time.Duration
 }
@@ -42,26 +46,27 @@ func New() *cobra.Command {
 		Short: "Say who signed an image, and why each signature counts or not",
 		Long: "Verify finds the signatures of an image (layers below the tags .sig and .att, and Sigstore bundles that refer to it), and says\n" +
 			"of each who made it and whether it satisfies the signer that the flags describe. Policies decide with the same verifier.\n" +
-			"With --type it looks at the statements of that type instead. With --bundle it verifies one bundle about a file, and asks no registry.\n\n" +
-			"The exit code is 0 when some signature satisfies, and 1 otherwise.",
+			"With --type it looks at the statements of that type instead. With --bundle it verifies one bundle about a file, and asks no registry;\n" +
+			"with --format Notary it verifies signatures of Notary, or with --bundle one envelope.\n\n" +
+			"The exit code is 0 when some signature satisfies, 1 when none does or that cannot be found out, and 2 after a mistake in the flags or their files.",
 		Example: "  ephor verify ghcr.io/team/app:1 --key cosign.pub\n" +
 			"  ephor verify ghcr.io/team/app:1 --certificate-identity 'https://github.com/team/*' --certificate-oidc-issuer https://token.actions.githubusercontent.com\n" +
 			"  ephor verify ghcr.io/team/app:1 --key cosign.pub --type https://slsa.dev/provenance/v1 -o json\n" +
-			"  ephor verify --bundle app.sigstore.json --artifact app.tar.gz --key cosign.pub --insecure-ignore-tlog",
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if (len(args) == 1) == (o.bundle != "") {
-				return errors.New("give an IMAGE, or --bundle with --artifact")
-			}
-			if (o.bundle == "") != (o.artifact == "") {
-				return errors.New("--bundle and --artifact go together")
-			}
-			return o.run(cmd, strings.Join(args, ""))
+			"  ephor verify --bundle app.sigstore.json --artifact app.tar.gz --key cosign.pub --insecure-ignore-tlog\n" +
+			"  ephor verify --bundle app.sigstore.json --artifact sha256:8e7e… --trusted-root trusted_root.json \\\n" +
+			"    --certificate-identity release@team.example --certificate-oidc-issuer https://accounts.team.example\n" +
+			"  ephor verify --format Notary ghcr.io/team/app:1 --certificate-chain ca.pem",
+		Args: func(cmd *cobra.Command, args []string) error {
+			return terminal.Mistake(cobra.MaximumNArgs(1)(cmd, args))
 		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, strings.Join(args, "")) },
 	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return terminal.Mistake(cmd.Root().FlagErrorFunc()(cmd, err))
+	})
 	f := cmd.Flags()
-	f.StringVar(&o.bundle, "bundle", "", "file with a Sigstore bundle, instead of an image")
-	f.StringVar(&o.artifact, "artifact", "", "file that the bundle is about")
+	f.StringVar(&o.bundle, "bundle", "", "file with a Sigstore bundle, or with an envelope of Notary, instead of an image")
+	f.StringVar(&o.artifact, "artifact", "", "what the bundle is about: a file, or its digest as sha256:⟨hex⟩")
 	f.StringVar(&o.key, "key", "", "public key of the signer: a file with PEM")
 	f.StringVar(&o.certificate, "certificate", "", "certificate of the signer: a file with PEM")
 	f.StringVar(&o.chain, "certificate-chain", "", "certificates that vouch for the signer: a file with PEM")
@@ -85,6 +90,7 @@ func New() *cobra.Command {
 	f.StringVar(&o.stampChain, "timestamp-certificate-chain", "", "certificates of the timestamp authority: a file with PEM")
 	f.BoolVar(&o.ignoreTlog, "insecure-ignore-tlog", false, "do without an entry in a transparency log")
 	f.BoolVar(&o.ignoreSCT, "insecure-ignore-sct", false, "do without an entry in a log of certificates")
+	f.BoolVar(&o.offline, "offline", false, "ask nothing but registries: trust what --trusted-root or the release holds, search no log, and ask nobody about revoked certificates")
 	f.BoolVar(&o.insecure, "allow-insecure-registry", false, "ask registries that have no TLS, or a certificate that is not trusted")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "longest time that all of it takes")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
@@ -101,25 +107,25 @@ type result struct {
 }
 
 func (o *options) run(cmd *cobra.Command, image string) error {
-	if o.output != "table" && o.output != "json" {
-		return errors.New("invalid output, expected table or json")
-	}
-	if o.format != sigverify.Cosign && o.format != sigverify.Bundle && o.format != sigverify.Notary {
-		return errors.New("invalid format, expected Cosign, SigstoreBundle or Notary")
+	if err := o.check(image); err != nil {
+		return terminal.Mistake(err)
 	}
 	attestor, err := o.attestor()
 	if err != nil {
-		return err
+		return terminal.Mistake(err)
 	}
-	verifier, err := remote.Verifier()
+	verifier, err := remote.Verifier(o.offline)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 	defer cancel()
+	if err := verifier.Check(ctx, attestor); err != nil {
+		return terminal.Mistake(err)
+	}
 	out := result{Image: image}
 	if o.bundle != "" {
-		err = o.examineBundle(ctx, verifier, attestor, &out)
+		err = o.examineFile(ctx, verifier, attestor, &out)
 	} else {
 		out.Digest, out.Findings, err = verifier.Examine(ctx, world.SignatureRequest{
 			Image: image, Format: o.format, Attestor: attestor, Type: o.kind, Repository: o.repository, TagPrefix: o.tagPrefix,
@@ -147,22 +153,64 @@ func (o *options) run(cmd *cobra.Command, image string) error {
 	return err
 }
 
-func (o *options) examineBundle(ctx context.Context, v *sigverify.Verifier, a *world.Attestor, out *result) error {
-	bundle, err := read(o.bundle)
-	if err != nil {
-		return err
+// check finds flags that do not fit.
+func (o *options) check(image string) error {
+	switch {
+	case (image != "") == (o.bundle != ""):
+		return errors.New("give an IMAGE, or --bundle with --artifact")
+	case (o.bundle == "") != (o.artifact == ""):
+		return errors.New("--bundle and --artifact go together")
+	case o.output != "table" && o.output != "json":
+		return errors.New("invalid output, expected table or json")
+	case o.format != sigverify.Cosign && o.format != sigverify.Bundle && o.format != sigverify.Notary:
+		return errors.New("invalid format, expected Cosign, SigstoreBundle or Notary")
+	case o.format == sigverify.Notary && o.certificate+o.chain == "":
+		return errors.New("a signature of Notary needs --certificate or --certificate-chain")
+	case o.format == sigverify.Notary && o.bundle != "" && o.kind != "":
+		return errors.New("an envelope of Notary has no --type")
 	}
-	content, err := os.ReadFile(o.artifact)
-	if err != nil {
-		return err
-	}
-	digest, finding, err := v.ExamineBundle(ctx, []byte(bundle), content, a)
-	if err != nil {
-		return err
-	}
-	finding.Place = o.bundle
-	out.Digest, out.Findings = digest, []sigverify.Finding{finding}
 	return nil
+}
+
+// examineFile verifies a signature in a file of its own.
+func (o *options) examineFile(ctx context.Context, v *sigverify.Verifier, a *world.Attestor, out *result) error {
+	text, err := read(o.bundle)
+	if err != nil {
+		return terminal.Mistake(err)
+	}
+	of, err := artifact(o.artifact)
+	if err != nil {
+		return terminal.Mistake(err)
+	}
+	var found sigverify.Finding
+	if o.format == sigverify.Notary {
+		var envelope sigverify.NotaryArtefact
+		if envelope, err = notary.Open([]byte(text)); err != nil {
+			found = sigverify.Finding{Kind: "signature", Reason: err.Error()}
+		} else if found, err = v.ExamineEnvelope(ctx, envelope, of, a); err != nil {
+			return err
+		}
+	} else if found, err = v.ExamineBundle(ctx, []byte(text), of, o.kind, a); err != nil {
+		return err
+	}
+	found.Place = o.bundle
+	out.Digest, out.Findings = of.Digest.String(), []sigverify.Finding{found}
+	return nil
+}
+
+// artifact is a file, or what has the digest, unless there is a file of that name.
+func artifact(name string) (of sigverify.File, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		if digest, malformed := v1.NewHash(name); malformed == nil && errors.Is(err, fs.ErrNotExist) {
+			return sigverify.File{Digest: digest, Size: -1}, nil
+		}
+		return of, err
+	}
+	defer f.Close()
+	of.Digest, of.Size, err = v1.SHA256(f)
+	of.Content = func() ([]byte, error) { return os.ReadFile(name) }
+	return of, err
 }
 
 // attestor is the signer that the flags describe.
@@ -184,6 +232,11 @@ func (o *options) attestor() (*world.Attestor, error) {
 		}
 		var err error
 		if *f.to, err = read(f.file); err != nil {
+			return nil, err
+		}
+	}
+	if a.Trust.TrustedRoot != "" {
+		if err := trust.Check([]byte(a.Trust.TrustedRoot)); err != nil {
 			return nil, err
 		}
 	}
