@@ -93,8 +93,8 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	}
 	p := &process{
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{},
-		discovery: discovery.New(resources, time.Now),
-		unlocked:  webhookserver.Unlocked{Log: log}, wakeBindings: lifecycle.NewTrigger(), nativeChanged: lifecycle.NewTrigger(), observing: observing,
+		discovery: discovery.New(resources, time.Now), asked: newAnswers(m.GetClient(), time.Now),
+		unlocked: webhookserver.Unlocked{Log: log}, wakeBindings: lifecycle.NewTrigger(), nativeChanged: lifecycle.NewTrigger(), observing: observing,
 		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: lifecycle.NewTrigger(), policiesChanged: lifecycle.NewTrigger(),
 	}
 	p.policies = intake.NewPolicies(intake.PolicyOptions{

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
@@ -88,21 +89,34 @@ func newManager(b *base, f *commonFlags, e env, own cached) (manager.Manager, er
 	return m, nil
 }
 
-// webhookObjects returns the objects that a controller with webhooks caches: its Secrets, the webhook configurations and their owner.
-func webhookObjects(f webhookserver.Flags, paths string, e env) map[client.Object]cache.ByObject {
+// webhookObjects returns the objects that a controller with webhooks caches: its Secrets, the webhook configurations, and the ClusterRoles
+// among which their owner is.
+func webhookObjects(f webhookserver.Flags, paths string, e env, roles labels.Selector) map[client.Object]cache.ByObject {
 	ours := labels.SelectorFromSet(labels.Set{webhookconf.ManagedLabel: webhookconf.ManagedValue})
 	return map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{e.namespace: {}}, Transform: onlySecrets(f, paths)},
 		&admissionv1.ValidatingWebhookConfiguration{}: {Label: ours},
 		&admissionv1.MutatingWebhookConfiguration{}:   {Label: ours},
-		webhookserver.OwnerObject():                   {Label: webhookconf.Owners(), Transform: webhookserver.OnlyIdentity},
+		webhookserver.OwnerObject():                   {Label: roles, Transform: webhookserver.OnlyIdentity},
 	}
+}
+
+// rolesOfControllers selects the ClusterRoles of all controllers: one of them owns the webhook configurations, and a change of another one
+// changes what its controller may do.
+func rolesOfControllers() labels.Selector {
+	in, err := labels.NewRequirement(webhookconf.OwnerLabel, selection.In, []string{
+		webhookconf.OwnerValue, "admission-controller", "background-controller", "cleanup-controller", "reports-controller",
+	})
+	if err != nil {
+		panic(err) // the label and its values are constants
+	}
+	return labels.NewSelector().Add(*in)
 }
 
 // admissionObjects returns the objects that the admission controller caches.
 func admissionObjects(f *admissionFlags, e env) cached {
 	shared := true // bindings are only read
-	objects := webhookObjects(f.Flags, keystore.Routes, e)
+	objects := webhookObjects(f.Flags, keystore.Routes, e, rolesOfControllers())
 	objects[intake.DefinitionObject()] = cache.ByObject{Transform: webhookserver.OnlyIdentity}
 	objects[&rbacv1.RoleBinding{}] = cache.ByObject{Transform: onlySubjects, UnsafeDisableDeepCopy: &shared}
 	objects[&rbacv1.ClusterRoleBinding{}] = cache.ByObject{Transform: onlySubjects, UnsafeDisableDeepCopy: &shared}

@@ -34,6 +34,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/ttl"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
 // cleanupLease is the name of the cleanup controller's lease.
@@ -75,7 +76,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 		schemes: []func(*runtime.Scheme) error{
 			admissionv1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, authorizationv1.AddToScheme,
 		},
-		objects:   webhookObjects(f.Flags, keystore.CleanupRoutes, e),
+		objects:   webhookObjects(f.Flags, keystore.CleanupRoutes, e, webhookconf.Owners()),
 		transform: f.exceptions.transform,
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -22,6 +23,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/lifecycle"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/updaterequest/enqueue"
@@ -48,6 +50,7 @@ type process struct {
 	installation *webhookserver.Installation
 	policies     *intake.Policies
 	exceeded     *results.Exceeded
+	asked        *answers
 	globals      *globals
 	discovery    *discovery.Discovery
 	cluster      *cluster
@@ -95,7 +98,15 @@ func (p *process) watch(ctx context.Context) error {
 	all := []intake.Watch{
 		{Object: &corev1.Secret{}, Handler: p.certs.Handler(ctx)}, {Object: &corev1.Secret{}, Handler: p.paths.Handler()},
 		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: intake.NamespaceObject(), Handler: p.installation.Handler()},
-		{Object: webhookserver.OwnerObject(), Handler: drift},
+		{Object: webhookserver.OwnerObject(), Handler: toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { p.rolesChanged() },
+			UpdateFunc: func(before, after any) {
+				if versionOf(before) != versionOf(after) {
+					p.rolesChanged()
+				}
+			},
+			DeleteFunc: func(any) { p.rolesChanged() },
+		}},
 		{Object: &admissionv1.ValidatingWebhookConfiguration{}, Handler: p.paths.Configurations(drift)},
 		{Object: &admissionv1.MutatingWebhookConfiguration{}, Handler: p.paths.Configurations(drift)},
 	}
@@ -115,6 +126,21 @@ func (p *process) watch(ctx context.Context) error {
 	p.globals.settle(ctx)
 	p.filled.Store(true)
 	return nil
+}
+
+// rolesChanged looks at everything again that depends on the controllers' ClusterRoles: the owner of the webhook configurations, and the
+// rights of the controllers.
+func (p *process) rolesChanged() {
+	p.asked.doubt()
+	p.policiesChanged.Fire()
+}
+
+func versionOf(obj any) string {
+	o, _ := obj.(metav1.Object)
+	if o == nil {
+		return ""
+	}
+	return o.GetResourceVersion()
 }
 
 func (p *process) loadSettings(obj any) {
@@ -211,8 +237,8 @@ func (p *process) leaderTasks() []lifecycle.Task {
 			Hold: webhookserver.HoldUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: e.namespace, Name: e.configMap}),
 		},
 		status: &status.Writer{Client: m.GetClient()},
-		rights: newScanRights(f.reportsAccount, m.GetClient(), time.Now),
-		log:    p.log,
+		rights: &scanRights{account: f.reportsAccount, access: p.asked}, asked: p.asked, work: f.serving.backgroundAccount,
+		lacked: map[policy.ID]string{}, events: p.events, log: p.log,
 	}
 	tasks := []lifecycle.Task{
 		p.paths.Term(),

@@ -3,46 +3,20 @@ package app
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// scanRights finds the rights that the reports controller lacks to scan what policies are about. One goroutine uses it.
+// scanRights finds the rights that the reports controller lacks to scan what policies are about.
 type scanRights struct {
 	account string // empty when it is not known: no right is missing then
-	client  client.Client
-	now     func() time.Time
-	answers map[scanRight]scanAnswer
-}
-
-type scanRight struct {
-	verb     string
-	resource schema.GroupVersionResource
-}
-
-type scanAnswer struct {
-	allowed bool
-	reason  string
-	until   time.Time
-}
-
-// A right that was granted is asked for again after grantedFor, a missing one after retryRights: it is often granted in a moment.
-const (
-	grantedFor  = 5 * time.Minute
-	retryRights = 3 * time.Second
-)
-
-func newScanRights(account string, c client.Client, now func() time.Time) *scanRights {
-	return &scanRights{account: account, client: c, now: now, answers: map[scanRight]scanAnswer{}}
+	access  world.Access
 }
 
 // missing are the rights to get, list and watch the resources of a policy that the reports controller lacks, in their order. With listable
@@ -73,38 +47,19 @@ func (r *scanRights) missing(ctx context.Context, p *policy.Program, listable bo
 	})
 	for _, at := range order {
 		for _, verb := range []string{"get", "list", "watch"} {
-			a, err := r.ask(ctx, scanRight{verb, at})
+			resource, sub, _ := strings.Cut(at.Resource, "/")
+			allowed, reason, err := r.access.Allowed(ctx, world.AccessRequest{
+				Username: r.account, Groups: groupsOf(r.account), Verb: verb, Group: at.Group, Version: at.Version, Resource: resource, Subresource: sub,
+			})
 			if err != nil {
 				return nil, err
 			}
-			if !a.allowed {
-				out = append(out, family.MissingRight{Verb: verb, Resource: at, Reason: a.reason, Generated: generated[at]})
+			if !allowed {
+				out = append(out, family.MissingRight{Verb: verb, Resource: at, Reason: reason, Generated: generated[at]})
 			}
 		}
 	}
 	return out, nil
-}
-
-func (r *scanRights) ask(ctx context.Context, right scanRight) (scanAnswer, error) {
-	if a, ok := r.answers[right]; ok && r.now().Before(a.until) {
-		return a, nil
-	}
-	resource, sub, _ := strings.Cut(right.resource.Resource, "/")
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: r.account, Groups: groupsOf(r.account),
-		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: right.verb, Group: right.resource.Group, Version: right.resource.Version, Resource: resource, Subresource: sub,
-		},
-	}}
-	if err := r.client.Create(ctx, review); err != nil {
-		return scanAnswer{}, fmt.Errorf("ask for the rights of %s: %w", r.account, err)
-	}
-	a := scanAnswer{allowed: review.Status.Allowed, reason: review.Status.Reason, until: r.now().Add(retryRights)}
-	if a.allowed {
-		a.until = r.now().Add(grantedFor)
-	}
-	r.answers[right] = a
-	return a, nil
 }
 
 // groupsOf are the groups that every service account is in; none for another user.

@@ -22,7 +22,9 @@ func (refusing) Create(_ context.Context, o client.Object, _ ...client.CreateOpt
 
 // Rights are asked for on what the rules name; a family that asks for rights on what can be listed needs none on subresources.
 func TestScanRights(t *testing.T) {
-	r := newScanRights("system:serviceaccount:kyverno:reports", refusing{}, time.Now)
+	access := newAnswers(refusing{}, time.Now)
+	access.round()
+	r := &scanRights{account: "system:serviceaccount:kyverno:reports", access: access}
 	p := &policy.Program{Settings: policy.Settings{Background: true}, Rules: []*policy.Rule{{Targets: []policy.Target{
 		{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "pods", Subresource: "ephemeralcontainers"},
 	}}}}

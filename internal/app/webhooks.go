@@ -1,9 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -15,9 +17,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/policyreview"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -40,7 +44,12 @@ type webhookReconciler struct {
 	apply        *webhookconf.Reconciler
 	status       *status.Writer
 	rights       *scanRights
-	log          *slog.Logger
+	// asked are what is known about rights, work the account that carries out the work of policies; empty when it is not known.
+	asked  *answers
+	work   string
+	lacked map[policy.ID]string // the rights that the account lacks, as they were last reported
+	events event.Recorder
+	log    *slog.Logger
 
 	// inForce are the Programs whose webhooks are written.
 	inForce atomic.Pointer[map[*policy.Program]bool]
@@ -155,7 +164,9 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 		}
 	}
 	var failed error
-	lacking := false
+	f.asked.round()
+	lacking, working := false, false
+	maps.DeleteFunc(f.lacked, func(id policy.ID, _ string) bool { return objects[id] == nil })
 	for id, object := range objects {
 		key := id.String()
 		notReady, known := ready[key]
@@ -183,6 +194,15 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 			}
 			lacking = lacking || len(state.Missing) > 0
 		}
+		if f.work != "" && policyreview.HasWork(state.Program) {
+			working = true
+			if state.Lacking, err = policyreview.Lacking(ctx, f.discovery, f.asked, f.work, state.Program); err != nil {
+				failed = err
+				continue
+			}
+			lacking = lacking || len(state.Lacking) > 0
+		}
+		f.report(id, state)
 		s, err := status.Desired(f.status.Families, object, state)
 		if err != nil {
 			f.log.Error("no status can be written", "policy", key, "error", err)
@@ -198,10 +218,30 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 	switch {
 	case unknown > 0 && settling:
 		return written, retrySettling, failed
-	case lacking:
-		return written, retryRights, failed
 	case unknown > 0:
-		return written, retryUnknown, failed
+		return written, min(retryUnknown, cmp.Or(f.asked.again(lacking, working), retryUnknown)), failed
 	}
-	return written, 0, failed
+	return written, f.asked.again(lacking, working), failed
 }
+
+// report writes an event and a line of the log when the rights that a policy's work lacks have changed.
+func (f *webhookReconciler) report(id policy.ID, state family.State) {
+	text := family.Texts(state.Lacking)
+	if text == f.lacked[id] {
+		return
+	}
+	if text == "" {
+		delete(f.lacked, id)
+		f.log.Info("the background controller has the rights again that the policy's work needs", "policy", id.String())
+		return
+	}
+	f.lacked[id] = text
+	f.log.Warn("the background controller cannot carry out the policy", "policy", id.String(), "missing", text)
+	f.events.Record(event.Event{
+		Regarding: event.PolicyReference(state.Program), Reason: event.PolicyError, Action: event.None, Controller: event.AdmissionController,
+		Note: "the background controller cannot carry out the policy: " + text + "; grant the rights by a ClusterRole with the label " + aggregateToBackground,
+	})
+}
+
+// aggregateToBackground is the label of ClusterRoles whose rights the background controller has.
+const aggregateToBackground = "rbac.kyverno.io/aggregate-to-background-controller=true"

@@ -53,6 +53,7 @@ type Compiler struct {
 	alone     bool              // its plans are not shared
 	allowance *Allowance
 	reads     reads
+	objects   objects
 }
 
 // NewCompiler makes a Compiler without variables.
@@ -90,6 +91,7 @@ func (c *Compiler) Variable(name, expression string) error {
 		output = checked.OutputType()
 	}
 	c.reads.variable(name, checked)
+	c.objects.take(c.declared, checked)
 	c.sign(name, expression)
 	c.mapType.Fields[name] = apiservercel.NewDeclField(name, declType(output), true, nil, nil)
 	if c.variables.index == nil {
@@ -109,6 +111,7 @@ func (c *Compiler) Compile(expression string, results ...Result) (*Expression, e
 	x, checked, err := c.compile(expression, results...)
 	if checked != nil {
 		c.reads.expression(checked)
+		c.objects.take(c.declared, checked)
 	}
 	return x, err
 }

@@ -30,6 +30,9 @@ func New(d celenv.Declarations, a *celenv.Allowance) *Compiler {
 // Named gives the variables compiled so far, for evaluations.
 func (c *Compiler) Named() *celenv.Variables { return c.env.Variables() }
 
+// Objects returns the objects that the expressions of a generating policy name.
+func (c *Compiler) Objects() []celenv.NamedObject { return c.env.Objects() }
+
 // Variables compiles variables, in their order. Expressions compiled after them see them.
 func (c *Compiler) Variables(in []admissionregistrationv1.Variable, path string) {
 	for i, v := range in {

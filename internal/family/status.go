@@ -2,6 +2,7 @@ package family
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,7 +32,25 @@ type State struct {
 	NotReady error
 	// Missing are the rights that the reports controller lacks to scan the resources of the policy.
 	Missing []MissingRight
+	// Lacking are the rights that the background controller lacks for the work of the policy.
+	Lacking []LackingRights
 	Now     time.Time
+}
+
+// LackingRights are rights on objects of one kind that an account lacks.
+type LackingRights struct {
+	// Text names the account, the verbs and the kind.
+	Text   string
+	Rights []MissingRight
+}
+
+// Texts joins the texts of all.
+func Texts(lacking []LackingRights) string {
+	texts := make([]string, len(lacking))
+	for i, l := range lacking {
+		texts[i] = l.Text
+	}
+	return strings.Join(texts, "; ")
 }
 
 // MissingRight is a right that an account lacks.

@@ -95,6 +95,9 @@ type Rule struct {
 	Outputs []Output
 	// Grants are the rights on other objects that the rule's work needs.
 	Grants []Grant
+	// Foreseen are further rights that the work needs, as far as the text of the policy names the objects. The status of the policy
+	// reports the missing ones; no review refuses the policy for them.
+	Foreseen []Grant
 	// Generation holds how a generate rule treats its objects; nil for other rules.
 	Generation *Generation
 	// OnBackground: requests of the background controller ask for the work of the rule too (skipBackgroundRequests: false).

@@ -71,7 +71,7 @@ func (v *Reviewer) checkDeletion(ctx context.Context, p *policy.Program, author 
 		for _, verb := range []string{"delete", "list"} {
 			for _, r := range found {
 				for _, name := range names {
-					allowed, err := ask.allowed(ctx, world.AccessRequest{
+					allowed, _, err := ask.allowed(ctx, world.AccessRequest{
 						Username: user.Username, UID: user.UID, Groups: user.Groups, Extra: user.Extra,
 						Verb: verb, Group: r.Group, Version: r.Version, Resource: r.Resource, Namespace: p.Namespace, Name: name,
 					})

@@ -28,7 +28,7 @@ func TestRightsAreAskedForOnceInSomeSeconds(t *testing.T) {
 		t.Helper()
 		r := srv.newRights() // as for a policy of its own
 		r.access = access
-		allowed, err := r.allowed(t.Context(), q)
+		allowed, _, err := r.allowed(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,11 +20,11 @@ type rights struct {
 	discovery Discovery
 	granted   *granted
 	now       func() time.Time
-	refused   map[string]bool
+	refused   map[string]string // with the reason
 }
 
 func (v *Reviewer) newRights() *rights {
-	r := &rights{discovery: v.Discovery, granted: &v.granted, now: v.Now, refused: map[string]bool{}}
+	r := &rights{discovery: v.Discovery, granted: &v.granted, now: v.Now, refused: map[string]string{}}
 	if v.Root != nil {
 		r.access = v.Root.For(world.Cluster()).Access
 	}
@@ -69,8 +69,32 @@ func anyOf(g policy.Grant) served {
 	return out
 }
 
+// missing is what a user lacks of a grant.
+type missing struct {
+	verbs, reasons []string // a reason for each verb, mostly empty
+	namespace      string   // as messages show it
+}
+
+// text words what is missing; empty when nothing is.
+func (m missing) text(user *policy.User, g policy.Grant) string {
+	if len(m.verbs) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf(textRequires, user.Username, strings.Join(m.verbs, ","), kindOf(g))
+	if m.namespace != "" {
+		text += " in namespace " + m.namespace
+	}
+	return text
+}
+
 // lacks words what the user lacks of a grant; empty when nothing.
 func (a *rights) lacks(ctx context.Context, user *policy.User, p *policy.Program, g policy.Grant, r served) (string, error) {
+	m, err := a.missing(ctx, user, p, g, r)
+	return m.text(user, g), err
+}
+
+// missing returns what the user lacks of a grant.
+func (a *rights) missing(ctx context.Context, user *policy.User, p *policy.Program, g policy.Grant, r served) (out missing, err error) {
 	shown := g.Namespace
 	if shown == "" && p.Namespace != "" {
 		shown = p.Namespace
@@ -83,7 +107,7 @@ func (a *rights) lacks(ctx context.Context, user *policy.User, p *policy.Program
 	if !isLiteral(name) || wildcard.Has(name) {
 		name = ""
 	}
-	var missing []string
+	out.namespace = shown
 	for _, verb := range g.Verbs {
 		q := world.AccessRequest{
 			Username: user.Username, UID: user.UID, Groups: user.Groups, Extra: user.Extra, Verb: verb,
@@ -92,44 +116,37 @@ func (a *rights) lacks(ctx context.Context, user *policy.User, p *policy.Program
 		if verb == "create" || verb == "list" {
 			q.Name = "" // such requests have none
 		}
-		allowed, err := a.allowed(ctx, q)
+		allowed, reason, err := a.allowed(ctx, q)
 		if err != nil {
-			return "", err
+			return missing{}, err
 		}
 		if !allowed {
-			missing = append(missing, verb)
+			out.verbs, out.reasons = append(out.verbs, verb), append(out.reasons, reason)
 		}
 	}
-	if len(missing) == 0 {
-		return "", nil
-	}
-	text := fmt.Sprintf(textRequires, user.Username, strings.Join(missing, ","), kindOf(g))
-	if shown != "" {
-		text += " in namespace " + shown
-	}
-	return text, nil
+	return out, nil
 }
 
-func (a *rights) allowed(ctx context.Context, q world.AccessRequest) (bool, error) {
+func (a *rights) allowed(ctx context.Context, q world.AccessRequest) (allowed bool, reason string, err error) {
 	if a.access == nil {
-		return false, world.ErrUnavailable
+		return false, "", world.ErrUnavailable
 	}
 	key := questionKey(q)
-	switch {
-	case a.refused[key]:
-		return false, nil
-	case a.granted.holds(key, a.now()):
-		return true, nil
+	if reason, ok := a.refused[key]; ok {
+		return false, reason, nil
 	}
-	allowed, _, err := a.access.Allowed(ctx, q)
+	if a.granted.holds(key, a.now()) {
+		return true, "", nil
+	}
+	allowed, reason, err = a.access.Allowed(ctx, q)
 	switch {
 	case err != nil:
 	case allowed:
 		a.granted.note(key, a.now())
 	default:
-		a.refused[key] = true
+		a.refused[key] = reason
 	}
-	return allowed, err
+	return allowed, reason, err
 }
 
 // kindOf is the kind of a grant as messages show it.

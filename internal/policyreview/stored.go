@@ -5,6 +5,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // Rights finds the rights that a stored policy needs and that the controllers lack. The rights of its author were checked when it was
@@ -12,10 +13,22 @@ import (
 func (v *Reviewer) Rights(ctx context.Context, p *policy.Program) diag.List {
 	var diags diag.List
 	if v.Accounts.Background != "" {
-		diags.Add(v.controllerRights(ctx, p)...)
+		diags.Add(v.workRights(ctx, p)...)
 	}
 	if p.Schedule != nil {
 		diags.Add(v.checkDeletion(ctx, p, nil)...)
+	}
+	return diags
+}
+
+func (v *Reviewer) workRights(ctx context.Context, p *policy.Program) (diags diag.List) {
+	lacking, err := Lacking(ctx, v.Discovery, v.Root.For(world.Cluster()).Access, v.Accounts.Background, p)
+	if err != nil {
+		diags.Errorf("spec", "the rights of %s cannot be looked up: %v", v.Accounts.Background, err)
+	}
+	for _, l := range lacking {
+		diags.Errorf("spec", "%s", l.Text)
+		diags.Code(diag.MissingRights, v.Accounts.Background)
 	}
 	return diags
 }

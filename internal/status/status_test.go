@@ -78,6 +78,14 @@ func TestDesired(t *testing.T) {
 	if c := s.Conditions[0]; c.Status != metav1.ConditionFalse || c.Reason != "Failed" || c.Message != "Not Ready: the served resources cannot be listed" {
 		t.Errorf("%+v", c)
 	}
+	tree, err := Desired(nil, object(t, onePolicy), family.State{Lacking: []family.LackingRights{{Text: "u requires permissions create for resource v1/Secret"}, {Text: "and get"}}, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conditions, _, _ := unstructured.NestedSlice(tree, "conditions")
+	if c := conditions[0].(map[string]any); len(conditions) != 1 || c["status"] != "False" || c["message"] != "Not Ready: u requires permissions create for resource v1/Secret; and get" {
+		t.Errorf("%+v", conditions)
+	}
 	if _, err := desired(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "kyverno.io/v1", "kind": "Policy", "spec": "text"}}, nil, now); err == nil {
 		t.Error("what cannot be read is an error")
 	}

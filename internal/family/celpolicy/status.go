@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Conditions of policies, their reasons and messages. These texts are Kyverno's, verbatim.
+// Conditions of policies, their reasons and messages. These texts are Kyverno's, verbatim, except textNoWork.
 const (
 	ConditionWebhook = "WebhookConfigured"
 	ConditionRights  = "RBACPermissionsGranted"
@@ -27,6 +27,7 @@ const (
 	textRights       = "Policy is ready for reporting."
 	textNoBackground = "Background scanning disabled; reporting permissions not required."
 	textNoRights     = "Policy is not ready for reporting, missing permissions: "
+	textNoWork       = "The background controller cannot carry out the policy, missing permissions: "
 	textGrant        = " If this is for an autogen'd custom workload CRD, grant it via reportsController.rbac.clusterRole.extraResources in the Helm values" +
 		" (or an equivalent ClusterRole labeled rbac.kyverno.io/aggregate-to-reports-controller)."
 )
@@ -43,6 +44,23 @@ func RightsCondition(missing []family.MissingRight, granted, lacking string) met
 		return metav1.Condition{Type: ConditionRights, Status: metav1.ConditionTrue, Reason: reasonSucceeded, Message: granted}
 	}
 	return metav1.Condition{Type: ConditionRights, Status: metav1.ConditionFalse, Reason: reasonFailed, Message: value.Message(missingText(lacking, missing))}
+}
+
+// lacking adds the rights that the background controller lacks to the condition about the rights of reports.
+func lacking(condition metav1.Condition, work []family.LackingRights) metav1.Condition {
+	if len(work) == 0 {
+		return condition
+	}
+	var missing []family.MissingRight
+	for _, l := range work {
+		missing = append(missing, l.Rights...)
+	}
+	text := missingText(textNoWork, missing)
+	if condition.Status == metav1.ConditionFalse {
+		text = condition.Message + " " + text
+	}
+	condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, reasonFailed, value.Message(text)
+	return condition
 }
 
 // asked reports whether requests are evaluated by the policy: the API server asks about them, or evaluates them itself.
@@ -83,13 +101,13 @@ func Status(object map[string]any, s family.State, webhook, scanned bool, autoge
 	} else {
 		meta.RemoveStatusCondition(&c.Conditions, ConditionWebhook)
 	}
+	condition := metav1.Condition{Type: ConditionRights, Status: metav1.ConditionTrue, Reason: reasonSucceeded, Message: textNoBackground}
 	if scanned {
-		condition := RightsCondition(s.Missing, textRights, textNoRights)
-		condition.LastTransitionTime = metav1.NewTime(s.Now)
-		meta.SetStatusCondition(&c.Conditions, condition)
-	} else {
-		set(ConditionRights, textNoBackground, "")
+		condition = RightsCondition(s.Missing, textRights, textNoRights)
 	}
+	condition = lacking(condition, s.Lacking)
+	condition.LastTransitionTime = metav1.NewTime(s.Now)
+	meta.SetStatusCondition(&c.Conditions, condition)
 	ready := !slices.ContainsFunc(c.Conditions, func(x metav1.Condition) bool { return x.Status != metav1.ConditionTrue })
 	c.Ready = &ready
 	tree, err := family.Tree(struct {

@@ -19,6 +19,7 @@ import (
 func TestStatus(t *testing.T) {
 	served := &policy.Program{Webhooks: make([]policy.Webhook, 1), Settings: policy.Settings{Admission: true}}
 	execs := schema.GroupVersionResource{Version: "v1", Resource: "pods/exec"}
+	lacking := []family.LackingRights{{Text: "a sentence", Rights: []family.MissingRight{{Verb: "create", Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}}}}}
 	for _, c := range []struct {
 		name             string
 		state            family.State
@@ -49,6 +50,15 @@ func TestStatus(t *testing.T) {
 		{"rights are missing", family.State{Program: served, Missing: []family.MissingRight{{Verb: "get", Resource: execs}, {Verb: "list", Resource: execs, Reason: "no"}}}, true, true, []string{
 			"WebhookConfigured True Succeeded Webhook configured.",
 			"RBACPermissionsGranted False Failed Policy is not ready for reporting, missing permissions: get /v1, Resource=pods/exec: ; list /v1, Resource=pods/exec: no.",
+		}, false},
+		{"the work lacks rights", family.State{Program: served, Lacking: lacking}, true, false, []string{
+			"WebhookConfigured True Succeeded Webhook configured.",
+			"RBACPermissionsGranted False Failed The background controller cannot carry out the policy, missing permissions: create /v1, Resource=secrets: .",
+		}, false},
+		{"reports and the work lack rights", family.State{Program: served, Missing: []family.MissingRight{{Verb: "get", Resource: execs}}, Lacking: lacking}, true, true, []string{
+			"WebhookConfigured True Succeeded Webhook configured.",
+			"RBACPermissionsGranted False Failed Policy is not ready for reporting, missing permissions: get /v1, Resource=pods/exec: ." +
+				" The background controller cannot carry out the policy, missing permissions: create /v1, Resource=secrets: .",
 		}, false},
 	} {
 		c.state.Now = time.Unix(1000, 0)

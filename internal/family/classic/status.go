@@ -2,6 +2,7 @@ package classic
 
 import (
 	"encoding/json"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,9 @@ func status(object map[string]any, state family.State) (map[string]any, error) {
 		return nil, err
 	}
 	s, notReady := *p.Status.DeepCopy(), state.NotReady
+	if notReady == nil && len(state.Lacking) > 0 {
+		notReady = errors.New(family.Texts(state.Lacking))
+	}
 	if s.Budget != nil && s.Budget.ObservedGeneration != p.Generation {
 		s.Budget = nil // it was another text
 	}

@@ -65,7 +65,7 @@ func Compile(p *policiesv1beta1.GeneratingPolicy) *policy.Program {
 	g.work = policy.Work{Kind: policy.WorkGenerate, Synchronize: rule.Generation.Synchronize, SkipBackground: !rule.OnBackground}
 	rule.Eval = g.eval
 	g.follow(rule)
-	rule.Grants = g.grants(spec.Generate)
+	rule.Grants, rule.Foreseen = g.grants(spec.Generate), g.foreseen(c.Objects(), rule.Generation)
 	out.Rules = []*policy.Rule{rule}
 	out.Diags.Add(c.Diags...)
 	out.Webhooks = []policy.Webhook{celpolicy.Webhook(out, celpolicy.WebhookInput{

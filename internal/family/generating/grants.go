@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -55,4 +56,33 @@ func kindIn(n node) (apiVersion, kind string) {
 		return unknown
 	}
 	return get("apiVersion"), get("kind")
+}
+
+// foreseen returns the rights that the background controller needs, as far as templates and expressions write down the kinds.
+func (g *generator) foreseen(named []celenv.NamedObject, made *policy.Generation) (out []policy.Grant) {
+	verbs := []string{"get", "create"}
+	switch {
+	case made.Synchronize && made.ServerSideApply:
+		verbs = append(verbs, "patch", "delete")
+	case made.Synchronize:
+		verbs = append(verbs, "update", "delete")
+	}
+	add := func(grant policy.Grant) {
+		grant.Namespace, grant.Path = g.namespace, "spec.generate"
+		out = append(out, grant)
+	}
+	for _, s := range g.steps {
+		for _, document := range s.template {
+			apiVersion, kind := kindIn(document)
+			add(policy.Grant{APIVersion: apiVersion, Kind: kind, Verbs: verbs})
+		}
+	}
+	for _, n := range named {
+		if n.Verb == "" {
+			add(policy.Grant{APIVersion: n.APIVersion, Kind: n.Name, Verbs: verbs})
+			continue
+		}
+		add(policy.Grant{APIVersion: n.APIVersion, Kind: n.Name, Verbs: []string{n.Verb}, ByResource: true, Source: true})
+	}
+	return out
 }

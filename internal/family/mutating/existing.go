@@ -52,7 +52,10 @@ func (b *builder) existing() {
 	r := v.subject.NewRule(c)
 	r.Kind, r.OnError, r.Object, r.Stage = RuleKind, policy.ErrorByOwn, nil, policy.StageMutateExisting
 	r.OnPolicyChange, r.WithoutTrigger, r.OnBackground = true, x.expression == nil, !x.work.SkipBackground
-	r.Match, r.Eval, r.Grants = x.match(r.Match), x.eval, x.grants(b.program)
+	r.Match, r.Eval = x.match(r.Match), x.eval
+	if r.Foreseen = x.grants(b.program); b.program.Namespace != "" {
+		r.Grants = r.Foreseen // the author needs them too
+	}
 	x.target = v.subject.Rule
 	x.target.Conditions = conditions
 	if own {
@@ -201,11 +204,8 @@ func (withoutNamespace) Namespace() (any, error) { return nil, nil }
 // unknown stands in a grant for what only an evaluation finds out.
 const unknown = "{{ evaluated }}"
 
-// grants are the rights that the author of a namespaced policy needs on the targets: on every resource where an expression gives them.
+// grants are the rights on the targets: on every resource where an expression gives them.
 func (x *existing) grants(p *policy.Program) (out []policy.Grant) {
-	if p.Namespace == "" {
-		return nil
-	}
 	grant := policy.Grant{Namespace: p.Namespace, Verbs: []string{"get", "list", "update"}, Path: "spec.targetMatchConstraints"}
 	if x.expression != nil {
 		grant.APIVersion, grant.Kind = unknown, unknown
