@@ -43,6 +43,10 @@ chart: ## the chart: lint, schema, what each switch changes, flags
 	hack/helm.sh
 	go test -count=1 ./charts/
 
+.PHONY: manifests
+manifests: ## build/install.yaml, the chart rendered for clusters without Helm: VERSION=1.2.3, REGISTRY=HOST, VALUES=FILE
+	VERSION=$(if $(filter command environment,$(word 1,$(origin VERSION))),$(VERSION)) REGISTRY=$(REGISTRY) VALUES=$(VALUES) hack/manifests.sh
+
 .PHONY: image
 image: ## build/image, an OCI image layout for amd64 and arm64, without a Docker daemon
 	hack/image.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Writes everything that a release has to build/release: programs for six platforms in archives with completions and manual pages, packages for
-# Debian and RPM, the image and the chart as OCI layouts, lists of modules (SPDX), a provenance statement, a krew manifest, a Homebrew formula,
+# Debian and RPM, the image and the chart as OCI layouts, the chart rendered as one manifest, lists of modules (SPDX), a provenance statement, a krew manifest, a Homebrew formula,
 # install.sh and the digests of all of it. Needs Go, git, and no network once the modules are there.
 #
 #   VERSION=1.2.3   version, required
@@ -20,8 +20,10 @@ go run ./hack/image -version "$version" -revision "$revision" -time "$time" buil
 	linux/amd64=build/programs/linux-amd64/ephor linux/arm64=build/programs/linux-arm64/ephor
 root=$PWD
 native=$root/build/programs/$(go env GOOS)-$(go env GOARCH)/ephor
+# shellcheck disable=SC2154
+REGISTRY=${PUSH:+${PUSH%%/*}} REGISTRY=${REGISTRY:-ghcr.io} VERSION=$version hack/manifests.sh build/install.yaml
 go build -C hack/tools/release -o "$root/build/release-tool" .
-build/release-tool -source "$root" -programs build/programs -image build/image -ephor "$native" \
+build/release-tool -source "$root" -programs build/programs -image build/image -manifest build/install.yaml -ephor "$native" \
 	-version "$version" -revision "$revision" -time "$time" build/release
 [ -z "${KEY:-}" ] || build/release-tool sign -key "$KEY" build/release
 [ -z "${PUSH:-}" ] || build/release-tool push -to "$PUSH" -version "$version" build/release

@@ -66,6 +66,18 @@ func (r *release) packedImage() error {
 	return r.packLayout(r.image, imageLayout(r.version))
 }
 
+// installManifest copies the rendered chart, for clusters without Helm.
+func (r *release) installManifest() error {
+	if r.manifest == "" {
+		return nil
+	}
+	text, err := os.ReadFile(r.manifest)
+	if err != nil {
+		return err
+	}
+	return r.put("install.yaml", text, 0o644)
+}
+
 func chartLayout(version string) string { return "ephor_" + version + "_chart.oci.tar" }
 func imageLayout(version string) string { return "ephor_" + version + "_image.oci.tar" }
 

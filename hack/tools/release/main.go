@@ -25,6 +25,7 @@ type release struct {
 	programs string // folder of the programs: ⟨os⟩-⟨arch⟩/ephor[.exe]
 	ephor    string // the program for this machine; it prints its own pages and completions
 	image    string // OCI layout of the image
+	manifest string // the chart, rendered; empty for none
 	version  string // without "v"
 	revision string // the commit
 	created  time.Time
@@ -60,6 +61,7 @@ func run(args []string) error {
 	f.StringVar(&r.programs, "programs", "", "folder with ⟨os⟩-⟨arch⟩/ephor for each platform")
 	f.StringVar(&r.ephor, "ephor", "", "the program for this machine")
 	f.StringVar(&r.image, "image", "", "OCI layout of the image")
+	f.StringVar(&r.manifest, "manifest", "", "the chart, rendered")
 	f.StringVar(&r.version, "version", "", "version, as 1.2.3")
 	f.StringVar(&r.revision, "revision", "", "commit")
 	f.StringVar(&created, "time", "", "time of the commit, as 2006-01-02T15:04:05Z")
@@ -107,6 +109,7 @@ func (r *release) write() error {
 		func() error { return r.packages(documents) },
 		r.chart,
 		r.packedImage,
+		r.installManifest,
 		r.materials,
 		r.krew,
 		r.formula,

@@ -73,6 +73,7 @@ var written = func() func(t *testing.T) (first, again string) {
 			"LICENSE": "licence", "README.md": "readme", "CHANGELOG.md": "changes",
 			"charts/ephor/Chart.yaml":  "apiVersion: v2\nname: ephor\ndescription: d\nversion: 0.0.0\nappVersion: 0.0.0\n",
 			"charts/ephor/values.yaml": "a: b\n",
+			"install.yaml":             "kind: Namespace\n",
 		} {
 			write(t, filepath.Join(root, path), content)
 		}
@@ -90,7 +91,7 @@ var written = func() func(t *testing.T) (first, again string) {
 			dirs[i] = filepath.Join(root, fmt.Sprint("release-", i))
 			r := release{programs: filepath.Join(root, "programs")}
 			if err := run([]string{
-				"-source", root, "-programs", r.programs, "-ephor", r.program(runtime.GOOS + "/" + runtime.GOARCH),
+				"-source", root, "-manifest", filepath.Join(root, "install.yaml"), "-programs", r.programs, "-ephor", r.program(runtime.GOOS + "/" + runtime.GOARCH),
 				"-version", "1.2.3-rc.1", "-revision", "17e22571aa0fd7b1d4b1d5a1e9a2c5dd8a7d1f10", "-time", "2026-01-02T03:04:05Z", dirs[i],
 			}); err != nil {
 				t.Fatal(err)
@@ -148,7 +149,7 @@ func TestFiles(t *testing.T) {
 		ephor_1.2.3-rc.1_darwin_amd64.spdx.json ephor_1.2.3-rc.1_darwin_amd64.tar.gz ephor_1.2.3-rc.1_darwin_arm64.spdx.json ephor_1.2.3-rc.1_darwin_arm64.tar.gz
 		ephor_1.2.3-rc.1_linux_amd64.spdx.json ephor_1.2.3-rc.1_linux_amd64.tar.gz ephor_1.2.3-rc.1_linux_arm64.spdx.json ephor_1.2.3-rc.1_linux_arm64.tar.gz
 		ephor_1.2.3-rc.1_windows_amd64.spdx.json ephor_1.2.3-rc.1_windows_amd64.zip ephor_1.2.3-rc.1_windows_arm64.spdx.json ephor_1.2.3-rc.1_windows_arm64.zip
-		ephor_1.2.3~rc.1-1_amd64.deb ephor_1.2.3~rc.1-1_arm64.deb install.sh krew.yaml`)
+		ephor_1.2.3~rc.1-1_amd64.deb ephor_1.2.3~rc.1-1_arm64.deb install.sh install.yaml krew.yaml`)
 	if !slices.Equal(names, want) {
 		t.Errorf("the release has\n%s", strings.Join(names, "\n"))
 	}
