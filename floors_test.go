@@ -56,11 +56,11 @@ var floors = []struct {
 	}},
 	{"7 servers", []string{
 		"internal/intake", "internal/status", "internal/webhookconf", "internal/unlock", "internal/failopen", "internal/certs", "internal/vapgen", "internal/policyreview", "internal/admission",
-		"internal/scan", "internal/reports", "internal/updaterequest", "internal/updaterequest/enqueue", "internal/updaterequest/ledger", "internal/updaterequest/execute", "internal/updaterequest/follow", "internal/cleanup", "internal/ttl", "internal/preflight", "internal/leftover",
+		"internal/scan", "internal/reports", "internal/updaterequest", "internal/updaterequest/enqueue", "internal/updaterequest/ledger", "internal/updaterequest/execute", "internal/updaterequest/follow", "internal/cleanup", "internal/ttl", "internal/preflight", "internal/leftover", "internal/impact",
 	}},
 	{"8 products", []string{
 		"internal/dashboard", "internal/app/webhookserver", "internal/app/telemetry", "internal/app/results", "internal/app/flagset", "internal/app", "internal/cli/terminal", "internal/cli/sarif", "internal/cli/remote", "internal/cli/load", "internal/cli/offline",
-		"internal/cli/apply", "internal/cli/testrun", "internal/cli/explain", "internal/cli/convert", "internal/cli/oci", "internal/cli/findings", "internal/cli/jp", "internal/cli/reports", "internal/cli/operate", "internal/cli/manifests", "internal/cli/verify", "internal/cli",
+		"internal/cli/apply", "internal/cli/testrun", "internal/cli/explain", "internal/cli/convert", "internal/cli/oci", "internal/cli/findings", "internal/cli/jp", "internal/cli/reports", "internal/cli/impact", "internal/cli/operate", "internal/cli/manifests", "internal/cli/verify", "internal/cli",
 	}},
 	{"beside: the program, and what tests and measures it", []string{
 		"cmd/ephor", "internal/devcluster", "internal/golden", "internal/discovery/discoverytest", "internal/family/familytest", "internal/sigverify/fixture", "hack/...", "bench/...", "conformance/...", "e2e/...", "examples/...", "robustness/...", "soak/...", "corpus/...",

@@ -84,6 +84,14 @@ func (a *auditor) stop(ctx context.Context) {
 	}
 }
 
+// outcome evaluates the auditing rules of the job.
+func (s *Server) outcome(ctx context.Context, job *audit) policy.Outcome {
+	return s.eval(ctx, engine.Input{
+		Selections: job.selections, Request: job.req, Stages: job.stages, Root: s.root, Select: job.selects, Before: job.results,
+		Pace: s.paceLater, // the audits of others wait for this worker
+	})
+}
+
 func (a *auditor) evaluate(job audit) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -92,10 +100,7 @@ func (a *auditor) evaluate(job audit) {
 	}()
 	ctx, cancel := context.WithTimeout(job.ctx, auditTimeout)
 	defer cancel()
-	out := a.server.eval(ctx, engine.Input{
-		Selections: job.selections, Request: job.req, Stages: job.stages, Root: a.server.root, Select: job.selects, Before: job.results,
-		Pace: a.server.paceLater, // the audits of others wait for this worker
-	})
+	out := a.server.outcome(ctx, &job)
 	a.server.Observer.Evaluated(&out)
 	a.server.report(job.req, append(job.results, out.Results...), false)
 	if job.req.DryRun {

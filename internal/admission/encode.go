@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -20,6 +21,12 @@ type response struct {
 	// annotations are for the audit event of the request.
 	annotations map[string]string
 	warnings    []string
+
+	// What is known besides the answer: the results of the rules that were evaluated before it, the changed object where there is a patch, and
+	// the auditing rules that are still to be evaluated; nil for none.
+	results []policy.Result
+	object  *value.Doc
+	later   *audit
 }
 
 // maxAnswer is how many bytes the message of an answer has, and all of its warnings together: each of many rules may add one.

@@ -36,9 +36,9 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 	var annotations engine.Annotations
 	annotations.Add(&changed)
 	if !decision.Allowed {
-		return response{message: decision.Message, annotations: annotations.Texts()}, nil
+		return response{message: decision.Message, annotations: annotations.Texts(), results: changed.Results}, nil
 	}
-	res := response{allowed: true, warnings: decision.Warnings, annotations: annotations.Texts()}
+	res := response{allowed: true, warnings: decision.Warnings, annotations: annotations.Texts(), results: changed.Results}
 	if row.Stages.Has(deferredStages) {
 		res.warnings = append(res.warnings, s.deferWork(ctx, req, selections, row, spent)...)
 	}
@@ -52,8 +52,9 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 		s.Observer.Evaluated(&verified)
 		decision = engine.Decide(&verified, engine.ValidateWording)
 		s.report(on, verified.Results, !decision.Allowed)
+		res.results = append(res.results, verified.Results...)
 		if !decision.Allowed {
-			return response{message: decision.Message}, nil
+			return response{message: decision.Message, results: res.results}, nil
 		}
 		res.warnings = append(res.warnings, decision.Warnings...)
 		final = verified.Object
@@ -71,6 +72,7 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 	}
 	if ops := patch.Diff(before, after); len(ops) > 0 {
 		res.patch = patch.AppendJSON(nil, ops)
+		res.object = final
 	}
 	return res, nil
 }

@@ -30,10 +30,10 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	if !decision.Allowed {
 		s.report(req, results, true)
 		if !row.words.WithRefusal {
-			return response{message: decision.Message, annotations: annotations.Texts()}, nil
+			return response{message: decision.Message, annotations: annotations.Texts(), results: results}, nil
 		}
 	}
-	res := response{allowed: decision.Allowed, message: decision.Message, warnings: decision.Warnings}
+	res := response{allowed: decision.Allowed, message: decision.Message, warnings: decision.Warnings, results: results}
 	if len(plan.informing) > 0 {
 		// These rules cannot deny; they are evaluated now only for their warnings and annotations.
 		out := s.eval(ctx, engine.Input{Selections: plan.informing, Request: req, Stages: evaluating, Root: s.root, Select: plan.rest(), Before: results, Spent: spent})
@@ -45,7 +45,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 		return res, nil
 	}
 	if plan.audit {
-		s.audits.add(audit{ctx: s.Observer.Later(ctx), req: req, selections: selections, stages: evaluating, selects: plan.rest(), results: results})
+		res.later = &audit{ctx: s.Observer.Later(ctx), req: req, selections: selections, stages: evaluating, selects: plan.rest(), results: results}
 	} else {
 		s.report(req, results, false)
 	}

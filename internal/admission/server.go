@@ -283,6 +283,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	*buf = res.append((*buf)[:0])
 	w.Header()["Content-Type"] = jsonType
 	_, _ = w.Write(*buf)
+	if res.later != nil {
+		s.audits.add(*res.later)
+	}
 }
 
 // readBody reads the whole body through buf; the status tells what is wrong with it. The caller calls release when it needs neither the

@@ -115,40 +115,74 @@ const revisionAnnotation = "deployment.kubernetes.io/revision"
 // of follows one resource. superseded is what is left of an earlier revision of a Deployment: a ReplicaSet that is not
 // created again; if it returns, the Deployment itself is denied.
 func (o *Owners) of(ctx context.Context, r *Refused) (superseded bool, err error) {
-	at := r.Resource
+	c, err := o.follow(ctx, r.Resource, nil)
+	if err != nil {
+		return false, err
+	}
+	r.Owner = &c.end
+	r.Whose, err = o.whose(ctx, r.Resource.Namespace, c.labels)
+	return c.superseded, err
+}
+
+// Of follows one resource, and returns the end of its chain and whose that is. own is what is known of the resource itself, which need not
+// exist any more.
+func (o *Owners) Of(ctx context.Context, r compliance.Resource, own Meta) (owner compliance.Resource, whose string, err error) {
+	c, err := o.follow(ctx, r, &own)
+	if err != nil {
+		return r, "", err
+	}
+	if len(c.labels) == 0 {
+		c.labels = append(c.labels, own.Labels)
+	}
+	whose, err = o.whose(ctx, r.Namespace, c.labels)
+	return c.end, whose, err
+}
+
+// chain is what was found above a resource.
+type chain struct {
+	end        compliance.Resource
+	labels     []map[string]string // of the chain, the resource first
+	superseded bool
+}
+
+// follow follows the owners of a resource. own is what is known of it where it does not exist; nil for nothing.
+func (o *Owners) follow(ctx context.Context, r compliance.Resource, own *Meta) (c chain, err error) {
+	at := r
 	seen := map[ownerKey]bool{}
-	var labels []map[string]string // of the chain, the resource first
 	var below Meta
 	for range maxChain {
 		meta, found, err := o.read(ctx, at)
 		if err != nil {
-			return false, err
+			return c, err
 		}
 		// A resource that is gone, and an owner that is another one of the same name, has no further owners.
 		if !found || at.UID != "" && meta.UID != at.UID {
-			break
+			if own == nil || len(c.labels) > 0 {
+				break
+			}
+			meta = *own
+			meta.Namespace = at.Namespace
 		}
 		at.Namespace = meta.Namespace // an owner may lie in none
-		if r.Resource.Kind == "ReplicaSet" && at.Kind == "Deployment" && len(labels) == 1 {
+		if r.Kind == "ReplicaSet" && at.Kind == "Deployment" && len(c.labels) == 1 {
 			own, current := below.Annotations[revisionAnnotation], meta.Annotations[revisionAnnotation]
-			superseded = own != "" && current != "" && own != current
+			c.superseded = own != "" && current != "" && own != current
 		}
 		below = meta
-		labels = append(labels, meta.Labels)
-		up := controller(meta.Owners)
+		c.labels = append(c.labels, meta.Labels)
+		up := meta.Controller()
 		seen[key(at)] = true
 		if up == nil {
 			break
 		}
-		next := compliance.Resource{APIVersion: up.APIVersion, Kind: up.Kind, Namespace: r.Resource.Namespace, Name: up.Name, UID: string(up.UID)}
+		next := compliance.Resource{APIVersion: up.APIVersion, Kind: up.Kind, Namespace: r.Namespace, Name: up.Name, UID: string(up.UID)}
 		if seen[key(next)] {
 			break
 		}
 		at = next
 	}
-	r.Owner = &at
-	r.Whose, err = o.whose(ctx, r.Resource.Namespace, labels)
-	return superseded, err
+	c.end = at
+	return c, nil
 }
 
 // whose looks for the label on a chain, the last owner first, and then on the namespace.
@@ -168,8 +202,9 @@ func (o *Owners) whose(ctx context.Context, namespace string, chain []map[string
 	return meta.Labels[o.Label], err
 }
 
-// controller is the owner that manages the object or, when none does, the first one.
-func controller(owners []metav1.OwnerReference) *metav1.OwnerReference {
+// Controller is the owner that manages the object or, when none does, the first one; nil without an owner.
+func (m Meta) Controller() *metav1.OwnerReference {
+	owners := m.Owners
 	for i := range owners {
 		if owners[i].Controller != nil && *owners[i].Controller {
 			return &owners[i]

@@ -74,6 +74,15 @@ func Policies(families *compile.Registry, paths []string, stdin io.Reader) Polic
 
 // PoliciesFrom is Policies with options: where standard input is, and how URLs are read.
 func PoliciesFrom(families *compile.Registry, paths []string, o source.Options) PolicySet {
+	return policiesFor(families, paths, o, family.Options{Types: knownTypes, CommandLine: true})
+}
+
+// InForce is PoliciesFrom for policies as the controllers of a cluster evaluate them: a namespaced policy is for its namespace only.
+func InForce(families *compile.Registry, paths []string, o source.Options) PolicySet {
+	return policiesFor(families, paths, o, family.Options{Types: knownTypes})
+}
+
+func policiesFor(families *compile.Registry, paths []string, o source.Options, types family.Options) PolicySet {
 	o.Recursive, o.Numbers = true, source.Exact
 	objects, diags := source.Load(paths, o)
 	set := PolicySet{Diags: diags}
@@ -96,7 +105,6 @@ func PoliciesFrom(families *compile.Registry, paths []string, o source.Options) 
 	}
 	set.Diags.Add(companions.Unattached(ids)...)
 	set.Diags.Add(Twice(policies)...)
-	types := family.Options{Types: knownTypes, CommandLine: true}
 	for i, o := range policies {
 		program, found := families.With(o, companions.Of(ids[i]), types)
 		set.Diags.Add(found...)

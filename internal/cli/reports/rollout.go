@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ephor-dev/ephor/internal/cli/remote"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/rollout"
@@ -127,7 +128,7 @@ func (o *rolloutOptions) plan(cmd *cobra.Command) (*rollout.Plan, diag.List, err
 	}
 	plan := c.Plan(ctx)
 	if at != nil {
-		plan.Own(ctx, &rollout.Owners{Read: at.meta, Label: o.ownerLabel, Limit: o.ownerReads})
+		plan.Own(ctx, &rollout.Owners{Read: remote.Metas{Kinds: at.Kinds, Client: at.metadata}.Read, Label: o.ownerLabel, Limit: o.ownerReads})
 	}
 	plan.Evaluate(facts)
 	return plan, diags, nil

@@ -16,7 +16,6 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/cli/remote"
 	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/compliance"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -140,27 +139,4 @@ func (at *rolloutCluster) count(ctx context.Context, k discovery.Resource, names
 		}
 	}
 	return n, true
-}
-
-// meta reads what is needed of an object to find its owner.
-func (at *rolloutCluster) meta(ctx context.Context, r compliance.Resource) (rollout.Meta, bool, error) {
-	group := ""
-	if g, _, found := strings.Cut(r.APIVersion, "/"); found {
-		group = g
-	}
-	kinds := at.Kinds.Wanted(policy.Target{Group: group, Version: "*", Kind: r.Kind})
-	if len(kinds) == 0 {
-		return rollout.Meta{}, false, nil // an owner of a kind that is gone is gone
-	}
-	if !kinds[0].Namespaced {
-		r.Namespace = ""
-	}
-	o, err := at.metadata.Resource(kinds[0].GVR()).Namespace(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return rollout.Meta{}, false, nil
-	case err != nil:
-		return rollout.Meta{}, false, fmt.Errorf("get %s %s: %w", kinds[0].GVR().GroupResource(), r.Name, err)
-	}
-	return rollout.Meta{Namespace: o.Namespace, UID: string(o.UID), Labels: o.Labels, Annotations: o.Annotations, Owners: o.OwnerReferences}, true, nil
 }

@@ -1,0 +1,164 @@
+package impact
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientdiscovery "k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+
+	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/impact"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// cluster is where objects are, and where rules look things up.
+type cluster struct {
+	*remote.Cluster
+	metas  remote.Metas
+	kinds  *impact.Kinds
+	roles  *remote.Roles
+	labels func(context.Context, string) (map[string]string, error)
+}
+
+func (o *options) open(ctx context.Context) (*cluster, error) {
+	c, err := remote.Open(o.kubeconfig, o.context, o.registry)
+	if err != nil {
+		return nil, fmt.Errorf("failed to reach the cluster (%w)", err)
+	}
+	config, err := remote.Config(o.kubeconfig, o.context)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = remote.QPS, remote.Burst
+	out := &cluster{Cluster: c, roles: remote.NewRoles(c)}
+	out.metas.Kinds = c.Kinds
+	if out.metas.Client, err = metadata.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	served, err := clientdiscovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	out.kinds = impact.NewKinds(discovery.New(served, time.Now))
+	return out, nil
+}
+
+// attach lets replicas look things up in the cluster.
+func (c *cluster) attach(o *impact.Options) {
+	o.Kinds, o.Root, o.Roles, o.Labels = c.kinds, c.Root, c.roles.Of, c.NamespaceLabels
+}
+
+// exceptions reads those of the cluster.
+func (c *cluster) exceptions(ctx context.Context) (out []*policy.Exception, diags diag.List) {
+	var kinds []discovery.Resource
+	for _, x := range compile.Product.Exceptions() {
+		kinds = append(kinds, c.Kinds.Wanted(policy.Target{Group: x.Group, Version: "*", Kind: x.Kind})...)
+	}
+	c.List(ctx, remote.Query{Kinds: kinds, Page: remote.PageSize}, func(p remote.Page) {
+		for _, o := range p.Objects {
+			e, found := compile.OneException(compile.Object{Value: o.Value})
+			if !found.HasErrors() { // else it is not in force either
+				out = append(out, e)
+			}
+		}
+		if p.Err != nil {
+			diags.Errorf("", "%s", p.Err)
+		}
+	})
+	return out, diags
+}
+
+// inForce reads the policies of the cluster that the policies would replace.
+func (c *cluster) inForce(ctx context.Context, families *compile.Registry, programs []*policy.Program) (out []*policy.Program, diags diag.List, err error) {
+	for _, p := range programs {
+		f := families.FamilyOf(p.APIVersion, p.Kind)
+		if f == nil {
+			continue
+		}
+		i := slices.IndexFunc(f.Kinds, func(k *family.Kind) bool { return k.Kind == p.Kind })
+		if i < 0 || f.Kinds[i].Foreign {
+			continue
+		}
+		o, err := c.Dynamic.Resource(f.Kinds[i].GVR()).Namespace(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return nil, nil, fmt.Errorf("read the policy %s in force: %w", p.Key(), err)
+		}
+		program, found := families.One(compile.Object{Value: o.Object})
+		diags.Add(found...)
+		out = append(out, program)
+	}
+	return out, diags, nil
+}
+
+// objects are the objects of the cluster that the policies are about, as requests that create them.
+func (c *cluster) objects(ctx context.Context, programs []*policy.Program, namespace string) iter.Seq[impact.Record] {
+	return func(yield func(impact.Record) bool) {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		var kinds []discovery.Resource
+		for _, k := range c.Kinds.All(programs) {
+			if k.Subresource == "" {
+				kinds = append(kinds, k)
+			}
+		}
+		ended := false
+		give := func(r impact.Record) {
+			if !ended && !yield(r) {
+				ended = true
+				stop()
+			}
+		}
+		c.List(ctx, remote.Query{Kinds: remote.InScope(kinds, namespace, false), Namespace: namespace, Page: remote.PageSize}, func(p remote.Page) {
+			for _, o := range p.Objects {
+				give(recordOf(p.Kind, o.Value))
+			}
+			if p.Err != nil && ctx.Err() == nil {
+				give(impact.Record{At: p.Kind.Kind, Err: p.Err})
+			}
+		})
+	}
+}
+
+// recordOf is the request that creates an object.
+func recordOf(k discovery.Resource, object map[string]any) impact.Record {
+	metadata, _ := object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	namespace, _ := metadata["namespace"].(string)
+	at := k.Kind + "/" + name
+	if namespace != "" {
+		at = namespace + "/" + at
+	}
+	if k.Group == "" && k.Resource == "namespaces" {
+		namespace = name // as in a review
+	}
+	return impact.Record{At: at, Object: &policy.Request{
+		Origin: policy.FromAdmission, Operation: policy.Create, GVK: k.GVK(), RequestGVK: k.GVK(), GVR: k.GVR(),
+		Namespace: namespace, Name: name, Object: value.Of(object),
+	}}
+}
+
+// labelsFrom looks namespaces up among those that were given: of others nothing is known.
+func labelsFrom(given map[string]map[string]string) func(context.Context, string) (map[string]string, error) {
+	return func(_ context.Context, namespace string) (map[string]string, error) {
+		labels, ok := given[namespace]
+		if !ok {
+			return nil, fmt.Errorf("the labels of namespace %s: %w; --values-file gives them", namespace, world.ErrUnavailable)
+		}
+		return labels, nil
+	}
+}

@@ -1,0 +1,292 @@
+package impact
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/cli/load"
+	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/clivalues"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/impact"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/rollout"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/world/fixed"
+)
+
+// options are the flags of impact.
+type options struct {
+	families   *compile.Registry // of the policies; nil for those of Ephor
+	policies   []string
+	current    []string
+	exceptions []string
+	requests   []string
+	auditLogs  []string
+	valuesFile string
+	registry   bool
+	ownerLabel string
+	ownerReads int
+	examples   int
+	failOn     []string
+	format     string
+
+	cluster             bool
+	kubeconfig, context string
+	namespace           string
+}
+
+// exceeded is the exit code when a threshold of --fail-on is reached.
+const exceeded = 2
+
+// New makes `ephor impact` for policies of some families; nil for those of Ephor.
+func New(families *compile.Registry) *cobra.Command {
+	o := &options{families: families}
+	cmd := &cobra.Command{
+		Use:   "impact POLICY... (--requests FILE... | --audit-log FILE... | --cluster)",
+		Short: "Say what policies would have done to recorded requests and existing objects",
+		Long: "Impact evaluates policies on requests that were made, and says which of them the policies would have refused, warned\n" +
+			"about, changed or ended with an error: by rule, namespace, owner and user, with the first examples in full. With\n" +
+			"--current it compares with the policies in force, so that the effect of an edit is seen before the edit is made.\n" +
+			"Requests go through the webhooks that the policies would have, and through the code that answers the API server.\n\n" +
+			"What cannot be known from the records is listed. The exit code is 2 when a threshold of --fail-on is reached, and 1\n" +
+			"when something could not be read.",
+		Example: "  ephor impact policy.yaml --requests requests.jsonl\n" +
+			"  ephor impact new/ --current old/ --audit-log audit.log --fail-on newly-refused\n" +
+			"  ephor impact policy.yaml --cluster --owner-label team -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.policies = append(o.policies, args...)
+			return o.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	f.VarP(terminal.Paths(&o.policies), "policy", "p", "more policies: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
+	f.Var(terminal.Paths(&o.current), "current", "the policies in force, to compare with: files, directories; with --cluster by default those of the same names in it")
+	f.VarP(terminal.Paths(&o.exceptions), "exception", "e", "policy exceptions: files or directories; with --cluster also those in it (repeat it, or separate by commas)")
+	f.Var(terminal.Paths(&o.requests), "requests", "recorded AdmissionReviews: files of JSON, one after the other, or YAML; - for standard input (repeat it, or separate by commas)")
+	f.Var(terminal.Paths(&o.auditLogs), "audit-log", "audit logs of the API server, at level RequestResponse; - for standard input (repeat it, or separate by commas)")
+	f.BoolVarP(&o.cluster, "cluster", "c", false, "look things up in a cluster and, without recorded requests, evaluate the objects in it")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster")
+	f.StringVar(&o.context, "context", "", "context of the kubeconfig to use")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "evaluate only the objects in this namespace of the cluster")
+	f.StringVarP(&o.valuesFile, "values-file", "f", "", "file of kind Values with the labels of namespaces")
+	f.StringVar(&o.ownerLabel, "owner-label", "", "label that says whose an object is: of its last owner, of those between, of itself, or of its namespace")
+	f.IntVar(&o.ownerReads, "owner-reads", 2000, "how many objects of the cluster may be read to find owners")
+	f.IntVar(&o.examples, "examples", 5, "how many examples of each sort are shown in full")
+	f.StringSliceVar(&o.failOn, "fail-on", nil, "end with exit code 2 when so many requests are "+strings.Join(impact.Classes, ", ")+": such as refused, or warned=10")
+	f.StringVarP(&o.format, "output", "o", "table", "table or json")
+	terminal.Choices(cmd, "output", "table", "json")
+	remote.AddRegistryFlag(f, &o.registry)
+	return cmd
+}
+
+func (o *options) run(cmd *cobra.Command) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	limits, err := thresholds(o.failOn)
+	if err != nil {
+		return err
+	}
+	stdin := terminal.Stdin(cmd.InOrStdin())
+	set := load.InForce(o.families, o.policies, source.Options{Stdin: stdin, Git: &source.Git{}, Context: cmd.Context()})
+	current := load.InForce(o.families, o.current, source.Options{Git: &source.Git{}, Context: cmd.Context()})
+	exceptions := load.Exceptions(o.exceptions, nil)
+	diags := slices.Concat(set.Diags, current.Diags, exceptions.Diags)
+	if len(set.Programs) == 0 {
+		terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
+		return errors.New("there is no policy to evaluate")
+	}
+	given, facts := impact.Options{Families: o.families}, impact.Facts{Label: o.ownerLabel, Cluster: o.cluster, Deferred: deferred(set.Programs)}
+	joined := exceptions.Exceptions
+	var at *cluster
+	if o.cluster {
+		if at, err = o.open(cmd.Context()); err != nil {
+			return err
+		}
+		at.attach(&given)
+		facts.Owners = &rollout.Owners{Read: at.metas.Read, Label: o.ownerLabel, Limit: o.ownerReads}
+		inForce, found := at.exceptions(cmd.Context())
+		joined = append(joined, inForce...)
+		diags.Add(found...)
+		if len(o.current) == 0 {
+			programs, found, err := at.inForce(cmd.Context(), o.families, set.Programs)
+			if err != nil {
+				return err
+			}
+			current.Programs = programs
+			diags.Add(found...)
+		}
+	} else if err := o.offline(&given, &facts); err != nil {
+		return err
+	}
+	after := impact.NewReplica(catalog.Join(set.Programs, joined), given)
+	var before *impact.Replica
+	if len(current.Programs) > 0 {
+		before = impact.NewReplica(catalog.Join(current.Programs, joined), given)
+	}
+	records := o.records(stdin)
+	if at != nil && len(o.requests)+len(o.auditLogs) == 0 {
+		facts.Objects = true
+		records = at.objects(cmd.Context(), slices.Concat(set.Programs, current.Programs), o.namespace)
+	}
+	counted := impact.NewCollector(after, before, o.examples)
+	if err := impact.Run(cmd.Context(), records, after, before, counted); err != nil {
+		return err
+	}
+	report := counted.Report(cmd.Context(), facts)
+	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
+	out := terminal.Buffered(cmd.OutOrStdout())
+	if o.format == "json" {
+		err = terminal.WriteJSON(out, report)
+	} else {
+		err = table(terminal.LegibleWriter(out), report)
+	}
+	if err := errors.Join(err, out.Flush()); err != nil {
+		return err
+	}
+	switch {
+	case diags.HasErrors() || len(report.Unreadable) > 0:
+		return terminal.End(cmd, 1)
+	case slices.ContainsFunc(limits, func(l threshold) bool { return l.reached(report) }):
+		return terminal.End(cmd, exceeded)
+	}
+	return nil
+}
+
+func (o *options) check() error {
+	switch {
+	case len(o.policies) == 0:
+		return errors.New("require policy: name files or directories before the flags, or with --policy")
+	case len(o.requests)+len(o.auditLogs) == 0 && !o.cluster:
+		return errors.New("require requests: give them with --requests or --audit-log, or --cluster for the objects that exist")
+	case !slices.Contains([]string{"table", "json"}, o.format):
+		return fmt.Errorf("--output: %q is not one of table, json", o.format)
+	case o.examples < 0 || o.ownerReads < 0:
+		return errors.New("--examples and --owner-reads must not be negative")
+	case !o.cluster && (o.kubeconfig != "" || o.context != "" || o.namespace != ""):
+		return errors.New("--kubeconfig, --context and --namespace are about a cluster: add --cluster")
+	case o.cluster && o.valuesFile != "":
+		return errors.New("--values-file gives what a cluster knows: leave it out, or --cluster")
+	}
+	stdins := 0
+	for _, list := range [][]string{o.policies, o.requests, o.auditLogs} {
+		if slices.Contains(list, "-") {
+			stdins++
+		}
+	}
+	if stdins > 1 {
+		return errors.New("only one of the inputs can be standard input")
+	}
+	return nil
+}
+
+// offline gives what is known without a cluster.
+func (o *options) offline(given *impact.Options, facts *impact.Facts) error {
+	set := clivalues.New(nil, nil)
+	if o.valuesFile != "" {
+		spec, diags := clivalues.ReadValues(o.valuesFile)
+		if diags.HasErrors() {
+			return terminal.Mistaken("failed to load the values", diags)
+		}
+		set = clivalues.New(spec, nil)
+	}
+	images, err := remote.Images(o.registry)
+	if err != nil {
+		return err
+	}
+	signatures, err := remote.Signatures()
+	if err != nil {
+		return err
+	}
+	given.Root = fixed.New(fixed.Values{NamespaceLabels: set.Namespaces(), Images: images, Signatures: signatures})
+	given.Kinds = impact.NewKinds(nil)
+	labels := set.Namespaces()
+	given.Labels = labelsFrom(labels)
+	facts.Labels = given.Labels
+	return nil
+}
+
+// records are those of all files, in the order of the flags.
+func (o *options) records(stdin io.Reader) iter.Seq[impact.Record] {
+	return func(yield func(impact.Record) bool) {
+		read := func(paths []string, of func(string, io.Reader) iter.Seq[impact.Record]) bool {
+			for _, path := range paths {
+				if !recordsOf(path, stdin, of, yield) {
+					return false
+				}
+			}
+			return true
+		}
+		_ = read(o.requests, impact.Reviews) && read(o.auditLogs, impact.AuditLog)
+	}
+}
+
+func recordsOf(path string, stdin io.Reader, of func(string, io.Reader) iter.Seq[impact.Record], yield func(impact.Record) bool) bool {
+	in := stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return yield(impact.Record{At: path, Err: err})
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		in = f
+	}
+	if in == nil {
+		return yield(impact.Record{At: path, Err: errors.New("standard input is a terminal")})
+	}
+	for r := range of(path, in) {
+		if !yield(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// deferred reports whether some rule asks for work after the answer.
+func deferred(programs []*policy.Program) bool {
+	return slices.ContainsFunc(programs, func(p *policy.Program) bool {
+		return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool {
+			return r.Stage.Has(policy.StageGenerate | policy.StageMutateExisting)
+		})
+	})
+}
+
+// threshold is one of --fail-on.
+type threshold struct {
+	class string
+	n     int
+}
+
+func (t threshold) reached(r *impact.Report) bool {
+	reached, _ := r.Reached(t.class, t.n)
+	return reached
+}
+
+// thresholds reads --fail-on.
+func thresholds(in []string) (out []threshold, err error) {
+	for _, text := range in {
+		class, number, given := strings.Cut(text, "=")
+		n := 1
+		if given {
+			if n, err = strconv.Atoi(number); err != nil || n < 1 {
+				return nil, fmt.Errorf("--fail-on: %q is not a number of requests, such as refused=10", text)
+			}
+		}
+		if !slices.Contains(impact.Classes, class) {
+			return nil, fmt.Errorf("--fail-on: %q is not one of %s", class, strings.Join(impact.Classes, ", "))
+		}
+		out = append(out, threshold{class, n})
+	}
+	return out, nil
+}

@@ -1,0 +1,573 @@
+package impact
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ephor-dev/ephor/internal/compliance"
+	"github.com/ephor-dev/ephor/internal/patch"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/rollout"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Limits of what is kept besides counts.
+const (
+	maxGroups     = 10_000 // namespaces, users, owners: each of them
+	maxUnreadable = 20
+	maxChanges    = 50
+	// others is the name of the group of all beyond maxGroups.
+	others = "(others)"
+)
+
+// Collector counts verdicts. It is used by one goroutine.
+type Collector struct {
+	// Examples is how many requests of each class are kept.
+	Examples int
+	report   Report
+	counting bool // there are policies in force
+	effect   Effect
+	rules    map[ruleKey]*Rule
+	groups   [2]map[string]*Group // namespaces, users
+	owners   map[ownerKey]*owned
+	examples map[string]int // by class
+	lacks    struct{ notAdmitted, noObject, noOld, noUser, clipped int }
+}
+
+type ruleKey struct {
+	program *policy.Program
+	rule    *policy.Rule
+}
+
+type ownerKey struct{ apiVersion, kind, namespace, name string }
+
+// owned are the requests for one object that were touched.
+type owned struct {
+	resource compliance.Resource
+	own      rollout.Meta
+	requests int
+	Counts
+}
+
+// NewCollector returns a Collector for policies, and for those in force; nil for none.
+func NewCollector(after, before *Replica, examples int) *Collector {
+	c := &Collector{
+		Examples: examples, rules: map[ruleKey]*Rule{}, groups: [2]map[string]*Group{{}, {}}, owners: map[ownerKey]*owned{}, examples: map[string]int{},
+		counting: before != nil,
+	}
+	c.report.Policies = keysOf(after)
+	if before != nil {
+		c.report.Before, c.report.Current = &Counts{}, keysOf(before)
+	}
+	return c
+}
+
+func keysOf(r *Replica) []string {
+	out := []string{}
+	for _, p := range r.programs {
+		out = append(out, p.Kind+"/"+p.Key())
+	}
+	return out
+}
+
+// Evaluated is what is known of one record.
+type Evaluated struct {
+	Record        Record
+	Request       *policy.Request // nil when Err is set
+	After, Before Verdict
+	Err           error
+}
+
+// Add counts one record.
+func (c *Collector) Add(e *Evaluated) {
+	r := &c.report
+	r.Records++
+	switch {
+	case errors.Is(e.Err, ErrNotAdmitted):
+		c.lacks.notAdmitted++
+		return
+	case errors.Is(e.Err, ErrNoObject):
+		c.lacks.noObject++
+		return
+	case e.Err != nil:
+		if len(r.Unreadable) < maxUnreadable {
+			r.Unreadable = append(r.Unreadable, Mistake{e.Record.At, e.Err.Error()})
+		} else {
+			c.lacks.clipped++
+		}
+		return
+	}
+	r.Requests++
+	if at := e.Record.Time; !at.IsZero() {
+		if r.From == nil || at.Before(*r.From) {
+			r.From = &at
+		}
+		if r.To == nil || at.After(*r.To) {
+			r.To = &at
+		}
+	}
+	if len(e.After.Results)+len(e.Before.Results) == 0 && len(e.After.Failures)+len(e.Before.Failures) == 0 && e.After.Allowed && e.Before.Allowed {
+		return
+	}
+	r.Matched++
+	if e.Request.Operation == policy.Update && e.Request.OldObject == nil {
+		c.lacks.noOld++
+	}
+	if e.Request.User == nil {
+		c.lacks.noUser++
+	}
+	after, before := countsOf(&e.After), countsOf(&e.Before)
+	r.After.add(after)
+	var effect *Effect
+	if c.counting {
+		r.Before.add(before)
+		effect = effectOf(e)
+		c.effect.add(effect)
+	}
+	namespace, name := subject(e.Request)
+	c.group(0, namespace, after, effect)
+	user := ""
+	if e.Request.User != nil {
+		user = e.Request.User.Username
+	}
+	c.group(1, user, after, effect)
+	c.count(&e.After)
+	class := classOf(&after, effect)
+	if class == "" {
+		return
+	}
+	resource := compliance.Resource{APIVersion: e.Request.RequestGVK.GroupVersion().String(), Kind: e.Request.RequestGVK.Kind, Namespace: namespace, Name: name}
+	if class != classFreed {
+		c.own(e.Request, resource, after)
+	}
+	if c.examples[class] < c.Examples {
+		c.examples[class]++
+		r.Examples = append(r.Examples, c.example(e, class, resource))
+	}
+}
+
+// The classes of examples, the worst first.
+const (
+	classRefused   = "refused"
+	classErred     = "erred"
+	classFreed     = "no longer refused"
+	classWarned    = "warned"
+	classChanged   = "changed"
+	classViolating = "violating"
+)
+
+func classOf(c *Counts, e *Effect) string {
+	switch {
+	case c.Refused > 0:
+		return classRefused
+	case c.Erred > 0:
+		return classErred
+	case e != nil && e.NoLongerRefused > 0:
+		return classFreed
+	case c.Warned > 0:
+		return classWarned
+	case c.Changed > 0:
+		return classChanged
+	case c.Violating > 0:
+		return classViolating
+	}
+	return ""
+}
+
+// countsOf are 0 or 1 for one verdict.
+func countsOf(v *Verdict) (c Counts) {
+	failed := false
+	for i := range v.Results {
+		r := &v.Results[i]
+		failed = failed || r.Status == policy.StatusFail
+		if r.Status == policy.StatusError {
+			c.Erred = 1
+		}
+		if len(r.Exceptions) > 0 {
+			c.Exempt = 1
+		}
+	}
+	if len(v.Failures) > 0 {
+		c.Erred = 1
+	}
+	if len(v.Warnings) > 0 {
+		c.Warned = 1
+	}
+	if len(v.Changes) > 0 {
+		c.Changed = 1
+	}
+	switch {
+	case !v.Allowed:
+		c.Refused = 1
+	case failed:
+		c.Violating = 1
+	}
+	return c
+}
+
+func (c *Counts) add(o Counts) {
+	c.Refused += o.Refused
+	c.Warned += o.Warned
+	c.Changed += o.Changed
+	c.Erred += o.Erred
+	c.Violating += o.Violating
+	c.Exempt += o.Exempt
+}
+
+func effectOf(e *Evaluated) *Effect {
+	out := &Effect{}
+	switch a, b := &e.After, &e.Before; {
+	case !a.Allowed && b.Allowed:
+		out.NewlyRefused = 1
+	case a.Allowed && !b.Allowed:
+		out.NoLongerRefused = 1
+	case a.Message != b.Message || !slices.Equal(a.Warnings, b.Warnings) || !slices.EqualFunc(a.Changes, b.Changes, sameChange):
+		out.Differing = 1
+	}
+	return out
+}
+
+func sameChange(a, b patch.Operation) bool {
+	return a.Op == b.Op && a.Path == b.Path && a.From == b.From && value.Equal(a.Value, b.Value)
+}
+
+func (e *Effect) add(o *Effect) {
+	e.NewlyRefused += o.NewlyRefused
+	e.NoLongerRefused += o.NoLongerRefused
+	e.Differing += o.Differing
+}
+
+func (c *Collector) group(which int, name string, n Counts, effect *Effect) {
+	groups := c.groups[which]
+	g := groups[name]
+	if g == nil {
+		if len(groups) >= maxGroups {
+			name = others
+			g = groups[name]
+		}
+		if g == nil {
+			g = &Group{Name: strings.Clone(name)}
+			if c.counting {
+				g.Effect = &Effect{}
+			}
+			groups[g.Name] = g
+		}
+	}
+	g.Requests++
+	g.Counts.add(n)
+	if effect != nil {
+		g.Effect.add(effect)
+	}
+}
+
+// count counts the results of the rules.
+func (c *Collector) count(v *Verdict) {
+	for i := range v.Results {
+		r := &v.Results[i]
+		key := ruleKey{r.Program, r.Rule}
+		n := c.rules[key]
+		if n == nil {
+			n = &Rule{Policy: r.Program.Key(), Rule: r.Rule.Name, Action: r.Action.String()}
+			c.rules[key] = n
+		}
+		switch r.Status {
+		case policy.StatusPass:
+			n.Pass++
+		case policy.StatusFail:
+			n.Fail++
+			if !v.Allowed && r.Action.Has(policy.Deny) {
+				n.Refused++
+			}
+		case policy.StatusWarn:
+			n.Warn++
+		case policy.StatusError:
+			n.Error++
+		case policy.StatusSkip:
+			n.Skip++
+		}
+	}
+}
+
+// own adds a request to those of its object.
+func (c *Collector) own(req *policy.Request, r compliance.Resource, n Counts) {
+	object, _ := req.Subject()
+	metadata, _ := object["metadata"].(map[string]any)
+	own := metaOf(metadata)
+	if up := own.Controller(); up != nil { // the requests for the Pods of one ReplicaSet are of one owner
+		r = compliance.Resource{APIVersion: up.APIVersion, Kind: up.Kind, Namespace: r.Namespace, Name: up.Name, UID: string(up.UID)}
+		own = rollout.Meta{Labels: own.Labels}
+	} else {
+		r.UID = own.UID
+	}
+	key := ownerKey{r.APIVersion, r.Kind, r.Namespace, r.Name}
+	o := c.owners[key]
+	if o == nil {
+		if len(c.owners) >= maxGroups {
+			key = ownerKey{}
+			r, own = compliance.Resource{Kind: others}, rollout.Meta{}
+			o = c.owners[key]
+		}
+		if o == nil {
+			o = &owned{resource: r, own: own}
+			c.owners[key] = o
+		}
+	}
+	o.requests++
+	o.Counts.add(n)
+}
+
+// example is a request in full.
+func (c *Collector) example(e *Evaluated, class string, resource compliance.Resource) Example {
+	req := e.Request
+	x := Example{
+		Class: class, At: e.Record.At, UID: req.UID, Operation: string(req.Operation), Resource: resource, Subresource: req.Subresource,
+		DryRun: req.DryRun, Message: e.After.Message, Warnings: e.After.Warnings, Changes: changesOf(req, &e.After),
+	}
+	if at := e.Record.Time; !at.IsZero() {
+		x.Time = &at
+	}
+	if u := req.User; u != nil {
+		x.User, x.Groups = u.Username, u.Groups
+	}
+	for i := range e.After.Results {
+		r := &e.After.Results[i]
+		if r.Status == policy.StatusPass && len(r.Exceptions) == 0 {
+			continue
+		}
+		x.Rules = append(x.Rules, Said{
+			Policy: r.Program.Key(), Rule: r.Rule.Name, Status: r.Status.String(), Action: r.Action.String(), Message: r.Message, Path: r.Path,
+			Exceptions: policy.ExceptionKeys(r.Exceptions),
+		})
+	}
+	for _, err := range e.After.Failures {
+		x.Failures = append(x.Failures, err.Error())
+	}
+	if c.counting {
+		x.Before = &Answer{Allowed: e.Before.Allowed, Message: e.Before.Message, Warnings: e.Before.Warnings, Changes: changesOf(req, &e.Before)}
+	}
+	return x
+}
+
+// changesOf are the changes with the values before them.
+func changesOf(req *policy.Request, v *Verdict) []Change {
+	if len(v.Changes) == 0 {
+		return nil
+	}
+	object, _ := req.Object.Map()
+	secret := req.GVR.Group == "" && req.GVR.Resource == "secrets"
+	var out []Change
+	for _, op := range v.Changes[:min(len(v.Changes), maxChanges)] {
+		change := Change{Op: op.Op, Path: op.Path}
+		if !secret {
+			change.To = op.Value
+			if op.Op != "add" {
+				change.From = at(object, op.Path)
+			}
+		}
+		out = append(out, change)
+	}
+	return out
+}
+
+// at is the value at a JSON pointer; nil when there is none.
+func at(v any, pointer string) any {
+	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		part = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
+		switch x := v.(type) {
+		case map[string]any:
+			v = x[part]
+		case []any:
+			i := 0
+			for _, d := range part {
+				if d < '0' || d > '9' || i > len(x) {
+					return nil
+				}
+				i = 10*i + int(d-'0')
+			}
+			if i >= len(x) {
+				return nil
+			}
+			v = x[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+// Facts is what is known about the run besides the verdicts.
+type Facts struct {
+	// Owners finds owners in a cluster; nil where the records are all that is known. Label is the one that says whose a resource is.
+	Owners *rollout.Owners
+	Label  string
+	// Labels are those of namespaces, where they are known without a cluster.
+	Labels func(ctx context.Context, namespace string) (map[string]string, error)
+	// Cluster: rules can look things up.
+	Cluster bool
+	// Objects: objects that exist are among the records.
+	Objects bool
+	// Deferred: some rule generates objects or changes existing ones.
+	Deferred bool
+	// Lacks are further ones.
+	Lacks []Lack
+}
+
+// Report returns what was counted.
+func (c *Collector) Report(ctx context.Context, f Facts) *Report {
+	r := c.report
+	if c.counting {
+		effect := c.effect
+		r.Effect = &effect
+	}
+	r.Rules = []Rule{}
+	for _, n := range c.rules {
+		r.Rules = append(r.Rules, *n)
+	}
+	slices.SortFunc(r.Rules, func(a, b Rule) int {
+		return cmp.Or(b.Refused-a.Refused, b.Fail-a.Fail, b.Error-a.Error, strings.Compare(a.Policy, b.Policy), strings.Compare(a.Rule, b.Rule))
+	})
+	r.Namespaces, r.Users = sorted(c.groups[0]), sorted(c.groups[1])
+	if r.Examples == nil {
+		r.Examples = []Example{}
+	}
+	r.Lacks = c.lacksOf(f)
+	c.ownersOf(ctx, f, &r)
+	return &r
+}
+
+func sorted(groups map[string]*Group) []Group {
+	out := []Group{}
+	for _, g := range groups {
+		out = append(out, *g)
+	}
+	slices.SortFunc(out, func(a, b Group) int {
+		return cmp.Or(b.Refused-a.Refused, b.Violating-a.Violating, b.Erred-a.Erred, b.Warned-a.Warned, b.Changed-a.Changed, b.Requests-a.Requests, strings.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// ownersOf finds whose the touched objects are.
+func (c *Collector) ownersOf(ctx context.Context, f Facts, r *Report) {
+	type whose struct{ namespace, owner, whose string }
+	merged := map[whose]*Owner{}
+	unknown, firstErr := 0, ""
+	for _, key := range slices.SortedFunc(maps.Keys(c.owners), func(a, b ownerKey) int {
+		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.kind, b.kind), strings.Compare(a.name, b.name), strings.Compare(a.apiVersion, b.apiVersion))
+	}) {
+		o := c.owners[key]
+		end, name := o.resource, o.own.Labels[f.Label]
+		switch {
+		case f.Owners != nil && o.resource.Name != "":
+			var err error
+			if end, name, err = f.Owners.Of(ctx, o.resource, o.own); err != nil {
+				if unknown++; firstErr == "" {
+					firstErr = err.Error()
+				}
+				end, name = o.resource, o.own.Labels[f.Label]
+			}
+		case f.Label != "" && name == "" && f.Labels != nil && o.resource.Namespace != "":
+			if labels, err := f.Labels(ctx, o.resource.Namespace); err == nil {
+				name = labels[f.Label]
+			}
+		}
+		k := whose{o.resource.Namespace, strings.TrimSuffix(end.Kind+"/"+end.Name, "/"), name}
+		m := merged[k]
+		if m == nil {
+			m = &Owner{Namespace: k.namespace, Owner: k.owner, Whose: k.whose}
+			merged[k] = m
+		}
+		m.Requests += o.requests
+		m.Counts.add(o.Counts)
+	}
+	r.Owners = []Owner{}
+	for _, m := range merged {
+		r.Owners = append(r.Owners, *m)
+	}
+	slices.SortFunc(r.Owners, func(a, b Owner) int {
+		return cmp.Or(b.Refused-a.Refused, b.Violating-a.Violating, b.Requests-a.Requests, strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Owner, b.Owner), strings.Compare(a.Whose, b.Whose))
+	})
+	if unknown > 0 {
+		r.Lacks = append(r.Lacks, Lack{"the end of the chain of owners: " + firstErr, unknown})
+	}
+}
+
+// lacksOf says what cannot be known.
+func (c *Collector) lacksOf(f Facts) []Lack {
+	out := []Lack{}
+	add := func(n int, what string) {
+		if n > 0 {
+			out = append(out, Lack{what, n})
+		}
+	}
+	add(c.lacks.noObject, "what the policies say of requests whose record does not hold the object: an audit log has it at level RequestResponse, but not for deletions of collections, connections, refused patches, and most deletions")
+	add(c.lacks.noOld, "what rules say that read the old object of an update: an audit log does not hold it")
+	if f.Objects {
+		add(c.lacks.noUser, "who would create the objects that exist: they are evaluated as if nobody in particular created them")
+	}
+	add(c.lacks.clipped, "what further records say that cannot be read")
+	if c.report.After.Erred > 0 && !f.Cluster {
+		add(c.report.After.Erred, "what rules would look up: a rule that needs the cluster ends in an error; --cluster looks things up as they are now, and --values-file gives values")
+	} else if f.Cluster && c.report.Matched > 0 {
+		add(c.report.Matched, "what rules looked up at the time of the request: lookups give what the cluster holds now")
+	}
+	if f.Deferred {
+		add(max(c.report.Matched, 1), "what generate rules would create, and what mutate rules would change in existing objects: they run after the answer")
+	}
+	return append(out, f.Lacks...)
+}
+
+// Reached reports whether n or more requests are of the class; known is false for a class that does not exist, or that needs policies in
+// force where there are none.
+func (r *Report) Reached(class string, n int) (reached, known bool) {
+	counts := map[string]int{
+		classRefused: r.After.Refused, classWarned: r.After.Warned, classChanged: r.After.Changed, classErred: r.After.Erred, classViolating: r.After.Violating,
+		"unreadable": len(r.Unreadable),
+	}
+	if r.Effect != nil {
+		counts["newly-refused"], counts["no-longer-refused"] = r.Effect.NewlyRefused, r.Effect.NoLongerRefused
+	}
+	have, known := counts[class]
+	return known && have >= n, known
+}
+
+// Classes are the names that Reached knows.
+var Classes = []string{classRefused, "newly-refused", "no-longer-refused", classWarned, classChanged, classErred, classViolating, "unreadable"}
+
+// span is the time that the requests cover.
+func (r *Report) Span() (from, to time.Time) {
+	if r.From == nil {
+		return from, to
+	}
+	return *r.From, *r.To
+}
+
+// metaOf is the part of an object by which its owners are found.
+func metaOf(metadata map[string]any) rollout.Meta {
+	var out rollout.Meta
+	out.UID, _ = metadata["uid"].(string)
+	raw, _ := metadata["labels"].(map[string]any)
+	for k, v := range raw {
+		if text, ok := v.(string); ok {
+			if out.Labels == nil {
+				out.Labels = map[string]string{}
+			}
+			out.Labels[k] = text
+		}
+	}
+	owners, _ := metadata["ownerReferences"].([]any)
+	for _, o := range owners {
+		o, _ := o.(map[string]any)
+		text := func(key string) string { s, _ := o[key].(string); return s }
+		manages, _ := o["controller"].(bool)
+		out.Owners = append(out.Owners, metav1.OwnerReference{APIVersion: text("apiVersion"), Kind: text("kind"), Name: text("name"), UID: types.UID(text("uid")), Controller: &manages})
+	}
+	return out
+}

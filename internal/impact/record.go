@@ -1,0 +1,209 @@
+package impact
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"time"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/admission"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Record is a recorded request that is not decoded yet.
+type Record struct {
+	// At is where the record is from, such as requests.jsonl:12.
+	At string
+	// Text is an AdmissionReview in JSON, or what Object makes a request of.
+	Text string
+	// Object is an object that exists, with its request; nil for a recorded review.
+	Object *policy.Request
+	// Audited: the text is an event of an audit log.
+	Audited bool
+	// Time is when the request was made; zero when the record does not say it.
+	Time time.Time
+	// Err is why the record cannot be read.
+	Err error
+}
+
+// MaxRecord is the longest record that is read.
+const MaxRecord = 32 << 20
+
+// errEmpty is the error for a source without a record.
+var errEmpty = errors.New("there is no record in it")
+
+// Reviews reads AdmissionReviews: JSON, one after the other or one on each line, or documents of YAML. A record that cannot be read has an
+// error; what follows it on the next line is read.
+func Reviews(name string, r io.Reader) iter.Seq[Record] { return records(name, r, false) }
+
+// AuditLog reads the events of an audit log, in JSON, one on each line.
+func AuditLog(name string, r io.Reader) iter.Seq[Record] { return records(name, r, true) }
+
+func records(name string, r io.Reader, audited bool) iter.Seq[Record] {
+	return func(yield func(Record) bool) {
+		in := bufio.NewReaderSize(r, 256<<10)
+		given := false
+		emit := func(rec Record) bool {
+			given, rec.Audited = true, audited
+			return yield(rec)
+		}
+		begin, _ := in.Peek(512)
+		var goOn bool
+		switch first := bytes.TrimSpace(begin); {
+		case len(first) > 0 && first[0] == '{':
+			goOn = jsonRecords(name, in, emit)
+		default:
+			goOn = yamlRecords(name, in, emit)
+		}
+		if goOn && !given {
+			yield(Record{At: name, Err: errEmpty})
+		}
+	}
+}
+
+// jsonRecords reads JSON documents. Lines that are whole documents need no scan of their own for where they end.
+func jsonRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
+	line := 0
+	var held []byte // lines that are no document yet
+	start := 0
+	for {
+		text, err := readLine(in)
+		if len(text) > 0 {
+			line++
+			if len(held) == 0 {
+				start = line
+			}
+		}
+		switch trimmed := bytes.TrimSpace(text); {
+		case len(held) == 0 && len(trimmed) == 0:
+		case len(held) == 0 && trimmed[len(trimmed)-1] == '}' && json.Valid(trimmed):
+			if !emit(Record{At: fmt.Sprintf("%s:%d", name, start), Text: string(trimmed)}) {
+				return false
+			}
+		default:
+			held = append(held, text...)
+			if bytes.HasPrefix(trimmed, []byte("}")) && json.Valid(held) { // the end of an indented document
+				if !emit(Record{At: fmt.Sprintf("%s:%d", name, start), Text: string(held)}) {
+					return false
+				}
+				held = held[:0]
+			}
+		}
+		if len(held) > MaxRecord {
+			return emit(Record{At: fmt.Sprintf("%s:%d", name, start), Err: errRecord})
+		}
+		switch {
+		case err == io.EOF && len(held) > 0:
+			return emit(Record{At: fmt.Sprintf("%s:%d", name, start), Err: errors.New("the JSON document is not complete, or not valid")})
+		case err == io.EOF:
+			return true
+		case err != nil:
+			return emit(Record{At: fmt.Sprintf("%s:%d", name, line+1), Err: err})
+		}
+	}
+}
+
+var errRecord = fmt.Errorf("the record is longer than %d bytes", MaxRecord)
+
+// readLine reads a line with its end, up to MaxRecord bytes.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var out []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if out == nil && err != bufio.ErrBufferFull {
+			return part, err
+		}
+		out = append(out, part...)
+		if len(out) > MaxRecord {
+			return nil, errRecord
+		}
+		if err != bufio.ErrBufferFull {
+			return out, err
+		}
+	}
+}
+
+func yamlRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
+	documents := utilyaml.NewYAMLReader(in)
+	for i := 1; ; i++ {
+		text, err := documents.Read()
+		at := fmt.Sprintf("%s, document %d", name, i)
+		switch {
+		case err == io.EOF:
+			return true
+		case err != nil:
+			return emit(Record{At: at, Err: err})
+		case len(text) > MaxRecord:
+			return emit(Record{At: at, Err: errRecord})
+		case len(bytes.TrimSpace(text)) == 0:
+			continue
+		}
+		text, err = yaml.YAMLToJSON(text)
+		switch {
+		case err == nil && string(bytes.TrimSpace(text)) == "null":
+			continue
+		case !emit(Record{At: at, Text: string(text), Err: err}):
+			return false
+		}
+	}
+}
+
+// Why a record is no request for admission: such records are counted, and are no mistakes.
+var (
+	// ErrNotAdmitted: the event is about a request that admission is not asked about, or that ended before.
+	ErrNotAdmitted = errors.New("admission is not asked about the request")
+	// ErrNoObject: the event does not hold the object that was sent.
+	ErrNoObject = errors.New("the record does not hold the object: the audit policy has to log the request at level RequestResponse")
+)
+
+// Request decodes the record.
+func (r *Record) Request() (*policy.Request, error) {
+	switch {
+	case r.Err != nil:
+		return nil, r.Err
+	case r.Object != nil:
+		return r.Object, nil
+	}
+	text := r.Text
+	if r.Audited {
+		var err error
+		if text, r.Time, err = reviewOf(text); err != nil {
+			return nil, err
+		}
+	}
+	req, err := admission.Decode(text)
+	if err != nil {
+		return nil, err
+	}
+	if req.RequestGVK.Kind == "" || req.GVR.Resource == "" || req.Operation == "" {
+		return nil, errors.New("the AdmissionReview names no kind, no resource or no operation")
+	}
+	return req, nil
+}
+
+// subject is the namespace and the name of the object of a request, which a creation names in its object only.
+func subject(req *policy.Request) (namespace, name string) {
+	namespace, name = req.Namespace, req.Name
+	if isNamespace(req) {
+		namespace = ""
+	}
+	if name != "" {
+		return namespace, name
+	}
+	object, _ := req.Object.Map()
+	metadata, _ := object["metadata"].(map[string]any)
+	if name, _ = metadata["name"].(string); name == "" {
+		if prefix, _ := metadata["generateName"].(string); prefix != "" {
+			name = prefix + "*"
+		}
+	}
+	return namespace, strings.Clone(name)
+}

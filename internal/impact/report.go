@@ -1,0 +1,149 @@
+package impact
+
+import (
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/compliance"
+)
+
+// Report is what policies would have done, as `ephor impact` prints it.
+type Report struct {
+	// Policies are the keys of the policies that were evaluated; Current those of the policies in force, where there are any.
+	Policies []string `json:"policies"`
+	Current  []string `json:"current,omitempty"`
+	// Records were read. Requests of them are requests for admission, of which a rule was for Matched.
+	Records  int        `json:"records"`
+	Requests int        `json:"requests"`
+	Matched  int        `json:"matched"`
+	From     *time.Time `json:"from,omitempty"`
+	To       *time.Time `json:"to,omitempty"`
+	// After is what the policies do, Before what those in force did to the same requests; nil without them.
+	After  Counts  `json:"after"`
+	Before *Counts `json:"before,omitempty"`
+	// Effect is what differs between the two; nil without policies in force.
+	Effect *Effect `json:"effect,omitempty"`
+
+	Rules      []Rule    `json:"rules"`
+	Namespaces []Group   `json:"namespaces"`
+	Owners     []Owner   `json:"owners"`
+	Users      []Group   `json:"users"`
+	Examples   []Example `json:"examples"`
+	Lacks      []Lack    `json:"lacks"`
+	Unreadable []Mistake `json:"unreadable,omitempty"`
+}
+
+// Counts are numbers of requests. A request may count in several of them: one that is changed may be refused.
+type Counts struct {
+	Refused int `json:"refused"`
+	Warned  int `json:"warned"`
+	Changed int `json:"changed"`
+	// Erred are those for which some rule ended in an error, or a webhook gave no answer.
+	Erred int `json:"erred"`
+	// Violating are admitted requests for which a rule failed: Enforce would refuse them.
+	Violating int `json:"violating"`
+	// Exempt are those for which an exception exempted from a rule.
+	Exempt int `json:"exempt"`
+}
+
+// Effect is what an edit of policies changes.
+type Effect struct {
+	NewlyRefused    int `json:"newlyRefused"`
+	NoLongerRefused int `json:"noLongerRefused"`
+	// Differing are the requests whose answer differs in anything else: warnings, the message of a refusal, the changed object.
+	Differing int `json:"differing"`
+}
+
+// Rule counts the results of one rule.
+type Rule struct {
+	Policy string `json:"policy"`
+	Rule   string `json:"rule,omitempty"`
+	Action string `json:"action"`
+	Pass   int    `json:"pass"`
+	Fail   int    `json:"fail"`
+	Warn   int    `json:"warn"`
+	Error  int    `json:"error"`
+	Skip   int    `json:"skip"`
+	// Refused are the requests that the rule refused.
+	Refused int `json:"refused"`
+}
+
+// Group is a namespace or a user with its requests; the name is empty for those of none.
+type Group struct {
+	Name     string `json:"name"`
+	Requests int    `json:"requests"`
+	Counts
+	*Effect
+}
+
+// Owner is whose requests were touched: refused, warned, changed, erred or violating.
+type Owner struct {
+	Namespace string `json:"namespace,omitempty"`
+	// Owner is the end of the chain of ownerReferences, as Kind/name: the resource itself if it has no owner.
+	Owner string `json:"owner"`
+	// Whose is the value of the owner label; empty when nothing on the chain has it.
+	Whose    string `json:"whose,omitempty"`
+	Requests int    `json:"requests"`
+	Counts
+}
+
+// Example is a request with all that is said about it.
+type Example struct {
+	// Class is the first of refused, erred, warned, changed and violating that the request is, or no longer refused.
+	Class     string              `json:"class"`
+	At        string              `json:"at"`
+	UID       string              `json:"uid,omitempty"`
+	Time      *time.Time          `json:"time,omitempty"`
+	User      string              `json:"user,omitempty"`
+	Groups    []string            `json:"groups,omitempty"`
+	Operation string              `json:"operation"`
+	Resource  compliance.Resource `json:"resource"`
+	// Subresource is that of the request; empty for the object itself.
+	Subresource string   `json:"subresource,omitempty"`
+	DryRun      bool     `json:"dryRun,omitempty"`
+	Message     string   `json:"message,omitempty"`
+	Warnings    []string `json:"warnings,omitempty"`
+	Rules       []Said   `json:"rules,omitempty"`
+	Changes     []Change `json:"changes,omitempty"`
+	Failures    []string `json:"failures,omitempty"`
+	// Before is the answer of the policies in force; nil without them.
+	Before *Answer `json:"before,omitempty"`
+}
+
+// Answer is an answer to a request.
+type Answer struct {
+	Allowed  bool     `json:"allowed"`
+	Message  string   `json:"message,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+	Changes  []Change `json:"changes,omitempty"`
+}
+
+// Said is a result other than a pass.
+type Said struct {
+	Policy     string   `json:"policy"`
+	Rule       string   `json:"rule,omitempty"`
+	Status     string   `json:"status"`
+	Action     string   `json:"action"`
+	Message    string   `json:"message,omitempty"`
+	Path       string   `json:"path,omitempty"`
+	Exceptions []string `json:"exceptions,omitempty"`
+}
+
+// Change is a change of an object. The values of Secrets are not in it.
+type Change struct {
+	Op   string `json:"op"`
+	Path string `json:"path"`
+	From any    `json:"from,omitempty"`
+	To   any    `json:"to,omitempty"`
+}
+
+// Lack is something that is not known, with the number of requests for which it is not.
+type Lack struct {
+	What     string `json:"what"`
+	Requests int    `json:"requests,omitempty"`
+}
+
+// Mistake is a record that cannot be read.
+type Mistake struct {
+	At    string `json:"at"`
+	Error string `json:"error"`
+}

@@ -1,0 +1,95 @@
+package impact
+
+import (
+	"context"
+	"iter"
+	"runtime"
+	"sync"
+)
+
+// batchSize is how many records a worker takes at once.
+const batchSize = 32
+
+// batch is a run of records that one worker evaluates.
+type batch struct {
+	records []Record
+	done    chan []Evaluated
+}
+
+// Run evaluates records by the policies of after, and of before unless it is nil, on all processors, and counts them in the order of the
+// records.
+func Run(ctx context.Context, records iter.Seq[Record], after, before *Replica, c *Collector) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	workers := runtime.GOMAXPROCS(0)
+	work := make(chan *batch, workers)
+	order := make(chan *batch, 2*workers)
+	var running sync.WaitGroup
+	for range workers {
+		running.Go(func() {
+			for b := range work {
+				out := make([]Evaluated, len(b.records))
+				for i := range b.records {
+					out[i] = evaluate(ctx, b.records[i], after, before)
+				}
+				b.done <- out
+			}
+		})
+	}
+	running.Go(func() {
+		defer close(order)
+		defer close(work)
+		next := &batch{done: make(chan []Evaluated, 1)}
+		emit := func() bool {
+			select {
+			case order <- next:
+			case <-ctx.Done():
+				return false
+			}
+			work <- next
+			next = &batch{done: make(chan []Evaluated, 1)}
+			return true
+		}
+		for r := range records {
+			if next.records = append(next.records, r); len(next.records) == batchSize && !emit() {
+				return
+			}
+		}
+		if len(next.records) > 0 {
+			emit()
+		}
+	})
+	for b := range order {
+		for _, e := range <-b.done {
+			c.Add(&e)
+		}
+	}
+	running.Wait()
+	return ctx.Err()
+}
+
+func evaluate(ctx context.Context, r Record, after, before *Replica) (e Evaluated) {
+	e.Record = r
+	e.Request, e.Err = e.Record.Request()
+	if e.Err != nil {
+		return e
+	}
+	e.Before.Allowed = true
+	if before != nil {
+		own := e.Record // lookups are attached to a request, so each Replica has its own
+		req := e.Request
+		if r.Object == nil {
+			req, e.Err = own.Request()
+		} else {
+			req = r.Object.WithObject(r.Object.Object)
+		}
+		if e.Err != nil {
+			return e
+		}
+		if e.Before, e.Err = before.Answer(ctx, req); e.Err != nil {
+			return e
+		}
+	}
+	e.After, e.Err = after.Answer(ctx, e.Request)
+	return e
+}
