@@ -126,6 +126,10 @@ bench-policies: build ## one review with many policies that do not match
 bench-library: build ## the classic policies of EPHOR_CONFORMANCE/policies on 1,000 Pods
 	go run ./bench library
 
+.PHONY: bench-images
+bench-images: build ## reviews of Pods with signed images: known, read before, and from a registry that is near or 40 ms away
+	go run ./bench images
+
 .PHONY: bench-compare
 bench-compare: build ## the command line beside a peer's: PEER=/path/to/kyverno
 	go run ./bench compare $(PEER)

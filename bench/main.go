@@ -70,6 +70,7 @@ var measurements = []struct {
 	{"library", (*bench).library},
 	{"suites", (*bench).suites},
 	{"foreach", (*bench).foreach},
+	{"images", (*bench).images},
 	{"rest", (*bench).rest},
 }
 
@@ -97,6 +98,9 @@ func benchmarks(args []string) error {
 	if len(args) == 2 && args[0] == serveCommand {
 		return serveStatic(args[1])
 	}
+	if len(args) == 2 && args[0] == serveRegistryCommand {
+		return serveRegistry(args[1])
+	}
 	if len(args) > 0 && args[0] == "compare" {
 		if len(args) != 2 || args[1] == "" {
 			return fmt.Errorf("usage: make bench-compare PEER=/path/to/kyverno")
@@ -120,7 +124,7 @@ func benchmarks(args []string) error {
 		}
 	}
 	if !known {
-		return fmt.Errorf("there is no measurement %q; there are floor, cel, policies, cel-policies, cli, library, foreach, rest, reports, background, compare", strings.Join(args, " "))
+		return fmt.Errorf("there is no measurement %q; there are floor, cel, policies, cel-policies, cli, library, suites, foreach, images, rest, reports, background, compare", strings.Join(args, " "))
 	}
 	if len(args) > 0 {
 		return nil // a single measurement ends with its own last line

@@ -147,26 +147,34 @@ func excluded(n int) object {
 
 // startStatic runs this program again as a server with the policies of the file; path is what is asked.
 func startStatic(file, path string) (*load.Server, func(), error) {
-	self, err := os.Executable()
+	addr, pid, stop, err := startSelf(serveCommand, file)
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd := exec.Command(self, serveCommand, file)
+	return load.NewServer("https://"+addr+path+"?timeout=10s", pid, connections), stop, nil
+}
+
+// startSelf runs this program again, as a server that prints its address.
+func startSelf(args ...string) (addr string, pid int, stop func(), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", 0, nil, err
+	}
+	cmd := exec.Command(self, args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, nil, err
+		return "", 0, nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, nil, err
+		return "", 0, nil, err
 	}
-	stop := func() { cmd.Process.Kill(); cmd.Wait() }
-	addr, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
+	stop = func() { cmd.Process.Kill(); cmd.Wait() }
+	if addr, err = bufio.NewReader(out).ReadString('\n'); err != nil {
 		stop()
-		return nil, nil, fmt.Errorf("the server with %s did not start: %w", file, err)
+		return "", 0, nil, fmt.Errorf("%s did not start: %w", strings.Join(args, " "), err)
 	}
-	return load.NewServer("https://"+strings.TrimSpace(addr)+path+"?timeout=10s", cmd.Process.Pid, connections), stop, nil
+	return strings.TrimSpace(addr), cmd.Process.Pid, stop, nil
 }
 
 // serveCommand is the argument with which the program is a server.
