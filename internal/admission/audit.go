@@ -3,10 +3,12 @@ package admission
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -22,6 +24,7 @@ type audit struct {
 	stages     policy.Stage
 	selects    func(*policy.Rule, policy.Action) bool // the rules that are left
 	results    []policy.Result                        // of the others
+	review     *decision.Review                       // to be recorded with the results; nil for none
 }
 
 // auditor evaluates auditing rules after the answer: a fixed number of workers on a bounded queue. A full queue drops the request and
@@ -57,15 +60,24 @@ func (a *auditor) add(job audit) {
 	if a.closed {
 		a.dropped.Add(1)
 		a.server.Observer.AuditDropped()
+		a.unaudited(&job)
 		return
 	}
 	select {
 	case a.queue <- job:
 	default:
 		a.server.Observer.AuditDropped()
+		a.unaudited(&job)
 		if n := a.dropped.Add(1); n&(n-1) == 0 { // the 1st, 2nd, 4th, 8th …: enough to be seen, too few to hurt
 			a.server.Log.Warn("the audit queue is full: audit rules were not evaluated", "dropped", n)
 		}
+	}
+}
+
+// unaudited records the review of a job that is dropped, with the results before the answer.
+func (a *auditor) unaudited(job *audit) {
+	if job.review != nil {
+		a.server.Record(*job.review)
 	}
 }
 
@@ -103,6 +115,10 @@ func (a *auditor) evaluate(job audit) {
 	out := a.server.outcome(ctx, &job)
 	a.server.Observer.Evaluated(&out)
 	a.server.report(job.req, append(job.results, out.Results...), false)
+	if job.review != nil {
+		job.review.Results = append(slices.Clip(job.review.Results), out.Results...)
+		a.server.Record(*job.review)
+	}
 	if job.req.DryRun {
 		return // counted, but there is nothing to log
 	}

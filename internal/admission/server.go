@@ -21,6 +21,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/http1"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -78,6 +79,8 @@ type Options struct {
 	// Report receives the results of each evaluated request, except dry runs: of a denied request those before the answer, of others all,
 	// after the auditing rules. It must be quick; nil for none.
 	Report func(req *policy.Request, results []policy.Result, refused bool)
+	// Record receives each review that policies answered, after the answer and after the auditing rules. It must be quick; nil for none.
+	Record func(decision.Review)
 	// Exceeded is called for policies that exceeded a budget, dry runs included. It must be quick; nil for none.
 	Exceeded func([]policy.Exceeded)
 	// Eval evaluates; nil for engine.Eval.
@@ -277,14 +280,31 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, value.Message(err.Error()), http.StatusInternalServerError)
 		return
 	}
-	s.Observer.Reviewed(ctx, req, row.webhook(), policy.Decision{Allowed: res.allowed, Message: res.message, Warnings: res.warnings}, s.Now().Sub(began))
+	took := s.Now().Sub(began)
+	s.Observer.Reviewed(ctx, req, row.webhook(), policy.Decision{Allowed: res.allowed, Message: res.message, Warnings: res.warnings}, took)
 	res.uid = req.UID
 	s.dump(ctx, r.URL.Path, req, &res)
 	*buf = res.append((*buf)[:0])
 	w.Header()["Content-Type"] = jsonType
 	_, _ = w.Write(*buf)
-	if res.later != nil {
+	s.after(req, at, &res, began, took)
+}
+
+// after hands the auditing rules to the queue, and the review to Record: with their results, where there are such rules.
+func (s *Server) after(req *policy.Request, at place, res *response, began time.Time, took time.Duration) {
+	var review *decision.Review
+	if s.Record != nil && at.Stages != 0 {
+		review = &decision.Review{
+			Request: req, Webhook: at.webhook(), Decision: policy.Decision{Allowed: res.allowed, Message: res.message, Warnings: res.warnings},
+			Changed: res.patch != nil, Results: res.results, At: began, Took: took, Policies: at.policies.Hash(),
+		}
+	}
+	switch {
+	case res.later != nil:
+		res.later.review = review
 		s.audits.add(*res.later)
+	case review != nil:
+		s.Record(*review)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
@@ -67,7 +68,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 			leading := &lifecycle.Leader{Config: b.cfg, Lease: lease, Namespace: e.namespace, Identity: e.podName, Retry: f.leaderRetryPeriod, Tasks: p.leaderTasks(), Log: p.log}
 			return leading.Run(ctx)
 		},
-		Last: []func(context.Context){p.work.Run, p.events.Run, p.sending.Run},
+		Last: []func(context.Context){p.work.Run, p.events.Run, p.sending.Run, p.decisions.Run},
 	}
 	defer leavePending(b, e, p.log)
 	return l.Run(ctx)
@@ -124,6 +125,9 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 			return nil, err
 		}
 	}
+	if p.decisions, err = f.decisions.Open(observing.Metrics, log); err != nil {
+		return nil, err
+	}
 	p.certs.Events, p.paths.Events = p.events, p.events
 	p.installation = &webhookserver.Installation{
 		Role:      p.env.role,
@@ -151,7 +155,12 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 		return nil, err
 	}
 	p.globals = globals
+	var record func(decision.Review)
+	if p.decisions != nil {
+		record = p.decisions.Put
+	}
 	return admission.New(admission.Options{
+		Record:    record,
 		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: p.log, Now: time.Now,
 		Observer: observing.Server(), Eval: observing.Tracer.Eval(engine.Eval), Exceeded: p.exceeded.Note,

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ephor-dev/ephor/internal/app/flagset"
+	"github.com/ephor-dev/ephor/internal/app/results"
 	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 )
 
@@ -26,6 +27,7 @@ type admissionFlags struct {
 	forceIgnore      bool
 	reportsAccount   string
 	serving          servingFlags
+	decisions        results.DecisionFlags
 	webhooks         webhookFlags
 }
 
@@ -51,6 +53,7 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	fs.IntVar(&f.auditCapacity, "maxAuditCapacity", 1000, "requests whose audit rules may wait for evaluation")
 	flagset.Switch(fs, &f.forceIgnore, "forceFailurePolicyIgnore", envForceIgnore, false, "treat every failurePolicy as Ignore")
 	fs.StringVar(&f.reportsAccount, "reportsServiceAccountName", "", "user name of the reports controller (system:serviceaccount:⟨namespace⟩:⟨name⟩); authors of policies are warned of kinds that it may not read")
+	f.decisions.Register(fs)
 	f.serving.register(fs)
 	f.webhooks.register(fs)
 	flagset.Accept(fs, "A")
@@ -71,5 +74,5 @@ func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string
 	if f.maxReports < 0 {
 		errs = append(errs, errors.New("--maxAdmissionReports must not be negative"))
 	}
-	return errors.Join(append(errs, f.serving.complete())...)
+	return errors.Join(append(errs, f.decisions.Complete(), f.serving.complete())...)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/app/telemetry"
 	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/intake"
@@ -46,6 +47,7 @@ type process struct {
 	events    *event.Queue
 	work      *enqueue.Writer
 	sending   *results.Sending // of results; nil where none are sent
+	decisions *decision.Feed   // nil where none are recorded
 	// installation removes the webhook configurations with the namespace.
 	installation *webhookserver.Installation
 	policies     *intake.Policies

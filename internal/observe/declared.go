@@ -59,6 +59,8 @@ const (
 	nameTTLErrors             = "kyverno_ttl_controller_errors"
 	nameCertificate           = "ephor_certificate_expiry_timestamp_seconds"
 	nameAuditsDropped         = "ephor_audits_dropped"
+	nameDecisions             = "ephor_decisions_recorded"
+	nameDecisionsDropped      = "ephor_decisions_dropped"
 	nameUpdateRequestsFailed  = "ephor_updaterequest_writes_failed"
 	nameUpdateRequestsWaiting = "ephor_updaterequest_backlog"
 	nameCleanupStopped        = "ephor_cleanup_runs_stopped"
@@ -132,6 +134,10 @@ var declared = []Instrument{
 		Help: "updates of the trust root for images that failed in a row", Query: `max by (source) (ephor_trust_root_failures)`},
 	{Name: nameAuditsDropped, Kind: Counter, Ours: true,
 		Help: "admitted requests whose audit rules were not evaluated because the queue was full", Query: `increase(ephor_audits_dropped_total[1h])`},
+	{Name: nameDecisions, Kind: Counter, Labels: []string{"verdict"}, Ours: true,
+		Help: "records of reviews that were stored, by verdict", Query: `sum by (verdict) (increase(ephor_decisions_recorded_total[1h]))`},
+	{Name: nameDecisionsDropped, Kind: Counter, Ours: true,
+		Help: "records of reviews that were lost because the queue was full or the store failed", Query: `increase(ephor_decisions_dropped_total[1h])`},
 	{Name: nameUpdateRequestsFailed, Kind: Counter, Ours: true,
 		Help: "UpdateRequests that could not be written before the answer and are tried again", Query: `increase(ephor_updaterequest_writes_failed_total[1h])`},
 	{Name: nameUpdateRequestsWaiting, Kind: Gauge, Ours: true,

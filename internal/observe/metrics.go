@@ -39,6 +39,7 @@ type Metrics struct {
 	http, httpDuration, serverDuration, serverIn         *family
 	serverOut, changes, queries, reconcile, requeue      *family
 	drop, deprecated, eventsDropped, auditsDropped       *family
+	decisions, decisionsDropped                          *family
 	breaker, breakerDrops, updateFailed, updateRequests  *family
 	reportsUnsent, reportsUnproved, paths                *family
 	registryRequests, registryDuration, imageAnswers     *family
@@ -82,6 +83,7 @@ func NewMetrics(o Options) *Metrics {
 	m.http, m.httpDuration = get(nameHTTP), get(nameHTTPDuration)
 	m.serverDuration, m.serverIn, m.serverOut = get(nameServerDuration), get(nameServerIn), get(nameServerOut)
 	m.queries, m.reconcile, m.requeue, m.drop = get(nameQueries), get(nameReconcile), get(nameRequeue), get(nameDrop)
+	m.decisions, m.decisionsDropped = get(nameDecisions), get(nameDecisionsDropped)
 	m.deprecated, m.eventsDropped, m.auditsDropped = get(nameDeprecated), get(nameEventsDropped), get(nameAuditsDropped)
 	m.breaker, m.breakerDrops = get(nameBreaker), get(nameBreakerDrops)
 	m.reportsUnsent, m.reportsUnproved, m.paths = get(nameReportsUnsent), get(nameReportsUnproved), get(namePaths)
@@ -122,7 +124,7 @@ func (m *Metrics) begin() {
 	for _, v := range []secretpath.Verdict{secretpath.Standing, secretpath.Missing, secretpath.Unknown, secretpath.Unserved} {
 		m.paths.with(string(v)).add(0)
 	}
-	for _, f := range []*family{m.eventsDropped, m.auditsDropped, m.updateFailed} {
+	for _, f := range []*family{m.eventsDropped, m.auditsDropped, m.decisionsDropped, m.updateFailed} {
 		f.with().add(0)
 	}
 	for _, f := range m.families {
@@ -307,6 +309,20 @@ func (m *Metrics) Path(v secretpath.Verdict) {
 func (m *Metrics) AuditDropped() {
 	if m != nil {
 		m.auditsDropped.with().add(1)
+	}
+}
+
+// DecisionKept counts a record of a review.
+func (m *Metrics) DecisionKept(verdict string) {
+	if m != nil {
+		m.decisions.with(verdict).add(1)
+	}
+}
+
+// DecisionsDropped counts records that were lost.
+func (m *Metrics) DecisionsDropped(n int) {
+	if m != nil {
+		m.decisionsDropped.with().add(uint64(n))
 	}
 }
 

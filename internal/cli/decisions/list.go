@@ -1,0 +1,201 @@
+package decisions
+
+import (
+	"cmp"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/decision"
+)
+
+// options are the flags of decisions.
+type options struct {
+	files      files
+	since      time.Duration
+	policies   []string
+	namespaces []string
+	users      []string
+	kinds      []string
+	verdicts   []string
+	format     string
+	limit      int
+}
+
+// New makes `ephor decisions`.
+func New() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "decisions -f FILE...",
+		Short: "List what admission decided",
+		Long: "Decisions lists the reviews that the admission controller recorded (--decisions): who asked for what, what became of it,\n" +
+			"and which policies said so. Without selection it lists all records in the order of the files, with a table up to --limit.\n\n" +
+			"A share of the reviews that simply passed is recorded; the column SHARE says which, so 0.01 stands for a hundred of them.",
+		Example: "  ephor decisions -f decisions.jsonl --verdict refused --since 168h\n" +
+			"  kubectl logs -n kyverno deploy/kyverno-admission-controller | ephor decisions -f - --policy require-team -o csv",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	f := cmd.Flags()
+	o.files.addFlags(f)
+	f.DurationVar(&o.since, "since", 0, "only reviews of this time until now, such as 24h; 0 for all")
+	f.StringSliceVar(&o.policies, "policy", nil, "only reviews for which these policies have a result; names may hold wildcards")
+	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "only reviews in these namespaces, which may hold wildcards")
+	f.StringSliceVar(&o.users, "user", nil, "only reviews of these users, which may hold wildcards")
+	f.StringSliceVar(&o.kinds, "kind", nil, "only reviews of objects of these kinds, which may hold wildcards")
+	f.StringSliceVar(&o.verdicts, "verdict", nil, "only reviews with one of these verdicts: "+strings.Join(names(), ", "))
+	f.StringVarP(&o.format, "output", "o", "table", "table, json (one record on each line) or csv")
+	f.IntVar(&o.limit, "limit", 1000, "how many records a table has at most")
+	terminal.Choices(cmd, "output", "table", "json", "csv")
+	terminal.Choices(cmd, "verdict", names()...)
+	return cmd
+}
+
+func names() []string {
+	out := make([]string, len(decision.Verdicts))
+	for i, v := range decision.Verdicts {
+		out[i] = string(v)
+	}
+	return out
+}
+
+func (o *options) run(cmd *cobra.Command) error {
+	q := decision.Query{Policies: o.policies, Namespaces: o.namespaces, Users: o.users, Kinds: o.kinds}
+	for _, v := range o.verdicts {
+		if !slices.Contains(names(), v) {
+			return fmt.Errorf("--verdict: %q is not one of %s", v, strings.Join(names(), ", "))
+		}
+		q.Verdicts = append(q.Verdicts, decision.Verdict(v))
+	}
+	if o.since < 0 || o.limit < 0 {
+		return errors.New("--since and --limit must not be negative")
+	}
+	if o.since > 0 {
+		q.Since = time.Now().Add(-o.since)
+	}
+	out := terminal.Buffered(cmd.OutOrStdout())
+	var w writer
+	switch o.format {
+	case "table":
+		w = &tableWriter{to: tabwriter.NewWriter(out, 0, 0, 3, ' ', 0), limit: o.limit}
+	case "json":
+		w = jsonWriter{json.NewEncoder(out)}
+	case "csv":
+		w = &csvWriter{to: csv.NewWriter(out)}
+	default:
+		return fmt.Errorf("--output: %q is not one of table, json, csv", o.format)
+	}
+	if err := w.begin(); err != nil {
+		return err
+	}
+	var failed error
+	mistakes, err := o.files.read(terminal.Stdin(cmd.InOrStdin()), cmd.ErrOrStderr(), func(r *decision.Record) bool {
+		if q.Selects(r) {
+			failed = w.write(r)
+		}
+		return failed == nil
+	})
+	if err := errors.Join(err, failed, w.end(out), out.Flush()); err != nil {
+		return err
+	}
+	if mistakes > 0 {
+		return terminal.End(cmd, 1)
+	}
+	return nil
+}
+
+// writer writes records in one format.
+type writer interface {
+	begin() error
+	write(*decision.Record) error
+	end(io.Writer) error
+}
+
+var header = []string{"TIME", "VERDICT", "SHARE", "OPERATION", "RESOURCE", "USER", "POLICIES", "UID"}
+
+// cells are a record in the columns of header.
+func cells(r *decision.Record) []string {
+	return []string{r.Time.UTC().Format(time.RFC3339), string(r.Verdict), fmt.Sprint(r.Share), r.Operation, resource(r), cmp.Or(r.User, "-"), cmp.Or(strings.Join(policies(r), ","), "-"), r.UID}
+}
+
+// resource is namespace/Kind/name, with the subresource.
+func resource(r *decision.Record) string {
+	text := r.Kind + "/" + r.Name
+	if r.Namespace != "" {
+		text = r.Namespace + "/" + text
+	}
+	if r.Subresource != "" {
+		text += "/" + r.Subresource
+	}
+	return text
+}
+
+// policies are those whose results made the verdict; of a passed review all.
+func policies(r *decision.Record) (out []string) {
+	for _, x := range r.Rules {
+		if (r.Verdict == decision.Passed || x.Status != "pass") && !slices.Contains(out, x.Policy) {
+			out = append(out, x.Policy)
+		}
+	}
+	return out
+}
+
+type tableWriter struct {
+	to          *tabwriter.Writer
+	limit, more int
+}
+
+func (w *tableWriter) row(cells []string) error {
+	for i := range cells {
+		cells[i] = terminal.Plain(cells[i])
+	}
+	_, err := fmt.Fprintln(w.to, strings.Join(cells, "\t"))
+	return err
+}
+
+func (w *tableWriter) begin() error { return w.row(slices.Clone(header)) }
+func (w *tableWriter) write(r *decision.Record) error {
+	if w.limit == 0 {
+		w.more++
+		return nil
+	}
+	w.limit--
+	return w.row(cells(r))
+}
+func (w *tableWriter) end(out io.Writer) error {
+	if err := w.to.Flush(); err != nil || w.more == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "and %d more; --limit is how many are listed\n", w.more)
+	return err
+}
+
+type jsonWriter struct{ *json.Encoder }
+
+func (w jsonWriter) begin() error                   { w.SetEscapeHTML(false); return nil }
+func (w jsonWriter) write(r *decision.Record) error { return w.Encode(r) }
+func (jsonWriter) end(io.Writer) error              { return nil }
+
+type csvWriter struct{ to *csv.Writer }
+
+func (w *csvWriter) begin() error { return w.to.Write(header) }
+func (w *csvWriter) write(r *decision.Record) error {
+	row := cells(r)
+	for i, c := range row {
+		row[i] = terminal.Plain(c)
+		if c != "-" && strings.ContainsAny(c[:min(len(c), 1)], "=+-@\t\r") {
+			row[i] = "'" + row[i] // a spreadsheet would read it as a formula
+		}
+	}
+	return w.to.Write(row)
+}
+func (w *csvWriter) end(io.Writer) error { w.to.Flush(); return w.to.Error() }

@@ -1,0 +1,242 @@
+package decision
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// counter counts what a Feed reports.
+type counter struct{ kept, dropped int }
+
+func (c *counter) DecisionKept(string)    { c.kept++ }
+func (c *counter) DecisionsDropped(n int) { c.dropped += n }
+
+func feed(to io.Writer, keep Keep, capacity int) (*Feed, *counter) {
+	c := &counter{}
+	return NewFeed(Options{Store: NewLines(to), Keep: keep, Capacity: capacity, Observer: c, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}), c
+}
+
+func request(resource, object string) *policy.Request {
+	return &policy.Request{
+		UID: "u", Operation: policy.Create, RequestGVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: resource},
+		Namespace: "shop", Name: "p", Object: value.FromJSON(object), User: &policy.User{Username: "jane", Groups: []string{"dev"}},
+	}
+}
+
+func result(name string, status policy.Status, message string) policy.Result {
+	return policy.Result{Program: &policy.Program{Name: name}, Rule: &policy.Rule{Name: "r"}, Yield: policy.Yield{Status: status, Message: message}, Action: policy.Audit}
+}
+
+func review(allowed bool, results ...policy.Result) Review {
+	return Review{Request: request("pods", `{}`), Decision: policy.Decision{Allowed: allowed, Message: "no"}, Results: results, At: time.Unix(1, 0)}
+}
+
+// drain writes what waits, and returns the records.
+func drain(t *testing.T, f *Feed, out *bytes.Buffer) (records []Record) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	f.Run(ctx)
+	err := Read(out, func(r *Record) bool { records = append(records, *r); return true }, func(line int, err error) { t.Errorf("line %d: %v", line, err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return records
+}
+
+// Everything is kept but what simply passed; of that the share, which policies can set for themselves.
+func TestKept(t *testing.T) {
+	exempt := result("p", policy.StatusSkip, "")
+	exempt.Exceptions = []*policy.Exception{{Namespace: "shop", Name: "x"}}
+	warned, changed := review(true, result("p", policy.StatusPass, "")), review(true, result("p", policy.StatusPass, ""))
+	warned.Warnings, changed.Changed = []string{"w"}, true
+	for name, c := range map[string]struct {
+		review Review
+		keep   Keep
+		want   Verdict // empty: not kept
+	}{
+		"refused":                {review(false, result("p", policy.StatusFail, "no")), Keep{}, Refused},
+		"refused by nothing":     {review(false), Keep{}, Refused},
+		"an error":               {review(true, result("p", policy.StatusFail, "no"), result("p", policy.StatusError, "?")), Keep{}, Erred},
+		"a violation":            {review(true, result("p", policy.StatusFail, "no")), Keep{}, Violating},
+		"a warning":              {warned, Keep{}, Warned},
+		"a change":               {changed, Keep{}, Changed},
+		"an exception":           {review(true, exempt), Keep{}, Exempt},
+		"passed, none kept":      {review(true, result("p", policy.StatusPass, "")), Keep{}, ""},
+		"passed, all kept":       {review(true, result("p", policy.StatusPass, "")), Keep{Share: 1}, Passed},
+		"passed, all of another": {review(true, result("p", policy.StatusPass, "")), Keep{By: map[string]float64{"q": 1}}, ""},
+		"passed, all of p":       {review(true, result("p", policy.StatusPass, "")), Keep{By: map[string]float64{"p": 1}}, Passed},
+		"passed, none of p":      {review(true, result("p", policy.StatusPass, "")), Keep{Share: 1, By: map[string]float64{"p": 0}}, ""},
+		"no rule for it":         {review(true), Keep{Share: 1}, ""},
+	} {
+		var out bytes.Buffer
+		f, counted := feed(&out, c.keep, 10)
+		f.Put(c.review)
+		records := drain(t, f, &out)
+		got := Verdict("")
+		if len(records) > 0 {
+			got = records[0].Verdict
+		}
+		if got != c.want || counted.kept != len(records) || counted.dropped != 0 {
+			t.Errorf("%s: %q, want %q; %+v", name, got, c.want, counted)
+		}
+	}
+}
+
+// A share of passed reviews is kept, and says so, so that counts can be made of it.
+func TestShare(t *testing.T) {
+	var out bytes.Buffer
+	f, _ := feed(&out, Keep{Share: 0.1}, 100_000)
+	for range 20_000 {
+		f.Put(review(true, result("p", policy.StatusPass, "")))
+	}
+	records := drain(t, f, &out)
+	if n := len(records); n < 1700 || n > 2300 || records[0].Share != 0.1 {
+		t.Errorf("%d records, share %v", n, records[0].Share)
+	}
+}
+
+// A full queue, and a store that fails, lose records: they are counted, and nobody waits.
+func TestLossIsCounted(t *testing.T) {
+	var out bytes.Buffer
+	f, counted := feed(&out, Keep{}, 3)
+	for range 5 {
+		f.Put(review(false))
+	}
+	if counted.dropped != 2 {
+		t.Errorf("%d are dropped, want 2", counted.dropped)
+	}
+	if n := len(drain(t, f, &out)); n != 3 {
+		t.Errorf("%d records, want 3", n)
+	}
+	f, counted = feed(failing{}, Keep{}, 3)
+	f.Put(review(false))
+	if drain(t, f, &out); counted.dropped != 1 || counted.kept != 0 {
+		t.Errorf("%+v", counted)
+	}
+	(*Feed)(nil).Put(review(false))
+	(*Feed)(nil).Run(t.Context())
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// No value of a Secret leaves the process, in whatever form a message quotes it.
+func TestSecretsAreCut(t *testing.T) {
+	plain := "planted \"value\"\n"
+	encoded := base64.StdEncoding.EncodeToString([]byte(plain))
+	object := `{"apiVersion":"v1","kind":"Secret","data":{"k":"` + encoded + `","short":"` + base64.StdEncoding.EncodeToString([]byte("abc")) + `"},"stringData":{"s":"other-planted"}}`
+	long := strings.Repeat("x", value.MaxMessage-10) + encoded
+	var out bytes.Buffer
+	f, _ := feed(&out, Keep{}, 10)
+	r := review(false, result("p", policy.StatusFail, "found "+plain), result("p", policy.StatusFail, "found "+encoded), result("p", policy.StatusFail, value.JSON(map[string]any{"k": plain})),
+		result("p", policy.StatusFail, "other-planted it is"), result("p", policy.StatusFail, "it is abc"), result("p", policy.StatusFail, value.Message(long)), result("p", policy.StatusFail, "a plain text"))
+	r.Request, r.Message = request("secrets", object), "refused for other-planted"
+	f.Put(r)
+	records := drain(t, f, &out)
+	if len(records) != 1 || len(records[0].Rules) != 7 {
+		t.Fatalf("%+v", records)
+	}
+	text := fmt.Sprintf("%+v", records)
+	for _, planted := range []string{"planted", encoded[:12], "abc"} {
+		if strings.Contains(text, planted) {
+			t.Errorf("%q is in %s", planted, text)
+		}
+	}
+	if got := records[0].Rules[6].Message; got != "a plain text" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A file goes on after a process that ended while it wrote, and stays within its size.
+func TestFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "decisions.jsonl")
+	torn := `{"schema":"` + Schema + `","uid":"torn`
+	if err := os.WriteFile(path, []byte(`{"schema":"`+Schema+`","uid":"first"}`+"\n"+torn), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := OpenLines(path, 600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		if err := l.Write(t.Context(), []Record{{Schema: Schema, UID: fmt.Sprint(i)}}); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil || info.Size() > 600 {
+			t.Fatalf("%d bytes, %v", info.Size(), err)
+		}
+		if i > 0 {
+			continue
+		}
+		uids, wrong := read(t, path)
+		if strings.Join(uids, " ") != "first 0" || wrong != 1 {
+			t.Errorf("%q, %d lines cannot be read", uids, wrong)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	uids, wrong := read(t, path)
+	older, _ := read(t, path+".1")
+	if wrong > 0 || len(uids) == 0 || uids[len(uids)-1] != "19" || len(older) == 0 {
+		t.Errorf("%q after %q, %d lines cannot be read", uids, older, wrong)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+func read(t *testing.T, path string) (uids []string, wrong int) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := Read(f, func(r *Record) bool { uids = append(uids, r.UID); return true }, func(int, error) { wrong++ }); err != nil {
+		t.Fatal(err)
+	}
+	return uids, wrong
+}
+
+// Users can be left out.
+func TestWithoutUsers(t *testing.T) {
+	var out bytes.Buffer
+	f, _ := feed(&out, Keep{}, 1)
+	f.OmitUsers = true
+	f.Put(review(false))
+	if r := drain(t, f, &out)[0]; r.User != "" || r.Groups != nil || r.Namespace != "shop" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The cost before the answer's goroutine goes on: no record is made of a review that is not kept, and none is encoded.
+func BenchmarkPut(b *testing.B) {
+	f, _ := feed(io.Discard, Keep{Share: 0.01}, 1<<20)
+	r := review(true, result("p", policy.StatusPass, ""), result("q", policy.StatusPass, ""))
+	b.ReportAllocs()
+	for b.Loop() {
+		f.Put(r)
+		for len(f.queue) > 0 {
+			<-f.queue
+		}
+	}
+}

@@ -1,0 +1,15 @@
+// Package decision holds the records of what admission decided.
+//
+//	feed := decision.NewFeed(decision.Options{Store: store, Keep: decision.Keep{Share: 0.01}, …})
+//	feed.Put(decision.Review{Request: req, Results: results, …})  // after the answer; never blocks
+//	feed.Run(ctx)                                                 // writes
+//
+// Put decides which reviews are kept: all that are refused, warned about, changed, violating, exempt or in error, and a share of the
+// others. It stores a small struct in a bounded queue; the record is made of it by Run. The schema of a Record is versioned
+// (docs/operating/decisions.md). Values of Secrets are cut from messages before a record leaves the package. A Store is one file of the package
+// with two methods.
+//
+// The package evaluates nothing, and does not know what a policy says.
+//
+// Floor 6: imports policy and value.
+package decision

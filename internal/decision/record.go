@@ -1,0 +1,115 @@
+package decision
+
+import (
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Schema names the version of the schema. Fields may be added to a version; none is removed or changes its meaning.
+const Schema = "ephor.dev/decision/v1"
+
+// Record is one review that was decided. Names with dots are those of OpenTelemetry's semantic conventions.
+type Record struct {
+	Schema string `json:"schema"`
+	// Time is when the review arrived, Duration how long its answer took, in nanoseconds.
+	Time     time.Time     `json:"time"`
+	Duration time.Duration `json:"duration"`
+	UID      string        `json:"uid"`
+	// Webhook is the kind of configuration that sent the review: MutatingWebhookConfiguration or ValidatingWebhookConfiguration.
+	Webhook     string   `json:"webhook"`
+	User        string   `json:"user.name,omitempty"`
+	Groups      []string `json:"user.groups,omitempty"`
+	Operation   string   `json:"operation"`
+	Group       string   `json:"group,omitempty"`
+	Version     string   `json:"version"`
+	Kind        string   `json:"kind"`
+	Subresource string   `json:"subresource,omitempty"`
+	Namespace   string   `json:"k8s.namespace.name,omitempty"`
+	Name        string   `json:"name,omitempty"`
+	DryRun      bool     `json:"dryRun,omitempty"`
+	// Verdict is the worst of Verdicts that the review is; Allowed is the answer.
+	Verdict Verdict `json:"verdict"`
+	Allowed bool    `json:"allowed"`
+	// Message is that of a refusal.
+	Message string `json:"message,omitempty"`
+	// Share is the share of such reviews that is kept: a record with 0.01 stands for a hundred.
+	Share float64 `json:"share"`
+	// Policies is the digest of all policies in force.
+	Policies string   `json:"policies,omitempty"`
+	Rules    []Result `json:"rules,omitempty"`
+}
+
+// Result is what one rule said.
+type Result struct {
+	Policy     string        `json:"policy"`
+	Rule       string        `json:"rule,omitempty"`
+	Status     string        `json:"status"`
+	Action     string        `json:"action"`
+	Message    string        `json:"message,omitempty"`
+	Path       string        `json:"path,omitempty"`
+	Exceptions []string      `json:"exceptions,omitempty"`
+	Duration   time.Duration `json:"duration,omitempty"`
+}
+
+// Verdict is what became of a review.
+type Verdict string
+
+// The verdicts, the worst first. Erred: a rule ended in an error, and the request was admitted. Violating: a rule failed, and the request was
+// admitted.
+const (
+	Refused   Verdict = "refused"
+	Erred     Verdict = "erred"
+	Violating Verdict = "violating"
+	Warned    Verdict = "warned"
+	Changed   Verdict = "changed"
+	Exempt    Verdict = "exempt"
+	Passed    Verdict = "passed"
+)
+
+// Verdicts are all of them.
+var Verdicts = []Verdict{Refused, Erred, Violating, Warned, Changed, Exempt, Passed}
+
+// Review is a review that was answered, as admission hands it over. What it refers to does not change any more.
+type Review struct {
+	Request *policy.Request
+	Webhook string
+	policy.Decision
+	// Changed: the answer has a patch.
+	Changed bool
+	// Results are those of all rules that were evaluated.
+	Results []policy.Result
+	At      time.Time
+	Took    time.Duration
+	// Policies is the digest of the policies in force.
+	Policies [16]byte
+}
+
+// verdict is the worst that the review is.
+func (r *Review) verdict() Verdict {
+	failed, exempt := false, false
+	if !r.Allowed {
+		return Refused
+	}
+	for i := range r.Results {
+		switch x := &r.Results[i]; {
+		case x.Status == policy.StatusError:
+			return Erred
+		case x.Status == policy.StatusFail:
+			failed = true
+		case len(x.Exceptions) > 0:
+			exempt = true
+		}
+	}
+	switch {
+	case failed:
+		return Violating
+	case len(r.Warnings) > 0:
+		return Warned
+	case r.Changed:
+		return Changed
+	case exempt:
+		return Exempt
+	}
+	return Passed
+}

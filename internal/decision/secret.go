@@ -1,0 +1,76 @@
+package decision
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Redacted stands for what is cut.
+const Redacted = "**REDACTED**"
+
+// short is the length below which a value is not replaced by itself: the whole text that holds it is cut.
+const short = 4
+
+// secrets are the values of the Secrets of a request, in every form that a text may have them in; nil for other requests.
+func secrets(req *policy.Request) (out []string) {
+	if req.GVR.Group != "" || req.GVR.Resource != "secrets" {
+		return nil
+	}
+	for _, d := range []*value.Doc{req.Object, req.OldObject} {
+		object, err := d.Whole().Map()
+		if err != nil {
+			continue
+		}
+		for _, field := range []string{"data", "stringData"} {
+			content, _ := object[field].(map[string]any)
+			for _, v := range content {
+				text, ok := v.(string)
+				if !ok || text == "" {
+					continue
+				}
+				out = append(out, forms(text)...)
+				if plain, err := base64.StdEncoding.DecodeString(text); err == nil && len(plain) > 0 {
+					out = append(out, forms(string(plain))...)
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b string) int { return len(b) - len(a) }) // a value may hold another one
+	return out
+}
+
+// forms are a text, the text inside of a JSON string, and its base64.
+func forms(text string) []string {
+	out := []string{text, base64.StdEncoding.EncodeToString([]byte(text))}
+	if quoted := value.JSON(text); quoted[1:len(quoted)-1] != text {
+		out = append(out, quoted[1:len(quoted)-1])
+	}
+	if trimmed := strings.TrimSpace(text); trimmed != text && trimmed != "" {
+		out = append(out, trimmed)
+	}
+	return out
+}
+
+// withoutSecrets is a text without the values. A text that was cut at its end may hold the beginning of one, so it is replaced as a whole.
+func withoutSecrets(text string, values []string) string {
+	if len(values) == 0 || text == "" {
+		return text
+	}
+	if len(text) >= value.MaxMessage {
+		return Redacted
+	}
+	for _, v := range values {
+		switch {
+		case !strings.Contains(text, v):
+		case len(v) < short:
+			return Redacted
+		default:
+			text = strings.ReplaceAll(text, v, Redacted)
+		}
+	}
+	return text
+}

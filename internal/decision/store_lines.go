@@ -1,0 +1,94 @@
+package decision
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Lines is a Store of JSON lines: one record on each line, written to a stream or a file.
+type Lines struct {
+	to io.Writer
+	// Of a file: its path, the bytes that it may have, and those that it has.
+	path      string
+	max, size int64
+}
+
+// NewLines returns a Store that writes to a stream.
+func NewLines(to io.Writer) *Lines { return &Lines{to: to} }
+
+// OpenLines returns a Store that appends to a file. A file that would become longer than max bytes is renamed to PATH.1, in place of the last
+// one of that name. Only its owner may read it.
+func OpenLines(path string, max int64) (*Lines, error) {
+	l := &Lines{path: path, max: max}
+	return l, l.open()
+}
+
+func (l *Lines) open() error {
+	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	l.to, l.size = f, info.Size()
+	if l.size == 0 {
+		return nil
+	}
+	var last [1]byte
+	if _, err := f.ReadAt(last[:], l.size-1); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if last[0] == '\n' {
+		return nil
+	}
+	// A process ended while it wrote: what it left is a line of its own, and what follows is whole.
+	n, err := f.Write([]byte{'\n'})
+	l.size += int64(n)
+	return err
+}
+
+// Write implements Store. All records are written at once.
+func (l *Lines) Write(_ context.Context, records []Record) error {
+	var b bytes.Buffer
+	encode := json.NewEncoder(&b)
+	encode.SetEscapeHTML(false)
+	for i := range records {
+		if err := encode.Encode(&records[i]); err != nil {
+			return err
+		}
+	}
+	if l.path != "" && l.size > 0 && l.size+int64(b.Len()) > l.max {
+		if err := l.turn(); err != nil {
+			return err
+		}
+	}
+	n, err := l.to.Write(b.Bytes())
+	l.size += int64(n)
+	return err
+}
+
+// turn begins a new file.
+func (l *Lines) turn() error {
+	if err := l.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(l.path, l.path+".1"); err != nil {
+		return fmt.Errorf("begin a new file of decisions: %w", errors.Join(err, l.open()))
+	}
+	return l.open()
+}
+
+// Close implements Store.
+func (l *Lines) Close() error {
+	if f, ok := l.to.(*os.File); ok && l.path != "" {
+		return f.Close()
+	}
+	return nil
+}
