@@ -154,3 +154,7 @@ func TestPin(t *testing.T) {
 		t.Errorf("without registries: %v", err)
 	}
 }
+
+func (*notary) Blob(context.Context, world.BlobRequest) (string, error) {
+	return "", world.ErrUnavailable
+}

@@ -118,3 +118,7 @@ func TestPanelStatements(t *testing.T) {
 		t.Error("a referrer that is not there is read")
 	}
 }
+
+func (*witness) Blob(context.Context, world.BlobRequest) (string, error) {
+	return "", world.ErrUnavailable
+}

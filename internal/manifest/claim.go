@@ -16,6 +16,8 @@ const (
 	maxMessage    = 2 << 20 // bytes of a message, decompressed: more than an object can hold
 	maxSignatures = 32
 	maxFiles      = 64 // in an archive
+	// maxCertificate bounds a certificate and those above it, in PEM.
+	maxCertificate = 64 << 10
 )
 
 // Why a claim cannot be read.
@@ -26,12 +28,20 @@ var (
 
 // Claim is what the annotations of an object say: this was signed.
 type Claim struct {
-	message    []byte
-	signatures [][]byte
+	// Message is what was signed.
+	Message    []byte
+	Signatures []Signature
 }
 
-// Read reads the annotations of the domain: message, and signature, signature_1, signature_2 …. An object without them is
-// ErrNoSignature. Nothing is verified.
+// Signature is one signature, with the certificate of the signer in PEM and the entry of a transparency log in JSON, where there are any.
+type Signature struct {
+	Signature   []byte
+	Certificate string
+	LogEntry    []byte
+}
+
+// Read reads the annotations of the domain: message, and signature, certificate and bundle, signature_1, certificate_1 and bundle_1 …. An
+// object without them is ErrNoSignature. Nothing is verified.
 func Read(object map[string]any, domain string) (*Claim, error) {
 	metadata, _ := object["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
@@ -43,30 +53,53 @@ func Read(object map[string]any, domain string) (*Claim, error) {
 	if message == "" || text("signature") == "" {
 		return nil, ErrNoSignature
 	}
-	packed, err := base64.StdEncoding.DecodeString(message)
-	if err != nil {
-		return nil, fmt.Errorf("the message is no base64: %w", err)
-	}
 	c := &Claim{}
-	if c.message, err = unzip(packed); err != nil {
-		return nil, fmt.Errorf("the message cannot be decompressed: %w", err)
+	var err error
+	if c.Message, err = unpack(message, true); err != nil {
+		return nil, fmt.Errorf("the message %w", err)
 	}
 	for i := range maxSignatures {
-		name := "signature"
+		suffix := ""
 		if i > 0 {
-			name += "_" + strconv.Itoa(i)
+			suffix = "_" + strconv.Itoa(i)
 		}
-		s := text(name)
-		if s == "" {
+		encoded := text("signature" + suffix)
+		if encoded == "" {
 			break
 		}
-		signature, err := base64.StdEncoding.DecodeString(s)
-		if err != nil {
-			return nil, fmt.Errorf("the annotation %s/%s is no base64: %w", domain, name, err)
+		one := Signature{}
+		if one.Signature, err = base64.StdEncoding.DecodeString(encoded); err != nil {
+			return nil, fmt.Errorf("the annotation %s/signature%s is no base64: %w", domain, suffix, err)
 		}
-		c.signatures = append(c.signatures, signature)
+		certificate, err := unpack(text("certificate"+suffix), false)
+		if err != nil {
+			return nil, fmt.Errorf("the annotation %s/certificate%s %w", domain, suffix, err)
+		}
+		if one.Certificate = string(certificate); len(certificate) > maxCertificate {
+			return nil, fmt.Errorf("the annotation %s/certificate%s holds more than %d bytes", domain, suffix, maxCertificate)
+		}
+		if one.LogEntry, err = unpack(text("bundle"+suffix), false); err != nil {
+			return nil, fmt.Errorf("the annotation %s/bundle%s %w", domain, suffix, err)
+		}
+		c.Signatures = append(c.Signatures, one)
 	}
 	return c, nil
+}
+
+// unpack decodes base64, and decompresses what is compressed: everything but messages may be plain, too.
+func unpack(text string, always bool) ([]byte, error) {
+	packed, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, fmt.Errorf("is no base64: %w", err)
+	}
+	if !always && !zipped(packed) {
+		return packed, nil
+	}
+	out, err := unzip(packed)
+	if err != nil {
+		return nil, fmt.Errorf("cannot be decompressed: %w", err)
+	}
+	return out, nil
 }
 
 // zipped recognizes compressed data by its first bytes.
@@ -93,10 +126,10 @@ func readAll(r io.Reader) ([]byte, error) {
 
 // files are the texts that were signed: the message itself, or the files of a compressed archive.
 func (c *Claim) files() ([][]byte, error) {
-	if !zipped(c.message) {
-		return [][]byte{c.message}, nil
+	if !zipped(c.Message) {
+		return [][]byte{c.Message}, nil
 	}
-	archive, err := unzip(c.message)
+	archive, err := unzip(c.Message)
 	if err != nil {
 		return nil, err
 	}

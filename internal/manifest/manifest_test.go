@@ -4,16 +4,9 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
 	"encoding/base64"
-	"encoding/pem"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -79,84 +72,21 @@ func signed(o map[string]any, message []byte, signatures ...[]byte) map[string]a
 
 const service = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: [{port: 80}], selector: {app: x}}\n"
 
-// TestSignedBy: every kind of key and algorithm, over a manifest and over an archive.
-func TestSignedBy(t *testing.T) {
-	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	edPublic, edKey, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public := func(k crypto.PublicKey) *Key {
-		der, err := x509.MarshalPKIXPublicKey(k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		key, err := ParseKey(string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return key
-	}
-	sign := func(k crypto.Signer, h crypto.Hash, message []byte) []byte {
-		sum := message
-		if h != 0 {
-			w := h.New()
-			w.Write(message)
-			sum = w.Sum(nil)
-		}
-		s, err := k.Sign(rand.Reader, sum, h)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	ecPublic, rsaPublic, edPublicKey := public(&ec.PublicKey), public(&rsaKey.PublicKey), public(edPublic)
+// TestRead: a message may be a manifest or an archive, and each signature has a certificate and a log entry of its own, compressed or not.
+func TestRead(t *testing.T) {
 	for _, message := range [][]byte{[]byte(service), archive(service)} {
-		o := signed(object(t, service), message, []byte("junk"), sign(ec, crypto.SHA256, message), sign(rsaKey, crypto.SHA512, message), sign(edKey, 0, message))
+		o := signed(object(t, service), message, []byte("one"), []byte("two"), []byte("three"))
+		annotations := o["metadata"].(map[string]any)["annotations"].(map[string]any)
+		encode := base64.StdEncoding.EncodeToString
+		annotations[domain+"/certificate"] = encode(zip([]byte("pem")))
+		annotations[domain+"/bundle_1"], annotations[domain+"/certificate_1"] = encode(zip([]byte("{}"))), encode([]byte("plain"))
 		c, err := Read(o, domain)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, k := range []struct {
-			key       *Key
-			algorithm string
-			want      bool
-		}{
-			{ecPublic, "", true}, {ecPublic, "sha256", true}, {ecPublic, "sha384", false}, {rsaPublic, "sha512", true}, {rsaPublic, "sha256", false},
-			{edPublicKey, "sha256", true}, {public(&mustEC(t).PublicKey), "sha256", false},
-		} {
-			if got, err := c.SignedBy(k.key, k.algorithm); got != k.want || err != nil {
-				t.Errorf("%T %s: %v, %v", k.key.public, k.algorithm, got, err)
-			}
-		}
-		if _, err := c.SignedBy(ecPublic, "md5"); err == nil {
-			t.Error("md5 is no algorithm")
+		want := []Signature{{[]byte("one"), "pem", nil}, {[]byte("two"), "plain", []byte("{}")}, {[]byte("three"), "", nil}}
+		if err != nil || !bytes.Equal(c.Message, message) || fmt.Sprint(c.Signatures) != fmt.Sprint(want) {
+			t.Errorf("%v, %+v", err, c)
 		}
 		if d, err := c.Compare(o, domain, nil); err != nil || len(d) != 0 {
 			t.Errorf("the object is as it was signed: %v, %v", d, err)
-		}
-	}
-}
-
-func mustEC(t *testing.T) *ecdsa.PrivateKey {
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
-func TestParseKeyErrors(t *testing.T) {
-	for _, text := range []string{"", "key", "-----BEGIN PUBLIC KEY-----\nYQ==\n-----END PUBLIC KEY-----", "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----"} {
-		if _, err := ParseKey(text); err == nil || !strings.HasPrefix(err.Error(), "failed to load public key from PEM: ") {
-			t.Errorf("%q: %v", text, err)
 		}
 	}
 }
@@ -171,7 +101,11 @@ func TestReadErrors(t *testing.T) {
 		"no base64":        {domain + "/message": "?", domain + "/signature": "YQ=="},
 		"no gzip":          {domain + "/message": "YQ==", domain + "/signature": "YQ=="},
 		"broken signature": {domain + "/message": base64.StdEncoding.EncodeToString(zip([]byte(service))), domain + "/signature": "?"},
-		"a bomb":           {domain + "/message": base64.StdEncoding.EncodeToString(zip(make([]byte, maxMessage+1))), domain + "/signature": "YQ=="},
+		"no certificate":   {domain + "/message": base64.StdEncoding.EncodeToString(zip([]byte(service))), domain + "/signature": "YQ==", domain + "/certificate": "?"},
+		"no bundle":        {domain + "/message": base64.StdEncoding.EncodeToString(zip([]byte(service))), domain + "/signature": "YQ==", domain + "/bundle": "?"},
+		"a long certificate": {domain + "/message": base64.StdEncoding.EncodeToString(zip([]byte(service))), domain + "/signature": "YQ==",
+			domain + "/certificate": base64.StdEncoding.EncodeToString(zip(make([]byte, maxCertificate+1)))},
+		"a bomb": {domain + "/message": base64.StdEncoding.EncodeToString(zip(make([]byte, maxMessage+1))), domain + "/signature": "YQ=="},
 	} {
 		if c, err := Read(map[string]any{"metadata": map[string]any{"annotations": annotations}}, domain); err == nil {
 			t.Errorf("%s: %v", name, c)
@@ -301,7 +235,7 @@ spec:
   volumes: [{name: kube-api-access-x, hostPath: {path: /}}]
 `, nil, `spec.volumes.0.hostPath.path=null>"/" spec.volumes.0.name=null>"kube-api-access-x"`},
 	} {
-		c2 := &Claim{message: []byte(c.signed)}
+		c2 := &Claim{Message: []byte(c.signed)}
 		got := ""
 		differences, err := c2.Compare(object(t, c.now), domain, c.ignored)
 		for _, d := range differences {
@@ -340,7 +274,7 @@ func FuzzRead(f *testing.F) {
 
 func BenchmarkCompare(b *testing.B) {
 	o := object(b, service)
-	c := &Claim{message: archive(service)}
+	c := &Claim{Message: archive(service)}
 	b.ReportAllocs()
 	for b.Loop() {
 		if d, err := c.Compare(o, domain, nil); err != nil || len(d) > 0 {
@@ -357,7 +291,7 @@ func TestLargeObjects(t *testing.T) {
 		data[strconv.Itoa(i)] = "x"
 	}
 	now["data"] = data
-	c := &Claim{message: []byte(service)}
+	c := &Claim{Message: []byte(service)}
 	if d, err := c.Compare(now, domain, nil); err != nil || len(d) != maxDifferences {
 		t.Errorf("%d differences, %v", len(d), err)
 	}

@@ -144,6 +144,10 @@ func (s tracedSignatures) Statements(ctx context.Context, r world.SignatureReque
 	return got.digest, got.statements, err
 }
 
+func (s tracedSignatures) Blob(ctx context.Context, r world.BlobRequest) (string, error) {
+	return lookup(ctx, s.tracer, "SIGNATURE of a manifest", func(ctx context.Context) (string, error) { return s.next.Blob(ctx, r) })
+}
+
 type tracedAccess struct {
 	tracer *Tracer
 	next   world.Access

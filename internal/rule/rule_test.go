@@ -74,6 +74,9 @@ func evaluate(t *testing.T, r *policy.Rule, in map[string]any) string {
 	}
 	sc := call(req, r)
 	sc.Plan, sc.Env.World = true, clusterOf(in)
+	if r.Kind == "validate.manifests" {
+		sc.Env.World.Signatures = manifestVerifier(t)
+	}
 	if ns, ok := in["policyNamespace"].(string); ok {
 		sc.Program.Namespace = ns
 	}

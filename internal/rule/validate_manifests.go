@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -57,14 +56,9 @@ type manifestCheck struct {
 	ignored            []manifest.Ignored
 }
 
-// What cannot be asked for offline.
 var (
-	errKeyless    = fmt.Errorf("keyless signatures of manifests are %w", world.ErrUnavailable)
-	errChain      = fmt.Errorf("certificates that are only known by their chain are %w", world.ErrUnavailable)
-	errKMS        = fmt.Errorf("key management services are %w", world.ErrUnavailable)
-	errLog        = fmt.Errorf("transparency logs are %w", world.ErrUnavailable)
+	errSignatures = fmt.Errorf("signatures of manifests are %w", world.ErrUnavailable)
 	errRepository = fmt.Errorf("signatures of manifests in repositories are %w", world.ErrUnavailable)
-	errSecrets    = fmt.Errorf("secrets with keys are %w", world.ErrUnavailable)
 )
 
 // evaluate verifies the manifest of the object by every set of attestors.
@@ -117,19 +111,26 @@ type manifestRun struct {
 // entry verifies the signature of one attestor. What is wrong with the annotations is the requester's doing, so it is a
 // failure and not an error, which a failurePolicy might let pass.
 func (r *manifestRun) entry(e *imageverify.Signer) error {
-	key, err := r.key(e)
-	if err != nil {
-		return err
+	if e.Attestor == nil {
+		return errors.New("keys, certificates, keyless, or a nested attestor is required")
 	}
 	if r.unreadable != nil {
 		return unsigned(r.unreadable.Error())
 	}
-	ok, err := r.claim.SignedBy(key, e.Attestor.Algorithm)
-	switch {
-	case err != nil:
+	signatures := r.scope.Env.World.Signatures
+	if signatures == nil {
+		return errSignatures
+	}
+	request := world.BlobRequest{Content: r.claim.Message, Attestor: manifestAttestor(e.Attestor)}
+	for _, s := range r.claim.Signatures {
+		request.Signatures = append(request.Signatures, world.BlobSignature(s))
+	}
+	signer, err := signatures.Blob(r.scope.Env.Meter.Context(), request)
+	if unverified := (*world.UnverifiedError)(nil); errors.As(err, &unverified) {
+		return unsigned("no signature of " + imageverify.Describe(e.Attestor) + " found: " + unverified.Reason)
+	}
+	if err != nil {
 		return err
-	case !ok:
-		return unsigned("no signature of the key " + key.String() + " found")
 	}
 	if !r.compared {
 		r.compared, r.difference = true, r.compare()
@@ -137,8 +138,18 @@ func (r *manifestRun) entry(e *imageverify.Signer) error {
 	if r.difference != nil {
 		return r.difference
 	}
-	r.signed = append(r.signed, "singed by a valid signer: "+key.String()) // the spelling is Kyverno's
+	r.signed = append(r.signed, "singed by a valid signer: "+signer) // the spelling is Kyverno's
 	return nil
+}
+
+// manifestAttestor is an attestor of a manifest. A key needs an entry in a transparency log only where the attestor names the log, as in Kyverno;
+// a certificate needs the time of one.
+func manifestAttestor(of *world.Attestor) *world.Attestor {
+	out := *of
+	if keyed := of.Key != nil || of.Certificate != nil && of.Certificate.Certificate != ""; keyed && of.Rekor.URL == "" && of.Rekor.PublicKey == "" {
+		out.Rekor.Ignore = true
+	}
+	return &out
 }
 
 func unsigned(why string) error {
@@ -154,47 +165,4 @@ func (r *manifestRun) compare() error {
 		return unsigned("diff found; " + manifest.JSON(differences))
 	}
 	return nil
-}
-
-// key is the public key of an attestor.
-func (r *manifestRun) key(e *imageverify.Signer) (*manifest.Key, error) {
-	a := e.Attestor
-	switch {
-	case a == nil:
-		return nil, errors.New("keys, certificates, keyless, or a nested attestor is required")
-	case a.Keyless != nil:
-		return nil, errKeyless
-	case a.Rekor.URL != "" && !a.Rekor.Ignore:
-		return nil, errLog
-	case a.Certificate != nil && a.Certificate.Certificate == "":
-		return nil, errChain
-	case a.Certificate != nil:
-		return manifest.ParseKey(a.Certificate.Certificate)
-	case a.Key.KMS != "":
-		return nil, errKMS
-	case a.Key.SecretName != "":
-		return r.secret(a.Key)
-	}
-	return manifest.ParseKey(a.Key.PublicKey)
-}
-
-// secretField is where cosign keeps the public key in a Secret.
-const secretField = "cosign.pub"
-
-func (r *manifestRun) secret(k *world.KeyAttestor) (*manifest.Key, error) {
-	objects := r.scope.Env.World.Objects
-	if objects == nil {
-		return nil, errSecrets
-	}
-	secret, err := objects.Get(r.scope.Env.Meter.Context(), "v1", "Secret", k.SecretNamespace, k.SecretName)
-	if err != nil {
-		return nil, fmt.Errorf("failed to load secret %s/%s: %w", k.SecretNamespace, k.SecretName, err)
-	}
-	data, _ := secret["data"].(map[string]any)
-	text, _ := data[secretField].(string)
-	pem, err := base64.StdEncoding.DecodeString(text)
-	if err != nil || len(pem) == 0 {
-		return nil, fmt.Errorf("the secret %s/%s holds no key %s", k.SecretNamespace, k.SecretName, secretField)
-	}
-	return manifest.ParseKey(string(pem))
 }

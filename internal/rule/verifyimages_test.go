@@ -702,3 +702,7 @@ func TestSkippedTags(t *testing.T) {
 		}
 	}
 }
+
+func (*notary) Blob(context.Context, world.BlobRequest) (string, error) {
+	return "", world.ErrUnavailable
+}

@@ -25,6 +25,10 @@ func (v *verifierFunc) Verify(ctx context.Context, r world.SignatureRequest) (st
 	return digest, err
 }
 
+func (v *verifierFunc) Blob(_ context.Context, r world.BlobRequest) (string, error) {
+	return string(r.Content), nil
+}
+
 func (v *verifierFunc) Statements(ctx context.Context, r world.SignatureRequest) (string, []world.Statement, error) {
 	v.calls.Add(1)
 	return v.f(ctx, r)

@@ -21,6 +21,7 @@ type artefact struct {
 	place  string // tag or digest, and layer
 	bundle bool   // of Sigstore's format; else layers of cosign
 	broken error  // why it cannot be verified at all
+	blob   bool   // the payload itself is what is signed, and no claim about an image
 
 	// Exactly one of the three says what is signed: the text of a claim, an envelope with a statement, or the digest of the image's manifest.
 	payload  func(context.Context) ([]byte, error)

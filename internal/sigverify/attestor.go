@@ -29,6 +29,7 @@ type attestor struct {
 	details []detail
 
 	material root.TrustedMaterial // of the trust, once it was needed
+	accepted crypto.PublicKey     // the key that the last accepted signature is by; nil for that of its certificate
 }
 
 var algorithms = map[string]crypto.Hash{

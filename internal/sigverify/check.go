@@ -40,7 +40,11 @@ func (a *attestor) check(ctx context.Context, f *artefact, of subject) (err erro
 		return a.signedBy(ctx, f, of, nil)
 	}
 	for _, key := range a.keys {
-		if err = a.signedBy(ctx, f, of, key); err == nil || !isRefusal(err) {
+		if err = a.signedBy(ctx, f, of, key); err == nil {
+			a.accepted = key
+			return nil
+		}
+		if !isRefusal(err) {
 			return err
 		}
 	}
@@ -156,6 +160,9 @@ func (a *attestor) claimed(ctx context.Context, f *artefact, key crypto.PublicKe
 	}
 	if err := verifyBytes(key, a.hashes(key, f), payload, f.signature); err != nil {
 		return nil, nil, err
+	}
+	if f.blob {
+		return payload, []map[string]any{nil}, nil
 	}
 	var claim struct {
 		Critical struct {

@@ -152,8 +152,8 @@ func (a *attestor) examine(ctx context.Context, f *artefact, of subject) Finding
 	}
 	if f.cert == nil {
 		out.Key = f.keyName()
-		if out.Accepted && len(a.keys) == 1 {
-			out.Key = fingerprint(a.keys[0])
+		if out.Accepted {
+			out.Key = fingerprint(a.accepted)
 		}
 	}
 	return out

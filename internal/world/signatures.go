@@ -16,6 +16,24 @@ type Signatures interface {
 	// Statements returns the statements about the image whose type is r.Type and that the attestor signed, with the digest
 	// of the image. No such statement is an empty list. Errors are those of Verify.
 	Statements(ctx context.Context, r SignatureRequest) (digest string, statements []Statement, err error)
+	// Blob checks that the attestor signed a text that is no image, and returns who that is: the fingerprint of a key, or the subject of a
+	// certificate. Errors are those of Verify.
+	Blob(ctx context.Context, r BlobRequest) (signer string, err error)
+}
+
+// BlobRequest asks who signed a text.
+type BlobRequest struct {
+	Content    []byte
+	Signatures []BlobSignature // one of which has to satisfy
+	Attestor   *Attestor
+	Confined   bool // a namespaced policy asks. ConfineSignatures sets it.
+}
+
+// BlobSignature is a signature of a text.
+type BlobSignature struct {
+	Signature   []byte
+	Certificate string // of who signed, and the authorities above; PEM. Empty for a bare key.
+	LogEntry    []byte // in the form of cosign, as JSON; empty for none
 }
 
 // SignatureRequest asks who signed an image.
@@ -154,25 +172,39 @@ func (c confinedSignatures) confine(req SignatureRequest) (out SignatureRequest,
 	if req.Registry, err = c.reach.confineImage(req.Registry); err != nil {
 		return req, err
 	}
-	if req.Attestor == nil {
-		return req, nil
+	req.Attestor, err = c.reach.confineAttestor(req.Attestor)
+	return req, err
+}
+
+// Blob implements Signatures.
+func (c confinedSignatures) Blob(ctx context.Context, req BlobRequest) (_ string, err error) {
+	if req.Attestor, err = c.reach.confineAttestor(req.Attestor); err != nil {
+		return "", err
 	}
-	attestor := *req.Attestor // it belongs to the policy
+	req.Confined = true
+	return c.next.Blob(ctx, req)
+}
+
+// confineAttestor returns the attestor with its Secret in the namespace that is reached. The error is about one in another.
+func (r Reach) confineAttestor(of *Attestor) (*Attestor, error) {
+	if of == nil {
+		return nil, nil
+	}
+	attestor := *of // it belongs to the policy
 	attestor.Trust.Confined = true
-	req.Attestor = &attestor
 	if attestor.Key == nil {
-		return req, nil
+		return &attestor, nil
 	}
 	key := attestor.Key.Named()
 	if key.SecretName == "" {
-		return req, nil
+		return &attestor, nil
 	}
 	if key.SecretNamespace == "" {
-		key.SecretNamespace = c.reach.namespace
+		key.SecretNamespace = r.namespace
 	}
-	if !c.reach.Allows(key.SecretNamespace) {
-		return req, &PathError{Path: "the secret " + key.SecretNamespace + "/" + key.SecretName + " of a key", Namespace: c.reach.namespace}
+	if !r.Allows(key.SecretNamespace) {
+		return nil, &PathError{Path: "the secret " + key.SecretNamespace + "/" + key.SecretName + " of a key", Namespace: r.namespace}
 	}
 	attestor.Key = &key
-	return req, nil
+	return &attestor, nil
 }

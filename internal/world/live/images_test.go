@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/ephor-dev/ephor/internal/world"
@@ -79,6 +80,11 @@ func (s *signatures) Verify(_ context.Context, r world.SignatureRequest) (string
 	return "", nil
 }
 
+func (s *signatures) Blob(_ context.Context, r world.BlobRequest) (string, error) {
+	s.used = fmt.Sprintf("%v %s/%s", r.Confined, r.Attestor.Key.SecretNamespace, r.Attestor.Key.SecretName)
+	return "", nil
+}
+
 func (s *signatures) Statements(ctx context.Context, r world.SignatureRequest) (string, []world.Statement, error) {
 	_, err := s.Verify(ctx, r)
 	return "", nil, err
@@ -115,6 +121,11 @@ func TestS5SignaturesAreConfined(t *testing.T) {
 			if asked.used != c.used || (c.used == "") != errors.As(err, &far) {
 				t.Errorf("%+v: used %q, %v", c, asked.used, err)
 			}
+		}
+		asked.used = ""
+		_, err := root.For(c.reach).Signatures.Blob(t.Context(), world.BlobRequest{Attestor: attestor})
+		if _, used, _ := strings.Cut(c.used, "]"); c.secret != "other/a" && asked.used != used { // a text has no pull secrets
+			t.Errorf("a text, %+v: used %q, %v", c, asked.used, err)
 		}
 		if attestor.Key.SecretNamespace != c.namespace {
 			t.Error("the attestor of the policy was changed")
