@@ -53,6 +53,9 @@ func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Ro
 		},
 	}
 	if l.registry != nil {
+		if apicall.ProxyIgnored(l.registry.proxy) {
+			l.log.Warn("the environment names a proxy, which is not asked", "for", "registries, transparency logs, trust roots", "use", "--registryProxy=environment")
+		}
 		o.Registries = func(services *apicall.Services) registry.Options {
 			asked := l.registry.options(l.namespace, m.GetAPIReader(), services)
 			asked.Observe = b.observing.Metrics.RegistryAnswer
