@@ -1,16 +1,15 @@
 package imageverify
 
 import (
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/certificate"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/trace"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -51,13 +50,7 @@ func describeKey(k *world.KeyAttestor) string {
 	if block == nil {
 		return "a key that cannot be read"
 	}
-	return "the key " + fingerprint(block.Bytes)
-}
-
-// fingerprint is the hash of a key or a certificate in its usual encoding.
-func fingerprint(der []byte) string {
-	sum := sha256.Sum256(der)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return "the key " + certificate.Fingerprint(block.Bytes)
 }
 
 // names are the subjects of certificates, in PEM or in base64 of PEM.
@@ -73,7 +66,7 @@ func names(text string) string {
 		}
 		rest = after
 		if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
-			out = append(out, cert.Subject.String()+" ("+fingerprint(block.Bytes)+")")
+			out = append(out, cert.Subject.String()+" ("+certificate.Fingerprint(block.Bytes)+")")
 		}
 	}
 	if len(out) == 0 {

@@ -2,10 +2,14 @@ package imageverify
 
 import (
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/certificate"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -40,13 +44,34 @@ func KeyMistake(text string) string {
 	return ""
 }
 
-// CertificateMistake says why certificates in PEM cannot be read.
+// CertificateMistake says why certificates in PEM, or in base64 of PEM, cannot be read.
 func CertificateMistake(text string) string {
-	if unknownText(text) || !strings.Contains(text, pemMark) {
-		return "" // it may be base64 of PEM
+	if unknownText(text) {
+		return ""
+	}
+	if !strings.Contains(text, pemMark) {
+		decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+		if err != nil || !strings.Contains(string(decoded), pemMark) {
+			return "it is neither a certificate in PEM nor the base64 of one"
+		}
+		text = string(decoded)
 	}
 	return blocks(text, "certificate", func(der []byte) error {
 		_, err := x509.ParseCertificate(der)
+		return err
+	})
+}
+
+// LogKeyMistake says why the keys of logs cannot be read.
+func LogKeyMistake(text string) string {
+	switch {
+	case unknownText(text):
+		return ""
+	case !strings.Contains(text, pemMark):
+		return "it is no public key in PEM"
+	}
+	return blocks(text, "public key", func(der []byte) error {
+		_, err := x509.ParsePKIXPublicKey(der)
 		return err
 	})
 }
@@ -70,12 +95,20 @@ func blocks(text, what string, parse func([]byte) error) string {
 	return ""
 }
 
-// IdentityMistakes says why identities are satisfied by no certificate, or by every one.
+// IdentityMistakes says why identities are satisfied by no certificate, or by more than somebody meant.
 func IdentityMistakes(k *world.KeylessAttestor) (out []string) {
 	all := append([]world.Identity{{Issuer: k.Issuer, IssuerRegExp: k.IssuerRegExp, Subject: k.Subject, SubjectRegExp: k.SubjectRegExp}}, k.Others...)
 	for _, id := range all {
-		if id == (world.Identity{}) && len(k.Extensions) == 0 {
+		subject, issuer := id.Subject+id.SubjectRegExp != "", id.Issuer+id.IssuerRegExp != ""
+		public := k.Roots == "" // everyone gets a certificate of the public authority
+		switch {
+		case len(k.Extensions) > 0:
+		case !subject && !issuer:
 			out = append(out, "neither a subject nor an issuer is required: everyone to whom the authority gives a certificate satisfies it")
+		case !subject && public:
+			out = append(out, "no subject is required: everyone whom the issuer knows satisfies it")
+		case !issuer && public:
+			out = append(out, "no issuer is required: everyone for whom any issuer gives that name satisfies it")
 		}
 		for _, text := range []string{id.IssuerRegExp, id.SubjectRegExp} {
 			if unknownText(text) {
@@ -84,6 +117,11 @@ func IdentityMistakes(k *world.KeylessAttestor) (out []string) {
 			if _, err := regexp.Compile(text); err != nil {
 				out = append(out, "no certificate satisfies it: "+err.Error())
 			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.Extensions)) {
+		if _, known := certificate.FulcioExtension(name); !known && !unknownText(name) {
+			out = append(out, "no certificate satisfies it: invalid certificate extension "+name)
 		}
 	}
 	return out

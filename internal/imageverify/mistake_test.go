@@ -5,6 +5,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"math/big"
 	"strings"
@@ -41,8 +42,14 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%s: %q, want %q", given, got, want)
 		}
 	}
-	for given, want := range map[string]string{certificate: "", certificate + certificate: "", "LS0t": "", "": "", key: "a certificate cannot be read"} {
+	for given, want := range map[string]string{certificate: "", certificate + certificate: "", base64.StdEncoding.EncodeToString([]byte(certificate)): "", "": "", "{{ c }}": "",
+		key: "a certificate cannot be read", "LS0t": "neither a certificate in PEM", "ca.crt": "neither a certificate in PEM"} {
 		if got := CertificateMistake(given); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", given, got, want)
+		}
+	}
+	for given, want := range map[string]string{key: "", key + key: "", "": "", "{{ k }}": "", "rekor.pub": "no public key in PEM", certificate: "a public key cannot be read"} {
+		if got := LogKeyMistake(given); (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", given, got, want)
 		}
 	}
@@ -50,13 +57,16 @@ func TestMistakes(t *testing.T) {
 		given world.KeylessAttestor
 		want  string
 	}{
-		"a subject":             {world.KeylessAttestor{Subject: "*"}, ""},
-		"a regular expression":  {world.KeylessAttestor{IssuerRegExp: "^https://.*$"}, ""},
-		"a variable":            {world.KeylessAttestor{SubjectRegExp: "{{ ( }}"}, ""},
-		"extensions":            {world.KeylessAttestor{Extensions: map[string]string{"a": "b"}}, ""},
-		"nothing":               {world.KeylessAttestor{Roots: certificate}, "neither a subject nor an issuer"},
-		"nothing in another":    {world.KeylessAttestor{Subject: "a", Others: []world.Identity{{}}}, "neither a subject nor an issuer"},
-		"no regular expression": {world.KeylessAttestor{SubjectRegExp: "("}, "no certificate satisfies it"},
+		"a subject and an issuer":   {world.KeylessAttestor{Subject: "*", Issuer: "*"}, ""},
+		"a subject":                 {world.KeylessAttestor{Subject: "*"}, "no issuer is required"},
+		"an issuer":                 {world.KeylessAttestor{IssuerRegExp: "^https://.*$"}, "no subject is required"},
+		"a subject, and own roots":  {world.KeylessAttestor{Subject: "*", Roots: certificate}, ""},
+		"a variable":                {world.KeylessAttestor{SubjectRegExp: "{{ ( }}", Issuer: "i"}, ""},
+		"extensions":                {world.KeylessAttestor{Extensions: map[string]string{"githubWorkflowRepository": "b", "1.3.6.1.4.1.57264.1.12": "c"}}, ""},
+		"an extension that is none": {world.KeylessAttestor{Extensions: map[string]string{"a": "b"}}, "invalid certificate extension a"},
+		"nothing":                   {world.KeylessAttestor{Roots: certificate}, "neither a subject nor an issuer"},
+		"nothing in another":        {world.KeylessAttestor{Subject: "a", Issuer: "i", Others: []world.Identity{{}}}, "neither a subject nor an issuer"},
+		"no regular expression":     {world.KeylessAttestor{SubjectRegExp: "(", Issuer: "i"}, "no certificate satisfies it"},
 	} {
 		if got := strings.Join(IdentityMistakes(&c.given), "; "); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

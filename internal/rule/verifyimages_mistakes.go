@@ -113,13 +113,16 @@ func (c *compiler) attestorEntryMistakes(e *kyvernov1.Attestor, path string, not
 		if k.PublicKeys == "" && k.KMS == "" && k.Secret == nil {
 			c.diags.Errorf(path+".keys", "A public key, kms key or secret is required")
 		}
+		c.attestorWarning(path+".keys.kms", imageverify.KeyMistake(k.KMS))
 		c.algorithm(k.SignatureAlgorithm, path+".keys")
+		c.logMistakes(k.Rekor, k.CTLog, path+".keys")
 	case e.Certificates != nil:
 		c.attestorWarning(path+".certificates.cert", imageverify.CertificateMistake(e.Certificates.Certificate))
 		c.attestorWarning(path+".certificates.certChain", imageverify.CertificateMistake(e.Certificates.CertificateChain))
 		if e.Certificates.Certificate == "" && e.Certificates.CertificateChain == "" {
 			c.diags.Errorf(path+".certificates", "cert or certChain required")
 		}
+		c.logMistakes(e.Certificates.Rekor, e.Certificates.CTLog, path+".certificates")
 	case e.Keyless != nil:
 		if notary {
 			c.diags.Errorf(path+".keyless", "Keyless field is not allowed for type notary")
@@ -131,8 +134,22 @@ func (c *compiler) attestorEntryMistakes(e *kyvernov1.Attestor, path string, not
 		if e.Keyless.Rekor == nil && e.Keyless.Roots == "" {
 			c.diags.Errorf(path+".keyless", "Either Rekor URL or roots are required")
 		}
+		c.logMistakes(e.Keyless.Rekor, e.Keyless.CTLog, path+".keyless")
 	default:
 		c.attestorSetMistakes(e.Attestor, path+".attestor", notary)
+	}
+}
+
+// logMistakes warns of keys and certificates of logs and authorities that cannot be read, so that nothing satisfies the attestor.
+func (c *compiler) logMistakes(r *kyvernov1.Rekor, l *kyvernov1.CTLog, path string) {
+	if r != nil && !r.IgnoreTlog {
+		c.attestorWarning(path+".rekor.pubkey", imageverify.LogKeyMistake(r.RekorPubKey))
+	}
+	if l != nil && !l.IgnoreSCT {
+		c.attestorWarning(path+".ctlog.pubkey", imageverify.LogKeyMistake(l.CTLogPubKey))
+	}
+	if l != nil {
+		c.attestorWarning(path+".ctlog.tsaCertChain", imageverify.CertificateMistake(l.TSACertChain))
 	}
 }
 

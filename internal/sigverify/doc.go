@@ -13,5 +13,5 @@
 // An *world.UnverifiedError says that everything was read and nothing satisfies. Any other error says that this could not be found
 // out. Nothing is written, to the registry or to disk.
 //
-// Floor 4: imports registry and world.
+// Floor 4: imports registry and leaves.
 package sigverify

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ephor-dev/ephor/internal/certificate"
 	"github.com/ephor-dev/ephor/internal/trace"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -168,7 +169,7 @@ func (f *artefact) keyName() string {
 	}
 	if f.old != nil {
 		if block, _ := pem.Decode(f.old.key); block != nil {
-			return hashed(block.Bytes)
+			return certificate.Fingerprint(block.Bytes)
 		}
 	}
 	// cosign writes the hash of the key; other clients what they call it.
@@ -184,10 +185,5 @@ func fingerprint(key any) string {
 	if err != nil {
 		return ""
 	}
-	return hashed(der)
-}
-
-func hashed(der []byte) string {
-	sum := sha256.Sum256(der)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return certificate.Fingerprint(der)
 }

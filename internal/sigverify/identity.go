@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 
+	"github.com/ephor-dev/ephor/internal/certificate"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -29,19 +29,12 @@ type detail struct {
 }
 
 // arc is Fulcio's: below it are the extensions of its certificates.
-var arc = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1}
+var arc = certificate.Fulcio
 
 const (
 	arcIssuerText = 1 // in raw text
-	arcOtherName  = 7 // no extension but a kind of subject
 	arcIssuer     = 8 // from here on in DER
-	arcLast       = 22
 )
-
-// detailNames are the extensions that have a name.
-var detailNames = map[string]int{
-	"oidcIssuer": arcIssuerText, "githubWorkflowTrigger": 2, "githubWorkflowSha": 3, "githubWorkflowName": 4, "githubWorkflowRepository": 5, "githubWorkflowRef": 6,
-}
 
 func identities(in *world.KeylessAttestor) (who []identity, details []detail, err error) {
 	given := append([]world.Identity{{Issuer: in.Issuer, IssuerRegExp: in.IssuerRegExp, Subject: in.Subject, SubjectRegExp: in.SubjectRegExp}}, in.Others...)
@@ -56,7 +49,7 @@ func identities(in *world.KeylessAttestor) (who []identity, details []detail, er
 		who = append(who, i)
 	}
 	for name, value := range in.Extensions {
-		oid, ok := detailID(name)
+		oid, ok := certificate.FulcioExtension(name)
 		if !ok {
 			return nil, nil, fmt.Errorf("invalid certificate extension %s", name)
 		}
@@ -75,19 +68,6 @@ func expression(what, text string) (*regexp.Regexp, error) {
 		return nil, fmt.Errorf("invalid regexp for %s: %s : %w", what, text, err)
 	}
 	return r, nil
-}
-
-// detailID finds an extension by its name or number.
-func detailID(name string) (asn1.ObjectIdentifier, bool) {
-	n, ok := detailNames[name]
-	if !ok {
-		last, found := strings.CutPrefix(name, arc.String()+".")
-		var err error
-		if n, err = strconv.Atoi(last); !found || err != nil || n < 1 || n > arcLast || n == arcOtherName {
-			return nil, false
-		}
-	}
-	return append(slices.Clone(arc), n), true
 }
 
 // identify checks that a certificate names one of the signers, and has the extensions. The certificate was verified.

@@ -3,6 +3,7 @@ package imagevalidating
 import (
 	"encoding/pem"
 	"fmt"
+	"slices"
 	"strings"
 
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
@@ -85,6 +86,14 @@ func compileText(c *celrule.Compiler, in *policiesv1beta1.StringOrExpression, pa
 }
 
 func compileNotary(c *celrule.Compiler, name string, in *policiesv1beta1.Notary, path string) attestor {
+	if in.Certs == nil || in.Certs.Value == "" && in.Certs.Expression == "" {
+		c.Diags.Warnf(path+".certs", "no certificate is trusted: no signature satisfies the attestor")
+	} else {
+		warnOf(c, path+".certs.value", imageverify.CertificateMistake(in.Certs.Value))
+	}
+	if in.TSACerts != nil {
+		warnOf(c, path+".tsaCerts.value", imageverify.CertificateMistake(in.TSACerts.Value))
+	}
 	certs, stamps := compileText(c, in.Certs, path+".certs"), compileText(c, in.TSACerts, path+".tsaCerts")
 	return func(of celenv.TextOf) (imageverify.Authority, error) {
 		trusted, err := certs.get(of)
@@ -99,24 +108,63 @@ func compileNotary(c *celrule.Compiler, name string, in *policiesv1beta1.Notary,
 	}
 }
 
+// warnOf warns of an attestor that nothing, or everything, satisfies.
+func warnOf(c *celrule.Compiler, path, mistake string) {
+	if mistake != "" {
+		c.Diags.Warnf(path, "%s", mistake)
+	}
+}
+
 func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign, path string) attestor {
 	if in.Key == nil && in.Keyless == nil && in.Certificate == nil {
 		c.Diags.Warnf(path, textNoAuthority)
 		c.Diags.Hint("an evaluation that asks for the attestor ends in an error")
 	}
-	warn := func(at, mistake string) {
-		if mistake != "" {
-			c.Diags.Warnf(path+at, "%s", mistake)
-		}
-	}
+	warn := func(at, mistake string) { warnOf(c, path+at, mistake) }
 	if in.Keyless != nil {
 		warn(".keyless.roots", imageverify.CertificateMistake(in.Keyless.Roots))
-		for _, mistake := range imageverify.IdentityMistakes(keyless(in.Keyless)) {
+		known := *in.Keyless
+		known.Identities = slices.Clone(known.Identities)
+		for i := range known.Identities {
+			if id := &known.Identities[i]; id.SubjectExpression != "" {
+				id.Subject = "{{ known when it is evaluated }}"
+			}
+		}
+		for _, mistake := range imageverify.IdentityMistakes(keyless(&known)) {
 			warn(".keyless.identities", mistake)
 		}
 	}
-	if in.Key != nil {
-		warn(".key.data", imageverify.KeyMistake(in.Key.Data))
+	if k := in.Key; k != nil {
+		warn(".key.data", imageverify.KeyMistake(k.Data))
+		warn(".key.kms", imageverify.KeyMistake(k.KMS))
+		if k.Data == "" && k.KMS == "" && k.Expression == "" {
+			warn(".key", "no key is named: no signature satisfies the attestor")
+		}
+		switch k.HashAlgorithm {
+		case "", "sha224", "sha256", "sha384", "sha512":
+		default:
+			warn(".key.hashAlgorithm", "invalid signature algorithm provided "+k.HashAlgorithm+": no signature satisfies the attestor")
+		}
+	}
+	if x := in.Certificate; x != nil {
+		if x.Certificate != nil {
+			warn(".certificate.cert.value", imageverify.CertificateMistake(x.Certificate.Value))
+		}
+		if x.CertificateChain != nil {
+			warn(".certificate.certChain.value", imageverify.CertificateMistake(x.CertificateChain.Value))
+		}
+		if x.Certificate == nil && x.CertificateChain == nil {
+			warn(".certificate", "neither a certificate nor a chain is named: no signature satisfies the attestor")
+		}
+	}
+	if l := in.CTLog; l != nil {
+		if !l.InsecureIgnoreTlog {
+			warn(".ctlog.rekorPubKey", imageverify.LogKeyMistake(l.RekorPubKey))
+		}
+		if !l.InsecureIgnoreSCT {
+			warn(".ctlog.ctLogPubKey", imageverify.LogKeyMistake(l.CTLogPubKey))
+		}
+		warn(".ctlog.tsaCertChain", imageverify.CertificateMistake(l.TSACertChain))
 	}
 	var key text
 	if k := in.Key; k != nil && k.Data == "" && k.KMS == "" && k.Expression != "" {
@@ -129,6 +177,16 @@ func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign,
 		cert, chain = compileText(c, x.Certificate, path+".certificate.cert"), compileText(c, x.CertificateChain, path+".certificate.certChain")
 	}
 	root := compileText(c, in.TrustedRoot, path+".trustedRoot")
+	var subjects []*celenv.Expression // of the identities; nil for those whose subject is no expression
+	if in.Keyless != nil {
+		for i, id := range in.Keyless.Identities {
+			var subject *celenv.Expression
+			if id.SubjectExpression != "" {
+				subject = c.Expression(id.SubjectExpression, fmt.Sprintf("%s.keyless.identities[%d].subjectExpression", path, i), celenv.Any)
+			}
+			subjects = append(subjects, subject)
+		}
+	}
 	return func(of celenv.TextOf) (out imageverify.Authority, err error) {
 		common := world.Attestor{Annotations: in.Annotations, Rekor: rekor(in.CTLog), CTLog: ctlog(in.CTLog)}
 		if t := in.TUF; t != nil {
@@ -162,7 +220,20 @@ func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign,
 				add(common)
 			}
 		case in.Keyless != nil:
-			common.Keyless = keyless(in.Keyless)
+			given := *in.Keyless
+			given.Identities = slices.Clone(given.Identities)
+			for i, subject := range subjects {
+				if subject == nil {
+					continue
+				}
+				if given.Identities[i].Subject, err = of(subject); err != nil {
+					return out, err
+				}
+				if given.Identities[i].Subject == "" {
+					return out, &celenv.MistakeError{Reason: "the expression of a subject gives an empty text"}
+				}
+			}
+			common.Keyless = keyless(&given)
 			add(common)
 		case in.Certificate != nil:
 			given := &world.CertificateAttestor{}
