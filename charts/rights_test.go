@@ -3,6 +3,7 @@ package charts_test
 import (
 	"maps"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -128,6 +129,39 @@ func TestRightsGoWithTheirFeatures(t *testing.T) {
 // Roles and RoleBindings that give more than the controller has.
 func generated(r rights.Right) bool {
 	return r.Controller == "background-controller" && (r.Resource == "roles" || r.Resource == "rolebindings")
+}
+
+// Secrets of other namespaces are readable one by one, and only where the values name them.
+func TestImageSecrets(t *testing.T) {
+	for name, docs := range renders(t) {
+		found := 0
+		for _, role := range decode[rbacv1.Role](t, docs, "Role") {
+			if !strings.HasSuffix(role.Name, ":image-secrets") {
+				continue
+			}
+			found++
+			want := []rbacv1.PolicyRule{
+				{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"registry-login", "cosign-key"}, Verbs: []string{"get"}},
+				{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get"}},
+			}
+			if role.Namespace != "shop" || !reflect.DeepEqual(role.Rules, want) {
+				t.Errorf("%s: %s/%s gives %+v", name, role.Namespace, role.Name, role.Rules)
+			}
+		}
+		bound := 0
+		for _, binding := range decode[rbacv1.RoleBinding](t, docs, "RoleBinding") {
+			if binding.Namespace == "shop" && binding.RoleRef.Kind == "Role" && strings.HasSuffix(binding.RoleRef.Name, ":image-secrets") && len(binding.Subjects) == 1 && binding.Subjects[0].Namespace != "shop" {
+				bound++
+			}
+		}
+		want := 0
+		if name == "testdata/rbac.yaml" {
+			want = 2 // of the admission controller and of the reports controller
+		}
+		if found != want || bound != want {
+			t.Errorf("%s has %d Roles for Secrets of images and %d bindings, want %d", name, found, bound, want)
+		}
+	}
 }
 
 // No controller may do what would let it give itself more: all verbs, all resources, escalate, bind, impersonate, or Secrets
