@@ -162,7 +162,8 @@ func TestExamplesOfImages(t *testing.T) {
 	if values < 3 || objects < 2 {
 		t.Errorf("%d examples of values, %d of objects", values, objects)
 	}
-	for _, name := range regexp.MustCompile(`--[a-zA-Z]+`).FindAllString(string(page), -1) {
+	for _, found := range regexp.MustCompile(`(?:^|[^-])(--[a-z][a-zA-Z]+)`).FindAllStringSubmatch(string(page), -1) {
+		name := found[1]
 		cmd, _, err := NewControllerCommand("test").Find([]string{"admission"})
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -239,5 +240,68 @@ spec:
 	}
 	if want := "it could not be found out whether there is a signature for .attestors[0].entries[0].keys"; !strings.Contains(text, want) {
 		t.Errorf("it lacks %q:\n%s", want, text)
+	}
+}
+
+// The policies of the guide decide as it says, about images that the fixture has: names, keys and identities are those of the fixture.
+func TestImagesGuide(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "policies", "images.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fixture.Load()
+	for i := range f.Images {
+		if im := f.Images[i]; im.Repository != "registry.ephor.test/app" && strings.HasPrefix(i, "att-") {
+			t.Fatalf("%s is in another repository: %s", i, im.Repository)
+		}
+	}
+	const demo = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEFfZFVAb94xYJV5myhHmC5vIhbDzo\nPghZDonArbylW5AvFinV5hTAqX0KmVDhdnSy0+zNSrGcRG65CFVHD1EWxg==\n-----END PUBLIC KEY-----"
+	words := []string{
+		"ghcr.io/team/*", "registry.ephor.test/*", "release@example.com", "someone@ephor.test", "https://accounts.example.com", "https://accounts.ephor.test",
+		"https://github.com/team/app/", "https://github.com/ephor-test/app/", "https://example.com/review/v1", "https://ephor.test/review/v1",
+	}
+	for n := range 20 { // the key stands at any indentation
+		between := "\n" + strings.Repeat(" ", n)
+		words = append(words, strings.ReplaceAll(demo, "\n", between), strings.ReplaceAll(strings.TrimSpace(f.Keys["p256"]), "\n", between))
+	}
+	replacer := strings.NewReplacer(words...)
+	down := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	pass, fail, broken := policy.StatusPass.String(), policy.StatusFail.String(), policy.StatusError.String()
+	want := map[string]map[string]string{
+		"signed-by-key":           {"key-p256": pass, "unsigned": fail, "key-p384": fail, "down": broken},
+		"signed-by-identity":      {"keyless-email": pass, "keyless-uri": pass, "keyless-other": fail, "unsigned": fail},
+		"reviewed":                {"att-review": pass, "bundle-att": pass, "att-two-signers": pass, "unsigned": fail, "att-vuln": fail},
+		"signed-and-reviewed":     {"att-review": pass, "bundle-att": pass, "unsigned": fail, "att-vuln": fail, "down": broken},
+		"signed-or-registry-down": {"key-p256": pass, "unsigned": fail, "down": broken},
+	}
+	seen := 0
+	for _, block := range regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
+		name := regexp.MustCompile(`(?m)^  name: (\S+)$`).FindStringSubmatch(block[1])
+		if !regexp.MustCompile(`(?m)^kind: (ClusterPolicy|ImageValidatingPolicy)$`).MatchString(block[1]) {
+			continue
+		}
+		if name == nil || want[name[1]] == nil {
+			t.Errorf("no image is evaluated by this policy of the guide:\n%s", block[1])
+			continue
+		}
+		seen++
+		for image, verdict := range want[name[1]] {
+			t.Run(name[1]+"/"+image, func(t *testing.T) {
+				var registry http.Handler = f.Registry()
+				named := f.Image("key-p256")
+				if image == "down" {
+					registry = down
+				} else {
+					named = f.Image(image)
+				}
+				text, all := explained(t, fixtureVerifier(t, registry), replacer.Replace(block[1]), named.String())
+				if got := all[0].Verdict; got != verdict {
+					t.Errorf("%s, want %s:\n%s", got, verdict, text)
+				}
+			})
+		}
+	}
+	if seen != len(want) {
+		t.Errorf("%d policies were found, want %d", seen, len(want))
 	}
 }
