@@ -98,6 +98,21 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// docs/README.md is the order of the guide: it names every page but itself, and those of the reference that have an index of their own.
+func TestIndex(t *testing.T) {
+	index, err := os.ReadFile("docs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	filesOf(t, ".md", func(path, _ string) {
+		name, ok := strings.CutPrefix(filepath.ToSlash(path), "docs/")
+		own := strings.HasPrefix(name, "reference/commands/") || strings.HasPrefix(name, "reference/definitions/")
+		if ok && name != "README.md" && !own && !strings.Contains(string(index), "]("+name+")") {
+			t.Errorf("docs/README.md does not name %s", name)
+		}
+	})
+}
+
 // docs/operating/annotations.md lists every name of our own that the code knows.
 func TestOwnNames(t *testing.T) {
 	page, err := os.ReadFile("docs/operating/annotations.md")

@@ -1,5 +1,6 @@
 // Command reference writes the reference from the declarations in the code: of the policy language its functions,
-// operators, rule kinds, context entries and checks; of the controllers their flags and settings.
+// operators, rule kinds, context entries and checks; of the controllers their flags and settings; of the command line its
+// commands; of each kind its fields.
 //
 //	go run ./hack/reference -out docs/reference
 //
@@ -52,7 +53,10 @@ func run(dir string) error {
 			return err
 		}
 	}
-	return nil
+	if err := commands(filepath.Join(dir, "commands")); err != nil {
+		return err
+	}
+	return definitions(filepath.Join(dir, "definitions"))
 }
 
 // page is the text of one file.

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/ephor-dev/ephor/charts"
 )
@@ -87,20 +89,51 @@ func (c *Cluster) Install(ctx context.Context, values string) (*Ephor, error) {
 	if _, err := c.Kubectl(ctx, r.deployments, "apply", "--server-side", "--dry-run=server", "-f", "-"); err != nil {
 		return nil, err
 	}
-	for _, w := range r.workloads {
-		k := &controller{workload: w}
-		// The controllers log in with this token and never as administrator, so that missing permissions show.
-		if k.kubeconfig, err = c.ServiceAccountKubeconfig(ctx, w.namespace, w.pod.ServiceAccountName); err != nil {
+	return e, e.take(ctx, r.workloads)
+}
+
+// Adopt takes the Deployments and Services that another program, such as Helm, installed in a namespace. No controller runs yet; Start runs
+// the program binary in place of their containers.
+func (c *Cluster) Adopt(ctx context.Context, namespace, binary string) (*Ephor, error) {
+	client, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		return nil, err
+	}
+	deployments, err := client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	services, err := client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	r := &render{}
+	for i := range deployments.Items {
+		if err := r.add(&deployments.Items[i]); err != nil {
 			return nil, err
 		}
+	}
+	r.join(services.Items)
+	e := &Ephor{cluster: c, binary: binary, controllers: map[string]*controller{}}
+	return e, e.take(ctx, r.workloads)
+}
+
+// take prepares what the processes of Deployments need: a token, and a forwarder on the ClusterIP of their Service.
+func (e *Ephor) take(ctx context.Context, workloads []workload) (err error) {
+	for _, w := range workloads {
+		k := &controller{workload: w}
+		// The controllers log in with this token and never as administrator, so that missing permissions show.
+		if k.kubeconfig, err = e.cluster.ServiceAccountKubeconfig(ctx, w.namespace, w.pod.ServiceAccountName); err != nil {
+			return err
+		}
 		if w.service != "" {
-			if k.forwarder, err = c.Forward(ctx, w.namespace, w.service); err != nil {
-				return nil, err
+			if k.forwarder, err = e.cluster.Forward(ctx, w.namespace, w.service); err != nil {
+				return err
 			}
 		}
 		e.controllers[w.component] = k
 	}
-	return e, nil
+	return nil
 }
 
 // Components that Start takes: the label app.kubernetes.io/component of a Deployment.

@@ -46,13 +46,9 @@ func readRender(text []byte) (*render, error) {
 			if err := yaml.UnmarshalStrict(doc, &d); err != nil {
 				return nil, err
 			}
-			if len(d.Spec.Template.Spec.Containers) != 1 {
-				return nil, fmt.Errorf("the Deployment %s does not have one container", d.Name)
+			if err := r.add(&d); err != nil {
+				return nil, err
 			}
-			r.workloads = append(r.workloads, workload{
-				component: d.Labels["app.kubernetes.io/component"], namespace: d.Namespace, name: d.Name,
-				pod: d.Spec.Template.Spec, labels: d.Spec.Template.Labels,
-			})
 		case "Service":
 			var s corev1.Service
 			if err := yaml.UnmarshalStrict(doc, &s); err != nil {
@@ -64,6 +60,25 @@ func readRender(text []byte) (*render, error) {
 		out.Write(doc)
 		out.WriteString("\n")
 	}
+	r.join(services)
+	r.objects, r.deployments = objects.Bytes(), deployments.Bytes()
+	return r, nil
+}
+
+// add adds a Deployment.
+func (r *render) add(d *appsv1.Deployment) error {
+	if len(d.Spec.Template.Spec.Containers) != 1 {
+		return fmt.Errorf("the Deployment %s does not have one container", d.Name)
+	}
+	r.workloads = append(r.workloads, workload{
+		component: d.Labels["app.kubernetes.io/component"], namespace: d.Namespace, name: d.Name,
+		pod: d.Spec.Template.Spec, labels: d.Spec.Template.Labels,
+	})
+	return nil
+}
+
+// join finds the Service of each Deployment.
+func (r *render) join(services []corev1.Service) {
 	for i := range r.workloads {
 		for _, s := range services {
 			if w := &r.workloads[i]; s.Spec.Ports[0].Name == "https" && s.Namespace == w.namespace && selects(s.Spec.Selector, w.labels) {
@@ -71,8 +86,6 @@ func readRender(text []byte) (*render, error) {
 			}
 		}
 	}
-	r.objects, r.deployments = objects.Bytes(), deployments.Bytes()
-	return r, nil
 }
 
 func selects(selector, labels map[string]string) bool {
