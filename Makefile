@@ -87,12 +87,17 @@ e2e: build ## the end-to-end tests on a real API server; RUN=rollout those of on
 	go test -count=1 -timeout 15m $(if $(RUN),-v ./e2e/$(RUN)/...,./e2e/... ./internal/devcluster/)
 
 .PHONY: test-ui
-test-ui: build ## the dashboard on a real API server, in a real Chromium without a window
-	EPHOR_UI=chromium go test -count=1 -timeout 10m ./e2e/dashboard/
+test-ui: build ## the dashboard on a real API server, and the pages of the guide, in a real Chromium without a window
+	EPHOR_UI=chromium go test -count=1 -timeout 10m ./e2e/dashboard/ ./e2e/site/
 
 .PHONY: screenshot
 screenshot: build ## docs/images/dashboard.png, by the test of the page
 	EPHOR_UI=chromium EPHOR_SCREENSHOT="$(CURDIR)/docs/images/dashboard.png" go test -count=1 -timeout 10m -run '^TestPage$$' ./e2e/dashboard/
+
+.PHONY: site
+site: ## build/site, the guide as static pages: open build/site/index.html
+	go run -C hack/tools/site . -source "$(CURDIR)" "$(CURDIR)/build/site"
+	@echo "open build/site/index.html"
 
 .PHONY: promql
 promql: build ## every query of the dashboard, the alerts and docs/operating/metrics.md over a running controller

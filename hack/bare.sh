@@ -24,7 +24,7 @@ if [ ! -d "$root" ]; then
 fi
 
 goroot=$(go env GOROOT) modules=$(go env GOMODCACHE) cache=$(go env GOCACHE)
-for module in . hack/tools hack/tools/helm hack/tools/promql hack/tools/release devcluster; do
+for module in . hack/tools hack/tools/helm hack/tools/promql hack/tools/release hack/tools/site devcluster; do
   go mod download -C "$module"
 done
 # The clone is taken here, since it reads files of this machine.

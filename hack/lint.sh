@@ -12,7 +12,7 @@ fi
 go vet ./...
 # devcluster is one file over all of Kubernetes, which takes vet minutes to look at: the end-to-end tests build it. The
 # modules of Helm and chainsaw have no code. hack/signatures requires modules that nothing else does: it is vetted by hand.
-for module in hack/tools hack/tools/promql hack/tools/release; do
+for module in hack/tools hack/tools/promql hack/tools/release hack/tools/site; do
   go vet -C "$module" ./...
 done
 go build -C hack/tools -o ../../bin/staticcheck honnef.co/go/tools/cmd/staticcheck

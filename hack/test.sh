@@ -91,7 +91,7 @@ unit() {
 }
 chart() { hack/helm.sh && go test -count=1 -timeout 20m ./charts/; }
 # The files of a release, from a small program: what make release does takes many minutes.
-release() { go test -C hack/tools/release -count=1 -timeout 10m .; }
+release() { go test -C hack/tools/release -count=1 -timeout 10m . && go test -C hack/tools/site -count=1 .; }
 # These measure time and memory, which the race detector multiplies.
 bombs() { go test -count=1 -timeout 15m ./robustness/ && go test -count=1 -timeout 5m -run TestBombs ./internal/celenv/ &&
   CGO_ENABLED=0 go test -count=1 -run TestAllocations ./internal/seal/ ./internal/secretpath/; }
@@ -101,27 +101,27 @@ e2e() {
   if [ -n "${EPHOR_E2E:-}" ]; then
     packages=$(printf './e2e/%s/... ' $EPHOR_E2E)
   else
-    packages=$(go list ./e2e/... | grep -v '/e2e/dashboard$')
+    packages=$(go list ./e2e/... | grep -vE '/e2e/(dashboard|site)$')
   fi
   # shellcheck disable=SC2086
   go test -count=1 -timeout 30m $packages ./internal/devcluster/
 }
 # Without EPHOR_UI the tests that need a browser are skipped.
-dashboard() { EPHOR_UI=${EPHOR_UI/none/} go test -count=1 -timeout 10m ./e2e/dashboard/; }
+dashboard() { EPHOR_UI=${EPHOR_UI/none/} go test -count=1 -timeout 10m ./e2e/dashboard/ ./e2e/site/; }
 
 part "lint" hack/lint.sh
 part "generated files are up to date" hack/verify-generated.sh
 part "floors: imports against the architecture" go test -count=1 .
 part "unit tests${race:+ (with -race)}" unit
 part "the chart: lint, schema, what each switch changes" chart
-part "the files of a release" release
+part "the files of a release, the site of the guide" release
 part "limits on any input" bombs
 if [ "$EPHOR_CONFORMANCE" != none ]; then
   part "conformance data" conformance
 fi
 part "end-to-end tests on a real API server" e2e
 : "${EPHOR_UI:=chromium}"
-part "the dashboard, in Chromium" dashboard
+part "the dashboard and the guide, in Chromium" dashboard
 
 echo "== all parts passed after $((SECONDS - started)) s"
 printf '%s\n' "${summary[@]}"

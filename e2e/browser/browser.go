@@ -109,6 +109,12 @@ func (b *Browser) Size(width, height int) {
 	b.devtools("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false})
 }
 
+// Scripts switches the scripts of pages on or off. Script and Until go on working.
+func (b *Browser) Scripts(on bool) {
+	b.t.Helper()
+	b.devtools("Emulation.setScriptExecutionDisabled", map[string]any{"value": !on})
+}
+
 // Dark makes the browser say whether its user prefers a dark page.
 func (b *Browser) Dark(on bool) {
 	b.t.Helper()

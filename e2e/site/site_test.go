@@ -1,0 +1,184 @@
+package site
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ephor-dev/ephor/e2e/browser"
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// written writes the site and returns its folder.
+func written(t *testing.T) string {
+	t.Helper()
+	if os.Getenv("EPHOR_UI") == "" {
+		t.Skip("EPHOR_UI=chromium tries the guide in a browser")
+	}
+	if err := browser.Available(); err != nil {
+		t.Fatal(err)
+	}
+	root, err := devcluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "site")
+	if out, err := exec.Command("go", "run", "-C", filepath.Join(root, "hack", "tools", "site"), ".", "-source", root, dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
+}
+
+func address(dir, page string) string { return "file://" + filepath.ToSlash(filepath.Join(dir, page)) }
+
+// The search finds what readers look for, and its hits lead to the sections, from every depth of the site.
+func TestSearch(t *testing.T) {
+	dir := written(t)
+	b := browser.Start(t)
+	b.Size(1200, 900)
+	for _, c := range []struct{ from, words, page string }{
+		{"index.html", "anchor", "policies/patterns.html#anchors"},
+		{"index.html", "failurePolicy", "start/concepts.html#failurepolicy"},
+		{"policies/match.html", "AdmissionReport", "migrating/old-names.html#kinds"},
+		{"reference/commands/ephor_apply.html", "exclude namespace", "policies/match.html#how-do-i-exclude-a-namespace"},
+		{"index.html", "GenerateRequest", "migrating/old-names.html#kinds"},
+		{"index.html", "BackgroundScanReport", "migrating/old-names.html#kinds"},
+		{"index.html", "validationFailureAction", "migrating/old-names.html#fields-and-flags"},
+		{"index.html", "kyverno_policy_rule_results_total", "migrating/old-names.html#metrics"},
+		{"index.html", "roll back", "operating/upgrade.html#roll-back"},
+		{"index.html", "unlock", "operating/availability.html#unlock-the-way-out-by-hand"},
+	} {
+		b.Open(address(dir, c.from))
+		b.Type("#ui-query", c.words)
+		b.Until(`return document.querySelectorAll("#ui-found li").length > 0`)
+		var hits []string
+		b.Script(&hits, `return [...document.querySelectorAll("#ui-found a")].map(a => a.href)`)
+		want := address(dir, c.page)
+		at := -1
+		for i, hit := range hits {
+			if hit == want && at < 0 {
+				at = i
+			}
+		}
+		if at < 0 || at > 4 {
+			t.Errorf("%q finds %s at place %d of %s", c.words, c.page, at+1, strings.Join(hits, "\n"))
+			continue
+		}
+		b.Click(fmt.Sprintf("#ui-found li:nth-child(%d) a", at+1))
+		b.Until(`return location.href === arguments[0] && document.getElementById(location.hash.slice(1)) !== null`, want)
+	}
+	b.Open(address(dir, "index.html"))
+	b.Type("#ui-query", "<b>xyzzy")
+	b.Until(`return document.getElementById("ui-count").textContent === "0 sections"`)
+	for _, e := range b.Console() {
+		t.Errorf("the console: %s %s", e.Level, e.Message)
+	}
+}
+
+// Every page reads well on a small screen: nothing is wider than it, and text is not too small. Wide tables and code scroll by themselves.
+func TestSmallScreen(t *testing.T) {
+	dir := written(t)
+	b := browser.Start(t)
+	b.Size(400, 800)
+	pages := 0
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".html" {
+			return err
+		}
+		pages++
+		b.Open("file://" + filepath.ToSlash(path))
+		var page struct {
+			Width, Size float64
+			Title, H1   string
+			Wide        []string
+		}
+		b.Script(&page, `return {
+			Width: document.documentElement.scrollWidth, Size: parseFloat(getComputedStyle(document.querySelector("main p, main li") || document.body).fontSize),
+			Title: document.title, H1: (document.querySelector("main h1, main h2") || {}).textContent || "",
+			Wide: [...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > 401 && !e.closest("pre, .table")).map(e => e.outerHTML.slice(0, 120)).slice(0, 3)}`)
+		if page.Width > 400 || page.Size < 15 || page.Title == "" || page.H1 == "" {
+			rel, _ := filepath.Rel(dir, path)
+			t.Errorf("%s: %+v", rel, page)
+		}
+		return nil
+	})
+	if err != nil || pages < 60 {
+		t.Errorf("%d pages: %v", pages, err)
+	}
+}
+
+// Without scripts the text is there, the list of pages opens, and the search, which could not work, is not shown.
+func TestWithoutScripts(t *testing.T) {
+	dir := written(t)
+	b := browser.Start(t)
+	b.Size(400, 800)
+	b.Scripts(false)
+	b.Open(address(dir, "policies/patterns.html"))
+	if got := b.Text("main"); !strings.Contains(got, "An anchor is a mark around a key") || !strings.Contains(got, "imagePullPolicy: Always") {
+		t.Errorf("the text: %.300s", got)
+	}
+	var form string
+	b.Script(&form, `return getComputedStyle(document.getElementById("ui-search")).display`)
+	if form != "none" {
+		t.Errorf("the search is shown: %s", form)
+	}
+	b.Click("#ui-menu summary")
+	b.Click(`nav a[href="../policies/match.html"]`)
+	b.Until(`return location.pathname.endsWith("/policies/match.html") && document.querySelector("main h1").textContent === "Which resources a policy is for"`)
+	b.Click("a[rel=next]")
+	b.Until(`return location.pathname.endsWith("/policies/patterns.html")`)
+}
+
+// Every link of every page leads to a file, and to an element of it; pictures are there.
+func TestLinks(t *testing.T) {
+	dir := written(t)
+	b := browser.Start(t)
+	ids := map[string]map[string]bool{}
+	type link struct{ from, to string }
+	var links []link
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".html" {
+			return err
+		}
+		url := "file://" + filepath.ToSlash(path)
+		b.Open(url)
+		var page struct{ IDs, Links, Broken []string }
+		b.Script(&page, `return {IDs: [...document.querySelectorAll("[id]")].map(e => e.id), Links: [...document.querySelectorAll("a[href]")].map(a => a.href),
+			Broken: [...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => i.src)}`)
+		ids[url] = map[string]bool{}
+		for _, id := range page.IDs {
+			if ids[url][id] {
+				t.Errorf("%s: two elements %s", url, id)
+			}
+			ids[url][id] = true
+		}
+		for _, to := range page.Links {
+			links = append(links, link{url, to})
+		}
+		if len(page.Broken) > 0 {
+			t.Errorf("%s: pictures %s", url, page.Broken)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, l := range links {
+		if !strings.HasPrefix(l.to, "file://") {
+			continue
+		}
+		checked++
+		file, id, _ := strings.Cut(l.to, "#")
+		if ids[file] == nil || id != "" && !ids[file][id] {
+			t.Errorf("%s: %s", l.from, l.to)
+		}
+	}
+	if checked < 3000 {
+		t.Errorf("only %d links", checked)
+	}
+}

@@ -1,0 +1,36 @@
+// Command site writes the guide in docs/ as static pages, which need no server: search works from files, and without scripts the pages
+// read as well.
+//
+//	go run . -source ../../.. build/site
+//
+// docs/README.md is the order of the pages. A link to a page or a section that does not exist is an error.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "site:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	s := site{}
+	f := flag.NewFlagSet("site", flag.ContinueOnError)
+	f.StringVar(&s.source, "source", ".", "folder of the repository")
+	f.StringVar(&s.repository, "repository", "https://github.com/ephor-dev/ephor", "where files that are no pages are linked to")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() != 1 {
+		return errors.New("name the folder of the site")
+	}
+	s.output = f.Arg(0)
+	return s.write()
+}
