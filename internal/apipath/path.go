@@ -3,7 +3,6 @@ package apipath
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -22,11 +21,39 @@ type Path struct {
 	Query          url.Values
 }
 
-var (
-	label   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	domain  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
-	segment = regexp.MustCompile(`^[A-Za-z0-9._:~@+=,-]{1,253}$`)
+// The longest label and the longest of all other names.
+const (
+	longestLabel = 63
+	longestName  = 253
 )
+
+// isLabel reports whether the text is a label: lowercase letters, digits and, inside, dashes.
+func isLabel(text string) bool { return isName(text, longestLabel, "-") }
+
+// isDomain reports whether the text is like a label with dots.
+func isDomain(text string) bool { return isName(text, longestName, "-.") }
+
+func isName(text string, longest int, inside string) bool {
+	for i := range len(text) {
+		c := text[i]
+		if !isLowerOrDigit(c) && (i == 0 || i == len(text)-1 || strings.IndexByte(inside, c) < 0) {
+			return false
+		}
+	}
+	return text != "" && len(text) <= longest
+}
+
+// isSegment reports whether a name of Kubernetes may have these characters.
+func isSegment(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; !isLowerOrDigit(c) && (c < 'A' || c > 'Z') && strings.IndexByte("._:~@+=,-", c) < 0 {
+			return false
+		}
+	}
+	return text != "" && len(text) <= longestName
+}
+
+func isLowerOrDigit(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
 
 // endless are parameters with which an answer never ends.
 var endless = []string{"watch", "follow"}
@@ -71,7 +98,7 @@ func Parse(text string) (Path, error) {
 			return refuse("it has an empty segment")
 		case decoded == "." || decoded == "..":
 			return refuse("it has a dot segment")
-		case !segment.MatchString(decoded):
+		case !isSegment(decoded):
 			return refuse("the segment %q has characters that no Kubernetes name has", decoded)
 		}
 		parts = append(parts, decoded)
@@ -106,23 +133,23 @@ func fromParts(parts []string) (p Path, reason string) {
 		p.Version, rest = parts[1], parts[2:]
 	case len(parts) > 3 && parts[0] == "apis":
 		p.Group, p.Version, rest = parts[1], parts[2], parts[3:]
-		if !domain.MatchString(p.Group) {
+		if !isDomain(p.Group) {
 			return p, fmt.Sprintf("%q is not an API group", p.Group)
 		}
 	default:
 		return Path{Other: parts}, ""
 	}
-	if !label.MatchString(p.Version) {
+	if !isLabel(p.Version) {
 		return p, fmt.Sprintf("%q is not an API version", p.Version)
 	}
 	ownSubresource := len(rest) == 3 && p.Group == "" && (rest[2] == "status" || rest[2] == "finalize")
 	if rest[0] == "namespaces" && len(rest) > 2 && !ownSubresource {
-		if p.Namespace = rest[1]; !label.MatchString(p.Namespace) {
+		if p.Namespace = rest[1]; !isLabel(p.Namespace) {
 			return p, fmt.Sprintf("%q is not the name of a namespace", p.Namespace)
 		}
 		rest = rest[2:]
 	}
-	if p.Resource = rest[0]; !domain.MatchString(p.Resource) {
+	if p.Resource = rest[0]; !isDomain(p.Resource) {
 		return p, fmt.Sprintf("%q is not the name of a resource", p.Resource)
 	}
 	if len(rest) > 1 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -17,7 +18,9 @@ const (
 	pathPart   = `[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*`
 )
 
-var grammar = regexp.MustCompile(`^(` + domainText + `)/(` + pathPart + `(?:/` + pathPart + `)*)(?::([\w][\w.-]{0,127}))?(?:@([A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?$`)
+var grammar = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(` + domainText + `)/(` + pathPart + `(?:/` + pathPart + `)*)(?::([\w][\w.-]{0,127}))?(?:@([A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?$`)
+})
 
 // DefaultRegistry is the registry of references without one, unless Defaults say otherwise.
 const DefaultRegistry = "docker.io"
@@ -68,9 +71,9 @@ func (d Defaults) Parse(image string) (Reference, error) {
 	if len(full) > maxReference {
 		return Reference{}, refuse(value.Clip(full, maxReference), ErrFormat)
 	}
-	parts := grammar.FindStringSubmatch(full)
+	parts := grammar().FindStringSubmatch(full)
 	switch {
-	case parts == nil && grammar.MatchString(strings.ToLower(full)):
+	case parts == nil && grammar().MatchString(strings.ToLower(full)):
 		return Reference{}, refuse(full, ErrUppercase)
 	case parts == nil:
 		return Reference{}, refuse(full, ErrFormat)

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -55,17 +56,19 @@ func (c *Client) cloudClient() *http.Client {
 }
 
 // amazonHost is a private registry of Amazon: account, FIPS, region.
-var amazonHost = regexp.MustCompile(`^([0-9]{12})\.dkr[.-]ecr(-fips)?\.([a-z0-9][a-z0-9-]*)\.(amazonaws\.com|amazonaws\.com\.cn|amazonaws\.eu|on\.aws|on\.amazonwebservices\.com\.cn)$`)
+var amazonHost = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9]{12})\.dkr[.-]ecr(-fips)?\.([a-z0-9][a-z0-9-]*)\.(amazonaws\.com|amazonaws\.com\.cn|amazonaws\.eu|on\.aws|on\.amazonwebservices\.com\.cn)$`)
+})
 
 func servedByAmazon(host string) bool {
-	return host == "public.ecr.aws" || amazonHost.MatchString(host)
+	return host == "public.ecr.aws" || amazonHost().MatchString(host)
 }
 
 // loginToAmazon gets the token of a registry with the identity of the process: the role of its ServiceAccount, of its Pod or of its
 // node, or keys in the environment.
 func loginToAmazon(ctx context.Context, c *Client, host string) (cloudLogin, error) {
 	options := []func(*awsconfig.LoadOptions) error{awsconfig.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(c.cloudTransport)), awsconfig.WithRetryMaxAttempts(2)}
-	parts := amazonHost.FindStringSubmatch(host)
+	parts := amazonHost().FindStringSubmatch(host)
 	if parts == nil {
 		options = append(options, awsconfig.WithRegion("us-east-1")) // where the public registry gives its tokens
 	} else {

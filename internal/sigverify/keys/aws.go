@@ -13,6 +13,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -21,17 +22,23 @@ import (
 const awsService = "AWS KMS"
 
 var (
-	awsKey    = regexp.MustCompile(`^(alias/[\w/-]+|(?:mrk-)?[0-9a-f-]{32,36}|arn:aws[\w-]*:kms:([a-z0-9-]+):\d{12}:(?:key|alias)/[\w/-]+)$`)
-	awsHost   = regexp.MustCompile(`^[A-Za-z0-9.-]+(:\d+)?$`)
-	awsRegion = regexp.MustCompile(`^[a-z0-9-]+$`)
+	awsKey = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(alias/[\w/-]+|(?:mrk-)?[0-9a-f-]{32,36}|arn:aws[\w-]*:kms:([a-z0-9-]+):\d{12}:(?:key|alias)/[\w/-]+)$`)
+	})
+	awsHost = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[A-Za-z0-9.-]+(:\d+)?$`)
+	})
+	awsRegion = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[a-z0-9-]+$`)
+	})
 )
 
 // aws reads a key of AWS KMS: awskms://[⟨host⟩]/⟨id, ARN, alias/⟨name⟩, or ARN of an alias⟩. It logs in as the SDK of AWS does: environment,
 // web identity (IRSA), Pod Identity, metadata service. The one request is made here, since the client of the SDK is much larger.
 func (r *Resolver) aws(ctx context.Context, ref string, transport http.RoundTripper) ([]crypto.PublicKey, error) {
 	host, id, _ := strings.Cut(strings.TrimPrefix(ref, "awskms://"), "/")
-	parts := awsKey.FindStringSubmatch(id)
-	if parts == nil || host != "" && !awsHost.MatchString(host) {
+	parts := awsKey().FindStringSubmatch(id)
+	if parts == nil || host != "" && !awsHost().MatchString(host) {
 		return nil, errors.New("it does not have the form awskms:///⟨key id, ARN or alias/⟨name⟩⟩")
 	}
 	var how []func(*config.LoadOptions) error
@@ -43,11 +50,11 @@ func (r *Resolver) aws(ctx context.Context, ref string, transport http.RoundTrip
 		return nil, errors.New("the settings of AWS cannot be read: see the environment and the files of AWS")
 	}
 	region := first(parts[2], settings.Region)
-	if !awsRegion.MatchString(region) {
+	if !awsRegion().MatchString(region) {
 		return nil, errors.New("the region is not known: set AWS_REGION, or name the key by its ARN")
 	}
 	if own := strings.TrimSuffix(strings.TrimPrefix(os.Getenv("AWS_ENDPOINT_URL_KMS"), "https://"), "/"); host == "" && own != "" {
-		if !awsHost.MatchString(own) {
+		if !awsHost().MatchString(own) {
 			return nil, errors.New("AWS_ENDPOINT_URL_KMS does not name a host over https")
 		}
 		host = own

@@ -15,18 +15,21 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 const azureService = "Azure Key Vault"
 
-var azureKey = regexp.MustCompile(`^([a-z0-9-]+\.(vault\.azure\.net|vault\.azure\.cn|vault\.usgovcloudapi\.net|managedhsm\.azure\.net))/([0-9A-Za-z-]{1,127})(?:/([0-9a-f]{32}))?$`)
+var azureKey = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([a-z0-9-]+\.(vault\.azure\.net|vault\.azure\.cn|vault\.usgovcloudapi\.net|managedhsm\.azure\.net))/([0-9A-Za-z-]{1,127})(?:/([0-9a-f]{32}))?$`)
+})
 
 // azure reads a key of Azure Key Vault: azurekms://⟨vault⟩.vault.azure.net/⟨key⟩[/⟨version⟩]; without a version the current one. It logs in
 // with workload identity (AZURE_FEDERATED_TOKEN_FILE, AZURE_CLIENT_ID, AZURE_TENANT_ID), with AZURE_CLIENT_SECRET instead of the file,
 // or with the managed identity of the machine.
 func (r *Resolver) azure(ctx context.Context, ref string, transport http.RoundTripper) ([]crypto.PublicKey, error) {
 	host, path, _ := strings.Cut(strings.TrimPrefix(ref, "azurekms://"), "/")
-	parts := azureKey.FindStringSubmatch(strings.ToLower(host) + "/" + path) // the token goes to hosts of Azure only
+	parts := azureKey().FindStringSubmatch(strings.ToLower(host) + "/" + path) // the token goes to hosts of Azure only
 	if parts == nil {
 		return nil, errors.New("it does not have the form azurekms://⟨vault⟩.vault.azure.net/⟨key⟩")
 	}

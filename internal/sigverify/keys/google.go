@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google"
@@ -23,13 +24,15 @@ const (
 	googleVersions = 20 // of a key that are read
 )
 
-var googleKey = regexp.MustCompile(`^(projects/[\w.:-]+/locations/[\w-]+/keyRings/[\w-]+/cryptoKeys/[\w-]+)(?:/(?:cryptoKeyVersions|versions)/(\d+))?$`)
+var googleKey = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(projects/[\w.:-]+/locations/[\w-]+/keyRings/[\w-]+/cryptoKeys/[\w-]+)(?:/(?:cryptoKeyVersions|versions)/(\d+))?$`)
+})
 
 // google reads keys of Google Cloud KMS: gcpkms://projects/⟨p⟩/locations/⟨l⟩/keyRings/⟨r⟩/cryptoKeys/⟨k⟩[/cryptoKeyVersions/⟨v⟩].
 // Without a version, all enabled ones count. It logs in with the application default credentials: the file that
 // GOOGLE_APPLICATION_CREDENTIALS names, or the metadata server (workload identity).
 func (r *Resolver) google(ctx context.Context, ref string, transport http.RoundTripper) ([]crypto.PublicKey, error) {
-	parts := googleKey.FindStringSubmatch(strings.TrimPrefix(ref, "gcpkms://"))
+	parts := googleKey().FindStringSubmatch(strings.TrimPrefix(ref, "gcpkms://"))
 	if parts == nil {
 		return nil, errors.New("it does not have the form gcpkms://projects/⟨project⟩/locations/⟨location⟩/keyRings/⟨ring⟩/cryptoKeys/⟨key⟩/cryptoKeyVersions/⟨version⟩")
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"sync"
 )
 
 // maxAnswer is the longest answer that is read.
@@ -76,7 +77,9 @@ var goneCodes = map[string]bool{
 	"NotFoundException": true, "DisabledException": true, "KMSInvalidStateException": true, "KeyDisabled": true, "KeyNotFound": true,
 }
 
-var code = regexp.MustCompile(`^[A-Za-z_]{1,64}$`)
+var code = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z_]{1,64}$`)
+})
 
 // codeOf finds the code of an error, of those that clouds put into JSON.
 func codeOf(text []byte) string {
@@ -106,7 +109,7 @@ func codeOf(text []byte) string {
 		_ = json.Unmarshal(in.Error, &text)
 		found = first(found, text)
 	}
-	if !code.MatchString(found) {
+	if !code().MatchString(found) {
 		return ""
 	}
 	return found

@@ -15,16 +15,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 const vaultService = "Vault"
 
-var vaultKey = regexp.MustCompile(`^hashivault://(\w(?:[\w.-]*\w)?)$`)
+var vaultKey = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^hashivault://(\w(?:[\w.-]*\w)?)$`)
+})
 
 // vault reads a key of the transit engine of Vault or OpenBao: hashivault://⟨key⟩, with all versions that may still verify. Its address, token and
 // engine come from VAULT_ADDR, VAULT_TOKEN (or the file ~/.vault-token) and TRANSIT_SECRET_ENGINE_PATH, VAULT_NAMESPACE names a namespace.
 func (r *Resolver) vault(ctx context.Context, ref string, transport http.RoundTripper) ([]crypto.PublicKey, error) {
-	parts := vaultKey.FindStringSubmatch(ref)
+	parts := vaultKey().FindStringSubmatch(ref)
 	if parts == nil {
 		return nil, errors.New("it does not have the form hashivault://⟨key⟩")
 	}
