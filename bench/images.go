@@ -428,6 +428,10 @@ func (f forgetful) Statements(ctx context.Context, r world.SignatureRequest) (st
 	return f.of.signatures.Load().Statements(ctx, r)
 }
 
+func (f forgetful) Blob(ctx context.Context, r world.BlobRequest) (string, error) {
+	return f.of.signatures.Load().Blob(ctx, r)
+}
+
 // countedKeys count the verifications by a key, and countedTrust those by a name: each asks once.
 type countedKeys struct {
 	*keys.Resolver
