@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/secretpath"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
@@ -34,6 +35,7 @@ func configurations() []string {
 type configuration struct {
 	Object
 	services map[string]bool // of webhooks, and whether one of them fails closed
+	secret   bool            // a path has a secret segment
 }
 
 func (s *state) checkWebhooks(ctx context.Context) {
@@ -42,7 +44,7 @@ func (s *state) checkWebhooks(ctx context.Context) {
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	s.unread(Object{Kind: "ValidatingWebhookConfiguration"}, s.Reader.List(ctx, &validating, managed))
 	for _, o := range validating.Items {
-		c := configuration{Object{Kind: "ValidatingWebhookConfiguration", Name: o.Name}, map[string]bool{}}
+		c := configuration{Object{Kind: "ValidatingWebhookConfiguration", Name: o.Name}, map[string]bool{}, false}
 		for _, w := range o.Webhooks {
 			c.add(w.ClientConfig, w.FailurePolicy)
 		}
@@ -51,7 +53,7 @@ func (s *state) checkWebhooks(ctx context.Context) {
 	var mutating admissionv1.MutatingWebhookConfigurationList
 	s.unread(Object{Kind: "MutatingWebhookConfiguration"}, s.Reader.List(ctx, &mutating, managed))
 	for _, o := range mutating.Items {
-		c := configuration{Object{Kind: "MutatingWebhookConfiguration", Name: o.Name}, map[string]bool{}}
+		c := configuration{Object{Kind: "MutatingWebhookConfiguration", Name: o.Name}, map[string]bool{}, false}
 		for _, w := range o.Webhooks {
 			c.add(w.ClientConfig, w.FailurePolicy)
 		}
@@ -64,7 +66,14 @@ func (s *state) checkWebhooks(ctx context.Context) {
 		if !webhookconf.IsResource(c.Name) && !slices.Contains(known, c.Name) {
 			s.add(Finding{
 				Code: "webhook-left-over", Severity: Stops, Object: c.Object, Commands: []string{remove + "   # once Kyverno is gone"},
-				Message: "Ephor has no such configuration and does not remove it: nobody answers its webhooks once Kyverno is gone",
+				Message: "Ephor has no such configuration and does not remove it: no server answers its webhooks once Kyverno is gone",
+			})
+		}
+		if c.secret {
+			s.add(Finding{
+				Code: "secret-paths", Severity: Note, Object: c.Object,
+				Message:  "its paths have a secret segment that Kyverno does not know: turn it off, and wait until the upgrade is done, before Kyverno comes back",
+				Commands: []string{"helm upgrade kyverno charts/ephor -n " + s.Namespace + " --reuse-values --set webhooks.secretPaths=false --wait   # before going back to Kyverno"},
 			})
 		}
 		for _, service := range sorted(c.services) {
@@ -85,6 +94,10 @@ func (s *state) checkWebhooks(ctx context.Context) {
 func (c *configuration) add(to admissionv1.WebhookClientConfig, policy *admissionv1.FailurePolicyType) {
 	if to.Service == nil {
 		return
+	}
+	if to.Service.Path != nil {
+		_, _, secret := secretpath.Split(*to.Service.Path)
+		c.secret = c.secret || secret
 	}
 	key := to.Service.Namespace + "/" + to.Service.Name
 	c.services[key] = c.services[key] || policy == nil || *policy == admissionv1.Fail

@@ -141,6 +141,7 @@ func TestRun(t *testing.T) {
 		"note lease-held Lease/kyverno/kyverno",
 		"note reports-adopted PolicyReport",
 		"note request-unfinished UpdateRequest/kyverno",
+		"note secret-paths MutatingWebhookConfiguration/kyverno-verify-mutating-webhook-cfg",
 		"note setting-unread ConfigMap/kyverno/kyverno",
 		"note values-without-effect Secret/kyverno/sh.helm.release.v1.kyverno.v2",
 	}
@@ -168,6 +169,7 @@ func TestRun(t *testing.T) {
 		"lease-held":            {"kyverno-admission-controller-0", "3s ago"},
 		"request-unfinished":    {"1 of them are Pending"},
 		"setting-unread":        {"notAKey"},
+		"secret-paths":          {"webhooks.secretPaths=false"},
 	} {
 		for _, part := range parts {
 			if !strings.Contains(texts[code], part) {
