@@ -35,6 +35,7 @@ var parts = []struct{ name, test string }{
 	{"work", "TestWorkOutlivesFaults"},
 	{"share", "TestShares"},
 	{"cleanup", "TestCleanupShares"},
+	{"images", "TestImagesThroughFaults"},
 }
 
 // short makes everything that lasts a given time or takes a given number of requests a tenth of it, to try the parts out.
