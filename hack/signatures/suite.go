@@ -135,8 +135,13 @@ func (w *workshop) suiteNotary() error {
 		typ, by  string
 		document any
 	}{
-		{"sbom/cyclone-dx", "suite-3aade33e", map[string]any{"bomFormat": "CycloneDX", "specVersion": "1.5", "metadata": map[string]any{"timestamp": "2026-01-02T00:00:00Z"}}},
-		{"vulnerability-scan", "suite-3aade33e", map[string]any{"descriptor": map[string]any{"name": "scanner", "timestamp": "2026-01-01T00:00:00Z"}, "matches": []any{}}},
+		{"sbom/cyclone-dx", "suite-3aade33e", map[string]any{
+			"bomFormat": "CycloneDX", "specVersion": "1.5", "metadata": map[string]any{"timestamp": "2026-01-02T00:00:00Z"},
+			"components": []any{map[string]any{"type": "library", "name": "app", "licenses": []any{map[string]any{"expression": "GPL-3.0"}}}},
+		}},
+		{"vulnerability-scan", "suite-3aade33e", map[string]any{
+			"descriptor": map[string]any{"name": "scanner", "timestamp": "2026-01-01T00:00:00Z"}, "matches": []any{}, "source": map[string]any{"type": "image"},
+		}},
 		{"trivy/vulnerability", "suite-ff5af881", map[string]any{"Vulnerabilities": ids("VulnerabilityID", "CVE-2026-0001", "CVE-2026-0002")}},
 		{"trivy/vulnerability-fail-test", "suite-ff5af881", map[string]any{"Vulnerabilities": ids("VulnerabilityID", "CVE-2026-0001", "CVE-2026-0003")}},
 		{"vex/cyclone-dx", "suite-ff5af881", map[string]any{"bomFormat": "CycloneDX", "vulnerabilities": ids("id", "CVE-2026-0001", "CVE-2026-0002")}},
