@@ -2,8 +2,11 @@ package admission
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +17,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/decision"
 )
 
 // podReview is a review of about 7 kB: a Pod with three containers, as a controller would make it.
@@ -84,11 +89,30 @@ func BenchmarkPodSecurityCEL(b *testing.B) {
 	benchmarkPods(b, path, texts)
 }
 
-func benchmarkPods(b *testing.B, path string, policies []string) {
+// BenchmarkPodSecurityRecorded is BenchmarkPodSecurity with records of decisions at the default share, made and encoded beside it.
+func BenchmarkPodSecurityRecorded(b *testing.B) {
+	feed := decision.NewFeed(decision.Options{
+		Store: decision.NewLines(io.Discard), Keep: decision.Keep{Share: 0.01}, Capacity: 1000, Observer: uncounted{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	ctx, stop := context.WithCancel(b.Context())
+	defer stop()
+	go feed.Run(ctx)
+	benchmarkPods(b, "/validate/fail", podSecurity(b, "pod-security"), func(s *Server) { s.Record = feed.Put })
+}
+
+type uncounted struct{}
+
+func (uncounted) DecisionKept(string)  {}
+func (uncounted) DecisionsDropped(int) {}
+
+func benchmarkPods(b *testing.B, path string, policies []string, with ...func(*Server)) {
 	for _, privileged := range []bool{false, true} {
 		name := map[bool]string{false: "good", true: "bad"}[privileged]
 		b.Run(name, func(b *testing.B) {
 			srv, _ := setup(b, fakeCluster{}, map[string]string{"resourceFilters": "[Event,*,*] [*/*,kube-system,*]"}, policies...)
+			for _, set := range with {
+				set(srv)
+			}
 			body := podReview(privileged)
 			if _, res := ask(b, srv, path, body); res.Allowed == privileged {
 				b.Fatalf("%+v", res)

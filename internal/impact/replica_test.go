@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -503,4 +505,34 @@ func TestAnswersAreThoseOfAReplica(t *testing.T) {
 			t.Errorf("only %d requests are %s: the test proves little", seen[class], class)
 		}
 	}
+}
+
+// BenchmarkRun is what impact does with recorded reviews of Pods: read, decode, the webhooks, eighteen policies, counts.
+func BenchmarkRun(b *testing.B) {
+	files, err := filepath.Glob("../../examples/pod-security/*.yaml")
+	if err != nil || len(files) == 0 {
+		b.Fatal("no policies", err)
+	}
+	var texts []string
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			b.Fatal(err)
+		}
+		texts = append(texts, string(text))
+	}
+	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"shop","annotations":{"padding":"` + strings.Repeat("x", 6500) + `"}},"spec":{"containers":[{"name":"c","image":"nginx"}]}}`
+	after := NewReplica(compileAll(b, texts), Options{})
+	recorded := strings.Repeat(reviewText(pod)+"\n", b.N)
+	c := NewCollector(after, nil, 5)
+	b.SetBytes(int64(len(reviewText(pod))))
+	b.ReportAllocs()
+	b.ResetTimer()
+	if err := Run(b.Context(), Reviews("f", strings.NewReader(recorded)), after, nil, c); err != nil {
+		b.Fatal(err)
+	}
+	if r := c.Report(b.Context(), Facts{}); r.Matched != b.N {
+		b.Fatalf("%d of %d requests matched", r.Matched, b.N)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
 }

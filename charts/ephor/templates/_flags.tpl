@@ -156,6 +156,13 @@
 {{- if $features.dumpPayload.enabled }}
 - --dumpPayload
 {{- end }}
+{{- with $features.decisions }}
+{{- if .to }}
+- --decisions={{ .to }}
+- --decisionsShare={{ join "," .shares }}
+- --decisionsUsers={{ .users }}
+{{- end }}
+{{- end }}
 {{- if .Values.reportsController.enabled }}
 - --reportsServiceAccountName={{ include "ephor.userName" (list . "reports-controller") }}
 {{- end }}
