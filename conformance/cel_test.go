@@ -32,10 +32,6 @@ var knownDeviations = []knownDeviation{
 		reason: "several mistakes against the schema of a kind: the library's list of them is not always the same",
 	},
 	{
-		folder: "other-mpol/add-volume-deployment/*", aspect: aspectStatus,
-		reason: "the policy belongs to the cluster and names a namespace in its metadata, which Kyverno's command line reports as a part of its name",
-	},
-	{
 		folder: "*-mpol/*/*", aspect: aspectObject, has: "got  {",
 		reason: "Kyverno's command line writes resources that no MutatingPolicy is for in some runs, and leaves them out in others; they are always written",
 	},

@@ -46,7 +46,9 @@ func (r *Registry) With(o Object, companions []any, options family.Options) (*po
 	}
 	program.Family = f.Name
 	if k := f.Kinds.Owner(typeOf(o)); k != nil {
+		written := program.Names.Policy
 		program.Names = k.Names()
+		program.Names.Policy = written
 	}
 	locate(program.Diags, o)
 	return program, program.Diags

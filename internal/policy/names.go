@@ -10,4 +10,7 @@ type Names struct {
 	Metrics string
 	// Deletions begins the names of the metrics that count what the policy deletes on its schedule; empty for other policies.
 	Deletions string
+	// Policy is the name of the policy in reports where it is not Program.Key: a policy of the cluster that a file puts into a namespace is
+	// called as if it were of that namespace. An API server accepts no such policy.
+	Policy string
 }

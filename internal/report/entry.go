@@ -86,6 +86,9 @@ func ResourceOf(r *policy.Request) *Resource {
 // RuleName returns the name of the rule in reports: the part of the policy that gave the result, or the rule.
 func (e *Entry) RuleName() string { return cmp.Or(e.Part, e.Rule.Name) }
 
+// PolicyName returns the name of the policy in reports.
+func (e *Entry) PolicyName() string { return cmp.Or(e.Program.Names.Policy, e.Program.Key()) }
+
 // messageKeys are the properties that replace the message in reports, by status.
 var messageKeys = map[policy.Status]string{
 	policy.StatusPass:  "passMessage",

@@ -63,7 +63,7 @@ func (e *Entry) result(seconds int64) map[string]any {
 		props[k] = v
 	}
 	m := map[string]any{
-		"policy":     e.Program.Key(),
+		"policy":     e.PolicyName(),
 		"properties": props,
 		"resources":  []any{res},
 		"result":     e.Status.String(),

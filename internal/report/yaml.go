@@ -59,7 +59,7 @@ func (w *yamlWriter) entry(e *Entry, seconds int64) {
 	s := e.Program.Settings
 	w.field("category", s.Category)
 	w.field("message", e.ReportMessage())
-	w.line("  ", "", "policy", e.Program.Key())
+	w.line("  ", "", "policy", e.PolicyName())
 	w.properties(e.ReportProperties())
 	w.resource(e.Resource)
 	w.field("result", e.Status.String())

@@ -20,7 +20,7 @@ func findingsOf(entries []report.Entry, pos func(path string) diag.Position) (ou
 		if e.Status == policy.StatusWarn {
 			level = "warning"
 		}
-		rule := e.Program.Key()
+		rule := e.PolicyName()
 		if name := e.RuleName(); name != "" {
 			rule += "/" + name
 		}

@@ -47,7 +47,7 @@ func (o *options) printTable(w io.Writer, entries []report.Entry, colored bool) 
 		if e.Rule.Offline.Whole {
 			rule = ""
 		}
-		row := []string{strconv.Itoa(i + 1), e.Program.Key(), rule, resource, cell.word, ""}
+		row := []string{strconv.Itoa(i + 1), e.PolicyName(), rule, resource, cell.word, ""}
 		if o.detailed {
 			row = append(row, e.Message)
 		}

@@ -28,6 +28,8 @@ func Outline(kind metav1.TypeMeta, meta metav1.ObjectMeta, c Common) *policy.Pro
 		if out.Namespace = meta.Namespace; out.Namespace == "" {
 			out.Namespace = "default" // as kubectl would have put it
 		}
+	} else if meta.Namespace != "" {
+		out.Names.Policy = meta.Namespace + "/" + meta.Name
 	}
 	out.Settings.Annotate(meta.Annotations)
 	if f := c.FailurePolicy; f != nil {
