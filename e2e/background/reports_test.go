@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
@@ -39,13 +41,30 @@ spec:
     generate: {generateExisting: true, apiVersion: v1, kind: ConfigMap, name: later, namespace: reported, data: {data: {k: v}}}
 `
 
+const reportedTargets = `
+apiVersion: policies.kyverno.io/v1
+kind: MutatingPolicy
+metadata: {name: reported-targets}
+spec:
+  evaluation: {mutateExisting: {enabled: true}}
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [namespaces], resourceNames: [reported-trigger]}]
+  targetMatchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: reported}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: ["*"], resources: [configmaps], resourceNames: [target-1, target-2]}]
+  targetMatchConditions: [{name: one, expression: "object.metadata.name == 'target-1'"}]
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: "Object{data: {'mutated': 'yes'}}"}
+`
+
 // The results of what was carried out are in the report about the trigger, one for each rule, and counted by metrics.
 func TestReportsAndMetrics(t *testing.T) {
 	r := start(t)
 	taker := cluster.Start(t, devcluster.Reports)
 	namespaces(t, "reported")
-	create(t, configMap("reported", "target-1", nil, nil))
-	create(t, configMap("reported", "target-2", nil, nil))
+	target := create(t, configMap("reported", "target-1", nil, nil)).UID
+	skipped := create(t, configMap("reported", "target-2", nil, nil)).UID
 	apply(t, reportedPolicy)
 	suite.Until(t, "the reports controller takes results", func() error {
 		if got := cluster.Must(t, "", "get", "lease", "kyverno-reports-controller", "-n", suite.Namespace, "--ignore-not-found", "-o", "jsonpath={.metadata.annotations}"); got == "" {
@@ -54,7 +73,7 @@ func TestReportsAndMetrics(t *testing.T) {
 		return nil
 	})
 	uid := create(t, configMap("reported", "t", nil, nil)).UID
-	reported := func(want ...string) {
+	about := func(uid types.UID, want ...string) {
 		t.Helper()
 		suite.Until(t, "the report has the results", func() error {
 			text := cluster.Must(t, "", "get", "policyreport", string(uid), "-n", "reported", "--ignore-not-found", "-o", `jsonpath={range .results[*]}{.policy}/{.rule} {.result} {.message}{.properties.generated-resources}{.properties.patched-target}{"\n"}{end}`)
@@ -66,11 +85,22 @@ func TestReportsAndMetrics(t *testing.T) {
 			return nil
 		})
 	}
+	reported := func(want ...string) { t.Helper(); about(uid, want...) }
 	reported("reported/make pass /v1, Kind=ConfigMap Name=made Namespace=reported", "reported/copy error source resource v1/ConfigMap/reported/copied not found", "reported/change pass", "Kind=ConfigMap Name=target-1 Namespace=reported; /v1, Kind=ConfigMap Name=target-2")
 	create(t, configMap("reported", "source", nil, nil))
 	reported("reported/copy pass /v1, Kind=ConfigMap Name=copied Namespace=reported")
 	apply(t, reportedLater) // no request asks for this one
 	reported("reported-later/make pass /v1, Kind=ConfigMap Name=later Namespace=reported")
+	drained(t)
+
+	// Each target of a MutatingPolicy has a result besides that of the trigger, unless it is passed over.
+	celApply(t, "mutatingpolicies", reportedTargets)
+	namespaces(t, "reported-trigger")
+	has(t, "reported", "target-1", "mutated", "yes")
+	about(target, "reported-targets/ pass success")
+	if got := cluster.Must(t, "", "get", "policyreport", string(skipped), "-n", "reported", "--ignore-not-found"); got != "" {
+		t.Errorf("a target that was passed over has a report:\n%s", got)
+	}
 	drained(t)
 
 	shows(t, suite.Metrics(t, taker.MetricsAddr), [][]string{

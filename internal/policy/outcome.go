@@ -115,6 +115,8 @@ type Work struct {
 	Generated []Generated
 	// Targets are the objects that a mutate rule evaluated, with its changes; complete when Planned, up to Err.
 	Targets []Mutated
+	// OfTargets: each target has a result of its own in the reports, besides that of the trigger.
+	OfTargets bool
 	// Err is the error that ended the plan; the part before it is valid.
 	Err error
 }

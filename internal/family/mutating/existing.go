@@ -30,7 +30,7 @@ type existing struct {
 // existing adds the rule that changes existing resources.
 func (b *builder) existing() {
 	v, c := b.compile(b.spec, "spec")
-	x := &existing{variant: v, work: policy.Work{Kind: policy.WorkMutateExisting, SkipBackground: skipsBackground(b.spec)}}
+	x := &existing{variant: v, work: policy.Work{Kind: policy.WorkMutateExisting, SkipBackground: skipsBackground(b.spec), OfTargets: true}}
 	conditions := c.Conditions(b.spec.TargetMatchConditions, "spec.targetMatchConditions")
 	t, own := b.spec.TargetMatchConstraints, false
 	if t != nil && t.Expression != "" {

@@ -31,9 +31,12 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 	for i := range out.Work {
 		x := &out.Work[i]
 		for j := range x.Targets {
-			targets++
-			if err := w.mutate(ctx, t, &x.Targets[j]); err != nil {
+			err := w.mutate(ctx, t, &x.Targets[j])
+			if err != nil {
 				errs = append(errs, err)
+			}
+			if targets++; x.OfTargets && targets <= maxReportedTargets {
+				w.reportTarget(t, &x.Targets[j], err)
 			}
 		}
 		if x.Err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Reporter receives the results of carried-out work, for the reports about the triggers. It never waits; nil for none.
+// Reporter receives the results of carried-out work, for the reports about triggers and targets. It never waits; nil for none.
 type Reporter interface {
 	Put(req *policy.Request, results []policy.Result)
 }
@@ -52,6 +52,24 @@ func (w *Worker) report(t *task, req *policy.Request, out *policy.Outcome, err e
 		req.GVR = m.Resource
 	}
 	w.Reports.Put(req, []policy.Result{result})
+}
+
+// maxReportedTargets bounds the targets of one evaluation that have a result of their own. The result of the trigger covers all of them.
+const maxReportedTargets = 1000
+
+// reportTarget reports the result of a rule for one of its targets, in the report about the target. A target that the rule skips has none.
+func (w *Worker) reportTarget(t *task, m *policy.Mutated, err error) {
+	if w.Reports == nil || m.Status == policy.StatusSkip || err != nil && onlyConflicts(err) {
+		return
+	}
+	result := policy.Result{Program: t.program, Rule: t.rule}
+	result.Status, result.Message = m.Status, m.Message
+	if err != nil {
+		result.Status, result.Message = policy.StatusError, value.Message(err.Error())
+	}
+	if req := w.ScanRequest(&unstructured.Unstructured{Object: m.Before}); req.GVR.Resource != "" {
+		w.Reports.Put(req, []policy.Result{result})
+	}
 }
 
 // Properties of a result that name the written objects.
