@@ -24,7 +24,7 @@ var verifyImages = &Kind{
 	lifecycle: func(r *kyvernov1.Rule, out *policy.Rule) {
 		// Digests and records are required of requests only, as in Kyverno.
 		out.NoScan = !slices.ContainsFunc(r.VerifyImages, func(e kyvernov1.ImageVerification) bool {
-			modern := modernEntry(&e)
+			modern := ModernImages(&e)
 			return len(modern.Attestors)+len(modern.Attestations) > 0
 		})
 		for i := range r.VerifyImages {

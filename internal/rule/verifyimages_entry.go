@@ -26,7 +26,7 @@ type imageEntry struct {
 }
 
 func (c *compiler) imageEntry(e *kyvernov1.ImageVerification, path string) *imageEntry {
-	e = modernEntry(e)
+	e = ModernImages(e)
 	c.imageMistakes(e, path)
 	out := &imageEntry{Entry: imageverify.Entry{
 		References:   imageverify.NewReferences(e.ImageReferences, e.SkipImageReferences),
@@ -114,8 +114,8 @@ func (c *compiler) imageDeny(v *kyvernov1.ValidateImageVerification, path string
 	}
 }
 
-// modernEntry is the entry with its older fields written as the newer ones that replaced them.
-func modernEntry(e *kyvernov1.ImageVerification) *kyvernov1.ImageVerification {
+// ModernImages is the entry with its older fields written as the newer ones that replaced them.
+func ModernImages(e *kyvernov1.ImageVerification) *kyvernov1.ImageVerification {
 	out := *e
 	if e.Image != "" {
 		out.ImageReferences = append(append([]string(nil), e.ImageReferences...), e.Image)

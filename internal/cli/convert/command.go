@@ -38,8 +38,8 @@ func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert POLICY...",
 		Short: "Write classic policies as policies in CEL",
-		Long: "Convert writes each rule of a ClusterPolicy or Policy as a ValidatingPolicy, MutatingPolicy or GeneratingPolicy to standard output,\n" +
-			"and a cleanup policy as a DeletingPolicy. To standard error it writes why a rule has no way, and what the new policy does in another\n" +
+		Long: "Convert writes each rule of a ClusterPolicy or Policy as a ValidatingPolicy, MutatingPolicy, GeneratingPolicy or ImageValidatingPolicy\n" +
+			"to standard output, and a cleanup policy as a DeletingPolicy. To standard error it writes why a rule has no way, and what the new policy does in another\n" +
 			"way. It then evaluates the classic rule and the new policy on resources that it makes from the policy, and on those of --resource,\n" +
 			"and lists where they differ. With --prove the exit code is 1 when a rule has no way, or when the two differ.",
 		Example: "  ephor convert policy.yaml > policy-cel.yaml\n" +

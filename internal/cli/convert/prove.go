@@ -14,6 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family/convert"
+	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/schema"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -109,13 +110,13 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 
 // did says of the rules of a stage what they did with a resource.
 var did = map[policy.Stage]string{
-	policy.StageValidate: "violating", policy.StageMutate: "changed", policy.StageGenerate: "generating", policy.StageDelete: "deleted",
+	policy.StageValidate: "violating", policy.StageVerifyImages: "violating or changed", policy.StageMutate: "changed", policy.StageGenerate: "generating", policy.StageDelete: "deleted",
 }
 
 // stageOf is the stage of the rules of a program.
 func stageOf(program *policy.Program) policy.Stage {
-	for _, r := range program.Rules {
-		for stage := range did {
+	for _, stage := range []policy.Stage{policy.StageVerifyImages, policy.StageMutate, policy.StageGenerate, policy.StageDelete} {
+		for _, r := range program.Rules {
 			if r.Stage.Has(stage) {
 				return stage
 			}
@@ -159,7 +160,7 @@ func (p prover) verdict(ctx context.Context, program *policy.Program, object map
 	given := func() ([]map[string]any, error) { return p.given, nil }
 	api := fixed.New(fixed.Values{Objects: given}).For(world.Cluster()).API // one cluster for both languages
 	e := offline.New([]*policy.Program{program}, fixed.New(fixed.Values{
-		Now: offline.Now, NamespaceLabels: p.namespaces, Objects: given, Resources: api,
+		Now: offline.Now, NamespaceLabels: p.namespaces, Objects: given, Resources: api, Images: registry{}, Signatures: registry{},
 	}), clivalues.New(nil, nil))
 	if stage == policy.StageDelete {
 		return deletion(ctx, e, object)
@@ -178,10 +179,20 @@ func (p prover) verdict(ctx context.Context, program *policy.Program, object map
 		}
 	}
 	if out.violated {
-		out.failed = stage != policy.StageValidate
+		out.failed = stage != policy.StageValidate && stage != policy.StageVerifyImages
 		return out, nil
 	}
 	switch stage {
+	case policy.StageVerifyImages:
+		for i := range answers {
+			after, err := answers[i].Object.Map()
+			if err != nil {
+				return verdict{}, err
+			}
+			if text := pinned(after); text != pinned(object) {
+				out.violated, out.made = true, text
+			}
+		}
 	case policy.StageMutate:
 		for i := range answers {
 			after, err := answers[i].Object.Map()
@@ -198,6 +209,20 @@ func (p prover) verdict(ctx context.Context, program *policy.Program, object map
 		}
 	}
 	return out, nil
+}
+
+// pinned are the images of an object: of those with a digest the repository and the digest, since the two languages keep tags in other ways.
+func pinned(object map[string]any) string {
+	kind, _ := object["kind"].(string)
+	images, err := imageref.Defaults{}.Find(kind, object)
+	if err != nil {
+		return err.Error()
+	}
+	texts := make([]string, len(images))
+	for i := range images {
+		texts[i] = images[i].Pointer + " " + images[i].Pinned()
+	}
+	return strings.Join(texts, ", ")
 }
 
 // unordered is v with lists of named objects in the order of the names: converted patches leave elements where they are, as a note says.

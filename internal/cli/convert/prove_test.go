@@ -57,6 +57,10 @@ func TestOtherKinds(t *testing.T) {
 		{"generate-data.yaml", "GeneratingPolicy", "generating"},
 		{"generate-clone.yaml", "GeneratingPolicy", "generating"},
 		{"cleanup.yaml", "DeletingPolicy", "deleted"},
+		{"images-keys.yaml", "ImageValidatingPolicy", "violating or changed"},
+		{"images-statements.yaml", "ImageValidatingPolicy", "violating or changed"},
+		{"images-notary.yaml", "ImageValidatingPolicy", "violating or changed"},
+		{"images-digests.yaml", "ImageValidatingPolicy", "violating or changed"},
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			t.Parallel()
@@ -83,6 +87,8 @@ func TestCompareEffects(t *testing.T) {
 		"mutate-merge.yaml":  {"'IfNotPresent'", "'Never'"},
 		"generate-data.yaml": {"default-deny", "default-allow"},
 		"cleanup.yaml":       {"24h", "1h"},
+		"images-keys.yaml":   {"attestors.attestor6", "attestors.attestor5"},
+		"images-notary.yaml": {">= 1", ">= 2"},
 	} {
 		objects, diags := source.Load([]string{"testdata/" + file}, source.Options{Numbers: source.Exact})
 		if diags.HasErrors() {

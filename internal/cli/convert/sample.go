@@ -25,6 +25,7 @@ type sampler struct {
 	numbers []int64
 	labels  []string // keys of labels and annotations
 	aged    bool     // the policy asks when resources were made
+	images  []string // references, for policies that verify images
 	patches bool     // the policy changes resources: as in the API, elements of lists have names that differ
 }
 
@@ -44,6 +45,7 @@ func newSampler(p prover, original map[string]any, without []string, programs ..
 	s.words, s.numbers = []string{"", "other", "default"}, []int64{0, 1}
 	spec, _ := original["spec"].(map[string]any)
 	s.patched(spec["rules"])
+	s.verified(spec["rules"])
 	if rules, ok := spec["rules"]; ok {
 		s.collect(rules)
 	} else {
@@ -74,6 +76,54 @@ func (s *sampler) patched(rules any) {
 					pointerFields(root, m[1])
 				}
 			}
+		}
+	}
+}
+
+// verified adds the images of containers, where a rule verifies images: those that its patterns name, in all spellings, and others.
+func (s *sampler) verified(rules any) {
+	list, _ := rules.([]any)
+	patterns := []any{"*", "docker.io/*", "registry.example.com/*"}
+	for _, r := range list {
+		rule, _ := r.(map[string]any)
+		entries, _ := rule["verifyImages"].([]any)
+		if entries == nil {
+			return
+		}
+		for _, e := range entries {
+			entry, _ := e.(map[string]any)
+			for _, field := range []string{"imageReferences", "skipImageReferences"} {
+				of, _ := entry[field].([]any)
+				patterns = append(patterns, of...)
+			}
+			patterns = append(patterns, entry["image"])
+		}
+	}
+	for _, p := range patterns {
+		pattern, _ := p.(string)
+		for _, fill := range []string{"app", "team/app"} {
+			name := strings.Trim(instance(strings.TrimSpace(pattern), fill), "/:@")
+			if at := strings.IndexByte(name, '@'); at >= 0 {
+				name = name[:at]
+			}
+			slash := strings.LastIndexByte(name, '/')
+			bare, _, tagged := strings.Cut(name[slash+1:], ":")
+			if name == "" || bare == "" {
+				continue
+			}
+			bare = name[:slash+1] + bare
+			s.images = append(s.images, bare, bare+":v1", bare+":v1@"+digestOf(bare), bare+"@"+digestOf(bare))
+			if tagged {
+				s.images = append(s.images, name)
+			}
+		}
+	}
+	s.patches = true // containers have names
+	for _, root := range []*value.Fields{s.reads, s.reads.Member("spec").Member("template"), s.reads.Member("spec").Member("jobTemplate").Member("spec").Member("template")} {
+		for _, group := range []string{"containers", "initContainers"} {
+			items := root.Member("spec").Member(group).Items()
+			items.Member("name")
+			items.Member("image")
 		}
 	}
 }
@@ -310,7 +360,11 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 			if !ok || !slices.Contains(always, name) && !s.often(0.7) {
 				continue
 			}
-			if v := s.value(below, f.Get(name), depth+1); v != nil {
+			v := s.value(below, f.Get(name), depth+1)
+			if _, text := v.(string); text && name == "image" && len(s.images) > 0 {
+				v = s.images[s.random.Intn(len(s.images))]
+			}
+			if v != nil {
 				out[name] = v
 			}
 		}

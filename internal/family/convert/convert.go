@@ -146,7 +146,8 @@ func (c *converter) rule(r *kyvernov1.Rule) map[string]any {
 		kind = "GeneratingPolicy"
 		c.generation(r, spec)
 	case len(r.VerifyImages) > 0:
-		c.refuse(c.path+".verifyImages", "rules that verify images are not converted", "write an ImageValidatingPolicy")
+		kind = "ImageValidatingPolicy"
+		c.verification(r, spec)
 	default:
 		c.refuse(c.path, "the rule does nothing", "")
 	}

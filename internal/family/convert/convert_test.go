@@ -16,6 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family/convert"
 	"github.com/ephor-dev/ephor/internal/family/deleting"
 	"github.com/ephor-dev/ephor/internal/family/generating"
+	"github.com/ephor-dev/ephor/internal/family/imagevalidating"
 	"github.com/ephor-dev/ephor/internal/family/mutating"
 	"github.com/ephor-dev/ephor/internal/family/validating"
 	"github.com/ephor-dev/ephor/internal/kinds"
@@ -90,6 +91,8 @@ func decoded(object map[string]any) (diags diag.List) {
 		_, diags = generating.Decode(object)
 	case deleting.Kind:
 		_, diags = deleting.Decode(object)
+	case imagevalidating.Kind:
+		_, diags = imagevalidating.Decode(object)
 	default:
 		_, diags = validating.Decode(object)
 	}

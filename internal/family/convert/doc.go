@@ -5,7 +5,7 @@
 //		fmt.Println(r.Name, r.Policy["metadata"], r.Reasons, r.Notes)
 //	}
 //
-// Each rule becomes one policy: a ValidatingPolicy, MutatingPolicy or GeneratingPolicy; a cleanup policy becomes a DeletingPolicy. A rule
+// Each rule becomes one policy: a ValidatingPolicy, MutatingPolicy, GeneratingPolicy or ImageValidatingPolicy; a cleanup policy becomes a DeletingPolicy. A rule
 // is converted as a whole or not at all: what CEL cannot say, or what this package does not know how to say, is a Reason with its path.
 // A Note names what the converted policy does in another way.
 //

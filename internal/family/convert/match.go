@@ -130,7 +130,7 @@ func (c *converter) operations(r *kyvernov1.Rule, matched []filter) []string {
 	if v := r.Validation; v != nil && v.Deny == nil { // only deny rules see deletions
 		out = slices.DeleteFunc(out, func(o string) bool { return o == "DELETE" || o == "CONNECT" })
 	}
-	if r.Mutation != nil { // an object that goes is not changed
+	if r.Mutation != nil || len(r.VerifyImages) > 0 { // an object that goes is not changed, and has no images
 		out = slices.DeleteFunc(out, func(o string) bool { return o == "DELETE" || o == "CONNECT" })
 	}
 	if r.Generation != nil && !slices.ContainsFunc(matched, func(f filter) bool { return len(operationsOf(f)) > 0 }) {

@@ -1,0 +1,112 @@
+package convert
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/imageverify"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// registry answers for all registries and signers in the proof, without a network. What it says of an image depends on the digest and on
+// everything that an attestor is made of: two policies get the same answers only where they ask the same.
+type registry struct{}
+
+// digestOf is the digest of the image that a reference names.
+func digestOf(reference string) string {
+	sum := sha256.Sum256([]byte(reference))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// parsed is the image of a reference, with its digest.
+func parsed(reference string) (imageref.Reference, error) {
+	r, err := imageref.Defaults{}.Parse(reference)
+	if err == nil && r.Digest == "" {
+		r.Digest = digestOf(strings.Replace(r.Path, "library/", "", 1) + ":" + r.Tag)
+	}
+	return r, err
+}
+
+// Image implements world.Images.
+func (registry) Image(_ context.Context, q world.ImageRequest) (map[string]any, error) {
+	r, err := parsed(q.Reference)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{
+		"image": q.Reference, "resolvedImage": r.Repository() + "@" + r.Digest, "registry": r.Registry, "repository": r.Path, "identifier": cmp.Or(r.Tag, r.Digest),
+		"tag": r.Tag, "digest": r.Digest, "manifest": map[string]any{}, "config": map[string]any{},
+	}, nil
+}
+
+// Verify implements world.Signatures. An attestor has not signed one of three images.
+func (registry) Verify(_ context.Context, q world.SignatureRequest) (string, error) {
+	r, err := parsed(q.Image)
+	if err != nil {
+		return "", err
+	}
+	question, err := json.Marshal(canonical(q))
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(append([]byte(r.Digest+" "+q.Type), question...))
+	if sum[0]%3 == 0 {
+		return "", &world.UnverifiedError{Reason: "no matching signatures"}
+	}
+	return r.Digest, nil
+}
+
+// Statements implements world.Signatures.
+func (s registry) Statements(ctx context.Context, q world.SignatureRequest) (string, []world.Statement, error) {
+	digest, err := s.Verify(ctx, q)
+	if err != nil {
+		return "", nil, err
+	}
+	document := map[string]any{"predicateType": q.Type, "predicate": map[string]any{}}
+	return digest, []world.Statement{{Type: q.Type, Predicate: map[string]any{}, Document: document}}, nil
+}
+
+// canonical is what is asked, in the one form that both languages lead to.
+func canonical(q world.SignatureRequest) map[string]any {
+	out := map[string]any{"notary": q.Format == imageverify.FormatNotary, "repository": q.Repository, "prefix": q.TagPrefix, "referrers": q.Referrers}
+	a := q.Attestor
+	if a == nil {
+		return out
+	}
+	certificates := ""
+	if a.Certificate != nil {
+		certificates = strings.TrimSpace(a.Certificate.Certificate + "\n" + a.Certificate.Chain)
+	}
+	if q.Format == imageverify.FormatNotary { // its trust store has certificates only
+		out["certificates"] = certificates
+		return out
+	}
+	if k := a.Key; k != nil {
+		uri := cmp.Or(k.KMS, k.PublicKey)
+		if k.SecretName != "" {
+			uri = "k8s://" + k.SecretNamespace + "/" + k.SecretName
+		}
+		out["key"], out["algorithm"] = strings.TrimSpace(uri), cmp.Or(a.Algorithm, "sha256")
+	}
+	rekor, annotations := a.Rekor, maps.Clone(a.Annotations)
+	rekor.URL = cmp.Or(rekor.URL, "https://rekor.sigstore.dev")
+	if rekor.Ignore {
+		rekor.URL = ""
+	}
+	out["certificate"], out["keyless"], out["rekor"], out["ctlog"], out["trust"] = a.Certificate, a.Keyless, rekor, a.CTLog, a.Trust
+	if len(annotations) > 0 {
+		out["annotations"] = annotations
+	}
+	return out
+}
+
+// Blob implements world.Signatures. No rule that is converted verifies texts.
+func (registry) Blob(context.Context, world.BlobRequest) (string, error) {
+	return "", &world.UnverifiedError{Reason: "no matching signatures"}
+}

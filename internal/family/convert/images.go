@@ -1,0 +1,411 @@
+package convert
+
+import (
+	"encoding/pem"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/imageverify"
+	"github.com/ephor-dev/ephor/internal/rule"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// verification converts the only entry of verifyImages of a rule.
+func (c *converter) verification(r *kyvernov1.Rule, spec map[string]any) {
+	path := c.path + ".verifyImages"
+	if len(r.ImageExtractors) > 0 {
+		c.refuse(c.path+".imageExtractors", "extractors of images are not converted", "write them as spec.images")
+	}
+	if len(r.VerifyImages) > 1 {
+		c.refuse(path, "several entries, each for images of its own, are not converted", "write a rule for each entry")
+		return
+	}
+	if len(c.policy.Spec.ValidationFailureActionOverrides) > 0 {
+		c.refuse("spec.validationFailureActionOverrides", "another action in some namespaces has no counterpart", "write two policies with different namespaceSelectors")
+	}
+	path += "[0]"
+	e := rule.ModernImages(&r.VerifyImages[0])
+	if strings.Contains(value.JSON(document(withoutConditions(e))), "{{") {
+		c.refuse(path, "variables in what verifies images are not converted", "write expressions of the attestors")
+		return
+	}
+	if e.Validation != nil {
+		c.refuse(path+".validate", "conditions on verified statements are not converted", "write a validation with extractPayload()")
+	}
+	if e.UseCache != nil && !*e.UseCache {
+		c.note(path+".useCache", "useCache: false has no counterpart: answers about a digest may come from memory", "")
+	}
+	enforce := c.policy.Spec.ValidationFailureAction.IsEnforce()
+	if e.FailureAction != nil {
+		enforce = e.FailureAction.IsEnforce()
+	}
+	actions := []any{"Audit"}
+	if enforce {
+		actions = []any{"Deny"}
+	}
+	if s := &c.policy.Spec; s.EmitWarning != nil && *s.EmitWarning {
+		actions = append(actions, "Warn")
+	}
+	spec["validationActions"] = actions
+	if selected := c.references(e); selected != nil {
+		spec["matchImageReferences"] = selected
+	}
+	verifies := len(e.Attestors)+len(e.Attestations) > 0
+	spec["validationConfigurations"] = map[string]any{
+		"mutateDigest": isOn(e.MutateDigest), "verifyDigest": isOn(e.VerifyDigest), "required": isOn(e.Required) && verifies,
+	}
+	if made := credentials(e.ImageRegistryCredentials); len(made) > 0 {
+		spec["credentials"] = made
+	}
+	s := &signers{converter: c, entry: e}
+	validations := s.sets(e.Attestors, path, "", func(names string) string { return "verifyImageSignatures(image, " + names + ")" })
+	var attestations []any
+	for i := range e.Attestations {
+		a, at := &e.Attestations[i], fmt.Sprintf("%s.attestations[%d]", path, i)
+		if len(a.Conditions) > 0 {
+			c.refuse(at+".conditions", "conditions on statements are not converted", "write a validation with extractPayload()")
+		}
+		if len(a.Attestors) == 0 {
+			c.refuse(at+".attestors", "a statement that anybody may sign is not converted", "name who has to sign it")
+			continue
+		}
+		kind := a.Type
+		if kind == "" {
+			kind = a.PredicateType
+		}
+		name, form := "statement"+strconv.Itoa(i+1), "intoto"
+		if s.notary() {
+			form = "referrer"
+		}
+		attestations = append(attestations, map[string]any{"name": name, form: map[string]any{"type": kind}})
+		validations = append(validations, s.sets(a.Attestors, at, " of type "+kind, func(names string) string {
+			return "verifyAttestationSignatures(image, attestations." + name + ", " + names + ")"
+		})...)
+	}
+	if len(attestations) > 0 {
+		spec["attestations"] = attestations
+	}
+	if s.attestors == nil {
+		s.attestors, validations = []any{}, []any{map[string]any{"expression": "true"}}
+	}
+	spec["attestors"], spec["validations"] = s.attestors, validations
+}
+
+// withoutConditions is the entry without what is evaluated after the statements were verified.
+func withoutConditions(e *kyvernov1.ImageVerification) *kyvernov1.ImageVerification {
+	out := *e
+	out.Validation, out.Attestations = nil, slices.Clone(e.Attestations)
+	for i := range out.Attestations {
+		out.Attestations[i].Conditions = nil
+	}
+	return &out
+}
+
+func isOn(b *bool) bool { return b == nil || *b }
+
+func credentials(in *kyvernov1.ImageRegistryCredentials) map[string]any {
+	out := map[string]any{}
+	if in == nil {
+		return out
+	}
+	if in.AllowInsecureRegistry {
+		out["allowInsecureRegistry"] = true
+	}
+	if len(in.Secrets) > 0 {
+		out["secrets"] = texts(in.Secrets)
+	}
+	if len(in.Providers) > 0 {
+		out["providers"] = texts(in.Providers)
+	}
+	return out
+}
+
+func texts[T ~string](in []T) []any {
+	out := make([]any, len(in))
+	for i, s := range in {
+		out[i] = string(s)
+	}
+	return out
+}
+
+// allImages are the images of a resource that the policy is for.
+const allImages = "(images.containers + images.initContainers + images.ephemeralContainers)"
+
+// signers are the attestors of a policy. Equal ones have one name.
+type signers struct {
+	*converter
+	entry     *kyvernov1.ImageVerification
+	attestors []any
+	known     []string // in JSON, by their place in attestors
+}
+
+func (s *signers) notary() bool { return string(s.entry.Type) == imageverify.FormatNotary }
+
+// sets makes a validation of each set of attestors. verify calls the function that counts those of a list.
+func (s *signers) sets(in []kyvernov1.AttestorSet, path, about string, verify func(names string) string) []any {
+	var out []any
+	for i := range in {
+		holds := s.set(&in[i], fmt.Sprintf("%s.attestors[%d]", path, i), verify)
+		out = append(out, map[string]any{
+			"expression": allImages + ".all(image, " + holds + ")",
+			"message":    fmt.Sprintf("an image lacks a signature%s that attestors[%d] require", about, i),
+		})
+	}
+	return out
+}
+
+// set is the condition that a set is satisfied: as many of its entries as it counts, or all.
+func (s *signers) set(in *kyvernov1.AttestorSet, path string, verify func(names string) string) string {
+	var names, parts []string
+	entries := 0
+	for i := range in.Entries {
+		e, at := &in.Entries[i], fmt.Sprintf("%s.entries[%d]", path, i)
+		if e.Attestor != nil {
+			parts = append(parts, "("+s.set(e.Attestor, at+".attestor", verify)+" ? 1 : 0)")
+			entries++
+			continue
+		}
+		for _, form := range s.forms(e, at) {
+			names = append(names, "attestors."+s.named(form))
+			entries++
+		}
+	}
+	if entries == 0 {
+		s.refuse(path+".entries", "a set of attestors without entries is not converted", "")
+		return "false"
+	}
+	required := entries
+	if in.Count != nil && *in.Count > 0 {
+		required = *in.Count
+	}
+	if required < entries {
+		s.note(path+".count", "a signer about whom nothing can be found out makes the policy in CEL end in an error, even where others suffice", "")
+	}
+	if len(names) > 0 {
+		parts = append([]string{verify("[" + strings.Join(names, ", ") + "]")}, parts...)
+	}
+	return strings.Join(parts, " + ") + " >= " + strconv.Itoa(required)
+}
+
+// named is the name of the attestor of the form.
+func (s *signers) named(form map[string]any) string {
+	text := value.JSON(form)
+	i := slices.Index(s.known, text)
+	if i < 0 {
+		i = len(s.known)
+		s.known = append(s.known, text)
+		form["name"] = "attestor" + strconv.Itoa(i+1)
+		s.attestors = append(s.attestors, form)
+	}
+	return "attestor" + strconv.Itoa(i+1)
+}
+
+// forms are the attestors of an entry: one for each of its public keys.
+func (s *signers) forms(e *kyvernov1.Attestor, path string) []map[string]any {
+	if s.notary() {
+		return s.notaryForm(e, path)
+	}
+	common := map[string]any{}
+	if repository := first(e.Repository, s.entry.Repository); repository != "" {
+		common["source"] = map[string]any{"repository": repository}
+	}
+	if len(e.Annotations) > 0 {
+		common["annotations"] = anyMap(e.Annotations)
+	}
+	if s.entry.CosignOCI11 {
+		s.refuse(path, "signatures that only OCI 1.1 referrers name are not converted", "leave cosignOCI11 out")
+	}
+	with := func(key string, v map[string]any) map[string]any {
+		out := map[string]any{key: v}
+		for k, v := range common {
+			out[k] = v
+		}
+		return map[string]any{"cosign": out}
+	}
+	switch {
+	case e.Keys != nil:
+		logs(common, e.Keys.Rekor, e.Keys.CTLog)
+		var out []map[string]any
+		for _, key := range keysOf(e.Keys) {
+			if a := first(e.Keys.SignatureAlgorithm, e.SignatureAlgorithm); a != "" && a != "sha256" {
+				key["hashAlgorithm"] = a
+			}
+			out = append(out, with("key", key))
+		}
+		return out
+	case e.Certificates != nil:
+		logs(common, e.Certificates.Rekor, e.Certificates.CTLog)
+		made := map[string]any{}
+		if t := e.Certificates.Certificate; t != "" {
+			made["cert"] = map[string]any{"value": t}
+		}
+		if t := e.Certificates.CertificateChain; t != "" {
+			made["certChain"] = map[string]any{"value": t}
+		}
+		return []map[string]any{with("certificate", made)}
+	case e.Keyless != nil:
+		k := e.Keyless
+		logs(common, k.Rekor, k.CTLog)
+		identity := map[string]any{}
+		for name, text := range map[string]string{"issuer": k.Issuer, "issuerRegExp": k.IssuerRegExp, "subject": k.Subject, "subjectRegExp": k.SubjectRegExp} {
+			if text != "" {
+				identity[name] = text
+			}
+		}
+		made := map[string]any{"identities": []any{identity}}
+		if k.Roots != "" {
+			made["roots"] = k.Roots
+		}
+		if len(k.AdditionalExtensions) > 0 {
+			made["additionalExtensions"] = anyMap(k.AdditionalExtensions)
+		}
+		return []map[string]any{with("keyless", made)}
+	}
+	s.refuse(path, "an entry that names no attestor is not converted", "")
+	return nil
+}
+
+// notaryForm is the attestor of an entry whose signatures are those of the Notary Project.
+func (s *signers) notaryForm(e *kyvernov1.Attestor, path string) []map[string]any {
+	if e.Certificates == nil {
+		s.refuse(path, "an attestor without certificates signs nothing for the Notary Project", "")
+		return nil
+	}
+	certs := strings.TrimSpace(e.Certificates.Certificate + "\n" + e.Certificates.CertificateChain)
+	return []map[string]any{{"notary": map[string]any{"certs": map[string]any{"value": certs + "\n"}}}}
+}
+
+func first(all ...string) string {
+	for _, s := range all {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// keysOf are the keys of an entry. A key in a Secret, or in a key management service, is named by its URI.
+func keysOf(k *kyvernov1.StaticKeyAttestor) []map[string]any {
+	uri := k.KMS
+	switch {
+	case k.Secret != nil:
+		uri = "k8s://" + k.Secret.Namespace + "/" + k.Secret.Name
+	case strings.Contains(k.PublicKeys, "://") && !strings.Contains(k.PublicKeys, "-----BEGIN"):
+		uri = strings.TrimSpace(k.PublicKeys)
+	}
+	if uri != "" {
+		return []map[string]any{{"kms": uri}}
+	}
+	var out []map[string]any
+	for rest := []byte(k.PublicKeys); ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		out = append(out, map[string]any{"data": string(pem.EncodeToMemory(block))})
+	}
+	if len(out) == 0 {
+		out = []map[string]any{{"data": k.PublicKeys}}
+	}
+	return out
+}
+
+// publicLog is the log that is asked where a policy names none.
+const publicLog = "https://rekor.sigstore.dev"
+
+// logs adds what proves a signature.
+func logs(out map[string]any, r *kyvernov1.Rekor, t *kyvernov1.CTLog) {
+	made := map[string]any{}
+	set := func(name, text string) {
+		if text != "" {
+			made[name] = text
+		}
+	}
+	if r != nil {
+		set("url", r.URL)
+		set("rekorPubKey", r.RekorPubKey)
+		if r.IgnoreTlog {
+			made["insecureIgnoreTlog"] = true
+		}
+	}
+	if t != nil {
+		set("ctLogPubKey", t.CTLogPubKey)
+		set("tsaCertChain", t.TSACertChain)
+		if t.IgnoreSCT {
+			made["insecureIgnoreSCT"] = true
+		}
+	}
+	if len(made) == 0 {
+		return
+	}
+	if made["url"] == nil && made["insecureIgnoreTlog"] == nil { // a log without an address is a mistake
+		made["url"] = publicLog
+	}
+	out["ctlog"] = made
+}
+
+// ownRegistry begins patterns whose images are written with their registry, which is not the default one.
+var ownRegistry = regexp.MustCompile(`^(localhost|[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)+|[a-zA-Z0-9.-]+:[0-9]+)(?::[0-9]+)?/`)
+
+// plainGlob are the patterns that mean the same for an image as it is written: they end before the tag.
+var plainGlob = regexp.MustCompile(`^[^:@\[\]{}\\]*\*$`)
+
+// references selects the images of an entry; nil for all. Classic patterns are about the whole reference of an image, with what is left out
+// of it in a resource.
+func (c *converter) references(e *kyvernov1.ImageVerification) []any {
+	about, skipped := trimmed(e.ImageReferences), trimmed(e.SkipImageReferences)
+	own, everything, plain := true, slices.Contains(about, "*"), true
+	for _, p := range append(slices.Clone(about), skipped...) {
+		host := ownRegistry.FindString(p)
+		hub := strings.HasPrefix(p, "docker.io/") || strings.HasPrefix(p, "index.docker.io/")
+		own = own && host != "" && !hub
+		plain = plain && own && plainGlob.MatchString(strings.TrimPrefix(p, host))
+	}
+	switch {
+	case everything && len(skipped) == 0:
+		return nil
+	case plain && len(skipped) == 0:
+		out := make([]any, len(about))
+		for i, p := range about {
+			out[i] = map[string]any{"glob": p}
+		}
+		return out
+	}
+	name := "image(ref).registry() + '/' + image(ref).repository()"
+	if !own { // of the default registry only what is written counts
+		name = "image(ref).registry().replace('index.docker.io', 'docker.io') + '/' + " +
+			"(ref.contains('library/') ? image(ref).repository() : image(ref).repository().replace('library/', ''))"
+	}
+	const pinned = "n + image(ref).identifierWithSeparator()"
+	all := yes
+	if !everything {
+		tagged := func(tag string) string { return "image(ref).identifier() == image(ref).digest() ? n : n + ':' + image(ref)." + tag }
+		all = member("[" + pinned + ", " + tagged("tag()") + ", " + tagged("identifier()") + "].exists(t, t.matches(" + text(anyWildcard(about)) + "))")
+	}
+	if len(skipped) > 0 {
+		all = and(all, not(member("("+pinned+").matches("+text(anyWildcard(skipped))+")")))
+	}
+	all = member("[" + name + "]").macro("exists", "n", all)
+	return []any{map[string]any{"expression": all.text}}
+}
+
+func trimmed(in []string) []string {
+	out := make([]string, len(in))
+	for i, p := range in {
+		out[i] = strings.TrimSpace(p)
+	}
+	return out
+}
+
+// anyWildcard is a regular expression for texts that some wildcard matches.
+func anyWildcard(wildcards []string) string {
+	parts := make([]string, len(wildcards))
+	for i, p := range wildcards {
+		parts[i] = strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(p))
+	}
+	return "^(?:" + strings.Join(parts, "|") + ")$"
+}
