@@ -176,4 +176,3 @@ func TestShows(t *testing.T) {
 		}
 	}
 }
-

@@ -23,7 +23,7 @@ spec:
       pattern: {metadata: {labels: {app: "?*"}}}
 `
 
-// TestT12GitURL: apply and test read git repositories from a server on loopback, and tests of a repository name its own
+// TestT12GitURL: apply, lint and test read git repositories from a server on loopback, and tests of a repository name its own
 // files only.
 func TestT12GitURL(t *testing.T) {
 	git, err := exec.LookPath("git")
@@ -70,6 +70,8 @@ func TestT12GitURL(t *testing.T) {
 		{[]string{"apply", url, "-r", pod}, 1, "policy need-label -> resource default/Pod/web failed:"},
 		{[]string{"apply", url + "/policies", "-b", "main", "-r", pod}, 1, "Applying 3 policy rule(s) to 1 resource(s)..."},
 		{[]string{"apply", url + "/gone", "-r", pod}, 1, "failed to clone the branch gone"},
+		{[]string{"lint", url + "/policies", "-b", "main"}, 0, "1 policy: 0 errors,"},
+		{[]string{"lint", url + "/gone"}, 1, "failed to clone the branch gone"},
 		{[]string{"test", url}, 0, "Test Summary: 1 tests passed and 0 tests failed"},
 		{[]string{"test", url + "/tests", "--git-branch", "main"}, 0, "Test Summary: 1 tests passed and 0 tests failed"},
 		{[]string{"test", url, "-f", "outside.yaml"}, 1, "gone/pod.yaml: this path leads out of the repository"},

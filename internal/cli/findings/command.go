@@ -29,6 +29,7 @@ type options struct {
 	strict   bool
 	sarif    string // file
 	version  string // of this program, for SARIF
+	git      source.Git
 }
 
 // New makes `ephor lint`; version is that of this program.
@@ -42,7 +43,8 @@ func New(version string) *cobra.Command {
 			"there are errors, with --strict also when there are warnings.",
 		Example: "  ephor lint policies/\n" +
 			"  ephor lint policies/ --crd-paths crds/ --strict\n" +
-			"  ephor lint policies/ -o sarif > lint.sarif",
+			"  ephor lint policies/ -o sarif > lint.sarif\n" +
+			"  ephor lint https://github.com/team/policies/main",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.policies = args
 			return o.run(cmd)
@@ -54,6 +56,9 @@ func New(version string) *cobra.Command {
 	f.StringVarP(&o.format, "output", "o", "", "json or sarif instead of text")
 	terminal.Choices(cmd, "output", "json", "sarif")
 	f.BoolVar(&o.strict, "strict", false, "exit with 1 for warnings, too")
+	f.StringVarP(&o.git.Branch, "git-branch", "b", "", "branch of git repositories; the rest of a URL is then a folder, and otherwise the branch (main)")
+	f.StringVar(&o.git.Username, "username", "", "user name for git repositories")
+	f.StringVar(&o.git.Password, "password", "", "password or token for git repositories")
 	return cmd
 }
 
@@ -66,7 +71,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	}
 	stdin := terminal.Stdin(cmd.InOrStdin())
 	kinds, diags := o.kinds()
-	objects, more := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
+	objects, more := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact, Git: &o.git})
 	diags.Add(more...)
 	var findings []lint.Finding
 	policies := 0
