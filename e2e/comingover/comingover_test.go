@@ -196,10 +196,10 @@ func TestRolling(t *testing.T) {
 		t.Fatal(err)
 	}
 	cluster.Must(t, population, "apply", "--server-side", "--field-manager=helm", "-f", "-")
-	for _, name := range []string{"pending", "empty", "skipped"} {
+	for _, name := range []string{"pending", "empty", "skipped", "failed", "completed"} {
 		cluster.Must(t, counted(name)+"---"+request(name), "apply", "-f", "-")
 	}
-	for name, state := range map[string]string{"pending": "Pending", "skipped": "Skip"} {
+	for name, state := range map[string]string{"pending": "Pending", "skipped": "Skip", "failed": "Failed", "completed": "Completed"} {
 		cluster.Must(t, "", "patch", "updaterequest", "ur-"+name, "-n", suite.Namespace, "--subresource=status", "--type=merge", "-p", `{"status":{"state":"`+state+`"}}`)
 	}
 	suite.Until(t, "the stand-in enforces", func() error {
@@ -216,7 +216,7 @@ func TestRolling(t *testing.T) {
 	background := cluster.Start(t, devcluster.Background)
 	suite.Says(t, background, "standing by")
 	time.Sleep(4 * time.Second)
-	for _, name := range []string{"pending", "empty", "skipped"} {
+	for _, name := range []string{"pending", "empty", "skipped", "failed", "completed"} {
 		if err := counts(t, name, "0"); err != nil {
 			t.Errorf("while Kyverno's controller holds the lease: %v", err)
 		}
@@ -229,7 +229,7 @@ func TestRolling(t *testing.T) {
 	suite.Says(t, admission, "leading", "lease=kyverno")
 	suite.Says(t, background, "no longer standing by")
 	owned(t, "kyverno:admission-controller")
-	for name, want := range map[string]string{"pending": "0x", "empty": "0x", "skipped": "0"} {
+	for name, want := range map[string]string{"pending": "0x", "empty": "0x", "failed": "0x", "skipped": "0", "completed": "0"} {
 		suite.Eventually(t, func() error { return counts(t, name, want) })
 	}
 	suite.Until(t, "what was carried out is removed", func() error {
@@ -274,6 +274,72 @@ func TestRolling(t *testing.T) {
 	}
 	time.Sleep(2 * time.Second)
 	p.check(t, "there and back", 5*time.Second)
+}
+
+// There and back with one program stopped before the other starts: requests that policies select are refused for that time, since the webhooks
+// fail closed, and served as soon as the other program is ready; no request passes that a policy refuses.
+func TestStopped(t *testing.T) {
+	kyverno := startStandIn(t, "kyverno-stopped-1")
+	if err := cluster.Ephor.Beside(devcluster.Admission, kyverno.backend()); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Must(t, population, "apply", "--server-side", "--field-manager=helm", "--force-conflicts", "-f", "-")
+	enforces := func(what string, want bool) {
+		t.Helper()
+		suite.Until(t, what, func() error {
+			out, err := cluster.Try(t, strings.Replace(counted("refused"), "namespace: shop}", "namespace: shop, labels: {bad: x}}", 1), "create", "--dry-run=server", "-f", "-")
+			if err == nil || strings.Contains(err.Error(), "label bad is not allowed") != want {
+				return fmt.Errorf("%s, %v", out, err)
+			}
+			return nil
+		})
+	}
+	enforces("the stand-in enforces", true)
+	p := startProbe(t)
+	kyverno.end()
+	if err := cluster.Ephor.Beside(devcluster.Admission); err != nil {
+		t.Fatal(err)
+	}
+	enforces("without a server the webhooks fail closed", false)
+	admission := cluster.Start(t, devcluster.Admission, "--webhookSecretPaths=false")
+	ready := time.Now() // Start waits for the readiness probe
+	enforces("Ephor enforces", true)
+	if d := time.Since(ready); d > 5*time.Second {
+		t.Errorf("Ephor enforces %s after it is ready", d)
+	}
+	served(t)
+	p.noneAdmitted(t, "there")
+
+	suite.Stop(t, admission)
+	enforces("after Ephor has stopped, its webhooks fail closed", false)
+	again := startStandIn(t, "kyverno-stopped-2")
+	if err := cluster.Ephor.Beside(devcluster.Admission, again.backend()); err != nil {
+		t.Fatal(err)
+	}
+	enforces("the stand-in enforces again", true)
+	served(t)
+	p.noneAdmitted(t, "there and back")
+	again.end()
+}
+
+// served waits until a clean request is admitted.
+func served(t *testing.T) {
+	t.Helper()
+	suite.Until(t, "clean requests are admitted", func() error {
+		_, err := cluster.Try(t, counted("clean"), "create", "--dry-run=server", "-f", "-")
+		return err
+	})
+}
+
+// noneAdmitted reports what was admitted that a policy refuses.
+func (p *probe) noneAdmitted(t *testing.T, what string) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.Logf("%s: %d requests; clean ones failed for %s at most (%v)", what, p.asked, p.refused.Round(time.Millisecond), p.why)
+	if len(p.admitted) > 0 {
+		t.Errorf("%s: %d requests were admitted that a policy refuses: %v", what, len(p.admitted), p.admitted)
+	}
 }
 
 // owned waits until the webhook configuration of resources has that owner, or none.

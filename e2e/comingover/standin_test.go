@@ -53,6 +53,7 @@ func startStandIn(t *testing.T, name string) *standIn {
 	s.addr = l.Addr().String()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health/readiness", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("POST /", review("")) // its other webhooks, which refuse nothing here
 	mux.HandleFunc("POST /validate/fail", review("bad"))
 	mux.HandleFunc("POST /vpol/no-bad-cel", review("bad-cel"))
 	s.server = &http.Server{Handler: mux, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}, ReadHeaderTimeout: 10 * time.Second}
