@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -540,14 +539,6 @@ func (r *Report) Reached(class string, n int) (reached, known bool) {
 
 // Classes are the names that Reached knows.
 var Classes = []string{classRefused, "newly-refused", "no-longer-refused", classWarned, classChanged, classErred, classViolating, "unreadable"}
-
-// span is the time that the requests cover.
-func (r *Report) Span() (from, to time.Time) {
-	if r.From == nil {
-		return from, to
-	}
-	return *r.From, *r.To
-}
 
 // metaOf is the part of an object by which its owners are found.
 func metaOf(metadata map[string]any) rollout.Meta {

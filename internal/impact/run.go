@@ -5,6 +5,8 @@ import (
 	"iter"
 	"runtime"
 	"sync"
+
+	"github.com/ephor-dev/ephor/internal/policy"
 )
 
 // batchSize is how many records a worker takes at once.
@@ -77,7 +79,7 @@ func evaluate(ctx context.Context, r Record, after, before *Replica) (e Evaluate
 	e.Before.Allowed = true
 	if before != nil {
 		own := e.Record // lookups are attached to a request, so each Replica has its own
-		req := e.Request
+		var req *policy.Request
 		if r.Object == nil {
 			req, e.Err = own.Request()
 		} else {

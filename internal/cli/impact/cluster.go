@@ -26,10 +26,9 @@ import (
 // cluster is where objects are, and where rules look things up.
 type cluster struct {
 	*remote.Cluster
-	metas  remote.Metas
-	kinds  *impact.Kinds
-	roles  *remote.Roles
-	labels func(context.Context, string) (map[string]string, error)
+	metas remote.Metas
+	kinds *impact.Kinds
+	roles *remote.Roles
 }
 
 func (o *options) open(ctx context.Context) (*cluster, error) {
