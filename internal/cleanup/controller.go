@@ -18,15 +18,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/ring"
 )
 
-// Observer counts what happens. Its methods are called by many goroutines.
+// Observer counts runs and their results. Its methods are safe for concurrent use.
 type Observer interface {
-	// CleanupDeleted counts an object that was deleted, CleanupFailed one, or a whole kind, that could not be. what is the kind, or
-	// the resource, as the family of the policy has it (family.Run.CountsResources).
+	// CleanupDeleted counts a deleted object; CleanupFailed counts an object, or a whole kind, that could not be deleted. what is the kind
+	// or the resource, as the family of the policy counts (family.Run.CountsResources).
 	CleanupDeleted(p *policy.Program, what, namespace, propagation string)
 	CleanupFailed(p *policy.Program, what, namespace, propagation string)
-	// CleanupStopped counts a run that did not delete anything because it would have been too much.
+	// CleanupStopped counts a run that deleted nothing because it exceeded the limit of deletions.
 	CleanupStopped(p *policy.Program)
-	// Reconciled counts a run, Requeued one that failed and is tried again, Dropped one that is not.
+	// Reconciled counts a run, Requeued a failed run that will be retried, Dropped a failed run that will not.
 	Reconciled(controller string)
 	Requeued(controller string, failures int)
 	Dropped(controller string)
@@ -37,16 +37,15 @@ type Options struct {
 	Executor *Executor
 	// Client writes the policies' claims and statuses.
 	Client client.Client
-	// Missing finds the rights that runs of a policy lack; nil when they are not looked at.
+	// Missing returns the rights that runs of a policy lack; nil to skip this check.
 	Missing func(context.Context, *policy.Program) ([]family.MissingRight, error)
-	// Current returns a policy with the exceptions that are in force now; nil for a policy that is gone. Without it, no policy has
-	// exceptions.
+	// Current returns a policy with its current exceptions; nil for a deleted policy. Without it, no policy has exceptions.
 	Current func(*policy.Program) *policy.Program
-	// MaxDeletions stops a run that would delete more; 0 for no limit.
+	// MaxDeletions stops a run that would delete more objects; 0 for no limit.
 	MaxDeletions int
 	// Share decides which policies run here, by their UIDs; nil for all of them.
 	Share Share
-	// Identity is the name that claims carry: this replica's.
+	// Identity is the name of this replica in claims.
 	Identity string
 	Events   event.Recorder
 	Observer Observer
@@ -54,16 +53,16 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// Share decides which keys this replica works for, when there are several. When two work for the same one, because one of them was
-// stopped for a while, the claims and the versions of what is deleted keep them apart.
+// Share decides which keys this replica works for if there are several replicas. If two work for the same key, because one was suspended
+// for a while, claims and resource versions keep them from deleting twice.
 type Share interface {
 	// Holds reports whether work for the key may begin here, now.
 	Holds(key string) bool
-	// Hold begins it; ok is false when it may not begin. ctx is cancelled when it has to end before its time. release ends it.
+	// Hold begins work for the key; ok is false if it may not begin. ctx is cancelled if the work must end early. release ends it.
 	Hold(ctx context.Context, key string) (held context.Context, release func(), ok bool)
-	// Lapsed reports whether the time of what Hold began is over.
+	// Lapsed reports whether the time that Hold granted is over.
 	Lapsed(held context.Context) bool
-	// Changed is closed when more, or less, is held than at the time of the call.
+	// Changed returns a channel that is closed when the held keys change.
 	Changed() <-chan struct{}
 }
 
@@ -73,16 +72,15 @@ const Name = "cleanup-controller"
 const (
 	// workers is how many policies run at once.
 	workers = 3
-	// maxFailures is how often a run is tried; then it waits for the next time that the schedule names.
+	// maxFailures is how often a run is tried before it waits for the next time of the schedule.
 	maxFailures = 10
 	// The pause after a failed run grows from firstPause to longestPause.
 	firstPause   = time.Second
 	longestPause = time.Minute
-	// How long is waited for what is due: no shorter, so that a moment too early is no busy loop, and no longer, since clocks
-	// are set.
+	// The bounds of the wait for the next run: not shorter, to avoid a busy loop, and not longer, since the clock may be set.
 	shortestWait = 50 * time.Millisecond
 	longestWait  = time.Minute
-	// longestRun bounds a run, so that one that hangs does not keep a worker for good.
+	// longestRun bounds a run, so that a run that hangs does not block a worker for good.
 	longestRun = time.Hour
 )
 
@@ -100,14 +98,14 @@ type Controller struct {
 type entry struct {
 	object   *unstructured.Unstructured // as last seen; shared with a cache
 	of       *family.Run
-	program  *policy.Program // nil when the compiler could not cope with it
+	program  *policy.Program // nil if the policy could not be compiled
 	last     time.Time       // the last run that succeeded, as far as this process knows
 	running  bool
 	stop     context.CancelFunc // ends the run that is under way; nil before the first
 	failures int
-	pause    time.Time          // nothing is tried before
-	reported bool               // the status says that it has a mistake
-	check    time.Time          // when its rights are looked at
+	pause    time.Time          // no attempt before this time
+	reported bool               // the status reports a mistake in the policy
+	check    time.Time          // when its rights are checked next
 	written  []metav1.Condition // what this process wrote to the status, perhaps newer than object
 }
 
@@ -123,7 +121,7 @@ func key(u *unstructured.Unstructured) string {
 	return u.GetKind() + "/" + u.GetNamespace() + "/" + u.GetName()
 }
 
-// Set takes a policy in that is new or changed, with its Program; nil for one that the compiler could not cope with.
+// Set adds or updates a policy with its Program, which is nil if the policy could not be compiled.
 func (c *Controller) Set(u *unstructured.Unstructured, program *policy.Program) {
 	c.mu.Lock()
 	old := c.policies[key(u)]
@@ -137,7 +135,7 @@ func (c *Controller) Set(u *unstructured.Unstructured, program *policy.Program) 
 	if old != nil && old.object.GetUID() == u.GetUID() {
 		now.last, now.written = old.last, old.written
 	}
-	old.end() // what it was to delete may no longer be meant
+	old.end() // the policy may no longer select what the run was to delete
 	c.policies[key(u)] = now
 	c.mu.Unlock()
 	c.fire()
@@ -150,7 +148,7 @@ func (e *entry) end() {
 	}
 }
 
-// Delete forgets a policy. A run of it that is under way deletes nothing more.
+// Delete removes a policy. A run of it that is in progress deletes no further objects.
 func (c *Controller) Delete(u *unstructured.Unstructured) {
 	c.mu.Lock()
 	c.policies[key(u)].end()
@@ -158,7 +156,7 @@ func (c *Controller) Delete(u *unstructured.Unstructured) {
 	c.mu.Unlock()
 }
 
-// same reports whether nothing changed that matters to a run: statuses and our own claims do not.
+// same reports whether two versions of a policy are the same to a run: statuses and our own claims do not count.
 func same(a, b *unstructured.Unstructured) bool {
 	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() && Previews(a.GetAnnotations()) == Previews(b.GetAnnotations())
 }
@@ -170,7 +168,7 @@ func (c *Controller) fire() {
 	}
 }
 
-// Run runs what is due until ctx is done and every run has ended.
+// Run executes due policies until ctx is done and every run has ended.
 func (c *Controller) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -191,7 +189,7 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 }
 
-// start begins what is due here and returns when to look again; the zero time for when there is news.
+// start begins the due runs of this replica and returns when the next one is due; the zero time if it has to wait for a change.
 func (c *Controller) start(ctx context.Context, running *sync.WaitGroup) (next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,10 +215,10 @@ func (c *Controller) start(ctx context.Context, running *sync.WaitGroup) (next t
 			due, work = at, c.lookAtRights
 		}
 		switch {
-		case due.IsZero(): // the last year of its schedule is over
+		case due.IsZero(): // the schedule has no further time
 		case due.After(now):
 			next = earlier(next, due)
-		case c.busy < workers: // else the end of a run is news
+		case c.busy < workers: // else the end of a run wakes the controller
 			c.begin(ctx, running, e, work)
 		}
 	}
@@ -234,8 +232,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// due is when the policy runs next: at the first time of its schedule after its last run, or after its creation when it
-// never ran, and not before a pause is over. What was missed is made up for once.
+// due returns when the policy runs next: at the first time of its schedule after its last run, or after its creation if it never ran, and
+// not before a pause is over. Missed times cause one run.
 func (c *Controller) due(e *entry) time.Time {
 	last := e.last
 	if stored := lastExecution(e.object); stored.After(last) {
@@ -267,7 +265,7 @@ func (c *Controller) begin(ctx context.Context, running *sync.WaitGroup, e *entr
 		defer stop()
 		out := c.safely(ctx, e, object, f)
 		if c.Share.Lapsed(held) {
-			out = outcome{stale: true} // its current holder finds it due
+			out = outcome{stale: true} // its new holder finds it due
 		}
 		if ctx.Err() == nil || out.done {
 			if err := c.writeStatus(context.WithoutCancel(ctx), e, object, out, began); err != nil && out.failed == nil {
@@ -280,7 +278,7 @@ func (c *Controller) begin(ctx context.Context, running *sync.WaitGroup, e *entr
 	})
 }
 
-// safely turns a panic into a failure: a mistake in one run must not take the others down.
+// safely turns a panic into a failure, so that a mistake in one run does not stop the others.
 func (c *Controller) safely(ctx context.Context, e *entry, object *unstructured.Unstructured, f func(context.Context, *entry, *unstructured.Unstructured) outcome) (out outcome) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -291,20 +289,20 @@ func (c *Controller) safely(ctx context.Context, e *entry, object *unstructured.
 	return f(ctx, e, object)
 }
 
-// outcome is what became of a run.
+// outcome is the result of a run.
 type outcome struct {
 	done    bool              // the run took place
-	failed  error             // it did not succeed, and is tried again
-	stopped error             // it would have deleted too much; it waits for the next time of the schedule
+	failed  error             // it failed, and will be retried
+	stopped error             // it exceeded the limit of deletions, and waits for the next time of the schedule
 	broken  error             // the policy cannot run at all
 	stale   bool              // the policy changed in the meantime
-	rights  *metav1.Condition // what was found out about rights; nothing else was done
+	rights  *metav1.Condition // the result of a check of rights, without a run
 	lacking bool              // a right is missing
 	reason  string
 	message string
 }
 
-// finish notes when the policy is looked at again.
+// finish sets when the policy is handled next.
 func (c *Controller) finish(e *entry, out outcome, began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -323,13 +321,13 @@ func (c *Controller) finish(e *entry, out outcome, began time.Time) {
 	case out.broken != nil:
 		e.reported, e.pause = out.failed == nil, now.Add(longestPause)
 	case out.stale:
-		e.pause = now.Add(firstPause) // the news are on their way
+		e.pause = now.Add(firstPause) // the change will arrive soon
 	case out.stopped != nil:
 		e.failures, e.pause = 0, e.program.Schedule.Next(now)
 	case out.failed != nil:
 		e.failures++
 		if e.failures >= maxFailures {
-			c.Log.Error("a cleanup policy failed and waits for its next time", "policy", key(e.object), "attempts", e.failures, "error", out.failed)
+			c.Log.Error("a cleanup policy failed and waits for the next time of its schedule", "policy", key(e.object), "attempts", e.failures, "error", out.failed)
 			c.Observer.Dropped(e.of.Controller)
 			e.failures, e.pause = 0, e.program.Schedule.Next(now)
 			return

@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// counted is an Observer that remembers.
+// counted is an Observer that records calls.
 type counted struct{ requeued, dropped int }
 
 func (*counted) CleanupDeleted(*policy.Program, string, string, string) {}
@@ -53,7 +53,7 @@ func controller(now *time.Time) (*Controller, *counted) {
 	return New(Options{Observer: c, Events: event.Discard, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return *now }}), c
 }
 
-// take gives the controller a policy as the intake does.
+// take adds a policy to the controller as the intake does.
 func take(c *Controller, u *unstructured.Unstructured) {
 	program, _ := compile.One(compile.Object{Value: u.Object})
 	c.Set(u, program)
@@ -66,7 +66,7 @@ func TestDue(t *testing.T) {
 		{"0 * * * *", "2026-01-31T11:30:00Z", "", "2026-01-31T12:00:00Z"},
 		{"0 * * * *", "2026-01-31T11:30:00Z", "2026-01-31T12:00:00Z", "2026-01-31T13:00:00Z"},
 		{"0 * * * *", "2026-01-31T12:00:00Z", "", "2026-01-31T13:00:00Z"},
-		{"0 * * * *", "2026-01-01T00:00:00Z", "2026-01-30T00:00:00Z", "2026-01-30T01:00:00Z"}, // what was missed is made up for
+		{"0 * * * *", "2026-01-01T00:00:00Z", "2026-01-30T00:00:00Z", "2026-01-30T01:00:00Z"}, // missed times cause one run
 		{"0 * * * *", "2026-01-31T11:30:00Z", "no time", "2026-01-31T12:00:00Z"},
 	} {
 		ctl, _ := controller(&now)
@@ -78,7 +78,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// What became of a run decides when there is another attempt.
+// The result of a run determines the next attempt.
 func TestFinish(t *testing.T) {
 	now := at("2026-01-31T12:00:10Z")
 	u := object("0 * * * *", "2026-01-31T11:30:00Z", "", nil)
@@ -115,7 +115,7 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// An edit takes effect at once and ends a run of what was there before; a status or a claim of ours does not.
+// An edit takes effect at once and ends a run of the old version; a status or a claim of ours does not.
 func TestSet(t *testing.T) {
 	now := at("2026-01-31T12:00:10Z")
 	c, _ := controller(&now)
@@ -128,7 +128,7 @@ func TestSet(t *testing.T) {
 	first, ended := set(object("0 * * * *", "2026-01-31T11:30:00Z", "", nil))
 	same, _ := set(object("0 * * * *", "2026-01-31T11:30:00Z", "2026-01-31T12:00:00Z", map[string]any{ClaimAnnotation: "x"}))
 	if same != first || *ended || c.due(first).Format("15:04") != "13:00" {
-		t.Error("a status is taken for an edit, or not taken in")
+		t.Error("a status counts as an edit, or was not stored")
 	}
 	_, ended = set(object("0 * * * *", "2026-01-31T11:30:00Z", "", nil))
 	preview, _ := set(object("0 * * * *", "2026-01-31T11:30:00Z", "", map[string]any{PreviewAnnotation: "true"}))
@@ -138,11 +138,11 @@ func TestSet(t *testing.T) {
 	_, ended = set(preview.object)
 	c.Delete(preview.object)
 	if !*ended || len(c.policies) != 0 {
-		t.Error("a deleted policy goes on")
+		t.Error("a deleted policy keeps running")
 	}
 }
 
-// A slip in the annotation must not delete anything.
+// A misspelled value of the annotation must not delete anything.
 func TestPreviews(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "false": false, "yes": true, "": true, "False": true} {
 		if Previews(map[string]string{PreviewAnnotation: value}) != want {

@@ -14,11 +14,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// attempts is how often an object is evaluated anew that changed between the decision and the deletion.
+// attempts is how often an object is evaluated again if it changes between the decision and the deletion.
 const attempts = 5
 
-// Delete deletes an object of a plan of p. Gone reports whether this call deleted it: an object that is gone already, that is
-// another one by now, or that p no longer wants deleted, is left alone without an error.
+// Delete deletes an object of a plan of p. Gone reports whether this call deleted it. It leaves alone, without an error, an object that is
+// already deleted, that was replaced by another one, or that p no longer selects.
 func (e *Executor) Delete(ctx context.Context, p *policy.Program, o Object) (gone bool, err error) {
 	for range attempts {
 		err := DeleteExactly(ctx, e.client(o.Resource, o.Namespace).Delete, o)
@@ -47,8 +47,8 @@ func (e *Executor) Delete(ctx context.Context, p *policy.Program, o Object) (gon
 	return false, errBusy
 }
 
-// read reads the object as it is now; nil when it is gone. It is a list of one: who may delete on a schedule may list, and
-// need not have the right to get.
+// read returns the current object; nil if it was deleted. It lists this one object, because a scheduled deletion requires the right to
+// list, but not the right to get.
 func (e *Executor) read(ctx context.Context, o Object) (*unstructured.Unstructured, error) {
 	list, err := e.client(o.Resource, o.Namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", o.Name).String()})
 	if err != nil || len(list.Items) == 0 {
@@ -57,13 +57,13 @@ func (e *Executor) read(ctx context.Context, o Object) (*unstructured.Unstructur
 	return &list.Items[0], nil
 }
 
-var errBusy = errors.New("it changes all the time")
+var errBusy = errors.New("it keeps changing")
 
 // Deleter deletes one object by name, as the clients of client-go do.
 type Deleter func(ctx context.Context, name string, o metav1.DeleteOptions, subresources ...string) error
 
-// DeleteExactly deletes the object as it was when the decision was made: a conflict is the answer when it changed, or when
-// it is another one of the same name.
+// DeleteExactly deletes the object only in the version of the decision: it returns a conflict if the object changed or was replaced by
+// another one of the same name.
 func DeleteExactly(ctx context.Context, remove Deleter, o Object) error {
 	uid := types.UID(o.UID)
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &o.ResourceVersion}}

@@ -1,5 +1,5 @@
-// Package cleanup carries cleanup policies out: it waits for their schedules, lists what they match, and deletes what
-// meets their conditions.
+// Package cleanup executes cleanup policies: it follows their schedules, lists the resources that they match, and deletes those that meet
+// their conditions.
 //
 //	c := cleanup.New(options)
 //	c.Set(policy, program)   // from the intake
@@ -7,9 +7,8 @@
 //
 //	plan, err := executor.Plan(ctx, program) // what a run would delete now; `ephor cleanup preview` prints it
 //
-// A run is planned as a whole before anything is deleted, so that a limit stops it before its first deletion. Every
-// deletion carries the UID and the resourceVersion that the decision was made on: an object that changed is evaluated
-// again, and another one of the same name is left alone.
+// A run is planned as a whole before the first deletion, so that a limit stops it in time. Every deletion carries the UID and
+// resourceVersion of the decision: a changed object is evaluated again, and a new one of the same name is left alone.
 //
 // It does not compile or review policies, and has nothing to do with TTL labels.
 //

@@ -25,37 +25,37 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Executor plans runs of policies and carries them out. All but Log may be shared.
+// Executor plans and executes runs of policies. All fields but Log may be shared.
 type Executor struct {
 	Resources discovery.Resources
 	Objects   dynamic.Interface
-	// Root makes the world that conditions and context entries see.
+	// Root creates the world that conditions and context entries read.
 	Root world.Root
-	// NamespaceLabels are the labels of a namespace; an error when they are not known.
+	// NamespaceLabels returns the labels of a namespace; an error if they are not known.
 	NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
 	Settings        func() *settings.Settings
-	// Protect spares what is labelled as managed by kyverno.
+	// Protect excludes objects with the label managed-by: kyverno.
 	Protect bool
-	// Eval evaluates; nil for engine.Eval.
+	// Eval evaluates a policy; nil for engine.Eval.
 	Eval func(context.Context, engine.Input) policy.Outcome
 	Log  *slog.Logger
 }
 
-// Object is an object that a policy would delete, as it was when that was decided.
+// Object is an object that a policy would delete, in the version of the decision.
 type Object struct {
 	Resource schema.GroupVersionResource
 	Kind     schema.GroupVersionKind
-	// Namespace is empty for objects that lie in none.
+	// Namespace is empty for cluster-scoped objects.
 	Namespace, Name      string
 	UID, ResourceVersion string
-	// Propagation says what becomes of dependents: Foreground, Background or Orphan; empty for the default.
+	// Propagation is the deletion propagation for dependents: Foreground, Background or Orphan; empty for the default.
 	Propagation string
 }
 
 // String is Kind/namespace/name, as events name objects.
 func (o Object) String() string { return o.Kind.Kind + "/" + o.Namespace + "/" + o.Name }
 
-// counted is what metrics about a family count the object under.
+// counted returns the name under which the metrics of a family count the object.
 func (o *Object) counted(of *family.Run) string {
 	if of.CountsResources {
 		return o.Resource.Resource
@@ -65,10 +65,10 @@ func (o *Object) counted(of *family.Run) string {
 
 // Failure is an object, or a whole kind, that could not be evaluated or deleted.
 type Failure struct {
-	// Object has no name where Err is about a whole kind.
+	// Object has no name if Err is about a whole kind.
 	Object Object
 	Err    error
-	// Later: a retry soon may help; what is forbidden, or not served, stays so until a user changes it.
+	// Later: a retry soon may help. A forbidden or unserved kind needs a change by a user first.
 	Later bool
 }
 
@@ -80,14 +80,14 @@ type Plan struct {
 	Looked int
 }
 
-// pageSize bounds what one answer of the API server holds.
+// pageSize bounds the objects in one answer of the API server.
 const pageSize = 500
 
-// labelManaged, with the value kyverno, marks what our controllers made.
+// labelManaged, with the value kyverno, marks objects that our controllers created.
 const labelManaged = "app.kubernetes.io/managed-by"
 
-// Plan evaluates every object that the policy may be about. The error means that nothing can be said; what could not be
-// listed or evaluated is in the plan.
+// Plan evaluates every object that the policy may match. An error means that no plan exists; objects that could not be listed or evaluated
+// are in the plan.
 func (e *Executor) Plan(ctx context.Context, p *policy.Program) (*Plan, error) {
 	out := &Plan{}
 	found, err := e.resources(p, out)
@@ -113,7 +113,7 @@ func (e *Executor) Plan(ctx context.Context, p *policy.Program) (*Plan, error) {
 // listed is a resource to list.
 type listed struct {
 	discovery.Resource
-	wild bool // a wildcard brought it
+	wild bool // selected by a wildcard
 	// names are the names of the objects that are listed; nil for all objects.
 	names []string
 	// labels is the selector that they are listed with; empty for none.
@@ -128,8 +128,8 @@ func (r *listed) gvk() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 }
 
-// resources are the resources that a policy names, each once: where it names no version, in the first one that the API
-// server lists.
+// resources returns the resources that a policy names, without duplicates. If the policy names no version, it uses the first one that the
+// API server lists.
 func (e *Executor) resources(p *policy.Program, out *Plan) ([]listed, error) {
 	var all []listed
 	have := map[schema.GroupVersionResource]int{} // one more than the index in all
@@ -137,7 +137,7 @@ func (e *Executor) resources(p *policy.Program, out *Plan) ([]listed, error) {
 	for _, rule := range p.Rules {
 		for _, t := range rule.Targets {
 			if !t.Main() {
-				continue // it is no object
+				continue // a subresource is not an object
 			}
 			found, err := e.Resources.Find(t.WithoutSubresource())
 			if err != nil {
@@ -166,7 +166,7 @@ func (e *Executor) resources(p *policy.Program, out *Plan) ([]listed, error) {
 	return all, nil
 }
 
-// add adds objects to list: those of the names, nil standing for all, that fulfil the selector.
+// add adds objects to list: those with the names (nil for all) that match the selector.
 func (r *listed) add(names []string, labels string) {
 	if r.labels != labels {
 		r.labels = ""
@@ -182,11 +182,11 @@ func (r *listed) add(names []string, labels string) {
 	}
 }
 
-// restarts is how often a list is begun anew that the API server could not go on with.
+// restarts is how often a list starts again after its continue token expired.
 const restarts = 3
 
-// list evaluates the objects of one resource, page by page: those of the name, or all when it is empty. The right to list may
-// be limited to names.
+// list evaluates the objects of one resource, page by page: those with the name, or all if it is empty. The right to list may be limited to
+// names.
 func (e *Executor) list(ctx context.Context, p *policy.Program, r *listed, name string, planned map[string]bool, out *Plan) error {
 	evaluated := map[string]bool{}
 	options := metav1.ListOptions{Limit: pageSize, LabelSelector: r.labels}
@@ -200,7 +200,7 @@ func (e *Executor) list(ctx context.Context, p *policy.Program, r *listed, name 
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case apierrors.IsResourceExpired(err) && tries < restarts:
-			options.Continue = "" // what was evaluated already is known
+			options.Continue = "" // planned skips objects that were already evaluated
 			tries++
 			continue
 		case r.wild && (apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)):
@@ -228,7 +228,7 @@ func (e *Executor) list(ctx context.Context, p *policy.Program, r *listed, name 
 	}
 }
 
-// settled reports whether the API server's answer stays the same until a user changes something.
+// settled reports whether the API server will give the same answer until a user changes something.
 func settled(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }
@@ -240,7 +240,7 @@ func (e *Executor) client(r schema.GroupVersionResource, namespace string) dynam
 	return e.Objects.Resource(r).Namespace(namespace)
 }
 
-// evaluate adds the object to the plan when the policy wants it deleted, and reports whether it did.
+// evaluate adds the object to the plan if the policy selects it, and reports whether it did.
 func (e *Executor) evaluate(ctx context.Context, p *policy.Program, r schema.GroupVersionResource, item *unstructured.Unstructured, out *Plan) bool {
 	o := Object{
 		Resource: r, Kind: item.GroupVersionKind(), Namespace: item.GetNamespace(), Name: item.GetName(),
@@ -275,7 +275,7 @@ func (e *Executor) evaluate(ctx context.Context, p *policy.Program, r schema.Gro
 	return false
 }
 
-// request is the object as rules see it: there is no requester, and no operation of interest.
+// request returns the request in which rules see the object. It has no requester, and its operation does not matter.
 func (e *Executor) request(item *unstructured.Unstructured, o *Object, s *settings.Settings) *policy.Request {
 	return &policy.Request{
 		Origin: policy.FromScan, Operation: policy.Create, GVK: o.Kind, RequestGVK: o.Kind, GVR: o.Resource,

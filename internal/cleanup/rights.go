@@ -14,15 +14,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// never is when rights are looked at that are all there: a run finds out when one is withdrawn.
+// never is the time of the next check if no right is missing: a run notices when a right is withdrawn.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// checked reports whether the status of a policy says which rights are missing, and when they are looked at next.
+// checked reports whether the status of a policy has the result of its check of rights, and when the next check is due.
 func (c *Controller) checked(e *entry) (at time.Time, ok bool) {
 	return e.check, c.Missing != nil && e.of.Rights != nil && e.check != never
 }
 
-// lookAtRights finds out which rights the runs of a policy lack.
+// lookAtRights checks which rights the runs of a policy lack.
 func (c *Controller) lookAtRights(ctx context.Context, e *entry, _ *unstructured.Unstructured) outcome {
 	missing, err := c.Missing(ctx, e.program)
 	if err != nil {
@@ -33,17 +33,17 @@ func (c *Controller) lookAtRights(ctx context.Context, e *entry, _ *unstructured
 	return outcome{rights: &condition, lacking: len(missing) > 0}
 }
 
-// Right is one that a run needs. Namespace and Name are empty for all.
+// Right is a right that a run needs. Namespace and Name are empty for all.
 type Right struct {
 	Verb            string
 	Resource        schema.GroupVersionResource
 	Namespace, Name string
 }
 
-// maxRights bounds the rights that are looked at for one policy.
+// maxRights bounds the rights that are checked for one policy.
 const maxRights = 200
 
-// MissingRights asks for the rights to list and delete what the policy names, as far as it is served.
+// MissingRights checks the rights to list and delete the resources that the policy names, if they are served.
 func MissingRights(ctx context.Context, p *policy.Program, served discovery.Resources, allowed func(context.Context, Right) (ok bool, reason string, err error)) (out []family.MissingRight, err error) {
 	asked := map[Right]bool{}
 	for _, rule := range p.Rules {

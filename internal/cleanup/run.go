@@ -22,18 +22,18 @@ import (
 const (
 	// PreviewAnnotation, when true, makes runs list what they would delete.
 	PreviewAnnotation = "ephor.dev/cleanup-preview"
-	// ClaimAnnotation says which replica began a run, and for which time of the schedule.
+	// ClaimAnnotation records which replica began a run, and for which time of the schedule.
 	ClaimAnnotation = "ephor.dev/cleanup-run"
 )
 
-// Previews reports whether a policy with these annotations only lists. Any other value than false counts as true: a slip in
-// it must not delete anything.
+// Previews reports whether a policy with these annotations only lists. Every value except false counts as true, so that a misspelled value
+// deletes nothing.
 func Previews(annotations map[string]string) bool {
 	v, ok := annotations[PreviewAnnotation]
 	return ok && v != "false"
 }
 
-// run carries a policy out that is due. It begins anew when an exception from the policy changes before the last deletion.
+// run executes a due policy. It starts again if an exception from the policy changes before the last deletion.
 func (c *Controller) run(ctx context.Context, e *entry, object *unstructured.Unstructured) outcome {
 	p := c.current(e)
 	if p == nil {
@@ -129,14 +129,14 @@ func (c *Controller) current(e *entry) *policy.Program {
 	return c.Current(e.program)
 }
 
-// sameExceptions reports whether two Programs of a policy have the same exceptions. The second is nil for a policy that is gone. The write
-// with which a run begins makes a new Program.
+// sameExceptions reports whether two Programs of a policy have the same exceptions. The second is nil for a deleted policy. Comparing
+// Programs is not sufficient, since the claim at the start of a run makes a new Program.
 func sameExceptions(a, b *policy.Program) bool {
 	return b != nil && slices.EqualFunc(a.Rules, b.Rules, func(a, b *policy.Rule) bool { return slices.Equal(a.Exceptions, b.Exceptions) })
 }
 
-// claim notes on the policy that the run begins. The write is refused when the policy is not as it was read, so that nothing
-// is deleted on the word of one that was changed or deleted since, and of two replicas that try only one begins.
+// claim records on the policy that the run begins. The write fails if the policy changed since it was read: a changed or deleted policy
+// deletes nothing, and only one of two replicas begins the run.
 func (c *Controller) claim(ctx context.Context, e *entry, object *unstructured.Unstructured) error {
 	c.mu.Lock()
 	due := c.due(e)
@@ -175,7 +175,7 @@ func count(n int) string {
 	return fmt.Sprintf("%d objects", n)
 }
 
-// Listing says how many objects there are and names the first few.
+// Listing returns a text with the number of objects and the names of the first few.
 func Listing(objects []Object, most int) string {
 	var b strings.Builder
 	b.WriteString(count(len(objects)))

@@ -32,7 +32,7 @@ func (claims) Patch(context.Context, client.Object, client.Patch, ...client.Patc
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// An exception keeps the objects that it selects, and all objects while its own answer is not known. A run that it changes begins anew.
+// An exception keeps the objects that it selects, and all objects if it cannot be evaluated. A run starts again if an exception changes.
 func TestExceptionsKeepObjects(t *testing.T) {
 	deleting := map[string]any{
 		"apiVersion": "policies.kyverno.io/v1", "kind": "DeletingPolicy", "metadata": map[string]any{"name": "p", "uid": "u"},
@@ -62,14 +62,14 @@ func TestExceptionsKeepObjects(t *testing.T) {
 		stale          bool
 		failed         string
 	}{
-		"none":                         {left: ""},
-		"one object":                   {before: isA, left: "a"},
-		"with values":                  {before: exception(withValues), left: "a"},
-		"all objects":                  {before: exception(map[string]any{}), left: "a b"},
-		"an error of its conditions":   {before: exception(conditions("object.data.missing == 'x'")), left: "a b", failed: "no such key: data"},
-		"a mistake":                    {before: isA.Mistaken(errors.New("unreadable")), left: "a b", failed: "the exception n/x has a mistake: unreadable"},
-		"one that comes during a run":  {during: isA, left: "b", stale: true},
-		"one from an unrelated policy": {during: &policy.Exception{Rules: []policy.ExceptionRules{{Policy: "q"}}}, left: ""},
+		"none":                             {left: ""},
+		"one object":                       {before: isA, left: "a"},
+		"with values":                      {before: exception(withValues), left: "a"},
+		"all objects":                      {before: exception(map[string]any{}), left: "a b"},
+		"an error of its conditions":       {before: exception(conditions("object.data.missing == 'x'")), left: "a b", failed: "no such key: data"},
+		"a mistake":                        {before: isA.Mistaken(errors.New("unreadable")), left: "a b", failed: "the exception n/x has a mistake: unreadable"},
+		"one that is created during a run": {during: isA, left: "b", stale: true},
+		"one from an unrelated policy":     {during: &policy.Exception{Rules: []policy.ExceptionRules{{Policy: "q"}}}, left: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			programs := catalog.New()

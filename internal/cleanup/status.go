@@ -28,10 +28,10 @@ const (
 	reasonLimit     = "LimitExceeded"
 )
 
-// conditionReady says how the last run ended.
+// conditionReady reports the result of the last run.
 const conditionReady = "Ready"
 
-// runOf says how runs of the policy are reported.
+// runOf returns how runs of the policy's family are reported.
 func runOf(u *unstructured.Unstructured) *family.Run {
 	if k := compile.Kinds.Owner(u.GetAPIVersion(), u.GetKind()); k != nil && k.Run != nil {
 		return k.Run
@@ -39,14 +39,14 @@ func runOf(u *unstructured.Unstructured) *family.Run {
 	return &family.Run{}
 }
 
-// lastExecution is when the last run began that succeeded; the zero time when the status does not say so.
+// lastExecution returns when the last successful run began; the zero time if the status does not hold it.
 func lastExecution(u *unstructured.Unstructured) time.Time {
 	text, _, _ := unstructured.NestedString(u.Object, "status", "lastExecutionTime")
-	t, _ := time.Parse(time.RFC3339, text) // what cannot be read is written anew
+	t, _ := time.Parse(time.RFC3339, text) // an unreadable time is overwritten
 	return t
 }
 
-// conditions are those of the status, as far as they can be read. The cache may lag behind what this process wrote.
+// conditions returns the readable conditions of the status. The cache may lag behind what this process wrote.
 func (e *entry) conditions() []metav1.Condition {
 	have, _, _ := unstructured.NestedFieldNoCopy(e.object.Object, append([]string{"status"}, e.of.Conditions...)...)
 	var stored struct {
@@ -63,7 +63,7 @@ func (e *entry) conditions() []metav1.Condition {
 	return stored.Conditions
 }
 
-// condition is what the outcome says of the policy.
+// condition returns the condition that reports the outcome.
 func (out *outcome) condition() metav1.Condition {
 	if out.rights != nil {
 		return *out.rights
@@ -78,7 +78,7 @@ func (out *outcome) condition() metav1.Condition {
 	return ready
 }
 
-// writeStatus writes the result of the run to the status. The time of the run is written after a success only.
+// writeStatus writes the result of the run to the status. It writes the time of the run only after a success.
 func (c *Controller) writeStatus(ctx context.Context, e *entry, object *unstructured.Unstructured, out outcome, began time.Time) error {
 	if out.stale || out.rights != nil && out.failed != nil {
 		return nil
@@ -105,13 +105,13 @@ func (c *Controller) writeStatus(ctx context.Context, e *entry, object *unstruct
 	if out.done {
 		status["lastExecutionTime"] = began.UTC().Format(time.RFC3339)
 	}
-	// Without a resourceVersion: what is true of the run stays true when a user edits the policy meanwhile.
+	// The patch has no resourceVersion: the result of the run stays true if a user edits the policy meanwhile.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.GetUID()}, "status": status})
 	if err != nil {
 		return err
 	}
 	err = c.Client.Status().Patch(ctx, named(object), client.RawPatch(types.MergePatchType, patch))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or another one of that name
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it was deleted or replaced
 		return nil
 	}
 	if err != nil {
@@ -123,7 +123,7 @@ func (c *Controller) writeStatus(ctx context.Context, e *entry, object *unstruct
 	return nil
 }
 
-// tree are the conditions as an object holds them.
+// tree returns the conditions as values of an unstructured object.
 func tree(conditions []metav1.Condition) []any {
 	out := make([]any, 0, len(conditions))
 	for i := range conditions {

@@ -20,7 +20,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// patches is a client that remembers what is written to the status.
+// patches is a client that records writes to the status.
 type patches struct {
 	client.Client
 	written statuses
@@ -39,7 +39,7 @@ func (p *statuses) Patch(_ context.Context, o client.Object, patch client.Patch,
 	return err
 }
 
-// celObject is a policy whose conditions lie deeper in its status.
+// celObject returns a policy whose conditions are nested in its status.
 func celObject(status map[string]any) *unstructured.Unstructured {
 	o := map[string]any{
 		"apiVersion": "policies.kyverno.io/v1beta1", "kind": "DeletingPolicy",
@@ -58,7 +58,7 @@ func condition(kind, status, reason, message string) map[string]any {
 	return map[string]any{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-01-31T11:00:00Z"}
 }
 
-// The status of each family says in its own place what became of a run, and keeps the other conditions.
+// The status of each family reports the result of a run in its own field, and keeps the other conditions.
 func TestWriteStatus(t *testing.T) {
 	granted := condition("RBACPermissionsGranted", "True", "Succeeded", "Policy is ready for deletion.")
 	lacking := condition("RBACPermissionsGranted", "False", "Failed", "x")
@@ -100,7 +100,7 @@ func TestWriteStatus(t *testing.T) {
 		if c.want == "" {
 			continue
 		}
-		// The cache still has the old object: what was written before is not lost.
+		// The cache still has the old object: earlier conditions are not lost.
 		if err := ctl.writeStatus(t.Context(), e, c.object, outcome{failed: errors.New("later")}, now); err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func summary(t *testing.T, body string) string {
 	return strings.Join(parts, " ")
 }
 
-// A run needs to list and to delete what the policy names, by name where names are given.
+// A run needs the rights to list and delete the resources that the policy names, limited to names if the policy gives them.
 func TestMissingRights(t *testing.T) {
 	program, diags := compile.One(compile.Object{Value: celObject(nil).Object})
 	if diags.HasErrors() {
@@ -170,7 +170,7 @@ func TestMissingRights(t *testing.T) {
 	}
 }
 
-// Rights are looked at before the first run, and again after a while as long as some are missing.
+// Rights are checked before the first run, and repeatedly while some are missing.
 func TestLookAtRights(t *testing.T) {
 	now := at("2026-01-31T12:00:10Z")
 	ctl, _ := controller(&now)
@@ -208,7 +208,7 @@ func TestLookAtRights(t *testing.T) {
 		t.Errorf("%+v, again in %s", out.rights, next)
 	}
 	if _, next = look(); next != "not yet" {
-		t.Error("rights are looked at all the time")
+		t.Error("rights are checked continuously")
 	}
 	now, lacking = now.Add(longestWait), false
 	if out, _ = look(); out.rights == nil || out.rights.Status != metav1.ConditionTrue {
@@ -216,10 +216,10 @@ func TestLookAtRights(t *testing.T) {
 	}
 	now = now.Add(1000 * longestWait)
 	if _, next = look(); next != "not yet" {
-		t.Error("rights that are there are looked at again")
+		t.Error("complete rights are checked again")
 	}
 	ctl.finish(e, outcome{done: true, lacking: true}, now) // the run was refused
 	if _, next = look(); next == "not yet" {
-		t.Error("rights that were withdrawn are not looked at")
+		t.Error("rights that were withdrawn are not checked again")
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// unserved finds what a policy names and the API server does not serve. A policy that names resources names each combination of its
-// groups, versions and resources, and means those that exist: a resource is missing when no group has it.
+// unserved finds the kinds and resources of a policy that the API server does not serve. A policy by resource means the existing
+// combinations of its groups, versions and resources: a resource is missing if no group serves it.
 type unserved struct {
 	order []string
-	first map[string]*policy.Target // by kind or resource; nil for what is served
+	first map[string]*policy.Target // by kind or resource; nil if served
 }
 
-// add takes in a target, for which so many resources were found.
+// add records a target and the number of resources that were found for it.
 func (u *unserved) add(t *policy.Target, found int) {
 	name := t.String()
 	if t.ByResource() {
@@ -33,7 +33,7 @@ func (u *unserved) add(t *policy.Target, found int) {
 	}
 }
 
-// failures are what is not served.
+// failures returns a Failure for each kind or resource that is not served.
 func (u *unserved) failures() (out []Failure) {
 	for _, name := range u.order {
 		t := u.first[name]

@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// A policy that names resources means those of its combinations that exist; one that no group has is missing.
+// A policy by resource means the existing combinations; a resource that no group serves is reported.
 func TestUnserved(t *testing.T) {
 	served := discovery.List{{Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", Namespaced: true}, {Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true}}
 	targets := []policy.Target{

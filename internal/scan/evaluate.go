@@ -78,7 +78,7 @@ func (l *loop) evaluate(ctx context.Context, s *set, u *unstructured.Unstructure
 		cancel()
 		<-l.s.workers
 		if ctx.Err() != nil {
-			return ctx.Err() // what was not evaluated any more is no result
+			return ctx.Err() // an evaluation that was cut off is no result
 		}
 	}
 	if o.Evaluated != nil && len(out.Results) > 0 {

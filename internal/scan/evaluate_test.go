@@ -41,8 +41,7 @@ func (*sink) Prune(context.Context, func(schema.GroupKind) bool, Rules, func(sch
 	return nil
 }
 
-// Each resource that is evaluated counts once, and again when its results could not be reported; what has not changed
-// is not evaluated.
+// Each evaluation counts once, and again if its results could not be reported. Unchanged resources are not evaluated.
 func TestEvaluatedAreCounted(t *testing.T) {
 	p := rule(t, "", `resources: {kinds: [ConfigMap]}`, pattern)
 	seen, to := &tally{}, &sink{err: errors.New("no answer")}

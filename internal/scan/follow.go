@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// follow watches the kind from the version on, and returns when all of it has to be looked at again: it was evaluated
-// by the policies of that revision.
+// follow watches the kind from the version, and returns when all of its objects have to be checked again. policies is the revision that
+// evaluated them.
 func (l *loop) follow(ctx context.Context, version string, policies uint64, due time.Time) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -68,7 +68,7 @@ func (l *loop) waiting() bool {
 	return len(l.pending) > 0
 }
 
-// order takes over what others want to be evaluated again.
+// order adds the requests of other goroutines to the pending evaluations.
 func (l *loop) order() {
 	l.known.Lock()
 	defer l.known.Unlock()
@@ -116,7 +116,7 @@ func (l *loop) event(e watch.Event) {
 	l.pending[uid] = pending{m.Namespace, m.Name, uid}
 }
 
-// look evaluates what is pending, and says whether some of it failed.
+// look evaluates pending objects and reports whether some of them failed.
 func (l *loop) look(ctx context.Context) (failed bool) {
 	l.known.Lock()
 	todo := slices.Collect(maps.Values(l.pending))

@@ -9,11 +9,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// seed makes the hashes of this process.
+// seed is the seed of all hashes of this process.
 var seed = maphash.MakeSeed()
 
-// contentHash stands for what the policies look at: labels, annotations and everything
-// but metadata and status.
+// contentHash returns a hash of the fields that policies evaluate: labels, annotations and everything except metadata and status.
 func contentHash(o map[string]any) uint64 {
 	content := make(map[string]any, len(o)+2)
 	for k, v := range o {
@@ -26,8 +25,8 @@ func contentHash(o map[string]any) uint64 {
 	return maphash.Bytes(seed, value.AppendJSON(make([]byte, 0, 4096), content))
 }
 
-// metaHash stands for what a watch of metadata shows of the content: the generation, which the API server raises with the
-// spec, or for kinds that have none the version, which every write raises.
+// metaHash returns a hash of the fields by which a metadata watch shows a change of content: the generation, which the API server raises
+// with the spec, or for kinds without one the resource version, which every write raises.
 func metaHash(version string, generation int64, labels, annotations map[string]string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)

@@ -2,7 +2,7 @@ package scan
 
 import "testing"
 
-// What counts is labels, annotations, and everything but metadata and status.
+// The hash covers labels, annotations, and everything except metadata and status.
 func TestContentHash(t *testing.T) {
 	pod := func(change func(o, meta map[string]any)) uint64 {
 		meta := map[string]any{"name": "p", "resourceVersion": "1", "labels": map[string]any{"a": "b"}}
@@ -29,7 +29,7 @@ func TestContentHash(t *testing.T) {
 	}
 }
 
-// A status alone does not raise the generation; kinds without one are known by their version.
+// A status alone does not change the hash if the kind has a generation; without one, every new version does.
 func TestMetaHash(t *testing.T) {
 	labels, none := map[string]string{"a": "b"}, map[string]string(nil)
 	base := metaHash("1", 3, labels, none)
@@ -47,6 +47,6 @@ func TestMetaHash(t *testing.T) {
 		}
 	}
 	if metaHash("1", 0, labels, none) == metaHash("2", 0, labels, none) {
-		t.Error("without a generation another version is the same")
+		t.Error("without a generation, a new version does not change the hash")
 	}
 }

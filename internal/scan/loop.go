@@ -14,7 +14,7 @@ import (
 // pageSize is how many objects of a kind are in memory at once.
 const pageSize = 100
 
-// The pause after a failed round, and how long a kind that cannot be listed is left alone.
+// The pause after a failed round, and the pause for a kind that cannot be listed.
 const (
 	firstPause     = time.Second
 	longestPause   = time.Minute
@@ -29,26 +29,26 @@ type loop struct {
 	wake chan struct{}
 
 	mu     sync.Mutex
-	orders []pending // what others want to be evaluated again
+	orders []pending // evaluations that other goroutines requested
 
-	shared <-chan struct{} // closed when this process may hold other keys than when it was last looked through; used by run
+	shared <-chan struct{} // closed when the keys of this process may have changed since the last sweep; used by run
 
 	objects   map[string]*object // by UID; used by run and, under known, by its workers
 	known     sync.Mutex
 	pending   map[string]pending // by UID; used by run only, but for failed, under known
 	sweeps    uint64
-	evaluated atomic.Bool // all of it, once
-	// unlistable is why the kind cannot be read; nil when it can.
+	evaluated atomic.Bool // all objects were evaluated once
+	// unlistable is the reason why the kind cannot be listed; nil if it can.
 	unlistable atomic.Pointer[string]
 }
 
-// pending is a resource to look at; without a name all of the namespace.
+// pending is a resource to evaluate; without a name, it means the whole namespace.
 type pending struct{ namespace, name, uid string }
 
-// object is what is kept of a resource.
+// object is the state that is kept for a resource.
 type object struct {
 	namespace, name string
-	// hash is that of the content that was evaluated, meta that of what a watch shows of it.
+	// hash is of the evaluated content, meta of the metadata that a watch shows.
 	hash, meta uint64
 	revision   uint64
 	sweep      uint64 // that has seen it last
@@ -58,17 +58,17 @@ func newLoop(s *Scanner) *loop {
 	return &loop{s: s, wake: make(chan struct{}, 1), objects: map[string]*object{}, pending: map[string]pending{}}
 }
 
-// run scans the kind until ctx is done: all of it, then what changes, and all of it again when the policies change or
-// the interval is over.
+// run scans the kind until ctx is done: it evaluates all objects, then each change, and all objects again when the policies change or the
+// interval is over.
 func (l *loop) run(ctx context.Context) {
 	pause := firstPause
-	var due time.Time // of the next round in which everything is evaluated, changed or not
+	var due time.Time // of the next round that evaluates all objects, changed or not
 	for ctx.Err() == nil {
 		all := due.IsZero() || !l.s.o.Now().Before(due)
 		if all {
 			due = l.s.o.Now().Add(l.s.o.Interval)
 		}
-		policies := l.set.Load().revision // those that come during the round make another one due
+		policies := l.set.Load().revision // a change during the round causes another round
 		if l.s.o.Share != nil {
 			l.shared = l.s.o.Share.Changed()
 		}
@@ -107,7 +107,7 @@ func wait(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	}
 }
 
-// name says once that the kind cannot be scanned.
+// name reports once that the kind cannot be scanned.
 func (l *loop) name(err error) {
 	named := l.unlistable.Load() != nil
 	l.setUnlistable(err)
@@ -121,7 +121,7 @@ func (l *loop) name(err error) {
 	}
 }
 
-// sweep looks at all objects, page by page, and returns the version of the list.
+// sweep checks all objects, page by page, and returns the version of the list.
 func (l *loop) sweep(ctx context.Context, all bool) (string, error) {
 	l.sweeps++
 	began, version := l.set.Load(), ""
@@ -146,7 +146,7 @@ func (l *loop) sweep(ctx context.Context, all bool) (string, error) {
 	return version, nil
 }
 
-// each looks at the objects of a page, as many at once as there are places.
+// each calls f for the objects of a page, in parallel up to the limit.
 func (l *loop) each(items []unstructured.Unstructured, f func(*unstructured.Unstructured)) {
 	var running sync.WaitGroup
 	for i := range items {

@@ -9,17 +9,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Omission is something that a policy with background: true names and scans leave out: a rule, or a kind.
+// Omission is a rule or kind of a policy with background: true that scans skip.
 type Omission struct{ Rule, Kind, Reason string }
 
 // These are the reasons why scans do not evaluate a rule.
 const (
-	reasonUser        = "it asks who sent the request, which is not known of what exists already"
-	reasonSubresource = "it is about sub-resources, which are only seen in requests"
-	reasonOperation   = "it is about other operations than CREATE, which are only seen in requests"
+	reasonUser        = "it depends on the requester, which is not known for existing resources"
+	reasonSubresource = "it matches subresources, which exist only in requests"
+	reasonOperation   = "it matches operations other than CREATE, which exist only in requests"
 )
 
-// omittedRules are the validate rules of the policy by which scans do not evaluate.
+// omittedRules returns the validate rules of the policy that scans skip.
 func omittedRules(p *policy.Program) []Omission {
 	if _, off := p.Labels[ephemeral.DisabledLabel]; off || !p.Settings.Background {
 		return nil
@@ -45,7 +45,7 @@ func omittedRules(p *policy.Program) []Omission {
 	return out
 }
 
-// Omissions are what scans leave out at the moment, by policy, each in order.
+// Omissions returns what scans currently skip, by policy, each list sorted.
 func (s *Scanner) Omissions() map[catalog.ID][]Omission {
 	out := map[catalog.ID][]Omission{}
 	for _, p := range s.o.Catalog.Snapshot().Programs() {
@@ -74,7 +74,7 @@ func (s *Scanner) Omissions() map[catalog.ID][]Omission {
 	return out
 }
 
-// Unlistable are the kinds that cannot be read at the moment, in order.
+// Unlistable returns the kinds that currently cannot be listed, sorted.
 func (s *Scanner) Unlistable() []string {
 	var out []string
 	s.mu.Lock()
@@ -88,7 +88,7 @@ func (s *Scanner) Unlistable() []string {
 	return out
 }
 
-// setUnlistable takes in whether the kind can be read, and reports a change.
+// setUnlistable records whether the kind can be listed, and reports a change.
 func (l *loop) setUnlistable(err error) {
 	var reason *string
 	if err != nil {

@@ -19,21 +19,21 @@ type Resource struct {
 	Kind string
 }
 
-// GVK is the resource's kind with group and version.
+// GVK returns the resource's kind with group and version.
 func (r Resource) GVK() schema.GroupVersionKind { return r.GroupVersion().WithKind(r.Kind) }
 
-// unreported are groups and kinds that are not scanned even where a policy names all kinds: reports about reports would
-// never come to an end, and events come faster than they can be evaluated.
+// unreported are groups and kinds that are not scanned even if a policy names all kinds: reports about reports would never end, and events
+// arrive faster than they can be evaluated.
 var unreportedGroups = []string{"wgpolicyk8s.io", "openreports.io", "reports.kyverno.io"}
 
 func unreported(r Resource) bool {
 	return r.Kind == "Event" || slices.Contains(unreportedGroups, r.Group)
 }
 
-// kinds are the kinds to scan. A resource that is served in several versions is scanned in one.
+// kinds are the kinds to scan. A resource that is served in several versions is scanned in only one.
 type kinds map[schema.GroupResource]*set
 
-// plan finds the kinds to scan. What could not be found out is the error; the other kinds are there.
+// plan returns the kinds to scan. If discovery of some kinds fails, it returns the error and the other kinds.
 func plan(s *catalog.Snapshot, served discovery.Resources) (kinds, error) {
 	out, rules := kinds{}, rulesOf(s)
 	var errs []error
@@ -63,7 +63,7 @@ func plan(s *catalog.Snapshot, served discovery.Resources) (kinds, error) {
 	return out, errors.Join(errs...)
 }
 
-// add files a rule under the kind.
+// add adds a rule to the set of the kind.
 func (k kinds) add(resource Resource, s *catalog.Snapshot, rules rules, p *policy.Program, r *policy.Rule) {
 	entry := k[resource.GroupResource()]
 	if entry == nil {

@@ -57,7 +57,7 @@ func program(t *testing.T, text string) *policy.Program {
 	return p
 }
 
-// rule is a policy with one rule.
+// rule returns a policy with one rule.
 func rule(t *testing.T, spec, match, body string) *policy.Program {
 	t.Helper()
 	return program(t, "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {name: p}\nspec:\n"+spec+
@@ -81,7 +81,7 @@ func TestPlan(t *testing.T) {
 		{"roles in match", "", pods + `, clusterRoles: [me]`, pattern, ""},
 		{"users in variables", "", pods, `validate: {deny: {conditions: {all: [{key: "{{request.userInfo.username}}", operator: Equals, value: me}]}}}`, ""},
 		{"the operation is always CREATE", "", pods, `validate: {deny: {conditions: {all: [{key: "{{request.operation}}", operator: Equals, value: DELETE}]}}}`, "pods"},
-		{"variables that cannot be known", "", pods, `validate: {message: "{{ {{ request.object.metadata.name }} }}", pattern: {metadata: {name: "?*"}}}`, "pods"},
+		{"variables whose names are not known", "", pods, `validate: {message: "{{ {{ request.object.metadata.name }} }}", pattern: {metadata: {name: "?*"}}}`, "pods"},
 		{"sub-resources", "", `resources: {kinds: [Pod/exec]}`, pattern, ""},
 		{"operations without CREATE", "", `resources: {kinds: [Pod], operations: [DELETE]}`, pattern, ""},
 		{"operations with CREATE", "", `resources: {kinds: [Pod], operations: [CREATE, UPDATE]}`, pattern, "pods"},
@@ -96,7 +96,7 @@ func TestPlan(t *testing.T) {
 			for _, at := range slices.SortedFunc(maps.Keys(k), func(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) }) {
 				got = append(got, at.String())
 			}
-			// Rules for Pods are rules for what makes Pods, too, which this server does not serve.
+			// A rule for Pods also applies to Pod controllers, which this server does not serve.
 			if err != nil || strings.Join(got, " ") != c.want {
 				t.Errorf("%v %v, want %q", got, err, c.want)
 			}
@@ -107,7 +107,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A policy that is written by resource is scanned on the kinds of these resources alone.
+// A policy by resource is scanned only on the kinds of these resources.
 func TestPlanByResource(t *testing.T) {
 	at := func(group, resource, sub string, operations ...policy.Operation) policy.Target {
 		return policy.Target{Group: group, Version: "*", Resource: resource, Subresource: sub, Operations: operations}
@@ -139,7 +139,7 @@ func TestPlanByResource(t *testing.T) {
 	}
 }
 
-// A policy whose label says so is in no report.
+// A policy whose label disables reports is in no report.
 func TestDisabled(t *testing.T) {
 	p := rule(t, "", `resources: {kinds: [Pod]}`, pattern)
 	p.Labels = map[string]string{ephemeral.DisabledLabel: ""}
@@ -148,7 +148,7 @@ func TestDisabled(t *testing.T) {
 	}
 }
 
-// Of a policy with several rules only those are evaluated that a scan may evaluate; the catalog's list stays as it is.
+// Of a policy with several rules, scans evaluate only the eligible ones; the catalog's list does not change.
 func TestSelections(t *testing.T) {
 	p := program(t, `
 apiVersion: kyverno.io/v1

@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 )
 
-// Scanned are the kinds whose objects are evaluated, and evaluated again when they change: those that may be listed.
+// Scanned returns the kinds that are scanned and may be listed.
 func (s *Scanner) Scanned() []schema.GroupKind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -19,10 +19,10 @@ func (s *Scanner) Scanned() []schema.GroupKind {
 	return out
 }
 
-// RulesOf are the rules of the policies.
+// RulesOf returns the rules of the policies.
 func RulesOf(s *catalog.Snapshot) Rules { return rulesOf(s) }
 
-// Unscanned are the rules of the policies where nothing is scanned: whatever is reported of them is found elsewhere.
+// Unscanned returns the rules of the policies for a process that scans nothing: all their results come from other sources.
 func Unscanned(s *catalog.Snapshot) Rules {
 	k := rulesOf(s)
 	for r := range k {

@@ -19,44 +19,42 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Sink takes what was found. Its methods may be called by several goroutines, for one resource by one at a time.
+// Sink receives results. Its methods are safe for concurrent use, but concurrent calls are for different resources.
 type Sink interface {
-	// Put makes the results those that are reported of the resource, as far as evaluated goes, and says whether that
-	// changed anything.
+	// Put replaces the reported results of the resource, within the policies of evaluated, and returns whether anything changed.
 	Put(ctx context.Context, out policy.Outcome, evaluated report.Evaluated) (changed bool, err error)
-	// Prune forgets what is reported of kinds that are not scanned any longer and of rules that are gone, as far as it is
-	// for this process to evaluate.
+	// Prune removes results of kinds that are no longer scanned and of rules that no longer exist, within the share of this process.
 	Prune(ctx context.Context, scanned func(schema.GroupKind) bool, rules Rules, mine func(gk schema.GroupKind, namespace string) bool) error
 }
 
-// Rules reports rules whose results reports hold.
+// Rules reports which rules may have results in reports.
 type Rules interface {
 	// Live reports whether the rule exists and is reported.
 	Live(report.Rule) bool
-	// Elsewhere reports whether it is live, and scans do not evaluate it.
+	// Elsewhere reports whether the rule is live, but scans do not evaluate it.
 	Elsewhere(report.Rule) bool
 }
 
-// Options of a Scanner. All are required, but for those that say so.
+// Options of a Scanner. All are required, except where the comment allows nil.
 type Options struct {
 	Catalog *catalog.Catalog
-	// Resources finds what policies name.
+	// Resources resolves the kinds that policies name.
 	Resources discovery.Resources
 	Dynamic   dynamic.Interface
 	Metadata  metadata.Interface
 	Sink      Sink
-	// Share says what is for this process to evaluate; nil for everything.
+	// Share is the part of the work that this process does; nil for all of it.
 	Share Share
 
 	Root world.Root
 	Eval func(context.Context, engine.Input) policy.Outcome
 	Conf func() policy.Conf
-	// Labels gives the labels of a namespace.
+	// Labels returns the labels of a namespace.
 	Labels func(ctx context.Context, namespace string) (map[string]string, error)
-	// Skip says which resources are left alone; nil for none.
+	// Skip reports which resources are not evaluated; nil for none.
 	Skip func(gvk schema.GroupVersionKind, namespace, name string) bool
 
-	// Observer counts; nil for none.
+	// Observer counts evaluations; nil for none.
 	Observer Observer
 	// Evaluated is called for every evaluation, Reported for those whose report changed; nil for none.
 	Evaluated func(*policy.Outcome)
@@ -66,21 +64,21 @@ type Options struct {
 	// Omitted is called when Omissions may have changed; nil for none.
 	Omitted func()
 
-	// Workers evaluate at once, Interval is how often all is evaluated again.
+	// Workers is the number of parallel evaluations, Interval the time between two evaluations of all objects.
 	Workers  int
 	Interval time.Duration
 	Log      *slog.Logger
 	Now      func() time.Time
 }
 
-// The controllers' names in metrics: of what evaluates resources, and of what follows their kinds.
+// The names of the controllers in metrics: one evaluates resources, the other follows their kinds.
 const (
 	Name      = "background-scan-controller"
 	KindsName = "resource-report-controller"
 )
 
-// Observer counts: Reconciled is called for each resource that was evaluated, and each time that it was looked for the
-// kinds to follow; Requeued when that failed and is tried again.
+// Observer counts rounds. Reconciled is called for each evaluated resource and for each discovery of the kinds; Requeued if that failed and
+// will be retried.
 type Observer interface {
 	Reconciled(controller string)
 	Requeued(controller string, failures int)
@@ -91,26 +89,26 @@ type unobserved struct{}
 func (unobserved) Reconciled(string)    {}
 func (unobserved) Requeued(string, int) {}
 
-// How long changes are gathered: of policies, since they come in crowds, and of resources, since a new one changes a few
-// times in its first moments.
+// How long changes are collected: of policies, since they often change together, and of resources, since a new one changes several times in
+// its first moments.
 const (
 	policyQuiet   = time.Second
 	policyLongest = 10 * time.Second
 	objectQuiet   = 2 * time.Second
 )
 
-// objectsPerWorker is how many objects are on their way for each that is evaluated: most of the time is spent on
-// waiting for the API server.
+// objectsPerWorker is how many objects are in progress for each running evaluation, since most of the time is spent waiting for the API
+// server.
 const objectsPerWorker = 8
 
-// retryPlan is how soon the kinds are looked for again that could not be found out.
+// retryPlan is the pause before a failed discovery is repeated.
 const retryPlan = 30 * time.Second
 
-// Scanner keeps the evaluation of what exists current.
+// Scanner keeps the results for existing resources current.
 type Scanner struct {
 	o       Options
 	workers chan struct{} // one place for each evaluation that may run
-	objects chan struct{} // one for each object that is read, evaluated or reported at the moment
+	objects chan struct{} // one for each object that is being read, evaluated or reported
 	replan  chan struct{}
 	sources *sources
 
@@ -119,7 +117,7 @@ type Scanner struct {
 	revision uint64
 }
 
-// New returns a Scanner that does nothing yet.
+// New returns a Scanner. Run starts it.
 func New(o Options) *Scanner {
 	workers := max(1, o.Workers)
 	if o.Observer == nil {
@@ -130,7 +128,7 @@ func New(o Options) *Scanner {
 	return &Scanner{o: o, sources: lookups, workers: make(chan struct{}, workers), objects: make(chan struct{}, objectsPerWorker*workers), replan: make(chan struct{}, 1), loops: map[schema.GroupResource]*loop{}}
 }
 
-// Replan looks for the kinds again: some came or went.
+// Replan resolves the kinds again, after some were added or removed.
 func (s *Scanner) Replan() {
 	select {
 	case s.replan <- struct{}{}:
@@ -138,7 +136,7 @@ func (s *Scanner) Replan() {
 	}
 }
 
-// Run scans until ctx is done. It may be run again, and then begins anew.
+// Run scans until ctx is done. It may be called again, and then starts from the beginning.
 func (s *Scanner) Run(ctx context.Context) error {
 	changed, cancel := s.o.Catalog.Subscribe()
 	defer cancel()
@@ -197,7 +195,7 @@ func gather(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// apply makes the loops those of the policies as they are now.
+// apply starts and stops loops so that they match the current policies.
 func (s *Scanner) apply(ctx context.Context, running *sync.WaitGroup) error {
 	wanted, err := plan(s.o.Catalog.Snapshot(), s.o.Resources)
 	s.mu.Lock()
@@ -244,7 +242,7 @@ func (s *Scanner) apply(ctx context.Context, running *sync.WaitGroup) error {
 	return s.prune(ctx, wanted)
 }
 
-// prune has reports forget what is not evaluated any longer.
+// prune removes results that are no longer evaluated from reports.
 func (s *Scanner) prune(ctx context.Context, wanted kinds) error {
 	resources := map[schema.GroupKind]Resource{}
 	for _, k := range wanted {
@@ -263,7 +261,7 @@ func (s *Scanner) prune(ctx context.Context, wanted kinds) error {
 	return s.o.Sink.Prune(ctx, scanned, rulesOf(s.o.Catalog.Snapshot()), mine)
 }
 
-// Again evaluates a resource again, since what is reported of it is not what was found. It does not wait.
+// Again requests another evaluation of a resource whose report differs from the result. It does not wait.
 func (s *Scanner) Again(gk schema.GroupKind, namespace, name, uid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,11 +272,11 @@ func (s *Scanner) Again(gk schema.GroupKind, namespace, name, uid string) {
 	}
 }
 
-// RescanAnnotation on a policy or a Namespace, with another value than before, asks for another scan: of what the policy is about, or
-// of what the Namespace holds.
+// RescanAnnotation requests another scan when its value changes: on a policy, of the resources that it matches; on a Namespace, of the
+// resources in it.
 const RescanAnnotation = "ephor.dev/rescan"
 
-// Rescan evaluates all resources of a namespace again. It does not wait.
+// Rescan requests another evaluation of all resources of a namespace. It does not wait.
 func (s *Scanner) Rescan(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,7 +285,7 @@ func (s *Scanner) Rescan(namespace string) {
 	}
 }
 
-// NamespaceChanged evaluates the resources of a namespace again where policies look at its labels. It does not wait.
+// NamespaceChanged requests another evaluation of a namespace's resources if policies read its labels. It does not wait.
 func (s *Scanner) NamespaceChanged(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,7 +296,7 @@ func (s *Scanner) NamespaceChanged(namespace string) {
 	}
 }
 
-// unlistable reports whether the error says that the kind cannot be read at all.
+// unlistable reports whether the error means that the kind cannot be listed at all.
 func unlistable(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)
 }

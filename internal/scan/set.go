@@ -15,24 +15,24 @@ type set struct {
 	snapshot *catalog.Snapshot
 	programs []*policy.Program
 	rules    rules
-	// revision is another one as soon as the policies are.
+	// revision changes whenever the policies do.
 	revision uint64
-	// changes are what made the last revisions, the last at the end; each followed the one before.
+	// changes are the latest changes, the last one at the end; each belongs to one revision.
 	changes []change
-	// namespaceLabels: some rule looks at the labels of namespaces.
+	// namespaceLabels: some rule reads the labels of namespaces.
 	namespaceLabels bool
 }
 
-// change is a change of a set: the policies that came, went, or are others now.
+// change is a change of a set: the policies that were added, removed or changed.
 type change struct {
 	revision uint64
 	policies map[report.ID]bool
 }
 
-// maxChanges is how many changes are remembered: what was evaluated before them is evaluated by all policies.
+// maxChanges is how many changes are kept. Objects that were evaluated before them are evaluated by all policies.
 const maxChanges = 64
 
-// after makes s the set that comes after old, under the revision when the policies differ. It reports whether they do.
+// after makes s the successor of old, with the new revision if the policies differ. It reports whether they do.
 func (s *set) after(old *set, revision uint64) (changed bool) {
 	policies, together := map[report.ID]bool{}, false
 	for _, pair := range [][2][]*policy.Program{{old.programs, s.programs}, {s.programs, old.programs}} {
@@ -56,12 +56,12 @@ func (s *set) after(old *set, revision uint64) (changed bool) {
 	return true
 }
 
-// shares reports whether results of other policies depend on those of the policy.
+// shares reports whether results of other policies depend on results of the policy.
 func shares(p *policy.Program) bool {
 	return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.Shared })
 }
 
-// changed is the set under another revision, because of the policies.
+// changed returns a copy of the set with another revision, because of a change of the policies.
 func (s *set) changed(revision uint64, policies map[report.ID]bool) *set {
 	next := *s
 	next.revision = revision
@@ -69,7 +69,7 @@ func (s *set) changed(revision uint64, policies map[report.ID]bool) *set {
 	return &next
 }
 
-// since are the policies that have changed since the revision; nil when that is not known.
+// since returns the policies that changed after the revision; nil if the set no longer knows.
 func (s *set) since(revision uint64) map[report.ID]bool {
 	out := map[report.ID]bool{}
 	for _, c := range slices.Backward(s.changes) {
@@ -83,7 +83,7 @@ func (s *set) since(revision uint64) map[report.ID]bool {
 	return nil
 }
 
-// selections are the policies to evaluate the request by, of those in only; nil for all.
+// selections returns the policies to evaluate for the request, limited to only; a nil map means all policies.
 func (s *set) selections(req *policy.Request, only map[report.ID]bool) []policy.Selection {
 	all := s.snapshot.For(req, catalog.Route{Stages: ephemeral.ScanStages})
 	out := make([]policy.Selection, 0, len(all))
@@ -91,7 +91,7 @@ func (s *set) selections(req *policy.Request, only map[report.ID]bool) []policy.
 		if only != nil && !only[report.IDOf(sel.Program)] {
 			continue
 		}
-		// The list is shared, and nearly always all of it is wanted.
+		// The list is shared and usually needed in full, so it is copied only if a rule is not scannable.
 		if i := slices.IndexFunc(sel.Rules, func(r *policy.Rule) bool { return !ephemeral.Scannable(sel.Program, r) }); i >= 0 {
 			sel.Rules = slices.DeleteFunc(slices.Clone(sel.Rules), func(r *policy.Rule) bool { return !ephemeral.Scannable(sel.Program, r) })
 		}

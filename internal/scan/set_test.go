@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// A set knows which of its policies have changed since a resource was evaluated; what is too long ago is evaluated by all.
+// A set knows which of its policies changed since a resource was evaluated; after too many changes, all policies evaluate it.
 func TestSince(t *testing.T) {
 	a, b, other := &policy.Program{Name: "a"}, &policy.Program{Name: "b"}, &policy.Program{Name: "a"}
 	first := &set{programs: []*policy.Program{a, b}, revision: 1, changes: []change{{revision: 1}}}

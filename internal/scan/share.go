@@ -2,26 +2,26 @@ package scan
 
 import "context"
 
-// Share says what is for this process to evaluate, where several share the work (package ring): keys are namespaces,
-// and for what lies outside of them the kinds.
+// Share is the part of the work that this process does, if several share it (package ring). Keys are namespaces, and the kinds for
+// cluster-scoped objects.
 type Share interface {
 	// Holds reports whether work for the key may begin now.
 	Holds(key string) bool
-	// Hold begins work for the key; release ends it. ok is false when it may not begin; ctx is done when it has to end.
+	// Hold begins work for the key; release ends it. ok is false if it may not begin; ctx is done if it has to end early.
 	Hold(parent context.Context, key string) (ctx context.Context, release func(), ok bool)
-	// Changed is closed when the keys that are held may be others than when it was called.
+	// Changed returns a channel that is closed when the held keys may have changed.
 	Changed() <-chan struct{}
 }
 
-// key is the key of the kind's objects in the namespace.
+// key returns the key of the kind's objects in the namespace.
 func (r Resource) key(namespace string) string {
 	if namespace != "" {
 		return namespace
 	}
-	return "/" + r.GroupResource().String() // no namespace is called that
+	return "/" + r.GroupResource().String() // no namespace has such a name
 }
 
-// holds reports whether the kind's objects in the namespace are for this process to evaluate.
+// holds reports whether this process evaluates the kind's objects in the namespace.
 func (l *loop) holds(namespace string) bool {
 	return l.s.o.Share == nil || l.s.o.Share.Holds(l.set.Load().resource.key(namespace))
 }

@@ -16,30 +16,30 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// sourcesEvery is how often it is looked whether what policies looked up has changed.
+// sourcesEvery is the time between two checks whether looked-up data have changed.
 const sourcesEvery = 30 * time.Second
 
-// sourcesTimeout bounds one look at all of them.
+// sourcesTimeout bounds one check of all sources.
 const sourcesTimeout = 20 * time.Second
 
-// maxSources bounds what is looked at; what policies looked up beyond is seen at the next interval.
+// maxSources bounds the sources that are checked; changes of further sources are seen at the next interval.
 const maxSources = 500
 
-// sources are what policies looked up while they evaluated: ConfigMaps and other objects, and data of
-// GlobalContextEntries. Calls of APIs and services are not among them: changes of their answers are not announced.
+// sources are the data that policies looked up during evaluation: ConfigMaps and other objects, and data of GlobalContextEntries. Calls of
+// APIs and services are not included, since their changes are not announced.
 type sources struct {
 	world world.Root
 	log   *slog.Logger
 
 	mu   sync.Mutex
-	seen map[source]string // what stands for its content
+	seen map[source]string // the version or digest of its content
 	full bool
 }
 
 // source is an object, or with only a name the data of a GlobalContextEntry.
 type source struct{ apiVersion, kind, namespace, name string }
 
-// root is the world that policies evaluate in; what they look up is remembered.
+// root returns the world that policies evaluate in; it records lookups.
 func (s *sources) root() world.Root {
 	return world.RootFunc(func(r world.Reach) world.World {
 		w := s.world.For(r)
@@ -77,7 +77,7 @@ func (g recordedGlobals) Global(ctx context.Context, name string) (any, error) {
 	return data, err
 }
 
-// record remembers a source when it is looked up first.
+// record adds a source at its first lookup.
 func (s *sources) record(at source, content func() (string, bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *sources) record(at source, content func() (string, bool)) {
 	}
 	if len(s.seen) >= maxSources {
 		s.full = true
-		s.log.Warn("policies look up more than is looked at again: changes of the rest are seen at the next interval", "most", maxSources)
+		s.log.Warn("policies look up more objects than are checked for changes: changes of the others are seen at the next interval", "most", maxSources)
 		return
 	}
 	if c, known := content(); known {
@@ -94,7 +94,7 @@ func (s *sources) record(at source, content func() (string, bool)) {
 	}
 }
 
-// changed looks at all sources and reports whether one has other content than before.
+// changed checks all sources and reports whether the content of one changed.
 func (s *sources) changed(ctx context.Context) bool {
 	s.mu.Lock()
 	all := make([]source, 0, len(s.seen))
@@ -127,8 +127,7 @@ func (s *sources) changed(ctx context.Context) bool {
 	return found
 }
 
-// versionOf stands for the content of an object; an object that is not there has a content, too. known is false when it could
-// not be read.
+// versionOf returns the version of an object; a missing object has a version, too. known is false if the object could not be read.
 func versionOf(o map[string]any, err error) (version string, known bool) {
 	if apierrors.IsNotFound(err) {
 		return "absent", true
@@ -138,7 +137,7 @@ func versionOf(o map[string]any, err error) (version string, known bool) {
 	return version, err == nil
 }
 
-// digestOf stands for data, or for the error that is there in their place.
+// digestOf returns a digest of the data, or of the error in their place.
 func digestOf(data any, err error) string {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -150,7 +149,7 @@ func digestOf(data any, err error) string {
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-// lookSources evaluates policies with lookups again when the looked-up objects have changed.
+// lookSources requests another evaluation of policies whose looked-up objects have changed.
 func (s *Scanner) lookSources(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, sourcesTimeout)
 	defer cancel()
@@ -175,6 +174,6 @@ func (s *Scanner) lookSources(ctx context.Context) {
 		s.revision++
 		l.set.Store(old.changed(s.revision, policies))
 		l.poke()
-		s.o.Log.Info("what policies look up has changed", "kind", old.resource.GVK().String(), "policies", len(policies))
+		s.o.Log.Info("objects that policies look up have changed", "kind", old.resource.GVK().String(), "policies", len(policies))
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// fakeObjects are the versions of objects by name; one of them may be out of reach.
+// fakeObjects are the versions of objects by name; one of them may be unreachable.
 type fakeObjects map[string]string
 
 func (f fakeObjects) Get(_ context.Context, _, _, _, name string) (map[string]any, error) {
@@ -26,7 +26,7 @@ func (f fakeObjects) Get(_ context.Context, _, _, _, name string) (map[string]an
 	}
 }
 
-// What policies looked up is looked at again; what they did not is none of ours.
+// Only sources that policies looked up are checked again.
 func TestSources(t *testing.T) {
 	objects := fakeObjects{"a": "1", "b": "1"}
 	var global any = map[string]any{"x": int64(1)}

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// watchSeconds is how long one watch lasts; the API server ends it sooner when it wants to.
+// watchSeconds is the length of one watch; the API server may end it sooner.
 const watchSeconds = int64(600)
 
-// watch sends what changes until ctx is done, or until the versions are gone from which one could go on.
+// watch sends changes until ctx is done, or until the version to continue from has expired.
 func (l *loop) watch(ctx context.Context, s *set, version string, events chan<- watch.Event) {
 	client := l.s.o.Metadata.Resource(s.resource.GroupVersionResource)
 	pause := firstPause
@@ -34,7 +34,7 @@ func (l *loop) watch(ctx context.Context, s *set, version string, events chan<- 
 	}
 }
 
-// relay passes the events of one watch on and returns the version to go on from.
+// relay forwards the events of one watch and returns the version to continue from.
 func relay(ctx context.Context, w watch.Interface, version string, events chan<- watch.Event) (string, error) {
 	defer w.Stop()
 	for {
@@ -51,7 +51,7 @@ func relay(ctx context.Context, w watch.Interface, version string, events chan<-
 			case watch.Bookmark, watch.Added, watch.Modified, watch.Deleted:
 				m, ok := e.Object.(*metav1.PartialObjectMetadata)
 				if !ok {
-					return version, errors.New("the watch sends something else")
+					return version, errors.New("the watch sent an unexpected object")
 				}
 				version = m.ResourceVersion
 				if e.Type == watch.Bookmark {

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// What is written by resource becomes rules as it stands, whether it is served or not.
+// Selectors by resource become webhook rules unchanged, whether or not the API server serves the resource.
 func TestRulesByResource(t *testing.T) {
 	target := func(group, version, resource string, more ...func(*policy.Target)) policy.Target {
 		out := policy.Target{Group: group, Version: version}
@@ -69,7 +69,7 @@ func ruleText(r admissionv1.RuleWithOperations) string {
 		string(*r.Scope) + " " + strings.Join(operations, ",")
 }
 
-// A reserved resource that a policy names in all groups comes to it, although another policy has a wildcard.
+// A webhook covers a reserved resource that a policy names in all groups, although another policy has a wildcard.
 func TestReservedByResource(t *testing.T) {
 	var n named
 	n.add(place{group: "*", resource: "leases", sub: "", written: true})

@@ -8,17 +8,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/schedule"
 )
 
-// The configurations of the cleanup controller: the review of cleanup policies, and the one of TTL labels.
+// The names of the cleanup controller's configurations: one reviews cleanup policies, the other TTL labels.
 const (
 	CleanupValidating = "kyverno-cleanup-validating-webhook-cfg"
 	TTLValidating     = "kyverno-ttl-validating-webhook-cfg"
 )
 
-// DesiredCleanup computes the configurations of the cleanup controller. Of in it reads Settings, CABundle, Owner and those
-// Options that say where the controller answers. A Reconciler that keeps to Own stores them like any other.
+// DesiredCleanup computes the configurations of the cleanup controller. It reads from in the Settings, CABundle, Owner and the Options with
+// the controller's address. A Reconciler with Own set stores them like any other configuration.
 func DesiredCleanup(in Input) Configurations {
 	b := &builder{Input: in}
-	// Kyverno's rule names subresources only, and so is never asked about a policy itself.
+	// Kyverno's rule names only subresources, so its webhook is never called for the policy itself.
 	policies := b.review("/validate", b.policyRules(family.ReviewCleanup)...)
 	ttl := b.review("/verifyttl", rule("*", []string{"*"}, writes, "*"))
 	ttl[0].FailurePolicy = admissionv1.Ignore // it only warns

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The cleanup controller's configuration is its own: its Service, the policies themselves in every version.
+// The cleanup controller's configuration calls its own Service, and covers cleanup policies in every version.
 func TestDesiredCleanup(t *testing.T) {
 	input := in()
 	input.Options.Service = "kyverno-cleanup-controller"

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/settings"
 )
 
-// compiling are the conditions that compile.
+// compiling returns the conditions that compile.
 func compiling(in []policy.MatchCondition) (out []policy.MatchCondition) {
 	for _, c := range in {
 		if usable, _ := CheckConditions([]settings.MatchCondition{{Name: c.Name, Expression: c.Expression}}); len(usable) > 0 {
@@ -18,9 +18,9 @@ func compiling(in []policy.MatchCondition) (out []policy.MatchCondition) {
 	return out
 }
 
-// CheckConditions gives the match conditions of the ConfigMap that the API server will take, and what is wrong with the
-// others. One that does not compile would keep every change out of the configurations, new policies and authorities
-// included.
+// CheckConditions separates the ConfigMap's match conditions that the API server accepts from the others, and returns the mistakes of the
+// latter. A condition that does not compile would make the API server refuse every update of the configurations, new policies and CA
+// bundles included.
 func CheckConditions(in []settings.MatchCondition) (usable []settings.MatchCondition, mistakes []error) {
 	compiler := celenv.NewCompiler(celenv.Declarations{})
 	for _, c := range in {

@@ -8,24 +8,24 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// ConfinedCondition is the name of the match condition that keeps a shared webhook from asking, on behalf of namespaced
-// policies, about requests of other namespaces.
+// ConfinedCondition is the name of the match condition that limits a shared webhook, as far as namespaced policies need it, to requests of
+// their namespaces.
 const ConfinedCondition = "ephor.dev/namespaced-policies"
 
-// maxSpaces bounds the part of an expression that is about single namespaces, in bytes; the API server takes expressions
-// of 100,000 characters.
+// maxSpaces bounds the part of an expression that distinguishes namespaces, in bytes. The API server accepts expressions of up to 100,000
+// characters.
 const maxSpaces = 64 << 10
 
-// space is what an expression says of one namespace.
+// space is the expression for the requests of one namespace.
 type space struct {
 	namespace string
 	text      string // empty: all of its requests
 }
 
-// byNamespace is an expression that is true of the requests of each namespace for which its text is true; empty without
-// namespaces. Namespaces with the same text share it. Where the expression would be longer than limit, the longest texts
-// are given up: their namespaces are asked about everything, which costs no other namespace. Where the names alone are longer,
-// unconfined is true: the expression is true of the requests of all namespaces.
+// byNamespace returns an expression that is true for the requests of each namespace for which its text is true; it is empty without
+// namespaces. Namespaces with the same text share it. If the expression would exceed limit, it drops the longest texts: it is then true for
+// all requests of their namespaces, and other namespaces are not affected. If the names alone exceed limit, unconfined is true, and the
+// expression is true for the requests of all namespaces.
 func byNamespace(spaces []space, limit int) (expression string, unconfined bool) {
 	shared := map[string][]string{}
 	for _, s := range spaces {
@@ -70,11 +70,11 @@ func byNamespace(spaces []space, limit int) (expression string, unconfined bool)
 		return "", false
 	}
 	slices.Sort(out)
-	// A request for a Namespace is said to be in it.
+	// The API server sets the namespace of a request for a Namespace to its own name.
 	return `(request.resource.resource != "namespaces" || request.resource.group != "") && (` + strings.Join(out, " || ") + ")", unconfined
 }
 
-// confine is byNamespace for a condition that may not be missing. It records in the hook when namespaces are not distinguished.
+// confine calls byNamespace for a condition that is required. It records in the hook when namespaces are not distinguished.
 func (h *hook) confine(spaces []space) string {
 	expression, unconfined := byNamespace(spaces, maxSpaces)
 	h.unconfined = h.unconfined || unconfined
@@ -86,8 +86,8 @@ const target = `request.resource.resource + (has(request.subResource) && request
 
 func forTarget(expression string) string { return "[" + target + "].exists(r, " + expression + ")" }
 
-// textOf is an expression that is true of the requests that the rules cover, but for versions: the API server converts
-// requests of a version that no rule names. empty when there are no rules.
+// textOf returns an expression that is true for the requests that the rules cover, regardless of their version: the API server converts
+// requests of a version that no rule names. It is empty without rules.
 func textOf(rules []admissionv1.RuleWithOperations) string {
 	var texts []string
 	for _, r := range rules {
@@ -118,7 +118,7 @@ func textOf(rules []admissionv1.RuleWithOperations) string {
 	return strings.Join(slices.Compact(texts), " || ")
 }
 
-// namesText is true where r is one of the resources of a webhook rule; empty when all are meant.
+// namesText returns an expression that is true if r is one of the resources of a webhook rule; it is empty if the rule covers all of them.
 func namesText(names []string) string {
 	var exact, texts []string
 	for _, n := range names {
@@ -146,9 +146,8 @@ func namesText(names []string) string {
 	return "(" + strings.Join(texts, " || ") + ")"
 }
 
-// confined is the condition of a shared webhook under which its rules ask for nothing more in a namespace than what
-// cluster-wide policies and those of that namespace ask for; ok is false when its namespaced policies add nothing to the
-// rules.
+// confined returns the condition of a shared webhook that limits its rules, in each namespace, to what cluster-wide policies and the
+// policies of that namespace need; ok is false if its namespaced policies add nothing to the rules.
 func (h *hook) confined() (_ string, ok bool) {
 	var spaces []space
 	for namespace, s := range h.spaces {
@@ -172,8 +171,8 @@ func (h *hook) confined() (_ string, ok bool) {
 	return forTarget(out), true
 }
 
-// reserved is the condition that keeps reserved resources from a webhook with wildcards, but for those that a cluster-wide
-// policy names, or a policy of the namespace; ok is false for a webhook without wildcards.
+// reserved returns the condition that excludes reserved resources from a webhook with wildcards, except those that a cluster-wide policy or
+// a policy of the namespace names; ok is false for a webhook without wildcards.
 func (h *hook) reserved() (_ string, ok bool) {
 	ok = h.wild
 	var spaces []space
@@ -193,7 +192,7 @@ func (h *hook) reserved() (_ string, ok bool) {
 	return out, true
 }
 
-// reserved are rules for the reserved resources that policies name.
+// reserved returns rules for the reserved resources that policies name.
 func (n *named) reserved() (out []admissionv1.RuleWithOperations) {
 	all := ruleSet{}
 	for p := range n.places {

@@ -23,11 +23,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/settings"
 )
 
-// matchers are the expressions that were asked before, compiled.
+// matchers caches compiled expressions.
 var matchers = map[string]matchconditions.Matcher{}
 
-// asked are the names of the webhooks that the API server asks about a request, by its own matchers. An error of a
-// condition ends the test.
+// asked returns the names of the webhooks that the API server calls for a request, as its own matchers decide. An error of a condition ends
+// the test.
 func asked(t testing.TB, c Configurations, r *admission.VersionedAttributes, ownLabels map[string]string) (names []string) {
 	t.Helper()
 	for _, o := range all(c) {
@@ -75,7 +75,7 @@ func selectorOf(w anyWebhook) *metav1.LabelSelector {
 	return w.mutating.NamespaceSelector
 }
 
-// requestFor is a request for an object in a namespace; place is resource, resource/sub or resource.group/sub.
+// requestFor returns a request for an object in a namespace; place is resource, resource/sub or resource.group/sub.
 func requestFor(operation policy.Operation, place, version, namespace, name string, objectLabels map[string]any) (*admission.VersionedAttributes, map[string]string) {
 	resource, sub, _ := strings.Cut(place, "/")
 	resource, group, _ := strings.Cut(resource, ".")
@@ -98,14 +98,13 @@ func requestFor(operation policy.Operation, place, version, namespace, name stri
 			selected[k] = v.(string)
 		}
 	case namespace == "":
-		selected = nil // no selector is asked
+		selected = nil // no selector is evaluated
 	}
 	return &admission.VersionedAttributes{Attributes: a, VersionedKind: gvk, VersionedObject: o}, selected
 }
 
-// TestT4OtherNamespacesAreNotAsked: whatever namespaced policies bring, the API server asks about it in their namespaces
-// only; what cluster-wide policies bring is asked about as it is without them. No flag changes that, nor does the number
-// of policies.
+// TestT4OtherNamespacesAreNotAsked: webhooks of namespaced policies are called only for their namespaces, and webhooks of cluster-wide
+// policies as without them. This holds with every flag and any number of policies.
 func TestT4OtherNamespacesAreNotAsked(t *testing.T) {
 	const all = cluster + served(`
 v1 secrets Secret
@@ -118,7 +117,7 @@ coordination.k8s.io/v1 leases Lease
 		return func(p *policy.Program) { p.Kind, p.Namespace = "Policy", namespace }
 	}
 	var many []*policy.Program
-	for i := range 70 { // more parts than a derived condition takes, each another one
+	for i := range 70 { // more terms than a derived condition holds, all different
 		many = append(many, program(fmt.Sprint("own-", i), func(p *policy.Program) {
 			in1(fmt.Sprint("many-", i))(p)
 			p.Rules[0].Targets = kinds([]string{"Secret", "Service", "Deployment", "Lease", "*"}[i%5] + []string{"", "@CREATE", "@DELETE"}[i%3])
@@ -127,7 +126,7 @@ coordination.k8s.io/v1 leases Lease
 	type ask struct {
 		operation       policy.Operation
 		place, space    string
-		with, otherwise bool // asked about in the namespace of the policy, and in another one
+		with, otherwise bool // whether the webhook is called in the namespace of the policy, and in another one
 	}
 	for _, c := range []struct {
 		name     string
@@ -148,7 +147,7 @@ coordination.k8s.io/v1 leases Lease
 		{"subresources", []*policy.Program{program("a", nil, "Pod@UPDATE"), program("b", in1("team"), "*/scale", "Pod/*")}, []ask{
 			{"UPDATE", "deployments.apps/scale", "team", true, false}, {"CONNECT", "pods/exec", "team", true, false}, {"UPDATE", "pods/ephemeralcontainers", "team", true, true},
 			{"UPDATE", "pods", "team", true, true}, {"CREATE", "pods", "team", false, false}}},
-		{"two namespaces do not bring each other's kinds", []*policy.Program{program("a", in1("other"), "Service"), program("b", in1("team"), "*@CREATE")}, []ask{
+		{"two namespaces do not add each other's kinds", []*policy.Program{program("a", in1("other"), "Service"), program("b", in1("team"), "*@CREATE")}, []ask{
 			{"CREATE", "secrets", "team", true, false}, {"DELETE", "services", "team", false, true}, {"CREATE", "services", "team", true, true}}},
 		{"very many", append([]*policy.Program{program("a", nil, "ConfigMap"), program("b", in1("team"), "Secret")}, many...), []ask{
 			{"CREATE", "secrets", "team", true, false}, {"CREATE", "configmaps", "team", true, true}, {"DELETE", "services", "team", false, false}}},
@@ -178,8 +177,8 @@ coordination.k8s.io/v1 leases Lease
 	}
 }
 
-// TestT4NamespacesDoNotMeet: for random policies and requests, the API server asks exactly as it would if the policies of
-// other namespaces did not exist.
+// TestT4NamespacesDoNotMeet: for random policies and requests, the API server calls the same webhooks as without the policies of other
+// namespaces.
 func TestT4NamespacesDoNotMeet(t *testing.T) {
 	yes, no, spared := 0, 0, 0
 	for seed := range uint64(60) {
@@ -235,7 +234,7 @@ func TestT4NamespacesDoNotMeet(t *testing.T) {
 	}
 	t.Logf("asked %d times, spared by a condition %d times, not covered by rules %d times", yes, spared, no)
 	if yes < 1000 || spared < 100 {
-		t.Error("the random policies and requests hardly meet: the test proves little")
+		t.Error("the random policies and requests rarely match: the test proves little")
 	}
 }
 
@@ -253,8 +252,8 @@ func desiredRules(c Configurations, r *admission.VersionedAttributes) bool {
 	return false
 }
 
-// TestT4NamespacesOfTooMuchAreAskedWhole: a namespace whose policies need a very long expression is asked about all of its
-// requests, and the others as before.
+// TestT4NamespacesOfTooMuchAreAskedWhole: if the policies of a namespace need a very long expression, webhooks are called for all requests
+// of that namespace, and unchanged for the others.
 func TestT4NamespacesOfTooMuchAreAskedWhole(t *testing.T) {
 	spaces := []space{{"long", strings.Repeat("true && ", 3000) + "false"}, {"short", "false"}, {"whole", ""}}
 	const want = `(request.resource.resource != "namespaces" || request.resource.group != "") && (` +
@@ -271,8 +270,8 @@ func TestT4NamespacesOfTooMuchAreAskedWhole(t *testing.T) {
 	}
 }
 
-// TestT4TooManyNamespaces: where the names of the namespaces do not fit into a condition, the API server asks about all
-// namespaces, and the webhooks are named to the operator. What no policy asks for is still not asked about.
+// TestT4TooManyNamespaces: if the names of the namespaces do not fit into a condition, webhooks are called for all namespaces, and the
+// operator sees their names. They are still not called for resources that no policy matches.
 func TestT4TooManyNamespaces(t *testing.T) {
 	for _, n := range []int{1000, 5000} {
 		programs := []*policy.Program{program("a", nil, "ConfigMap")}
@@ -299,8 +298,8 @@ func TestT4TooManyNamespaces(t *testing.T) {
 	}
 }
 
-// TestT4NamespacedPoliciesCostNoDerivedCondition: a namespaced policy without a derivable condition leaves the condition that is
-// derived from the others as it is, for other namespaces.
+// TestT4NamespacedPoliciesCostNoDerivedCondition: a namespaced policy without a derivable condition does not change, for other namespaces,
+// the condition that is derived from the other policies.
 func TestT4NamespacedPoliciesCostNoDerivedCondition(t *testing.T) {
 	shared := classicPolicy(t, "p", "match: {any: [{resources: {kinds: [ConfigMap], names: [a]}}]}; "+deny)
 	own := classicPolicy(t, "q", "match: {any: [{resources: {kinds: [ConfigMap], annotations: {a: b}}}]}; "+deny)
@@ -323,8 +322,8 @@ func TestT4NamespacedPoliciesCostNoDerivedCondition(t *testing.T) {
 	}
 }
 
-// TestT4OwnEntries: a namespaced policy with match conditions or a timeout is asked about requests of its namespace, and
-// other policies keep their timeout.
+// TestT4OwnEntries: the webhook of a namespaced policy with match conditions or a timeout is called only in its namespace, and other
+// policies keep their timeout.
 func TestT4OwnEntries(t *testing.T) {
 	own := func(change func(*policy.Program)) *policy.Program {
 		return program("own", func(p *policy.Program) {
@@ -362,7 +361,7 @@ func TestT4OwnEntries(t *testing.T) {
 	}
 }
 
-// TestT9Namespaces: each Namespace that a policy may mutate is asked about once, whatever its label with the name says.
+// TestT9Namespaces: one webhook is called for each Namespace that a policy may mutate, whatever its name label holds.
 func TestT9Namespaces(t *testing.T) {
 	mutate := program("m", func(p *policy.Program) { p.Rules[0].Stage = policy.StageMutate }, "Namespace")
 	for _, c := range []struct {
@@ -409,8 +408,8 @@ func TestT9Namespaces(t *testing.T) {
 	}
 }
 
-// TestT13Resize: policies on Pods are asked about pods/resize once, by webhooks of our own; what namespaced policies bring
-// stays in their namespaces, and the rules under Kyverno's names stay as they are.
+// TestT13Resize: one of our own webhooks is called for pods/resize if policies match Pods. Namespaced policies affect only their
+// namespaces, and the rules under Kyverno's names do not change.
 func TestT13Resize(t *testing.T) {
 	const known = cluster + served("v1 pods/resize Pod\n")
 	team := func(p *policy.Program) { p.Kind, p.Namespace = "Policy", "team" }

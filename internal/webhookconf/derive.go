@@ -11,45 +11,44 @@ import (
 // DerivedCondition is the name of the match condition that is derived from the policies of a webhook.
 const DerivedCondition = "ephor.dev/policies"
 
-// The derived condition holds at most maxTerms terms and maxDerived bytes: it is evaluated for each request, and the API
-// server refuses the request when an expression takes too much. maxGroups bounds the groups that it looks for, since
-// each is compared with all groups of the requester.
+// The derived condition holds at most maxTerms terms and maxDerived bytes: the API server evaluates it for each request, and refuses the
+// request if an expression costs too much. maxGroups bounds the groups that a term names, since each is compared with all groups of the
+// requester.
 const (
 	maxTerms   = 64
 	maxDerived = 16 << 10
 	maxGroups  = 32
 )
 
-// derivation collects, for one webhook, what its policies say of the requests that they are for. Where the expression
-// made of it is false, no policy of the webhook has a result or asks for work; so the API server need not ask.
+// derivation collects, for one webhook, which requests its policies match. If the resulting expression is false, no policy of the webhook
+// has a result or creates work, so the API server need not call it.
 //
-// Each rule gives terms, one for each filter of its match block (match.Matcher.Header). A rule of which nothing can be
-// said ends the derivation.
+// Each rule adds terms, one for each filter of its match block (match.Matcher.Header). A rule without usable literals ends the derivation.
 type derivation struct {
 	terms    []term
 	gaveUp   bool
 	mutates  int // mutate rules so far
 	mutating bool
 	groups   int
-	// space: all rules are of policies of one namespace, and the reader of the terms says so.
+	// space is true if all rules belong to policies of one namespace; the reader of the terms then limits them to that namespace.
 	space bool
 }
 
 // term is a conjunction of expressions, sorted.
 type term []string
 
-// add takes in a rule that the webhook is for.
+// add adds a rule of the webhook.
 func (d *derivation) add(r *policy.Rule) {
 	switch {
 	case d.gaveUp:
 		return
 	case r.Header == nil, r.Stage.Has(policy.StageGenerate | policy.StageMutateExisting):
-		// Rules with deferred work also look at objects that they no longer match, or once made.
+		// Rules with deferred work also evaluate objects that they no longer match, or that they created.
 		d.giveUp()
 		return
 	case r.Stage.Has(policy.StageMutate):
 		if d.mutates++; d.mutates > 1 {
-			d.giveUp() // a rule may make an object one that the next is for
+			d.giveUp() // the mutation of one rule may make the next rule match
 			return
 		}
 	}
@@ -79,8 +78,8 @@ func (d *derivation) add(r *policy.Rule) {
 
 func (d *derivation) giveUp() { d.gaveUp, d.terms = true, nil }
 
-// term writes what must be true of a request that all filters select and the rule does not exclude. never: there is no
-// such request.
+// term returns the expressions that are true for a request that all filters select and the rule does not exclude; never reports that no
+// such request exists.
 func (d *derivation) term(r *policy.Rule, filters []policy.Literals) (_ term, never bool) {
 	var t term
 	operations := []policy.Operation{policy.Connect, policy.Create, policy.Delete, policy.Update}
@@ -95,15 +94,15 @@ func (d *derivation) term(r *policy.Rule, filters []policy.Literals) (_ term, ne
 		if f.Operations != nil {
 			keep(func(o policy.Operation) bool { return slices.Contains(f.Operations, o) })
 		}
-		// An object that is still without a name may come to have one that fits, as far as the request can tell.
+		// An object without a name (generateName) may get a name that matches.
 		if f.Names != nil {
 			t = append(t, "(!has(request.name) || "+isIn("request.name", f.Names)+")")
 		}
-		// A Namespace is evaluated by its own name, whatever namespace the request is said to be in.
+		// A Namespace is evaluated by its own name, not by the namespace of the request.
 		if f.Namespaces != nil {
 			t = append(t, "("+namespaceIs(f.Namespaces)+` || request.resource.resource == "namespaces")`)
 		}
-		if !d.mutating { // another webhook may still set labels, and then ours is not asked again
+		if !d.mutating { // another webhook may set labels later, and the API server does not call ours again
 			for _, l := range f.Labels {
 				t = append(t, labelIs(l))
 			}
@@ -131,7 +130,8 @@ func (d *derivation) term(r *policy.Rule, filters []policy.Literals) (_ term, ne
 	return slices.Compact(t), false
 }
 
-// excluded is true only of requests that the filter of an exclude block holds for; empty when that cannot be written.
+// excluded returns an expression that is true only for requests that the filter of an exclude block matches; it is empty if no such
+// expression exists.
 func (d *derivation) excluded(f *policy.Literals) string {
 	if d.mutating && f.Labels != nil {
 		return ""
@@ -156,9 +156,9 @@ func (d *derivation) excluded(f *policy.Literals) string {
 	return strings.Join(t, " && ")
 }
 
-// insert adds a term unless one that is there holds whenever it does, and drops those that it makes superfluous.
+// insert adds a term unless an existing term is true whenever it is, and removes the terms that it makes redundant.
 func (d *derivation) insert(t term) {
-	wider := func(a, b term) bool { // a holds whenever b does
+	wider := func(a, b term) bool { // a is true whenever b is
 		for _, x := range a {
 			if _, found := slices.BinarySearch(b, x); !found {
 				return false
@@ -174,9 +174,9 @@ func (d *derivation) insert(t term) {
 	d.terms = append(slices.DeleteFunc(d.terms, func(have term) bool { return wider(t, have) }), t)
 }
 
-// derive is the condition for a webhook that is asked for the operations; ok is false when there is none, or when it would
-// say no more than the rules of the webhook do. Cluster-wide policies decide whether there is one: a namespaced policy
-// only adds what is about its namespace, all of which it is when nothing else can be said of it.
+// derive returns the condition for a webhook that is called for the operations; ok is false if there is none, or if it is no narrower than
+// the webhook's rules. Only cluster-wide policies decide whether there is a condition. A namespaced policy adds an expression for its
+// namespace, or the whole namespace.
 func (h *hook) derive(asked operations, protects bool) (_ string, ok bool) {
 	texts, says := h.derived.texts(asked)
 	if !says || len(texts) == 0 && len(h.rules) > 0 {
@@ -185,11 +185,11 @@ func (h *hook) derive(asked operations, protects bool) (_ string, ok bool) {
 	var spaces []space
 	for namespace, s := range h.spaces {
 		one := space{namespace: namespace}
-		// Where one mutate rule may make an object one that another is for, only the namespace is used.
+		// If the mutation of one rule may make another rule match, only the namespace is used.
 		if own, says := s.derived.texts(asked); says && h.derived.mutates+s.derived.mutates <= 1 {
 			one.text = strings.Join(own, " || ")
 			if len(own) == 0 {
-				continue // there is no request that it is for
+				continue // it matches no request
 			}
 		}
 		spaces = append(spaces, one)
@@ -213,8 +213,8 @@ func (h *hook) derive(asked operations, protects bool) (_ string, ok bool) {
 	return out, true
 }
 
-// texts are the parts of the expression, of which one has to be true. says is false when nothing is known, or nothing
-// that the operations which are asked for do not say.
+// texts returns the alternatives of the expression; one of them must be true. says is false if nothing is known, or if the operations alone
+// already say it.
 func (d *derivation) texts(asked operations) (texts []string, says bool) {
 	if d.gaveUp {
 		return nil, false
@@ -225,7 +225,7 @@ func (d *derivation) texts(asked operations) (texts []string, says bool) {
 		t = slices.DeleteFunc(slices.Clone(t), func(x string) bool {
 			ops, ok := operationsIn(x)
 			union = append(union, ops...)
-			return ok && asked.within(ops) // nothing else is asked for
+			return ok && asked.within(ops) // the webhook has no other operations
 		})
 		if len(t) == 0 {
 			return nil, false
@@ -247,13 +247,13 @@ func (d *derivation) texts(asked operations) (texts []string, says bool) {
 	return texts, true
 }
 
-// Parts of the expressions. Every field that may be absent is guarded: an expression that fails refuses the request.
+// Parts of the expressions. Each optional field has a guard, since an expression that fails refuses the request.
 const (
-	// subject is the object that match blocks look at (policy.Request.Subject).
+	// subject is the object that match blocks evaluate (policy.Request.Subject).
 	subject = `(object == null || request.operation == "DELETE") && oldObject != null ? oldObject : object`
-	// labelsOf are the labels of o, none for what has no metadata, such as the options of a CONNECT.
+	// labelsOf returns the labels of o; none for objects without metadata, such as the options of a CONNECT.
 	labelsOf = `o != null && has(o.metadata) && o.metadata != null && has(o.metadata.labels) && o.metadata.labels != null ? o.metadata.labels : {}`
-	// protected holds for objects that only we may change (--protectManagedResources).
+	// protected is true for objects that only our controllers may change (--protectManagedResources).
 	protected = `[object, oldObject].exists(p, [p].map(o, ` + labelsOf + `).exists(labels, "app.kubernetes.io/managed-by" in labels && labels["app.kubernetes.io/managed-by"] == "kyverno"))`
 )
 

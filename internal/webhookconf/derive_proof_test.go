@@ -41,16 +41,16 @@ func matcherOf(name, expression string) matchconditions.Matcher {
 		celplugin.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions), &fail, "webhook", "validating", "test")
 }
 
-// review is a request, as the API server has it and as we get it.
+// review is a request, as the API server holds it and as we receive it.
 type review struct {
 	attributes *admission.VersionedAttributes
 	request    func() *policy.Request
 	text       string
 }
 
-// TestDerivedConditionsAreSound is the proof that a derived condition keeps nothing from us that matters: over 100,000
-// random pairs of policies and requests, evaluated by the API server's own matcher, a condition that is false means that
-// the engine yields neither a result nor work, and no condition ever fails. EPHOR_SEED repeats one round.
+// TestDerivedConditionsAreSound proves that a derived condition skips only requests without results: 100,000 random pairs of policies and
+// requests are evaluated by the API server's own matcher. If a condition is false, the engine yields neither a result nor work, and no
+// condition ever fails. EPHOR_SEED repeats one round.
 func TestDerivedConditionsAreSound(t *testing.T) {
 	pairs, wanted := 0, 100_000
 	if testing.Short() {
@@ -129,7 +129,7 @@ rbac.authorization.k8s.io/v1 clusterroles ClusterRole!
 	}
 	t.Logf("%d pairs: %d of %d webhooks have a condition; it was false %d times and true %d times, %d of these with a result", pairs, count.derived, count.webhooks, count.no, count.yes, count.results)
 	if wanted > 1 && (count.no < count.yes/4 || count.results < count.yes/20) {
-		t.Error("the random policies and requests hardly meet: the test proves little")
+		t.Error("the random policies and requests rarely match: the test proves little")
 	}
 }
 
@@ -140,14 +140,14 @@ func conditionsOf(w anyWebhook) []admissionv1.MatchCondition {
 	return w.mutating.MatchConditions
 }
 
-// generator makes policies and requests out of so few words that they meet.
+// generator makes policies and requests from a small vocabulary, so that they often match.
 type generator struct{ *rand.Rand }
 
 func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
 
 func (g *generator) one(words ...string) string { return words[g.IntN(len(words))] }
 
-// some are one or two of the words.
+// some returns one or two of the words.
 func (g *generator) some(words ...string) []any {
 	out := []any{g.one(words...)}
 	if g.chance(35) {
@@ -381,7 +381,7 @@ func (g *generator) review() review {
 	case s.resource == "namespaces":
 		namespace = name
 		if g.chance(25) {
-			namespace = g.one("", "x", "z") // nothing relies on what an API server says here
+			namespace = g.one("", "x", "z") // no code relies on this field
 		}
 	}
 	var object, old *value.Doc
@@ -452,7 +452,7 @@ func mapOf(d *value.Doc) map[string]any {
 	return m
 }
 
-// object is one that the API server may send: PodExecOptions have no metadata, and some have it without labels.
+// object returns an object that the API server may send: PodExecOptions have no metadata, and some objects have no labels.
 func (g *generator) object(kind, group, version, name, generated, namespace string, namespaced bool) object {
 	o := object{"apiVersion": schema.GroupVersion{Group: group, Version: version}.String(), "kind": kind}
 	if kind == "PodExecOptions" || g.chance(3) {

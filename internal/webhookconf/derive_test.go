@@ -48,7 +48,7 @@ func yamlMap(t testing.TB, text string) map[string]any {
 	return roundTrip(t, []byte(text))
 }
 
-// TestDerivedCondition: what the condition says, and when there is none.
+// TestDerivedCondition: the text of the condition, and when there is none.
 func TestDerivedCondition(t *testing.T) {
 	match := func(resources string) string {
 		return "match: {any: [{resources: {kinds: [ConfigMap], " + resources + "}}]}"
@@ -66,14 +66,14 @@ func TestDerivedCondition(t *testing.T) {
 	}{
 		{name: "names and namespaces; an object without a name may come to have it", rules: [][]string{{match("names: [a, b], namespaces: [x]") + "; " + deny}},
 			want: `(!has(request.name) || request.name in ["a", "b"]) && (has(request.namespace) && request.namespace == "x" || request.resource.resource == "namespaces")`},
-		{name: "one policy that says nothing ends it", rules: [][]string{{match("names: [a]") + "; " + deny}, {match("annotations: {a: b}") + "; " + deny}}},
-		{name: "a wildcard says nothing", rules: [][]string{{match(`names: ["a*"]`) + "; " + deny}}},
+		{name: "one policy without literals ends the derivation", rules: [][]string{{match("names: [a]") + "; " + deny}, {match("annotations: {a: b}") + "; " + deny}}},
+		{name: "a wildcard gives no literal", rules: [][]string{{match(`names: ["a*"]`) + "; " + deny}}},
 		{name: "labels", rules: [][]string{{match("selector: {matchLabels: {app: web}, matchExpressions: [{key: tier, operator: NotIn, values: [a, b]}, {key: x, operator: DoesNotExist}]}") + "; " + deny}},
 			want: labelsPrelude + `!("tier" in labels && labels["tier"] in ["a", "b"]) && !("x" in labels) && ("app" in labels && labels["app"] == "web"))`},
-		{name: "a pattern is not evaluated on DELETE; what another policy says more is superfluous",
+		{name: "a pattern is not evaluated on DELETE; the narrower term of another policy is redundant",
 			rules: [][]string{{match("") + "; " + pattern}, {match("namespaces: [x]") + "; " + pattern}},
 			want:  `request.operation in ["CONNECT", "CREATE", "UPDATE"]`},
-		{name: "the rules of the webhook say the same", rules: [][]string{{match("operations: [CREATE]") + "; " + deny}}},
+		{name: "no narrower than the rules of the webhook", rules: [][]string{{match("operations: [CREATE]") + "; " + deny}}},
 		{name: "different operations in different namespaces", rules: [][]string{{match("operations: [DELETE], namespaces: [x]") + "; " + deny}, {match("operations: [CREATE]") + "; " + deny}},
 			want: `((has(request.namespace) && request.namespace == "x" || request.resource.resource == "namespaces") && request.operation in ["DELETE"]) || request.operation in ["CREATE"]`},
 		{name: "subjects", rules: [][]string{{"match: {any: [{resources: {kinds: [ConfigMap]}, subjects: [{kind: User, name: jane}, {kind: Group, name: devs}, {kind: ServiceAccount, name: s, namespace: ns}]}]}; " + deny}},
@@ -87,7 +87,7 @@ func TestDerivedCondition(t *testing.T) {
 		{name: "one mutate rule; labels may still be set by another webhook", mutating: true, rules: [][]string{{match("names: [a], selector: {matchLabels: {a: b}}") + "; " + patch}},
 			want: `(!has(request.name) || request.name == "a")`},
 		{name: "two mutate rules", mutating: true, rules: [][]string{{match("names: [a]") + "; " + patch}, {match("names: [b]") + "; " + patch}}},
-		{name: "protected objects are asked for", protects: true, rules: [][]string{{match("names: [a]") + "; " + deny}},
+		{name: "the webhook is called for protected objects", protects: true, rules: [][]string{{match("names: [a]") + "; " + deny}},
 			want: `((!has(request.name) || request.name == "a")) || ` + protected},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestDerivedCondition(t *testing.T) {
 	}
 }
 
-// A policy that has match conditions of its own says when it is asked.
+// A policy with match conditions of its own gets no derived condition.
 func TestFineGrainedWebhooksDeriveNothing(t *testing.T) {
 	p := classicPolicy(t, "p", "match: {any: [{resources: {kinds: [ConfigMap], names: [a]}}]}; "+deny)
 	p.Settings.MatchConditions = []policy.MatchCondition{{Name: "mine", Expression: "true"}}
@@ -164,8 +164,8 @@ func reviewOf(object, old *unstructured.Unstructured) *admission.VersionedAttrib
 	return out
 }
 
-// BenchmarkCondition is what a condition costs the API server for each request: most of it is making the object readable
-// for CEL, whatever the expression is.
+// BenchmarkCondition measures what a condition costs the API server for each request. Most of it is the conversion of the object for CEL,
+// whatever the expression is.
 func BenchmarkCondition(b *testing.B) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "x", Labels: map[string]string{"app": "web"}}}
 	for i := range 3 {

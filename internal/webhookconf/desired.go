@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/settings"
 )
 
-// ManagedLabel marks every webhook configuration of ours; its value is ManagedValue.
+// ManagedLabel marks every webhook configuration that we manage; its value is ManagedValue.
 const (
 	ManagedLabel = "webhook.kyverno.io/managed-by"
 	ManagedValue = "kyverno"
@@ -31,12 +31,12 @@ const (
 	GlobalContextValidating = "kyverno-global-context-validating-webhook-cfg"
 	VerifyMutating          = "kyverno-verify-mutating-webhook-cfg"
 
-	// The resource webhooks that Kyverno does not have; they exist where something is asked for.
+	// The resource webhooks that Kyverno does not have; a configuration exists only if it has webhooks.
 	ExtraValidating = "ephor-resource-validating-webhook-cfg"
 	ExtraMutating   = "ephor-resource-mutating-webhook-cfg"
 )
 
-// IsResource reports whether the configuration of that name holds webhooks for the resources that policies are for.
+// IsResource reports whether the configuration of that name holds webhooks for the resources that policies match.
 func IsResource(name string) bool {
 	for _, base := range []string{ResourceValidating, ResourceMutating, ExtraValidating, ExtraMutating} {
 		if strings.HasPrefix(name, base) {
@@ -58,16 +58,16 @@ type Options struct {
 	TimeoutSeconds int32
 	// AdmissionReports: validation has a side effect, the report.
 	AdmissionReports bool
-	// Static: the resource webhooks are for everything, whatever the policies are (--autoUpdateWebhooks=false).
+	// Static: the resource webhooks cover all resources and do not follow the policies (--autoUpdateWebhooks=false).
 	Static bool
-	// ExcludeBootstrap keeps nodes and certificate signing requests out of every webhook that fails closed, also where a
-	// policy names them (--excludeBootstrapResources).
+	// ExcludeBootstrap excludes nodes and certificate signing requests from every webhook that fails closed, even if a policy names them
+	// (--excludeBootstrapResources).
 	ExcludeBootstrap bool
 	// Derive adds conditions that follow from the policies (--deriveMatchConditions).
 	Derive bool
-	// Path makes the path of a webhook of its plain one (route.Epoch.Path); nil for plain paths.
+	// Path returns the path of a webhook for its plain path (route.Epoch.Path); nil for plain paths.
 	Path func(plain string) string
-	// Protects: requests for objects of ours are refused by the resource webhooks (--protectManagedResources).
+	// Protects: the resource webhooks refuse requests that change our objects (--protectManagedResources).
 	Protects bool
 }
 
@@ -78,14 +78,14 @@ type Input struct {
 	CABundle  []byte
 	Resources discovery.Resources
 	Options   Options
-	// Settling: kinds that are not served now may be in a moment (ErrSettling).
+	// Settling: discovery may list further kinds in a moment (ErrSettling).
 	Settling bool
-	// Owner is the object with which the configurations go away (FindOwner); nil in tests only.
+	// Owner is the object whose deletion removes the configurations (FindOwner); nil in tests only.
 	Owner *metav1.OwnerReference
 	// Families are those of the policies; nil for those of Ephor.
 	Families *compile.Registry
-	// Stored gives the rules of a resource webhook as it is stored, nil when there is none. They are kept for a webhook
-	// whose purpose is not known at present: rules only shrink when everything is known.
+	// Stored returns the stored rules of a resource webhook, nil if there is none. A webhook keeps them while discovery is incomplete:
+	// rules only shrink when all kinds are known.
 	Stored func(configuration, webhook string) []admissionv1.RuleWithOperations
 }
 
@@ -93,26 +93,25 @@ type Input struct {
 type Configurations struct {
 	Validating []*admissionv1.ValidatingWebhookConfiguration
 	Mutating   []*admissionv1.MutatingWebhookConfiguration
-	// Unconfined are the shared webhooks that are asked about all namespaces on behalf of namespaced policies, by their names:
-	// there are too many namespaces with policies to name each one in a condition.
+	// Unconfined are the names of the shared webhooks that are called for all namespaces on behalf of namespaced policies, because too many
+	// namespaces have policies to name each one in a condition.
 	Unconfined []string
 
 	path func(plain string) string // Options.Path
 }
 
-// Readiness says for each Program, by its Key with the kind before it (see ProgramKey), whether its rules are in the
-// configurations; the error is why they are not.
+// Readiness reports for each Program, by its Key with the kind before it (see ProgramKey), whether its rules are in the configurations; the
+// error is the reason if they are not.
 type Readiness map[string]error
 
-// ErrSettling is in Readiness, while Input.Settling, for a policy that names a kind which is not served.
+// ErrSettling is the Readiness of a policy that names a kind which is not served, while Input.Settling.
 var ErrSettling = errors.New("a kind that the policy names is not served yet")
 
 // ProgramKey identifies a Program among all kinds.
 func ProgramKey(p *policy.Program) string { return p.Kind + "/" + p.Key() }
 
-// Desired computes the configurations. unknown is the number of kind selectors that name nothing the API server
-// serves; they are left out, and their policies are ready all the same. The error means that the served
-// resources could not be listed at all: nothing may be concluded then, and the stored configurations must stay.
+// Desired computes the configurations. unknown is the number of kind selectors that name nothing the API server serves; they are left out,
+// and their policies are ready. An error means that discovery failed as a whole: the stored configurations must then stay.
 func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err error) {
 	b := &builder{Input: in, ready: Readiness{}, mut: side{mutating: true}}
 	for _, p := range in.Programs {
@@ -199,20 +198,20 @@ type hook struct {
 	failurePolicy policy.FailurePolicy
 	timeout       int32
 	conditions    []policy.MatchCondition
-	fine          bool   // of one policy
+	fine          bool   // the webhook of one policy
 	authored      bool   // the policy has match conditions, which take the place of the ConfigMap's
 	namespace     string // of the one policy; empty for shared webhooks and cluster-wide policies
-	share                // what cluster-wide policies ask for, or the one policy
-	// spaces are what namespaced policies ask for in a shared webhook, by their namespaces.
+	share                // the resources of cluster-wide policies, or of the one policy
+	// spaces are the resources of namespaced policies in a shared webhook, by namespace.
 	spaces map[string]*share
-	// unconfined: the names of the namespaces are too long for a condition (Configurations.Unconfined).
+	// unconfined: the names of the namespaces do not fit into a condition (Configurations.Unconfined).
 	unconfined bool
 }
 
-// share is what some policies of a webhook ask for.
+// share holds the resources that some policies of a webhook match.
 type share struct {
 	rules      ruleSet
-	wild       bool // a wildcard brings kinds that no policy names
+	wild       bool // a wildcard adds kinds that no policy names
 	named      named
 	incomplete bool       // some kinds could not be looked up
 	resize     operations // on pods/resize, for policies on Pods
@@ -220,15 +219,15 @@ type share struct {
 
 	// See versions.go.
 	siblings siblings           // of what cluster-wide policies ask for
-	apart    ruleSet            // wildcards that would change the versions of others
-	exact    map[string]ruleSet // what namespaced policies name with a version, by their keys
+	apart    ruleSet            // wildcards that would change the versions of other policies
+	exact    map[string]ruleSet // resources that namespaced policies name with a version, by their keys
 }
 
 func newShare(s *side) *share {
 	return &share{rules: ruleSet{}, resize: operations{}, derived: derivation{mutating: s.mutating}, siblings: siblings{}, apart: ruleSet{}, exact: map[string]ruleSet{}}
 }
 
-// shareOf is the share that the Program adds to.
+// shareOf returns the share that the Program adds to.
 func (h *hook) shareOf(s *side, p *policy.Program) *share {
 	if h.fine || p.Namespace == "" {
 		return &h.share
@@ -243,8 +242,7 @@ func (h *hook) shareOf(s *side, p *policy.Program) *share {
 	return h.spaces[p.Namespace]
 }
 
-// contribute adds what a Program asks for to the webhook where it belongs. A generate rule adds its kinds wherever its policy
-// contributes.
+// contribute adds the resources of a Program to its webhook. A generate rule also adds the kinds that it generates.
 func (b *builder) contribute(p *policy.Program, w *policy.Webhook) {
 	to := b.side(w.Mutating)
 	if w.Selection != nil {
@@ -320,7 +318,7 @@ func (s *side) hook(fp policy.FailurePolicy, at *policy.Endpoint, p *policy.Prog
 	return h
 }
 
-// staticAnnotation marks resource configurations that were made for everything and are left alone afterwards.
+// staticAnnotation marks resource configurations that cover all resources and that we do not update afterwards.
 const staticAnnotation = "ephor.dev/static"
 
 // everything makes the webhooks for all requests, one for each failurePolicy.
@@ -341,22 +339,22 @@ func (b *builder) everything() {
 	}
 }
 
-// errUnasked says that no static webhook asks on behalf of a policy.
+// errUnasked reports that no static webhook is called on behalf of a policy.
 var errUnasked = errors.New("the paths of its webhooks name the policy, and the webhooks do not follow the policies (--autoUpdateWebhooks=false)")
 
-// unasked reports whether static webhooks ask about no request on behalf of the policy, though it has webhooks.
+// unasked reports whether no static webhook is called on behalf of the policy, although it has webhooks.
 func unasked(p *policy.Program) bool {
 	return len(p.Webhooks) > 0 && !slices.ContainsFunc(p.Webhooks, func(w policy.Webhook) bool { return !w.ByName })
 }
 
-// mark marks a resource configuration when it is static.
+// mark sets the annotation of a static resource configuration.
 func (b *builder) mark(meta *metav1.ObjectMeta) {
 	if b.Options.Static {
 		meta.Annotations[staticAnnotation] = "true"
 	}
 }
 
-// metadata is shared by all configurations.
+// metadata returns the metadata that all configurations share.
 func (b *builder) metadata(name string) metav1.ObjectMeta {
 	labels := map[string]string{}
 	for k, v := range b.Settings.Webhook.Labels {

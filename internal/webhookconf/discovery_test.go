@@ -19,7 +19,7 @@ func (b brokenDiscovery) ServerGroupsAndResources() ([]*metav1.APIGroup, []*meta
 	return groups, lists, &clientdiscovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "metrics.k8s.io", Version: "v1"}: errors.New("no endpoints")}}
 }
 
-// A kind that may belong to a group which cannot be listed is not "unknown": the policy is not ready until it is known.
+// A kind that may belong to a group which cannot be listed is not "unknown": its policy is not ready until the group is listed.
 func TestDiscoveryErrors(t *testing.T) {
 	input := in(program("known", nil, "Pod"), program("unknown", nil, "PodMetrics"))
 	input.Resources = discovery.New(brokenDiscovery{cluster}, time.Now)
@@ -47,8 +47,8 @@ func (noDiscovery) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.API
 
 type changing struct{ served }
 
-// The API server lists a kind some time after its definition is established: for a while what is missing is looked for
-// often, and a policy that names it is not said to be ready.
+// The API server lists a kind some time after its definition is established. Until then discovery is repeated often, and a policy that
+// names the kind is not ready.
 func TestSettling(t *testing.T) {
 	now := time.Unix(0, 0)
 	fake := &changing{served: cluster}

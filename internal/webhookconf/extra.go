@@ -12,19 +12,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// The webhooks of our own configurations (ExtraValidating, ExtraMutating) ask for what the rules and selectors of
-// Kyverno's names cannot: they lead to the same paths, and are never asked about a request that the others are asked about.
+// The webhooks of our own configurations (ExtraValidating, ExtraMutating) cover requests that the rules and selectors under Kyverno's names
+// cannot. They use the same paths, and the API server never calls both kinds for one request.
 
-// namespaces is where Namespaces are written.
+// namespaces is the resource of Namespaces.
 var namespaces = place{group: "", version: "v1", resource: "namespaces", scope: string(admissionv1.AllScopes)}
 
-// NamelessCondition is the name of the match condition that selects Namespaces whose label does not say their name.
+// NamelessCondition is the name of the match condition that selects Namespaces whose name label differs from their name.
 const NamelessCondition = "ephor.dev/nameless-namespaces"
 
-// nameless is the webhook for Namespaces that a namespaceSelector misreads: while a Namespace is created with
-// generateName, the label with its name holds what its author likes. By the time it is validated the API server has given
-// it its name and the label, so only mutating webhooks need this. It is asked when the other webhook is not because of
-// the label, and the name of the request, or that there is none, does not justify it.
+// nameless returns the webhook for Namespaces that a namespaceSelector misreads. While a Namespace is created with generateName, its name
+// label holds any value that its author sets. The API server sets name and label before validation, so only mutating webhooks need this. It
+// is called if the label keeps the other webhook from being called, and the name of the request (or its absence) does not justify that.
 func (b *builder) nameless(s *side, h *hook) []webhook {
 	w := b.resourceWebhook(s, h)
 	labels, names, rest := onName(w.NamespaceSelector)
@@ -42,8 +41,8 @@ func (b *builder) nameless(s *side, h *hook) []webhook {
 	return []webhook{w}
 }
 
-// onName takes a selector apart: what it says of the label with the name of a namespace, as expressions on labels and on
-// the name of the request, and the rest of it.
+// onName splits a selector: its requirements on the name label of a namespace, as expressions on labels and on the name of the request, and
+// the rest.
 func onName(sel *metav1.LabelSelector) (labels, names []string, rest *metav1.LabelSelector) {
 	rest = &metav1.LabelSelector{}
 	add := func(operator metav1.LabelSelectorOperator, values []string) {
@@ -54,7 +53,7 @@ func onName(sel *metav1.LabelSelector) (labels, names []string, rest *metav1.Lab
 		case metav1.LabelSelectorOpNotIn:
 			names = append(names, "!(has(request.name) && "+isIn("request.name", values)+")")
 		case metav1.LabelSelectorOpDoesNotExist:
-			names = append(names, "false") // each has the label
+			names = append(names, "false") // every namespace has the label
 		}
 	}
 	for key, value := range sel.MatchLabels {
@@ -77,18 +76,18 @@ func onName(sel *metav1.LabelSelector) (labels, names []string, rest *metav1.Lab
 	return labels, names, rest
 }
 
-// podResize is where the resources of a running Pod are changed. The object of the request is the Pod.
+// podResize is the subresource that changes the resources of a running Pod. The object of the request is the Pod.
 var podResize = place{group: "", version: "v1", resource: "pods", sub: "resize", scope: string(admissionv1.NamespacedScope)}
 
 // isPod reports whether a selector is the kind Pod, which covers the resize of a Pod as it covers its ephemeral containers.
 func isPod(t policy.Target) bool { return t.Kind == "Pod" && t.Subresource == "" }
 
-// addResize adds what a selector of Pods asks for of pods/resize, where the API server serves that.
+// addResize adds pods/resize for a selector of Pods, if the API server serves it.
 func addResize(to ruleSet, t policy.Target, ops operations, known discovery.Resources) error {
 	if !isPod(t) || !ops[policy.Update] {
 		return nil
 	}
-	found, err := known.Find(policy.Target{Group: t.Group, Version: t.Version, Kind: t.Kind, Subresource: "*"}) // an answer without any is looked up again and again
+	found, err := known.Find(policy.Target{Group: t.Group, Version: t.Version, Kind: t.Kind, Subresource: "*"}) // an empty answer would be looked up repeatedly
 	var group *clientdiscovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &group) {
 		return err // what another group serves is not needed for this
@@ -101,14 +100,14 @@ func addResize(to ruleSet, t policy.Target, ops operations, known discovery.Reso
 	return nil
 }
 
-// resizing is the webhook for pods/resize, where the rules of Kyverno's names do not ask for it.
+// resizing returns the webhook for pods/resize, where the rules under Kyverno's names do not cover it.
 func (b *builder) resizing(s *side, h *hook) []webhook {
 	const update = policy.Update
 	if h.rules.asks(podResize)[update] {
 		return nil
 	}
 	asks := h.resize[update]
-	var wanted, given []space // the namespaces whose policies ask for it here, and by the other webhook
+	var wanted, given []space // the namespaces whose policies match it in this webhook, and in the other one
 	for namespace, s := range h.spaces {
 		switch {
 		case s.rules.asks(podResize)[update]:

@@ -72,7 +72,7 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// shown are the resource webhooks of both configurations.
+// shown returns the text of the resource webhooks of both configurations.
 func shown(t *testing.T, c Configurations) string {
 	t.Helper()
 	var hooks []any
@@ -91,8 +91,8 @@ func shown(t *testing.T, c Configurations) string {
 	return string(out)
 }
 
-// Static webhooks name no policy. One that is evaluated only where a path names it is not ready, and its author is warned; one that takes
-// part in no request is not.
+// Static webhooks name no policy. A policy that is evaluated only where a path names it is not ready, and its author is warned; a policy
+// without admission is ready.
 func TestStaticFamilies(t *testing.T) {
 	const constraints = `matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}`
 	compiled := func(text string) *policy.Program {

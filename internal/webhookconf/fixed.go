@@ -97,7 +97,7 @@ func (b *builder) mutating(name string, hooks []webhook) *admissionv1.MutatingWe
 	return out
 }
 
-// rule is one row of a fixed configuration: created and updated objects of a group.
+// rule returns one row of a fixed configuration: created and updated objects of a group.
 func rule(group string, versions []string, operations []admissionv1.OperationType, resources ...string) admissionv1.RuleWithOperations {
 	scope := admissionv1.AllScopes
 	return admissionv1.RuleWithOperations{
@@ -108,8 +108,8 @@ func rule(group string, versions []string, operations []admissionv1.OperationTyp
 
 var writes = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
 
-// policyRules select the policies that a webhook for policies asks about, in every version that was ever served: kinds of a family with
-// the same versions in one rule.
+// policyRules select the policies that the policy webhook is called for, in every version that was ever served. Kinds of a family with the
+// same versions share one rule.
 func (b *builder) policyRules(review family.Review) (out []admissionv1.RuleWithOperations) {
 	for _, f := range b.Families.Families() {
 		own := len(out)
@@ -133,26 +133,26 @@ func (b *builder) policyRules(review family.Review) (out []admissionv1.RuleWithO
 	return out
 }
 
-// policyValidating is the review of the policies themselves.
+// policyValidating returns the review of the policies themselves.
 func (b *builder) policyValidating() []webhook {
 	w := b.webhook("validate-policy.kyverno.svc", "/policyvalidate")
 	w.Rules = b.policyRules(family.ReviewPolicy)
 	return []webhook{w}
 }
 
-// exceptionValidating is the review of a kind of exceptions. The rule names every version that was ever served, and a request for
-// another would be converted to one of them: no version is a way past the review.
+// exceptionValidating returns the review of a kind of exceptions. The rule names every version that was ever served, and the API server
+// converts requests for other versions: no version bypasses the review.
 func (b *builder) exceptionValidating(x *family.Exceptions) []webhook {
 	return b.review(x.Path, rule(x.Group, x.Reviewed, writes, x.Resource))
 }
 
-// globalContextValidating is the review of global context entries, in every version.
+// globalContextValidating returns the review of global context entries, in every version.
 func (b *builder) globalContextValidating() []webhook {
 	return b.review("/globalcontextvalidate", rule("kyverno.io", []string{"v2alpha1", "v2beta1", "v2"}, writes, "globalcontextentries"))
 }
 
-// ReviewTimeoutSeconds is the timeout of the webhooks for objects of ours other than policies: the API server's default,
-// whatever --webhookTimeout is.
+// ReviewTimeoutSeconds is the timeout of the webhooks for our objects other than policies: the API server's default, independent of
+// --webhookTimeout.
 const ReviewTimeoutSeconds = 10
 
 func (b *builder) review(path string, rules ...admissionv1.RuleWithOperations) []webhook {
@@ -170,7 +170,7 @@ func (b *builder) policyMutating() []webhook {
 	return []webhook{w}
 }
 
-// verify is the heartbeat: a lease of ours passes through the server on its way to the API server.
+// verify returns the heartbeat webhook: a Lease of ours passes through the server on its way to the API server.
 func (b *builder) verify() []webhook {
 	w := b.webhook("monitor-webhooks.kyverno.svc", "/verifymutate")
 	w.FailurePolicy = admissionv1.Ignore

@@ -34,13 +34,13 @@ type group struct {
 	selectors string          // the hash of both selectors
 }
 
-// member is a policy of a group: its name, and the rules that it asks for.
+// member is a policy of a group: its name and its webhook rules.
 type member struct {
 	name  string
 	rules []admissionv1.RuleWithOperations
 }
 
-// groupKey tells groups apart.
+// groupKey identifies a group.
 type groupKey struct {
 	at            *policy.Endpoint
 	failurePolicy policy.FailurePolicy
@@ -48,8 +48,8 @@ type groupKey struct {
 	own           string // the key of the one policy
 }
 
-// join adds what a policy asks for to its group. The error says why the API server would refuse the webhook; then nothing is added, since
-// the other webhooks would not be written either.
+// join adds the rules of a policy to its group. The error is the reason why the API server would refuse the webhook; nothing is added then,
+// since the refusal would affect the other webhooks, too.
 func (b *builder) join(to *side, p *policy.Program, w *policy.Webhook) error {
 	sel := w.Selection
 	for name, s := range map[string]*metav1.LabelSelector{"namespaceSelector": sel.NamespaceSelector, "objectSelector": sel.ObjectSelector} {
@@ -87,7 +87,7 @@ func (b *builder) join(to *side, p *policy.Program, w *policy.Webhook) error {
 	return nil
 }
 
-// namespacesOf is the namespaceSelector of a policy with that of the ConfigMap. A namespaced policy selects its namespace.
+// namespacesOf returns the namespaceSelector of a policy with that of the ConfigMap. A namespaced policy selects its namespace.
 func (b *builder) namespacesOf(p *policy.Program, sel *policy.WebhookSelection) *metav1.LabelSelector {
 	own := sel.NamespaceSelector
 	if p.Namespace != "" {
@@ -110,7 +110,7 @@ func both(x, y *metav1.LabelSelector) *metav1.LabelSelector {
 		for _, k := range slices.Sorted(maps.Keys(s.MatchLabels)) {
 			v := s.MatchLabels[k]
 			if have, again := out.MatchLabels[k]; again && have != v {
-				// No object has both values.
+				// No object has both values, so nothing matches.
 				out.MatchExpressions = append(out.MatchExpressions, metav1.LabelSelectorRequirement{Key: k, Operator: metav1.LabelSelectorOpIn, Values: []string{v}})
 				continue
 			}
@@ -129,7 +129,7 @@ func hashOf(selectors ...*metav1.LabelSelector) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// grouped are the webhooks of the groups of a side.
+// grouped returns the webhooks of the groups of a side.
 func (b *builder) grouped(s *side) (out []webhook) {
 	selectors := map[string]map[string]bool{} // by the names of endpoints: those of shared webhooks
 	for _, g := range s.groups {
@@ -149,7 +149,7 @@ func (b *builder) grouped(s *side) (out []webhook) {
 			out = append(out, w)
 		}
 	}
-	// Endpoints may share a name, and names and namespaces joined by a hyphen may be equal. The API server refuses equal names.
+	// Endpoints may share a name, and names and namespaces joined by a hyphen may be equal. The API server refuses duplicate names.
 	for i := range out {
 		if w := &out[i]; names[w.Name] > 1 {
 			sum := sha256.Sum256([]byte(w.path))
@@ -159,7 +159,7 @@ func (b *builder) grouped(s *side) (out []webhook) {
 	return out
 }
 
-// groupWebhook is the webhook of a part of a group. Its name differs from those of the other parts, and from those of other groups if
+// groupWebhook returns the webhook of a part of a group. Its name differs from those of the other parts, and from those of other groups if
 // there are several.
 func (b *builder) groupWebhook(g *group, members []member, part int, several bool) webhook {
 	var names []string
@@ -215,7 +215,7 @@ func holdsReserved(group string) bool {
 		slices.ContainsFunc(ReservedResources, func(r Reserved) bool { return r.Group == group })
 }
 
-// namedIn are the resources that rules name; wild says that they may also bring reserved ones that they do not name.
+// namedIn returns the resources that rules name; wild reports whether they may also cover reserved resources that they do not name.
 func namedIn(rules []admissionv1.RuleWithOperations) (n named, wild bool) {
 	for _, r := range rules {
 		for _, text := range r.Resources {
@@ -241,8 +241,8 @@ func namedIn(rules []admissionv1.RuleWithOperations) (n named, wild bool) {
 	return n, wild
 }
 
-// normal is a rule with its lists sorted, without what another entry of the list covers: the API server refuses such lists. some is false
-// for a rule that covers no request.
+// normal returns a rule with its lists sorted, without entries that another entry of the list covers: the API server refuses such lists.
+// some is false for a rule that covers no request.
 func normal(r admissionv1.RuleWithOperations) (_ admissionv1.RuleWithOperations, some bool) {
 	out := *r.DeepCopy()
 	out.Operations = list(out.Operations)
@@ -260,7 +260,7 @@ func normal(r admissionv1.RuleWithOperations) (_ admissionv1.RuleWithOperations,
 	return out, len(out.Operations) > 0 && len(out.APIGroups) > 0 && len(out.APIVersions) > 0 && len(out.Resources) > 0
 }
 
-// list is a list sorted, each entry once; `*` stands for all of it.
+// list returns a sorted list without duplicates; `*` replaces all other entries.
 func list[T ~string](l []T) []T {
 	if slices.Contains(l, "*") && len(l) > 1 && !slices.ContainsFunc(l, func(t T) bool { return strings.Contains(string(t), "/") }) {
 		return []T{"*"}
@@ -269,8 +269,8 @@ func list[T ~string](l []T) []T {
 	return slices.Compact(l)
 }
 
-// coversName reports whether a name in the resources of a rule covers another: */* everything, * all main resources, pods/* the subresources of
-// pods, */scale that subresource of all.
+// coversName reports whether a name in the resources of a rule covers another: */* covers everything, * all main resources, pods/* the
+// subresources of pods, */scale that subresource of all resources.
 func coversName(wide, n string) bool {
 	w, wideSub, hasSub := strings.Cut(wide, "/")
 	r, sub, isSub := strings.Cut(n, "/")
@@ -283,7 +283,7 @@ func coversName(wide, n string) bool {
 	return isSub && (w == "*" || w == r) && (wideSub == "*" || wideSub == sub)
 }
 
-// distinct are the rules in a canonical order, each once.
+// distinct returns the rules in a canonical order without duplicates.
 func distinct(rules []admissionv1.RuleWithOperations) []admissionv1.RuleWithOperations {
 	rules = slices.Clone(rules)
 	slices.SortFunc(rules, compareRules)

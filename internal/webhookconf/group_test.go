@@ -19,7 +19,7 @@ var (
 	groupChanges = &policy.Endpoint{Kinds: []string{"Grouped"}, Name: "g.mutate.svc", Path: "/g/change", ByName: true, Once: true, Mutating: true}
 )
 
-// selecting is a policy that selects with the fields of a webhook. constraints is the MatchResources of an admission policy, in YAML.
+// selecting returns a policy that selects with the fields of a webhook. constraints is the MatchResources of an admission policy, in YAML.
 func selecting(t *testing.T, name, constraints string, change ...func(*policy.Program, *policy.Webhook)) *policy.Program {
 	t.Helper()
 	var m admissionv1.MatchResources
@@ -39,7 +39,7 @@ func selecting(t *testing.T, name, constraints string, change ...func(*policy.Pr
 	return p
 }
 
-// Policies with equal selectors share a webhook that names them; conditions, a timeout or an exact match give one of its own.
+// Policies with equal selectors share a webhook that names them; conditions, a timeout or an exact match require a separate webhook.
 func TestGroups(t *testing.T) {
 	const pods = `{resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [pods]}]}`
 	const staging = `{namespaceSelector: {matchLabels: {stage: x}}, resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}`
@@ -84,7 +84,7 @@ g.validate.svc-fail-HASH /g/b Fail 10
 `,
 		},
 		{
-			name:     "of its own; those do not count as groups",
+			name:     "separate webhooks, which do not count as groups",
 			programs: []*policy.Program{selecting(t, "a", pods), selecting(t, "b", staging, conditions), selecting(t, "c", staging, timeout, ignore)},
 			want: `g.validate.svc-fail /g/a Fail 10
   "" v1 pods * CREATE,UPDATE
@@ -105,7 +105,7 @@ ng.validate.svc-fail-finegrained-team-c /ng/c Fail 10 if a
 `,
 		},
 		{
-			name: "lists that the API server refuses are written as what they mean; rules for nothing are left out",
+			name: "lists that the API server refuses are normalized; rules that cover nothing are left out",
 			programs: []*policy.Program{selecting(t, "a", `{resourceRules: [
 				{apiGroups: ["*", apps], apiVersions: [v1, "", v1], operations: ["*", CREATE], resources: [pods, "pods/*", pods/exec, ""]},
 				{apiGroups: [""], apiVersions: [v1], operations: [], resources: [secrets]}, {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: []}]}`)},
@@ -114,7 +114,7 @@ ng.validate.svc-fail-finegrained-team-c /ng/c Fail 10 if a
 `,
 		},
 		{
-			name:     "wildcards bring no reserved resources",
+			name:     "wildcards leave out reserved resources",
 			programs: []*policy.Program{selecting(t, "a", `{resourceRules: [{apiGroups: ["*"], apiVersions: ["*"], operations: [CREATE], resources: ["*/*", "*", leases]}]}`)},
 			want: `g.validate.svc-fail /g/a Fail 10 if ephor.dev/not-by-wildcard
   "*" * */* * CREATE
@@ -152,7 +152,7 @@ g.validate.svc-ignore /g/b Ignore 10
 	}
 }
 
-// hashes writes HASH for the hashes in the names of webhooks, which differ.
+// hashes replaces the hashes in the names of webhooks, which vary, by HASH.
 func hashes(text string) string {
 	var b strings.Builder
 	seen := map[string]bool{}
@@ -167,7 +167,7 @@ func hashes(text string) string {
 	return b.String()
 }
 
-// The selectors of a policy and of the ConfigMap both hold, with the namespace of the installation left out.
+// The selectors of a policy and of the ConfigMap both apply, and the namespace of the installation is left out.
 func TestGroupSelectors(t *testing.T) {
 	input := in(selecting(t, "a", `{namespaceSelector: {matchLabels: {a: c, d: e}}, objectSelector: {matchExpressions: [{key: x, operator: Exists}]},
 		resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods], scope: Namespaced}]}`,
@@ -190,7 +190,7 @@ func TestGroupSelectors(t *testing.T) {
 	}
 }
 
-// What the API server would refuse keeps one policy from being ready, and no other from being written.
+// A selector that the API server would refuse makes one policy not ready, and does not affect the others.
 func TestGroupsThatCannotBeWritten(t *testing.T) {
 	const rules = `resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]`
 	for _, bad := range []string{
@@ -208,7 +208,7 @@ func TestGroupsThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// Webhooks never have equal names: where endpoints share a name, and where a namespace and a name look like another name.
+// Names of webhooks are unique, even if endpoints share a name, or a namespace and a name joined look like another name.
 func TestGroupNames(t *testing.T) {
 	alike := &policy.Endpoint{Kinds: []string{"NamespacedGrouped"}, Name: grouped.Name, Path: "/ng", ByName: true, Once: true}
 	constraints := `{resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}`
@@ -239,7 +239,7 @@ func TestGroupNames(t *testing.T) {
 	}
 }
 
-// Groups that change objects stand in the mutating configuration, beside the webhooks of other families.
+// Groups that mutate are in the mutating configuration, beside the webhooks of other families.
 func TestMutatingGroups(t *testing.T) {
 	p := selecting(t, "a", `{resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}`)
 	p.Webhooks = append(p.Webhooks, policy.Webhook{Endpoint: groupChanges, Selection: p.Webhooks[0].Selection})

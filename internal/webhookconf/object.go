@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
-// The two kinds of configurations have the same parts with different types. What is said of both is said here.
+// The two kinds of configurations have the same parts with different types. This file treats both alike.
 
 // anyWebhook is a webhook of either kind; one of the two is set.
 type anyWebhook struct {
@@ -39,7 +39,7 @@ func (w anyWebhook) clientConfig() *admissionv1.WebhookClientConfig {
 	return &w.mutating.ClientConfig
 }
 
-// content is all of it, for comparing.
+// content returns the whole webhook, for comparison.
 func (w anyWebhook) content() any {
 	if w.validating != nil {
 		return *w.validating
@@ -47,7 +47,7 @@ func (w anyWebhook) content() any {
 	return *w.mutating
 }
 
-// webhooksOf are the webhooks of a configuration, not copied.
+// webhooksOf returns the webhooks of a configuration, not copied.
 func webhooksOf(o client.Object) (out []anyWebhook) {
 	switch o := o.(type) {
 	case *admissionv1.ValidatingWebhookConfiguration:
@@ -69,7 +69,7 @@ func contents(o client.Object) any {
 	return o.(*admissionv1.MutatingWebhookConfiguration).Webhooks
 }
 
-// setWebhooks gives to the webhooks of from, which must be of its kind.
+// setWebhooks copies the webhooks of from, which must have the same kind, into to.
 func setWebhooks(to, from client.Object) {
 	if v, ok := to.(*admissionv1.ValidatingWebhookConfiguration); ok {
 		v.Webhooks = from.(*admissionv1.ValidatingWebhookConfiguration).Webhooks
@@ -78,7 +78,7 @@ func setWebhooks(to, from client.Object) {
 	to.(*admissionv1.MutatingWebhookConfiguration).Webhooks = from.(*admissionv1.MutatingWebhookConfiguration).Webhooks
 }
 
-// empty is a new object of the same kind.
+// empty returns a new object of the same kind.
 func empty(o client.Object) client.Object {
 	if _, ok := o.(*admissionv1.ValidatingWebhookConfiguration); ok {
 		return &admissionv1.ValidatingWebhookConfiguration{}
@@ -86,9 +86,8 @@ func empty(o client.Object) client.Object {
 	return &admissionv1.MutatingWebhookConfiguration{}
 }
 
-// handedOver is a static configuration as it is stored, with our address, path and CA and our owner: an authority or a
-// path that has ended would make a webhook of others deny everything. That holds for webhooks which users added,
-// too, when they ask our server.
+// handedOver returns a static configuration as stored, with our current address, path, CA bundle and owner: an outdated CA bundle or path
+// would make a webhook deny everything. This includes webhooks that users added, if they call our server.
 func handedOver(want, stored client.Object, path func(plain string) string) client.Object {
 	out := stored.DeepCopyObject().(client.Object)
 	out.SetOwnerReferences(want.GetOwnerReferences())
@@ -111,7 +110,7 @@ func handedOver(want, stored client.Object, path func(plain string) string) clie
 	return out
 }
 
-// sameServer reports whether two webhooks ask the same server.
+// sameServer reports whether two webhooks call the same server.
 func sameServer(a, b *admissionv1.WebhookClientConfig) bool {
 	switch {
 	case a.Service != nil && b.Service != nil:
@@ -124,7 +123,7 @@ func sameServer(a, b *admissionv1.WebhookClientConfig) bool {
 	return false
 }
 
-// PathOf is the path that a webhook asks at, with its segment if it has one.
+// PathOf returns the path that a webhook calls, with its segment if it has one.
 func PathOf(c *admissionv1.WebhookClientConfig) string {
 	switch {
 	case c.Service != nil && c.Service.Path != nil:
@@ -137,7 +136,7 @@ func PathOf(c *admissionv1.WebhookClientConfig) string {
 	return ""
 }
 
-// Repath gives the webhooks of a configuration whose paths have segments those that path makes.
+// Repath updates the paths with segments in a configuration to the paths that path returns.
 func Repath(o client.Object, path func(plain string) string) {
 	for _, w := range webhooksOf(o) {
 		if _, _, secret := secretpath.Split(PathOf(w.clientConfig())); secret {
@@ -146,7 +145,7 @@ func Repath(o client.Object, path func(plain string) string) {
 	}
 }
 
-// repath gives a webhook the path that is now made of its plain one.
+// repath sets the path of a webhook to the current one for its plain path.
 func repath(c *admissionv1.WebhookClientConfig, path func(plain string) string) {
 	plain := secretpath.Plain(PathOf(c))
 	if path != nil {
@@ -171,12 +170,12 @@ type PlainPath struct {
 	Path                string
 }
 
-// Asks reports whether a webhook of the configuration asks our server, as ours reports.
+// Asks reports whether a webhook of the configuration calls our server; ours identifies our server.
 func Asks(o client.Object, ours func(admissionv1.WebhookClientConfig) bool) bool {
 	return slices.ContainsFunc(webhooksOf(o), func(w anyWebhook) bool { return ours(*w.clientConfig()) })
 }
 
-// PlainPaths are the webhooks in configurations that ask our server, as ours reports, at a path without a segment.
+// PlainPaths returns the webhooks in configurations that call our server at a path without a segment; ours identifies our server.
 func PlainPaths(ours func(admissionv1.WebhookClientConfig) bool, configurations ...client.Object) (out []PlainPath) {
 	for _, o := range configurations {
 		kind := "ValidatingWebhookConfiguration"

@@ -23,7 +23,7 @@ const (
 // ownerSuffix ends the name of a ClusterRole that exists only to own the configurations.
 const ownerSuffix = ":webhook"
 
-// Owners selects the ClusterRoles among which FindOwner looks.
+// Owners selects the ClusterRoles that FindOwner considers.
 func Owners() labels.Selector {
 	in, err := labels.NewRequirement(OwnerLabel, selection.In, []string{OwnerValue, "admission-controller", "cleanup-controller"})
 	if err != nil {
@@ -32,11 +32,11 @@ func Owners() labels.Selector {
 	return labels.NewSelector().Add(*in)
 }
 
-// FindOwner returns a reference to the ClusterRole with which the configurations go away: when it is deleted, the garbage collector
-// removes them, whatever else was deleted before and whether we still run. It is the controller's own role, which Kyverno's
-// chart has by the same name: so an upgrade from one chart to the other keeps it, and with it the configurations. Where the
-// role of that name does not exist, it is one whose name ends in `:webhook`. Without any, or when it is being deleted, the
-// reference is nil: then nothing would ever remove the configurations, and they may not be made.
+// FindOwner returns a reference to the ClusterRole that owns the configurations: when it is deleted, the garbage collector removes them,
+// even if our process no longer runs. It is the controller's own role, which has the same name in Kyverno's chart, so an upgrade from one
+// chart to the other keeps the role and the configurations. If that role does not exist, it is one whose name ends in `:webhook`. Without
+// any, or while it is being deleted, the reference is nil: the configurations may not be created then, since nothing would ever remove
+// them.
 func FindOwner(ctx context.Context, reader client.Reader, role string) (*metav1.OwnerReference, error) {
 	var roles rbacv1.ClusterRoleList
 	if err := reader.List(ctx, &roles, client.MatchingLabelsSelector{Selector: Owners()}); err != nil {

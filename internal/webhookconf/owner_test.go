@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// roles answers lists of ClusterRoles with those that the selector selects.
+// roles answers list requests with those ClusterRoles that match the selector.
 type roles []rbacv1.ClusterRole
 
 func (r roles) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -44,7 +44,7 @@ func role(name, component string, leaving bool) rbacv1.ClusterRole {
 	return r
 }
 
-// The owner is the controller's own role, which both charts have; without it the one that exists only to own.
+// The owner is the controller's own role, which both charts have; without it, the role that exists only to own the configurations.
 func TestFindOwner(t *testing.T) {
 	own, only := role("kyverno:admission-controller", "admission-controller", false), role("kyverno:webhook", "kyverno", false)
 	core := role("kyverno:admission-controller:core", "admission-controller", false)
@@ -54,7 +54,7 @@ func TestFindOwner(t *testing.T) {
 		want  string
 	}{
 		"its own role":                      {roles{only, core, own}, own.Name, own.Name},
-		"the role is there no more":         {roles{only, core}, own.Name, only.Name},
+		"the role is gone":                  {roles{only, core}, own.Name, only.Name},
 		"the role is being deleted":         {roles{role(own.Name, "admission-controller", true), only}, own.Name, only.Name},
 		"both are being deleted":            {roles{role(own.Name, "admission-controller", true), role(only.Name, "kyverno", true)}, own.Name, ""},
 		"no role of its own":                {roles{only, core, own}, "", only.Name},

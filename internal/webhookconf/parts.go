@@ -9,15 +9,16 @@ import (
 
 // The path of a group's webhook names its policies, and each request carries it. A group whose names are long is therefore divided.
 const (
-	// mixedNames bounds the names of a part whose policies have different rules, in bytes: those of one kind should not pay for others.
+	// mixedNames bounds the names of a part whose policies have different rules, in bytes, so that requests for one kind do not carry the
+	// names for many others.
 	mixedNames = 2 << 10
-	// equalNames bounds the names of a part whose policies have the same rules, in bytes. It stays well below the bound of the
-	// server for the header of a request, since a longer path would let every request of the group fail.
+	// equalNames bounds the names of a part whose policies have the same rules, in bytes. It stays well below the server's limit for
+	// request headers: with a longer path, every request of the group would fail.
 	equalNames = 8 << 10
 )
 
-// divided divides the policies of a group so that no path gets too long. Policies with the same rules stay together as far as possible,
-// so that a request is asked about once.
+// divided divides the policies of a group so that no path gets too long. Policies with the same rules stay together as far as possible, so
+// that one request causes one call.
 func divided(members []member) [][]member {
 	if namesSize(members) <= mixedNames {
 		return [][]member{members}
@@ -54,7 +55,7 @@ func divided(members []member) [][]member {
 	return out
 }
 
-// namesSize is the length of the names in a path.
+// namesSize returns the length of the names in a path.
 func namesSize(members []member) (n int) {
 	for _, m := range members {
 		n += len(m.name) + 1

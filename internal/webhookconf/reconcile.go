@@ -16,28 +16,28 @@ import (
 // Reconciler writes the configurations that differ from what is stored. Only the leader runs it.
 type Reconciler struct {
 	Client client.Writer
-	// Reader gives the stored configurations; a cached copy will do, since a write with an old copy is refused.
+	// Reader reads the stored configurations. A cache is sufficient, since a write with an old copy is refused.
 	Reader client.Reader
-	// Live reads past the cache; it is asked when a configuration that the cache does not know exists all the same.
+	// Live reads past the cache. It is used if a configuration exists that the cache does not hold.
 	Live client.Reader
-	// Static: the resource configurations are made once and then left to users, all but the address, the
-	// path and the CA in them (--autoUpdateWebhooks=false).
+	// Static: the resource configurations are created once and then left to users, except for the address, the path and the CA bundle in
+	// them (--autoUpdateWebhooks=false).
 	Static bool
-	// Own: configurations that are not wanted are another process's, and left alone.
+	// Own: configurations that are not wanted belong to another process and are not deleted.
 	Own bool
-	// Restored is called for each configuration that another client had changed or deleted; nil for none.
+	// Restored is called for each configuration that another client changed or deleted; nil for no call.
 	Restored func(name, what string)
-	// Hold is asked before a configuration is made; its error keeps it from being made. nil for none.
+	// Hold is called before a configuration is created; its error prevents the creation. It may be nil.
 	Hold func(ctx context.Context) error
 	Log  *slog.Logger
 
-	// settled holds the configurations as they were when they were last right, to tell our own changes from others'.
+	// settled holds the last correct state of each configuration, to distinguish our own changes from changes by other clients.
 	settled map[string]client.Object
 }
 
-// Apply stores the configurations and returns how many it wrote. Drift made by others is reverted, and said so: labels,
-// annotations, owners and webhooks are ours. Resource configurations that are not wanted any more are deleted. One that
-// the API server refuses does not keep the others from being written.
+// Apply stores the configurations and returns how many it wrote. It reverts and reports changes by other clients to labels, annotations,
+// owners and webhooks. It deletes resource configurations that are no longer wanted. If the API server refuses one configuration, it still
+// writes the others.
 func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written int, err error) {
 	wanted := map[string]bool{}
 	var failed []error
@@ -70,11 +70,10 @@ func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written in
 	return written, nil
 }
 
-// celExceptions is the configuration of a Kyverno that was here before us, for a review that we do not have: no server would
-// answer.
+// celExceptions is a configuration that an earlier Kyverno installation left, for a review that we do not have: no server would answer.
 const celExceptions = "kyverno-cel-exception-validating-webhook-cfg"
 
-// all are the configurations of both kinds.
+// all returns the configurations of both kinds.
 func all(c Configurations) []client.Object {
 	out := make([]client.Object, 0, len(c.Validating)+len(c.Mutating))
 	for _, v := range c.Validating {
@@ -86,7 +85,7 @@ func all(c Configurations) []client.Object {
 	return out
 }
 
-// list are the stored configurations that carry our label.
+// list returns the stored configurations that carry our label.
 func (r *Reconciler) list(ctx context.Context) ([]client.Object, error) {
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	var mutating admissionv1.MutatingWebhookConfigurationList
@@ -107,7 +106,7 @@ func (r *Reconciler) list(ctx context.Context) ([]client.Object, error) {
 	return out, nil
 }
 
-// Stored gives the rules that resource webhooks have now (Input.Stored).
+// Stored returns the rules that resource webhooks have now (Input.Stored).
 func (r *Reconciler) Stored(ctx context.Context) (func(configuration, webhook string) []admissionv1.RuleWithOperations, error) {
 	stored, err := r.list(ctx)
 	if err != nil {
@@ -173,7 +172,7 @@ func (r *Reconciler) one(ctx context.Context, want client.Object, path func(stri
 	next.SetLabels(want.GetLabels())
 	next.SetAnnotations(want.GetAnnotations())
 	next.SetOwnerReferences(want.GetOwnerReferences())
-	setWebhooks(next, want.DeepCopyObject().(client.Object)) // the answer is decoded into next
+	setWebhooks(next, want.DeepCopyObject().(client.Object)) // Update decodes the answer into next
 	if err := r.Client.Update(ctx, next); err != nil {
 		return 0, fmt.Errorf("update webhook configuration %s: %w", name, err)
 	}
@@ -200,8 +199,8 @@ func (r *Reconciler) settle(want client.Object) {
 	r.settled[want.GetName()] = want
 }
 
-// Remove deletes every webhook configuration of ours, those of the cleanup controller included. It goes on after an
-// error, since each that is gone is one less in the way.
+// Remove deletes every webhook configuration that we manage, those of the cleanup controller included. It continues after an error, since
+// each remaining configuration may block requests.
 func Remove(ctx context.Context, c client.Writer) error {
 	ours := client.MatchingLabels{ManagedLabel: ManagedValue}
 	var failed error
@@ -213,7 +212,7 @@ func Remove(ctx context.Context, c client.Writer) error {
 	return failed
 }
 
-// differences names the parts of a stored configuration that are not as they should be.
+// differences returns the names of the parts of a stored configuration that differ from the desired state.
 func differences(stored, want client.Object) (out []string) {
 	if !equality.Semantic.DeepEqual(stored.GetLabels(), want.GetLabels()) {
 		out = append(out, "labels")
@@ -245,7 +244,7 @@ func differences(stored, want client.Object) (out []string) {
 		}
 	}
 	if len(out) == 0 && !equality.Semantic.DeepEqual(contents(stored), contents(want)) {
-		out = append(out, "the order of webhooks") // mutating ones are called one after the other
+		out = append(out, "the order of webhooks") // the API server calls mutating webhooks in this order
 	}
 	return out
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family"
 )
 
-// Reserved are resources that wildcards in kind selectors do not bring: a policy that wants them names their kind.
+// Reserved are resources that wildcards in kind selectors leave out: a policy that matches them must name their kind.
 type Reserved struct {
 	Group string
 	// Resource is one resource, or `*` for all of the group.
@@ -23,9 +23,9 @@ type Reason string
 
 // The reasons.
 const (
-	// Churn: there are so many requests for it that a call for each would slow the whole cluster down.
+	// Churn: it changes so often that a call for each request would slow the whole cluster down.
 	Churn Reason = "churn"
-	// Bootstrap: nodes and Ephor itself need it to come back, so a webhook that fails closed would lock the cluster.
+	// Bootstrap: nodes and Ephor itself need it to recover, so a webhook that fails closed would lock the cluster.
 	Bootstrap Reason = "bootstrap"
 )
 
@@ -66,8 +66,8 @@ func withGroups(kinds family.Kinds, table []Reserved) []Reserved {
 // ReservedCondition is the name of the match condition that keeps reserved resources from webhooks with wildcards.
 const ReservedCondition = "ephor.dev/not-by-wildcard"
 
-// ownObjects are cluster-wide objects of the installation by their names: its roles and CustomResourceDefinitions. They
-// must be changeable and removable while no replica answers.
+// ownObjects are cluster-wide objects of the installation, by name: its roles and CustomResourceDefinitions. Users must be able to change
+// and remove them while no replica answers.
 var ownObjects = struct{ roles, groups []string }{
 	roles: []string{
 		"kyverno:admission-controller", "kyverno:admission-controller:additional", "kyverno:admission-controller:core",
@@ -81,12 +81,12 @@ var ownObjects = struct{ roles, groups []string }{
 	groups: []string{".kyverno.io", ".openreports.io", ".wgpolicyk8s.io"},
 }
 
-// covers reports whether the entry is about the resource.
+// covers reports whether the entry covers the resource.
 func (r *Reserved) covers(p place) bool {
 	return p.group == r.Group && (r.Resource == "*" || p.resource == r.Resource) && (r.Subresource == "" || p.sub == r.Subresource)
 }
 
-// reservedFor is the entry about a resource, nil when it is not reserved.
+// reservedFor returns the entry for a resource; nil if it is not reserved.
 func reservedFor(p place) *Reserved {
 	for i := range ReservedResources {
 		if ReservedResources[i].covers(p) {
@@ -96,7 +96,7 @@ func reservedFor(p place) *Reserved {
 	return nil
 }
 
-// named are the resources that policies name, and the subresources that they name of all kinds.
+// named are the resources that policies name, and the subresources that they name for all kinds.
 type named struct {
 	places       map[place]bool // with group, resource and sub only
 	subresources map[string]bool
@@ -132,8 +132,8 @@ func (n *named) addSubresource(sub string) {
 	n.subresources[sub] = true
 }
 
-// condition is true of requests that a webhook with wildcards is to be asked about: those for resources that are not
-// reserved, or that a policy of the webhook names.
+// condition returns an expression that is true for requests that a webhook with wildcards is called for: requests for resources that are
+// not reserved, or that a policy of the webhook names.
 func (n *named) condition() string {
 	const field = "request.resource."
 	whole := map[string][]string{} // by group: resources that are kept out with all subresources
@@ -182,7 +182,7 @@ func (n *named) condition() string {
 	return "!(" + strings.Join(parts, " || ") + ")"
 }
 
-// ownObjects are the expressions for the objects of the installation, without those of kinds that a policy names.
+// ownObjects returns the expressions for the objects of the installation, without those of kinds that a policy names.
 func (n *named) ownObjects() (out []string) {
 	const name = "has(request.name) && "
 	var roles []string

@@ -27,7 +27,7 @@ kyverno.io/v1 clusterpolicies ClusterPolicy!
 rbac.authorization.k8s.io/v1 clusterroles ClusterRole!
 `
 
-// TestReservedKinds: which requests a webhook with wildcards is asked about, as the API server evaluates its condition.
+// TestReservedKinds: the requests that a webhook with wildcards is called for, as the API server evaluates its condition.
 func TestReservedKinds(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -43,7 +43,7 @@ func TestReservedKinds(t *testing.T) {
 				"wgpolicyk8s.io/policyreports reports.kyverno.io/ephemeralreports openreports.io/reports kyverno.io/clusterpolicies kyverno.io/updaterequests " +
 				"policies.kyverno.io/validatingpolicies /pods/binding /bindings /serviceaccounts/token apiregistration.k8s.io/apiservices storage.k8s.io/csinodes " +
 				"rbac.authorization.k8s.io/clusterroles:kyverno:admission-controller apiextensions.k8s.io/customresourcedefinitions:policies.kyverno.io"},
-		{"what is named comes, its subresources do not", []string{"*/*", "Node", "Lease", "ClusterPolicy", "ClusterRole"},
+		{"a kind that is named is covered, its subresources are not", []string{"*/*", "Node", "Lease", "ClusterPolicy", "ClusterRole"},
 			"/nodes coordination.k8s.io/leases kyverno.io/clusterpolicies /pods/status rbac.authorization.k8s.io/clusterroles:kyverno:admission-controller",
 			"/nodes/status /events kyverno.io/policies rbac.authorization.k8s.io/clusterrolebindings:kyverno:admission-controller"},
 		{"a subresource that is named", []string{"*", "Node/status"}, "/nodes/status", "/nodes"},
@@ -79,7 +79,7 @@ func TestReservedKinds(t *testing.T) {
 	}
 }
 
-// Kinds that a pattern with other letters brings are looked up; reserved ones are not among them.
+// A pattern of letters and wildcards is resolved to kinds, without reserved ones.
 func TestReservedKindsOfPatterns(t *testing.T) {
 	input := in(program("p", nil, "*e*@CREATE"))
 	input.Resources = discovery.New(served("v1 nodes Node!\nv1 secrets Secret\ncoordination.k8s.io/v1 leases Lease\n"), time.Now)
@@ -89,7 +89,7 @@ func TestReservedKindsOfPatterns(t *testing.T) {
 	}
 }
 
-// TestReview: the cost of wildcards and the risk of kinds that recovery needs are reported, once for each rule.
+// TestReview: warnings report the cost of wildcards and the risk of kinds that recovery needs, once for each rule.
 func TestReview(t *testing.T) {
 	known := discovery.New(reservedCluster, time.Now)
 	for _, c := range []struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// resource gives the resource webhooks of one side by the configuration that they belong to, each list by name. A webhook
-// whose rules name nothing is left out, and so is our own configuration when it is empty.
+// resource returns the resource webhooks of one side by configuration, each list sorted by name. It leaves out a webhook without rules, and
+// our own configuration if that is empty.
 func (b *builder) resource(s *side) map[string][]webhook {
 	shared, extra := []webhook{}, []webhook{}
 	for _, h := range s.hooks {
@@ -45,7 +45,7 @@ func (b *builder) resource(s *side) map[string][]webhook {
 	return out
 }
 
-// resourceWebhook is a resource webhook without its rules and conditions.
+// resourceWebhook returns a resource webhook without its rules and conditions.
 func (b *builder) resourceWebhook(s *side, h *hook) webhook {
 	w := b.webhook(h.name, h.path)
 	if h.failurePolicy == policy.Ignore {
@@ -69,7 +69,7 @@ func (b *builder) resourceWebhook(s *side, h *hook) webhook {
 	return w
 }
 
-// all are the rules of the webhook: what all of its policies ask for.
+// all returns the rules of the webhook: those of all its policies.
 func (h *hook) all() ruleSet {
 	sets := []ruleSet{h.rules}
 	for _, s := range h.spaces {
@@ -81,8 +81,8 @@ func (h *hook) all() ruleSet {
 // maxName is the longest name of a webhook.
 const maxName = validation.DNS1123SubdomainMaxLength
 
-// distinguish changes the names of webhooks that the API server would refuse, and with them all others: those that are too
-// long, and those that two policies share (cluster-wide `a-b`, and `b` in namespace `a`).
+// distinguish changes the names of webhooks that the API server would refuse together with all others: names that are too long, and names
+// that two policies share (cluster-wide `a-b`, and `b` in namespace `a`).
 func distinguish(hooks []webhook) {
 	count := map[string]int{}
 	for _, w := range hooks {
@@ -115,8 +115,8 @@ func extraOf(s *side) string {
 	return ExtraValidating
 }
 
-// keepAll unites the rules of shares of which not all is known with those that are stored. Where only namespaced policies
-// are concerned, what is stored is kept for their namespaces.
+// keepAll adds the stored rules to shares that are incomplete. If only namespaced policies are incomplete, the stored rules are kept for
+// their namespaces.
 func (h *hook) keepAll(stored func(configuration, webhook string) []admissionv1.RuleWithOperations, configuration string) {
 	if stored == nil {
 		return
@@ -158,10 +158,10 @@ const (
 		`request.resource.group == "certificates.k8s.io" && request.resource.resource == "certificatesigningrequests")`
 )
 
-// maxConditions is how many match conditions the API server takes for one webhook.
+// maxConditions is how many match conditions the API server accepts for one webhook.
 const maxConditions = 64
 
-// conditions are those of the policy or else of the ConfigMap, and then ours.
+// conditions returns the conditions of the policy, or else of the ConfigMap, and then ours.
 func (b *builder) conditions(h *hook) []admissionv1.MatchCondition {
 	out := b.givenConditions(h)
 	if x, ok := h.reserved(); ok {
@@ -173,7 +173,7 @@ func (b *builder) conditions(h *hook) []admissionv1.MatchCondition {
 	return b.withDerived(out, h, h.all().operations())
 }
 
-// givenConditions are the conditions that users wrote, or a flag requested.
+// givenConditions returns the conditions that users wrote or that a flag requires.
 func (b *builder) givenConditions(h *hook) []admissionv1.MatchCondition {
 	var out []admissionv1.MatchCondition
 	if h.authored { // the policy's conditions replace the global ones
@@ -192,9 +192,9 @@ func (b *builder) givenConditions(h *hook) []admissionv1.MatchCondition {
 	return out
 }
 
-// withDerived adds the condition that follows from the policies, for a webhook that is asked for the operations.
+// withDerived adds the condition that is derived from the policies, for a webhook that is called for the operations.
 func (b *builder) withDerived(out []admissionv1.MatchCondition, h *hook, asked operations) []admissionv1.MatchCondition {
-	// An author of conditions decides which requests are sent.
+	// A policy with match conditions of its own decides which requests are sent.
 	if b.Options.Derive && !h.authored && takes(out, DerivedCondition) {
 		if x, ok := h.derive(asked, b.Options.Protects); ok {
 			out = append(out, admissionv1.MatchCondition{Name: DerivedCondition, Expression: x})
@@ -203,8 +203,8 @@ func (b *builder) withDerived(out []admissionv1.MatchCondition, h *hook, asked o
 	return out
 }
 
-// withCondition adds a condition that may not be missing. Where the API server takes no more, or the name is taken, it
-// becomes a part of the last one.
+// withCondition adds a required condition. If the webhook has no room for it, or the name is taken, it becomes a part of the last
+// condition.
 func withCondition(have []admissionv1.MatchCondition, name, expression string) []admissionv1.MatchCondition {
 	if takes(have, name) {
 		return append(have, admissionv1.MatchCondition{Name: name, Expression: expression})
@@ -214,13 +214,13 @@ func withCondition(have []admissionv1.MatchCondition, name, expression string) [
 	return have
 }
 
-// takes reports whether the API server takes one more condition of that name.
+// takes reports whether the webhook has room for one more condition of that name.
 func takes(have []admissionv1.MatchCondition, name string) bool {
 	return len(have) < maxConditions && len(validation.IsQualifiedName(name)) == 0 &&
 		!slices.ContainsFunc(have, func(c admissionv1.MatchCondition) bool { return c.Name == name })
 }
 
-// globalConditions are the match conditions of the ConfigMap.
+// globalConditions returns the match conditions of the ConfigMap.
 func (b *builder) globalConditions() (out []admissionv1.MatchCondition) {
 	for _, c := range b.Settings.Webhook.MatchConditions {
 		out = append(out, admissionv1.MatchCondition{Name: c.Name, Expression: c.Expression})
@@ -231,8 +231,8 @@ func (b *builder) globalConditions() (out []admissionv1.MatchCondition) {
 // namespaceName is the label that the API server gives every namespace.
 const namespaceName = "kubernetes.io/metadata.name"
 
-// namespaceSelector is that of the ConfigMap. Without one kube-system is left out; our own namespace always is, since a
-// webhook in front of it could keep us from coming back.
+// namespaceSelector returns the selector of the ConfigMap. By default it excludes kube-system; it always excludes our own namespace, since
+// a webhook for it could prevent our recovery.
 func (b *builder) namespaceSelector() *metav1.LabelSelector {
 	sel := &metav1.LabelSelector{}
 	if given := b.Settings.Webhook.NamespaceSelector; given != nil {
@@ -244,7 +244,7 @@ func (b *builder) namespaceSelector() *metav1.LabelSelector {
 	return sel
 }
 
-// leaveOut makes the selector not select the namespace, in the form that the chart writes.
+// leaveOut excludes the namespace from the selector, in the form that the chart writes.
 func leaveOut(sel *metav1.LabelSelector, namespace string) {
 	for _, e := range sel.MatchExpressions {
 		if e.Key == namespaceName && e.Operator == metav1.LabelSelectorOpNotIn && slices.Contains(e.Values, namespace) {
@@ -256,12 +256,12 @@ func leaveOut(sel *metav1.LabelSelector, namespace string) {
 	})
 }
 
-// maxSize bounds the JSON of the webhooks in one configuration. etcd takes 1.5 MiB, of which the list of managed fields
-// may need as much as the webhooks themselves.
+// maxSize bounds the JSON of the webhooks in one configuration. etcd accepts 1.5 MiB, and the list of managed fields may need as much as
+// the webhooks themselves.
 const maxSize = 512 << 10
 
-// parts divides webhooks among configurations so that each can be stored: a thousand policies with match conditions are
-// a thousand webhooks. The shared webhooks come first. There is always one part.
+// parts divides webhooks among configurations so that each can be stored: a thousand policies with match conditions need a thousand
+// webhooks. The shared webhooks come first. There is always at least one part.
 func parts(hooks []webhook) [][]webhook {
 	var out [][]webhook
 	size := 0
@@ -287,7 +287,7 @@ func parts(hooks []webhook) [][]webhook {
 	return out
 }
 
-// partName is the name of the configuration for a part.
+// partName returns the name of the configuration for a part.
 func partName(base string, i int) string {
 	if i == 0 {
 		return base

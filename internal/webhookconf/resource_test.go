@@ -17,8 +17,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/settings"
 )
 
-// TestThousandPolicies: configurations fit into what the API server stores, whatever a thousand policies ask for. Shared
-// webhooks do not grow with the policies; webhooks of one policy each are divided among configurations, none is lost.
+// TestThousandPolicies: the API server can store the configurations of a thousand policies. Shared webhooks do not grow with the policies;
+// webhooks of single policies are divided among configurations, and none is lost.
 func TestThousandPolicies(t *testing.T) {
 	var programs []*policy.Program
 	for i := range 1000 {
@@ -62,7 +62,7 @@ func TestThousandPolicies(t *testing.T) {
 	}
 	again, _, _, _ := Desired(input)
 	if one, two := must(json.Marshal(got)), must(json.Marshal(again)); string(one) != string(two) {
-		t.Error("the second time it is another one")
+		t.Error("a second computation differs")
 	}
 }
 
@@ -73,7 +73,7 @@ func must(b []byte, err error) []byte {
 	return b
 }
 
-// TestNamespaceSelector: our own namespace is left out whatever the ConfigMap says, kube-system unless it says something.
+// TestNamespaceSelector: our own namespace is always left out, kube-system unless the ConfigMap has a selector.
 func TestNamespaceSelector(t *testing.T) {
 	out := func(namespaces ...string) (l []metav1.LabelSelectorRequirement) {
 		for _, n := range namespaces {
@@ -109,7 +109,7 @@ func TestNamespaceSelector(t *testing.T) {
 	}
 }
 
-// Names and conditions that the API server would refuse are corrected: it would refuse all other webhooks with them.
+// Names and conditions that the API server would refuse are corrected, since it would refuse all other webhooks with them.
 func TestInvalidNamesAndConditionsAreCorrected(t *testing.T) {
 	fine := func(namespace, name string, conditions ...policy.MatchCondition) *policy.Program {
 		return program(name, func(p *policy.Program) {
@@ -138,7 +138,7 @@ func TestInvalidNamesAndConditionsAreCorrected(t *testing.T) {
 	}
 }
 
-// --autoUpdateWebhooks=false: everything, whatever the policies are.
+// --autoUpdateWebhooks=false: the webhooks cover all resources, independent of the policies.
 func TestStatic(t *testing.T) {
 	input := in(program("p", nil, "Pod"))
 	input.Options.Static, input.Options.Derive = true, true
@@ -160,11 +160,11 @@ mutate.kyverno.svc-ignore /mutate/ignore Ignore 10 if ephor.dev/not-by-wildcard
 		t.Error(text)
 	}
 	if _, known := ready["ClusterPolicy/p"]; !known || validatingOf(got, ResourceValidating).Annotations[staticAnnotation] == "" || validatingOf(got, PolicyValidating).Annotations[staticAnnotation] != "" {
-		t.Error("the policy is ready, and only resource configurations are marked")
+		t.Error("want a ready policy, and a mark on resource configurations only")
 	}
 }
 
-// --excludeBootstrapResources: nodes and requests for certificates never come to a webhook that fails closed.
+// --excludeBootstrapResources: webhooks that fail closed are never called for nodes and certificate signing requests.
 func TestExcludeBootstrap(t *testing.T) {
 	input := in(program("a", nil, "Pod"), program("b", func(p *policy.Program) { p.Settings.FailurePolicy = policy.Ignore }, "Pod"))
 	input.Options.ExcludeBootstrap = true
@@ -177,7 +177,7 @@ func TestExcludeBootstrap(t *testing.T) {
 	}
 }
 
-// What a generate rule makes is asked for, wherever its policy contributes.
+// The webhooks of a policy with a generate rule cover the kinds that it generates.
 func TestGeneratedKinds(t *testing.T) {
 	p := program("p", func(p *policy.Program) {
 		p.Rules[0].Stage = policy.StageGenerate
@@ -195,7 +195,7 @@ func TestGeneratedKinds(t *testing.T) {
 	}
 }
 
-// Rules only shrink when everything is known: while a group cannot be listed, what a webhook had stays.
+// Rules only shrink when all kinds are known: while a group cannot be listed, a webhook keeps its rules.
 func TestRulesStayWhileDiscoveryFails(t *testing.T) {
 	input := in(program("known", nil, "Pod@CREATE"), program("unknown", nil, "PodMetrics"))
 	input.Resources = discovery.New(brokenDiscovery{cluster}, time.Now)
@@ -218,13 +218,13 @@ func TestRulesStayWhileDiscoveryFails(t *testing.T) {
 	if text := text(got, false); text != want {
 		t.Error(text)
 	}
-	input.Programs = input.Programs[:1] // the policy is gone: all is known of the rest
+	input.Programs = input.Programs[:1] // the policy is deleted, and all kinds of the others are known
 	got, _, _, _ = Desired(input)
 	if text := text(got, false); text != want[:len(want)-len("  \"metrics.k8s.io\" v1 pods Namespaced CREATE\n")] {
 		t.Error(text)
 	}
 	input.Resources = discovery.New(noDiscovery{}, time.Now)
 	if _, _, _, err := Desired(input); err == nil {
-		t.Error("without any list nothing is concluded")
+		t.Error("without a discovery list, the rules must not change")
 	}
 }

@@ -16,7 +16,7 @@ import (
 var (
 	allOperations   = operations{policy.Connect: true, policy.Create: true, policy.Delete: true, policy.Update: true}
 	writeOperations = operations{policy.Create: true, policy.Update: true}
-	// keptOperations are those on objects that a generate rule makes.
+	// keptOperations are the operations on objects that a generate rule creates.
 	keptOperations = operations{policy.Create: true, policy.Delete: true, policy.Update: true}
 )
 
@@ -43,14 +43,14 @@ func (o operations) within(list []string) bool {
 	return true
 }
 
-// place is what a webhook rule names besides operations.
+// place is a webhook rule without its operations.
 type place struct {
 	group, version, resource, sub, scope string
-	// written: it is what an author wrote, to which nothing is added.
+	// written: an author wrote the rule by resource, so nothing is added to it.
 	written bool
 }
 
-// covers reports whether everything at o is also at p. `pods` is covered by `*`, `*/*` and `pods/*`; a main resource covers no
+// covers reports whether p covers everything that o covers. `pods` is covered by `*`, `*/*` and `pods/*`; a main resource covers no
 // subresource.
 func (p place) covers(o place) bool {
 	if p.group != "*" && p.group != o.group || p.version != "*" && p.version != o.version || p.scope != "*" && p.scope != o.scope {
@@ -78,9 +78,8 @@ func (p place) name() string {
 // ruleSet collects the webhook rules of one webhook.
 type ruleSet map[place]operations
 
-// add adds the selectors of a rule, without the operations that its exclude block takes from them for sure. It returns
-// how many selectors name nothing that the API server serves. A namespaced policy brings namespaced resources only, since
-// it matches nothing else.
+// add adds the selectors of a rule, without the operations that its exclude block certainly excludes. It returns the number of selectors
+// that name nothing the API server serves. A namespaced policy adds only namespaced resources, since it matches nothing else.
 func (s *share) add(program *policy.Program, r *policy.Rule, defaults operations, known discovery.Resources) (unknown int, err error) {
 	namespacedPolicy := program.Namespace != ""
 	own, exact, resize := ruleSet{}, ruleSet{}, ruleSet{}
@@ -124,7 +123,7 @@ func (s *share) add(program *policy.Program, r *policy.Rule, defaults operations
 		}
 		places, _, err := placesOf(t, namespacedPolicy, known)
 		if err != nil {
-			continue // what is asked for too much is filtered when it comes
+			continue // the engine filters requests that the rules cover in excess
 		}
 		own.subtract(places, operationsOf(t, allOperations))
 		exact.subtract(places, operationsOf(t, allOperations))
@@ -148,13 +147,13 @@ func (s *share) add(program *policy.Program, r *policy.Rule, defaults operations
 	return unknown, nil
 }
 
-// addOutputs adds the kinds that a generate rule makes: what becomes of them is its business, too.
+// addOutputs adds the kinds that a generate rule creates, since it also reacts to their changes.
 func (s *share) addOutputs(program *policy.Program, r *policy.Rule, known discovery.Resources) (unknown int, err error) {
 	namespacedPolicy := program.Namespace != ""
 	for _, o := range r.Outputs {
 		gv, err := schema.ParseGroupVersion(o.APIVersion)
 		if err != nil || strings.Contains(o.APIVersion+o.Kind, "{{") {
-			continue // known only when the rule is carried out
+			continue // known only when the rule is executed
 		}
 		found, err := known.Find(policy.Target{Group: gv.Group, Version: gv.Version, Kind: o.Kind})
 		if err != nil {
@@ -214,8 +213,8 @@ func (s ruleSet) subtract(places []place, ops operations) {
 	}
 }
 
-// placesOf are the resources that a selector means; served is false when it names nothing that the API server serves. What
-// is written by resource becomes a rule as it stands: the API server takes rules for what it does not serve yet.
+// placesOf returns the resources that a selector means; served is false if it names nothing that the API server serves. A selector by
+// resource becomes a rule unchanged: the API server accepts rules for resources that it does not serve yet.
 func placesOf(t policy.Target, namespacedPolicy bool, known discovery.Resources) (places []place, served bool, err error) {
 	if t.ByResource() {
 		p := place{group: t.Group, version: t.Version, resource: t.Resource, sub: t.Subresource, scope: cmp.Or(string(t.Scope), string(admissionv1.AllScopes)), written: true}
@@ -228,7 +227,7 @@ func placesOf(t policy.Target, namespacedPolicy bool, known discovery.Resources)
 		return []place{p}, true, nil
 	}
 	if t.Everything() {
-		// Not resolved, so that kinds which are installed later are covered, too.
+		// Wildcards are not resolved, so that they cover kinds that are installed later.
 		scope := string(admissionv1.AllScopes)
 		if namespacedPolicy {
 			scope = string(admissionv1.NamespacedScope)
@@ -255,7 +254,7 @@ func placeOf(r discovery.Resource) place {
 	return place{group: r.Group, version: r.Version, resource: r.Resource, sub: r.Subresource, scope: scope}
 }
 
-// keep adds rules that are stored: nothing is given up while it is not known what the policies need.
+// keep adds stored rules while discovery is incomplete, so that no coverage is lost.
 func (s ruleSet) keep(stored []admissionv1.RuleWithOperations) {
 	for _, r := range stored {
 		scope := string(admissionv1.AllScopes)
@@ -281,7 +280,7 @@ func (s ruleSet) keep(stored []admissionv1.RuleWithOperations) {
 	}
 }
 
-// rules gives the set in canonical form: nothing twice, merged where only the resource differs, sorted.
+// rules returns the set in canonical form: sorted, without duplicates, merged where only the resource differs.
 func (s ruleSet) rules() []admissionv1.RuleWithOperations {
 	s.dropCovered()
 	type group struct{ group, version, scope, operations string }
@@ -292,7 +291,7 @@ func (s ruleSet) rules() []admissionv1.RuleWithOperations {
 		}
 		g := group{p.group, p.version, p.scope, ops.key()}
 		merged[g] = append(merged[g], p.name())
-		// A Pod selector also covers the containers that are added to a running Pod.
+		// A Pod selector also covers ephemeral containers.
 		added[g] = added[g] || !p.written && (p.group == "" || p.group == "*") && (p.name() == "pods" || p.name() == "*")
 	}
 	out := make([]admissionv1.RuleWithOperations, 0, len(merged))
@@ -317,7 +316,7 @@ func (s ruleSet) rules() []admissionv1.RuleWithOperations {
 	return out
 }
 
-// united is a new set of everything in the sets.
+// united returns a new set of everything in the sets.
 func united(sets ...ruleSet) ruleSet {
 	out := ruleSet{}
 	for _, s := range sets {
@@ -328,7 +327,7 @@ func united(sets ...ruleSet) ruleSet {
 	return out
 }
 
-// asks are the operations that the set asks for at a place.
+// asks returns the operations of the set at a place.
 func (s ruleSet) asks(at place) operations {
 	out := operations{}
 	for p, ops := range s {
@@ -341,7 +340,7 @@ func (s ruleSet) asks(at place) operations {
 	return out
 }
 
-// operations are all that the rules ask for.
+// operations returns all operations of the rules.
 func (s ruleSet) operations() operations {
 	out := operations{}
 	for _, ops := range s {
@@ -352,12 +351,12 @@ func (s ruleSet) operations() operations {
 	return out
 }
 
-// dropCovered takes from each place the operations that a wider place has as well.
+// dropCovered removes from each place the operations that a wider place covers as well.
 func (s ruleSet) dropCovered() {
 	for p, ops := range s {
 		for wide, wideOps := range s {
 			if wide == p || !wide.covers(p) || wide.written && !p.written && p.covers(wide) {
-				continue // of two that cover each other the one stays to which things are added
+				continue // of two places that cover each other, the one that others add to stays
 			}
 			for op := range wideOps {
 				delete(ops, op)

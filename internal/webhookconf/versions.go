@@ -9,16 +9,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// The API server converts a request to a version that a webhook's rules name only where no rule of that webhook names the
-// request's own version. A namespaced policy that names a further version, or all, would so take requests away from a
-// cluster-wide policy that names one, in all namespaces. What follows keeps such rules out of the shared webhooks: a kind
-// without a version is asked about in the versions that cluster-wide policies name, and for wildcards and for versions by
-// name there are webhooks besides.
+// The API server converts a request to a version that a webhook's rules name only if no rule of that webhook names the request's own
+// version. A namespaced policy that names a further version, or all, would therefore take requests away from a cluster-wide policy that
+// names one, in all namespaces. This file keeps such rules out of the shared webhooks: a kind without a version is covered in the versions
+// that cluster-wide policies name, and wildcards and explicit versions get separate webhooks.
 
-// siblings are the resources, by a resource that cluster-wide policies name, which the API server converts to it.
+// siblings holds, for each resource that cluster-wide policies name, the resources that the API server converts to it.
 type siblings map[place][]place
 
-// add notes the siblings of the places that a selector means.
+// add records the siblings of the places of a selector.
 func (s siblings) add(t policy.Target, places []place, known discovery.Resources) error {
 	if t.Version == "*" && (t.Group == "*" || t.ByResource()) || t.Resource == "*" {
 		return nil // it names all versions, or no resource
@@ -37,8 +36,8 @@ func (s siblings) add(t policy.Target, places []place, known discovery.Resources
 	return nil
 }
 
-// converts reports whether the API server can ask about p for a request of o, which is another version of it. Events are
-// the only resource that is served by two groups.
+// converts reports whether the API server can send a request of o as p, another version of the same resource. Events are the only resource
+// that two groups serve.
 func (o place) converts(p place) bool {
 	if o == p || o.resource != p.resource || o.sub != p.sub {
 		return false
@@ -51,8 +50,7 @@ func (o place) converts(p place) bool {
 
 func eventGroup(group string) bool { return group == "" || group == "events.k8s.io" }
 
-// foreign are the versions that cluster-wide policies do not ask for, with the operations for which they ask for another
-// version.
+// foreign returns the versions that cluster-wide policies do not name, with the operations for which they name another version.
 func (h *hook) foreign() ruleSet {
 	out := ruleSet{}
 	for p, others := range h.siblings {
@@ -68,9 +66,8 @@ func (h *hook) foreign() ruleSet {
 	return out
 }
 
-// setApart takes out of the shared rules of namespaced policies what would change the version in which cluster-wide
-// policies are asked. Wildcards move to share.apart, and versions by name to share.exact; what is left of a kind is asked
-// about in the versions that cluster-wide policies name.
+// setApart removes from the shared rules of namespaced policies what would change the version that cluster-wide policies receive. Wildcards
+// move to share.apart, and explicit versions to share.exact; other selectors use the versions that cluster-wide policies name.
 func (h *hook) setApart() {
 	foreign := h.foreign()
 	for _, s := range h.spaces {
@@ -113,7 +110,7 @@ func meet(a, b operations) bool {
 	return false
 }
 
-// versions are the webhooks for what setApart took out of a shared webhook.
+// versions returns the webhooks for the rules that setApart removed from a shared webhook.
 func (b *builder) versions(s *side, h *hook) []webhook {
 	out := b.wildcards(s, h)
 	for _, namespace := range slices.Sorted(maps.Keys(h.spaces)) {
@@ -132,8 +129,8 @@ func (b *builder) versions(s *side, h *hook) []webhook {
 	return out
 }
 
-// wildcards is the webhook for wildcards of namespaced policies. It is asked in their namespaces, about what the shared
-// webhook is not asked about.
+// wildcards returns the webhook for wildcards of namespaced policies. It is called in their namespaces, for requests that the shared
+// webhook does not cover.
 func (b *builder) wildcards(s *side, h *hook) []webhook {
 	all := ruleSet{}
 	var spaces []space

@@ -37,11 +37,11 @@ func versioned(texts ...string) (out []policy.Target) {
 	return out
 }
 
-// question is a webhook that is asked about a request, by its path, and the version that it is asked in.
+// question is a webhook that is called for a request, by its path, and the version that it receives.
 type question struct{ path, version string }
 
-// askedIn are the webhooks that the API server asks about a request for a resource, sent in a version: each in this version
-// where its rules name it, else in one that they name.
+// askedIn returns the webhooks that the API server calls for a request in a version. Each receives this version if its rules name it, else
+// one that they name.
 func askedIn(t testing.TB, c Configurations, op policy.Operation, resource, sent, namespace string) (out []question) {
 	t.Helper()
 	in := append([]string{sent}, slices.DeleteFunc(slices.Clone(versionsOf[resource]), func(v string) bool { return v == sent })...)
@@ -79,8 +79,8 @@ func pathOf(w anyWebhook) string {
 	return *w.mutating.ClientConfig.Service.Path
 }
 
-// TestT4VersionsOfClusterPolicies: a cluster-wide policy that names a version is asked in that version, whatever namespaced
-// policies bring; and these are asked as well.
+// TestT4VersionsOfClusterPolicies: a cluster-wide policy that names a version receives that version, whatever namespaced policies name; and
+// those receive theirs.
 func TestT4VersionsOfClusterPolicies(t *testing.T) {
 	const own = "/validate/fail/finegrained/team/b"
 	shared := func(version string) []question { return []question{{"/validate/fail", version}} }
@@ -92,7 +92,7 @@ func TestT4VersionsOfClusterPolicies(t *testing.T) {
 	}{
 		{"all versions", "*/v1/HorizontalPodAutoscaler", "*/*/HorizontalPodAutoscaler", "CREATE", "horizontalpodautoscalers", "autoscaling/v2", shared("autoscaling/v1"), shared("autoscaling/v1")},
 		{"a wildcard", "*/v1/HorizontalPodAutoscaler", "*/*/*", "CREATE", "horizontalpodautoscalers", "autoscaling/v2", shared("autoscaling/v1"), shared("autoscaling/v1")},
-		{"what else the wildcard brings", "*/v1/HorizontalPodAutoscaler", "*/*/*", "CREATE", "services", "/v1", shared("/v1"), nil},
+		{"other kinds of the wildcard", "*/v1/HorizontalPodAutoscaler", "*/*/*", "CREATE", "services", "/v1", shared("/v1"), nil},
 		{"further operations", "*/v1/HorizontalPodAutoscaler@CREATE", "*/*/*@DELETE,CREATE", "DELETE", "horizontalpodautoscalers", "autoscaling/v2", shared("autoscaling/v2"), nil},
 		{"another version", "*/v1/HorizontalPodAutoscaler", "*/v2/HorizontalPodAutoscaler", "CREATE", "horizontalpodautoscalers", "autoscaling/v2",
 			append([]question{{own, "autoscaling/v2"}}, shared("autoscaling/v1")...), shared("autoscaling/v1")},
@@ -118,8 +118,8 @@ func TestT4VersionsOfClusterPolicies(t *testing.T) {
 	}
 }
 
-// TestT4VersionsDoNotMeet: for random policies that name versions, a cluster-wide policy is asked as it is without the
-// namespaced ones. No policy is asked twice about a request, and a namespaced one loses no request that is sent in its version.
+// TestT4VersionsDoNotMeet: for random policies that name versions, a cluster-wide policy receives the same requests as without the
+// namespaced ones. No policy receives a request twice, and a namespaced policy receives every request in its version.
 func TestT4VersionsDoNotMeet(t *testing.T) {
 	g := rand.New(rand.NewPCG(7, 7))
 	one := func(list ...string) string { return list[g.IntN(len(list))] }
@@ -180,13 +180,13 @@ func TestT4VersionsDoNotMeet(t *testing.T) {
 			apart++
 		}
 	}
-	t.Logf("%d of 100 have webhooks besides; policies were reached %d times", apart, met)
+	t.Logf("%d of 100 have additional webhooks; policies were reached %d times", apart, met)
 	if apart < 20 || met < 1000 {
-		t.Error("the random policies hardly meet: the test proves little")
+		t.Error("the random policies rarely match: the test proves little")
 	}
 }
 
-// reached counts the questions on which a policy matches the request.
+// reached counts the calls in which a policy matches the request.
 func reached(p *policy.Program, op policy.Operation, resource, namespace string, questions []question) (n int) {
 	if p.Namespace != "" && p.Namespace != namespace {
 		return 0
@@ -206,7 +206,7 @@ func reached(p *policy.Program, op policy.Operation, resource, namespace string,
 	return n
 }
 
-// validatingNames are the names of validating webhooks that contain a text.
+// validatingNames returns the names of validating webhooks that contain a text.
 func validatingNames(c Configurations, part string) (out []string) {
 	for _, v := range c.Validating {
 		for _, w := range v.Webhooks {
