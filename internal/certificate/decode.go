@@ -23,7 +23,7 @@ func Decode(s string) (any, error) {
 			return nil, err
 		}
 		key := c.PublicKey
-		c.PublicKey = nil // its modulus is no number of JSON
+		c.PublicKey = nil // JSON numbers cannot hold its modulus
 		return fieldsOf(c, key, c.RawSubjectPublicKeyInfo)
 	case "CERTIFICATE REQUEST":
 		c, err := x509.ParseCertificateRequest(block.Bytes)
@@ -37,8 +37,8 @@ func Decode(s string) (any, error) {
 	return nil, errors.New("PEM block neither contains a CERTIFICATE or CERTIFICATE REQUEST")
 }
 
-// fieldsOf makes a value of the parsed certificate by way of its JSON form. The modulus of the key is written as
-// decimal text: no float64 holds it.
+// fieldsOf converts the parsed certificate through its JSON form. The modulus of the key becomes decimal text, since no float64 can hold
+// it.
 func fieldsOf(c, key any, keyInfo []byte) (any, error) {
 	public, ok := key.(*rsa.PublicKey)
 	if !ok {

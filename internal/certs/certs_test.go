@@ -30,7 +30,7 @@ func config(a Algorithm) Config {
 	}
 }
 
-// fakeSecrets is a store of Secrets: what a renewal means is ours to define, not Kubernetes'.
+// fakeSecrets is a store of Secrets. A fake is sufficient, since renewal is our own logic and not Kubernetes'.
 type fakeSecrets map[string]*corev1.Secret
 
 func (f fakeSecrets) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
@@ -106,7 +106,7 @@ func TestLifeOfCertificates(t *testing.T) {
 			if algorithmOf(ca.Key) != a || algorithmOf(leaf.Key) != a {
 				t.Error("wrong algorithm")
 			}
-			// Twice writes nothing the second time.
+			// A second reconciliation writes nothing.
 			must(t, reconcile(t, f, config(a), start.Add(day)))
 			if f.writes != 2 {
 				t.Fatalf("second pass wrote: %d", f.writes)
@@ -116,7 +116,7 @@ func TestLifeOfCertificates(t *testing.T) {
 			if f.writes != 3 || parse(t, f, "pair").Certs[0].NotAfter != start.Add(286*day) || parse(t, f, "ca").Certs[0].NotAfter != start.Add(365*day) {
 				t.Fatalf("leaf not renewed alone: %d writes", f.writes)
 			}
-			// The CA is renewed with its key; the old certificate stays; who trusts only the old one trusts the leaf.
+			// The CA is renewed with its key, and the old certificate stays: a client that trusts only the old one trusts the leaf.
 			old := parse(t, f, "ca").Certs[0]
 			now := start.Add(351 * day)
 			must(t, reconcile(t, f, config(a), now))
@@ -170,7 +170,7 @@ func TestPlan(t *testing.T) {
 		{name: "no CA", state: State{TLS: pair}, want: "ca newKey tls"},
 		{name: "no CA, but clients: what they trust stays", state: State{TLS: pair, Published: own}, want: "ca newKey keep=1 wait"},
 		{name: "neither, but a server still serves", state: State{Serving: parse(t, f, "pair").Certs, Published: own}, want: "ca newKey keep=1 wait"},
-		{name: "neither, and what clients trust has nothing to do with us", state: State{Serving: parse(t, f, "pair").Certs, Published: others[1:]}, want: "ca newKey wait"},
+		{name: "neither, and clients trust an unrelated CA", state: State{Serving: parse(t, f, "pair").Certs, Published: others[1:]}, want: "ca newKey wait"},
 		{name: "the leaf is another CA's", state: State{CA: ca, TLS: foreign.fakeSecrets["pair"]}, want: "tls"},
 		{name: "a broken CA of ours", state: State{CA: with(ca, broken), TLS: pair}, want: "ca newKey tls"},
 		{name: "a CA with another's key", state: State{CA: with(ca, func(s *corev1.Secret) { s.Data["tls.key"] = pair.Data["tls.key"] }), TLS: pair}, want: "ca newKey tls"},
@@ -209,7 +209,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// words tells a plan in a few words.
+// words returns a short text for a plan.
 func words(p Plan) string {
 	var out []string
 	for _, w := range []struct {

@@ -7,13 +7,13 @@
 //	err = keeper.Load(caSecret, tlsSecret)
 //	tlsConfig.GetCertificate = keeper.GetCertificate   // no parsing in the handshake
 //
-// No rotation breaks a connection. A renewed CA keeps the key of the old one, and the old certificate stays in the bundle
-// until it has ended. Where the key is new (the Secret was deleted or damaged, or another algorithm is asked for), the
-// bundle holds the old and the new authority first, and only when every webhook configuration carries it the serving
-// certificate is issued anew. Servers keep what they serve when the Secrets hold something worse.
+// No rotation breaks a connection. A renewed CA keeps the key of the old one, and the old certificate stays in the bundle until it has
+// expired. If the key is new (the Secret was deleted or damaged, or the algorithm changed), the bundle holds the old and the new authority
+// first. The serving certificate is issued only when every webhook configuration carries that bundle. Servers keep their certificate if the
+// Secrets hold something worse.
 //
-// The package does not write the bundle into webhook configurations and does not renew certificates that another
-// controller manages. It knows when certificates expire (Expiries), but does not report it.
+// The package does not write the bundle into webhook configurations and does not renew certificates that another controller manages. It
+// returns the expiry of certificates (Expiries), but does not report it.
 //
 // Floor 7: imports nothing of ours.
 package certs

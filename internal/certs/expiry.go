@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Expiry is the life of one certificate that is in use.
+// Expiry is the validity of a certificate in use.
 type Expiry struct {
-	// Secret is the name of the Secret that holds it, Use what it is for: `ca` or `tls`.
+	// Secret is the name of the Secret that holds it, Use its purpose: `ca` or `tls`.
 	Secret, Use         string
 	NotBefore, NotAfter time.Time
 }
 
-// Expiries are the lives of the newest CA certificate and of the serving certificate; none when nothing is served.
+// Expiries returns the validity of the newest CA certificate and of the serving certificate; none if none is served.
 func (k *Keeper) Expiries() []Expiry {
 	s := k.current.Load()
 	if s == nil {
@@ -24,8 +24,8 @@ func (k *Keeper) Expiries() []Expiry {
 	return []Expiry{of(s.caName, "ca", s.authority), of(s.tlsName, "tls", s.chain[0])}
 }
 
-// Ending reports whether a tenth of the life is left, or less. Certificates that we renew never get there unless the
-// renewal fails; of the others only their owner can take care.
+// Ending reports whether at most a tenth of the validity is left. A certificate that we renew gets there only if the renewal fails; the
+// others must be renewed by their owner.
 func (e Expiry) Ending(now time.Time) bool {
 	return e.NotAfter.Sub(now) <= e.NotAfter.Sub(e.NotBefore)/10
 }

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// Validity of what we issue. The start lies an hour back, so that clocks that differ a little do no harm.
+// The validity of issued certificates. It starts an hour in the past, to tolerate clock differences.
 const (
 	caValidity   = 365 * 24 * time.Hour
 	leafValidity = 150 * 24 * time.Hour
 	backdated    = time.Hour
 )
 
-// caName is the common name of the CA, whatever the namespace: clients know it.
+// caName is the common name of the CA in every namespace, since clients know it.
 const caName = "*.kyverno.svc"
 
 func newKey(a Algorithm) (crypto.Signer, error) {
@@ -35,7 +35,7 @@ func newKey(a Algorithm) (crypto.Signer, error) {
 	return rsa.GenerateKey(rand.Reader, 2048)
 }
 
-// issueCA signs a CA certificate with its own key; keep are older certificates that stay in the bundle.
+// issueCA returns a self-signed CA certificate; keep are older certificates that stay in the bundle.
 func issueCA(key crypto.Signer, keep []*x509.Certificate, now time.Time) (*Pair, error) {
 	usage := x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign
 	if algorithmOf(key) == RSA {
@@ -57,7 +57,7 @@ func issueCA(key crypto.Signer, keep []*x509.Certificate, now time.Time) (*Pair,
 	return &Pair{Certs: append([]*x509.Certificate{cert}, keep...), Key: key}, nil
 }
 
-// issueLeaf makes a serving certificate with a key of its own, signed by the newest certificate of ca.
+// issueLeaf returns a serving certificate with a new key, signed by the newest certificate of ca.
 func issueLeaf(ca *Pair, names Names, a Algorithm, now time.Time) (*Pair, error) {
 	key, err := newKey(a)
 	if err != nil {
@@ -92,15 +92,15 @@ func sign(template, parent *x509.Certificate, public any, key crypto.Signer) (*x
 	return x509.ParseCertificate(der)
 }
 
-// Names are the names that a serving certificate answers to.
+// Names are the names of a serving certificate.
 type Names struct {
 	Common string
 	DNS    []string
 	IPs    []net.IP
 }
 
-// ServiceNames are the names of a Service, and of serverIP (an IP address or host name, with or without a port) when
-// the server is reached from outside the cluster.
+// ServiceNames returns the names of a Service, and of serverIP (an IP address or host name, with or without a port) if the server is
+// reached from outside the cluster.
 func ServiceNames(service, namespace, serverIP string) Names {
 	n := Names{Common: service, DNS: []string{service, service + "." + namespace, service + "." + namespace + ".svc"}}
 	if serverIP == "" {
@@ -118,7 +118,7 @@ func ServiceNames(service, namespace, serverIP string) Names {
 	return n
 }
 
-// answeredBy reports whether the certificate holds all the names.
+// answeredBy reports whether the certificate holds all names.
 func (n Names) answeredBy(c *x509.Certificate) bool {
 	for _, name := range n.DNS {
 		if c.VerifyHostname(name) != nil {

@@ -16,8 +16,7 @@ import (
 
 // Keeper holds the serving certificate, parsed once for each change of the Secrets. The zero Keeper has none.
 type Keeper struct {
-	// Published are the bundles by which clients verify the server; nil for none that are known. It is set before the
-	// first Load.
+	// Published returns the bundles by which clients verify the server; nil if none are known. It is set before the first Load.
 	Published func() [][]byte
 
 	current  atomic.Pointer[serving]
@@ -29,7 +28,7 @@ type Keeper struct {
 	trusted time.Time // since when all clients trust it; zero when they do not
 }
 
-// ErrNotTrusted is what Load returns for a pair that some client does not trust yet: it is worth another try soon.
+// ErrNotTrusted is the error of Load for a pair that some client does not trust yet; Load should be retried soon.
 var ErrNotTrusted = errors.New("the webhook configurations do not trust it yet")
 
 type serving struct {
@@ -41,7 +40,7 @@ type serving struct {
 	authority *x509.Certificate // the newest of roots
 }
 
-// retired is what was served before. Other replicas may serve it for another moment.
+// retired is a pair that was served before. Other replicas may still serve it for a moment.
 type retired struct {
 	serving
 	at time.Time
@@ -50,9 +49,8 @@ type retired struct {
 // retirement is how long the authority of a certificate stays in the bundle after it was last served here.
 const retirement = 2 * patience
 
-// Load takes the pair over. As long as the previous pair is good it stays in use when the new one cannot be read, when
-// its own authority did not sign it (a damaged Secret does not stop the server), and while clients do not
-// trust it, for half a minute at most.
+// Load replaces the served pair. A valid previous pair stays in use if the new one cannot be read, if its own CA did not sign it (so a
+// damaged Secret does not stop the server), and for up to half a minute while clients do not trust it.
 func (k *Keeper) Load(ca, pair *corev1.Secret) error { return k.load(ca, pair, time.Now()) }
 
 func (k *Keeper) load(ca, pair *corev1.Secret, now time.Time) error {
@@ -92,8 +90,7 @@ func (k *Keeper) load(ca, pair *corev1.Secret, now time.Time) error {
 	return nil
 }
 
-// due reports whether a certificate may be served in place of one that is good: the clients have trusted it for a
-// moment, or it has waited long enough for that.
+// due reports whether a certificate may replace a valid one: all clients have trusted it for a moment, or it has waited long enough.
 func (k *Keeper) due(next *serving, now time.Time) bool {
 	if k.Published == nil {
 		return true
@@ -114,13 +111,13 @@ func (k *Keeper) due(next *serving, now time.Time) bool {
 	if k.trusted.IsZero() {
 		k.trusted = now
 		if k.seen.Equal(now) {
-			return true // an authority of old, as with every ordinary renewal
+			return true // an earlier authority, as in every ordinary renewal
 		}
 	}
 	return !known || !within(k.trusted, now, settle)
 }
 
-// within reports whether less than d has passed since then; a clock that was set back does not count.
+// within reports whether less than d has passed since then; it is false if the clock was set back.
 func within(then, now time.Time, d time.Duration) bool {
 	age := now.Sub(then)
 	return age >= 0 && age < d
@@ -128,7 +125,7 @@ func within(then, now time.Time, d time.Duration) bool {
 
 func (s *serving) verify(now time.Time) error { return verify(s.chain, s.roots, now) }
 
-// GetCertificate is for tls.Config.
+// GetCertificate implements tls.Config.GetCertificate.
 func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	s := k.current.Load()
 	if s == nil {
@@ -137,7 +134,7 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return s.cert, nil
 }
 
-// Verify says why the certificate cannot be served at now: there is none, it has ended, or the CA does not vouch for it.
+// Verify returns why the certificate cannot be served at now: there is none, it has expired, or the CA did not sign it.
 func (k *Keeper) Verify(now time.Time) error {
 	s := k.current.Load()
 	if s == nil {
@@ -146,7 +143,7 @@ func (k *Keeper) Verify(now time.Time) error {
 	return s.verify(now)
 }
 
-// Serving is the chain that is served, the leaf first; nil when there is none.
+// Serving returns the chain that is served, the leaf first; nil when there is none.
 func (k *Keeper) Serving() []*x509.Certificate {
 	if s := k.current.Load(); s != nil {
 		return s.chain
@@ -154,9 +151,8 @@ func (k *Keeper) Serving() []*x509.Certificate {
 	return nil
 }
 
-// Bundle is what clients have to trust: the text in the Secret of the CA as it is, and after it the authorities of what
-// is still served, here or by other replicas, if the new text does not cover it. That happens when another controller
-// renews the two Secrets.
+// Bundle returns the certificates that clients have to trust: the text in the Secret of the CA, followed by the authorities of pairs that
+// are still served, here or by other replicas, if the text does not cover them. That happens if another controller renews the two Secrets.
 func (k *Keeper) Bundle(ca *corev1.Secret, now time.Time) []byte {
 	text := Bundle(ca)
 	if text == nil {
@@ -171,7 +167,7 @@ func (k *Keeper) Bundle(ca *corev1.Secret, now time.Time) []byte {
 	return text
 }
 
-// vouchedIn is the bundle with what is missing in it so that clients trust s.
+// vouchedIn returns the bundle, extended so that clients trust s.
 func (s *serving) vouchedIn(bundle []byte, now time.Time) []byte {
 	authorities, err := ParseCertificates(bundle)
 	if err != nil || verify(s.chain, authorities, now) == nil {

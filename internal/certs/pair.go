@@ -53,8 +53,8 @@ type Pair struct {
 	Key   crypto.Signer
 }
 
-// Newest is the certificate that signs and serves: the first one of the key. Without a key it is the one that ends last.
-// The end alone does not decide: where the clock was set back, an older certificate ends later.
+// Newest returns the certificate that signs and serves: the first one of the key. Without a key it is the one that expires last. The expiry
+// alone is not sufficient, since an older certificate may expire later if the clock was set back.
 func (p *Pair) Newest() *x509.Certificate {
 	if p.Key != nil {
 		for _, c := range p.Certs {
@@ -92,7 +92,7 @@ func ParsePair(certPEM, keyPEM []byte) (*Pair, error) {
 	}
 	p := &Pair{Certs: certs, Key: key}
 	if own, ok := p.Newest().PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok || !own.Equal(key.Public()) {
-		return nil, errors.New("the key belongs to none of the certificates")
+		return nil, errors.New("no certificate matches the key")
 	}
 	return p, nil
 }
@@ -116,7 +116,7 @@ func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	return out, nil
 }
 
-// parseKey reads PKCS#8 (what we write), SEC 1 and PKCS#1.
+// parseKey reads PKCS#8 (which we write), SEC 1 and PKCS#1.
 func parseKey(text []byte) (crypto.Signer, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -139,7 +139,7 @@ func parseKey(text []byte) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// Encode gives tls.crt and tls.key in PEM.
+// Encode returns tls.crt and tls.key in PEM.
 func (p *Pair) Encode() (certPEM, keyPEM []byte, err error) {
 	der, err := x509.MarshalPKCS8PrivateKey(p.Key)
 	if err != nil {

@@ -18,49 +18,49 @@ const (
 // ErrNotManaged is returned when a certificate that another controller manages has to be renewed.
 var ErrNotManaged = errors.New("tls is not valid but certificates are not managed by kyverno, we can't renew them")
 
-// Config says what the certificates are for.
+// Config describes the certificates to maintain.
 type Config struct {
 	Namespace string
 	CASecret  string // name of the Secret of the CA
 	TLSSecret string // name of the Secret of the serving certificate
 	Names     Names
 	Algorithm Algorithm
-	// RenewBefore is how long before its end a certificate is renewed, at least. A tenth of its life is never waited
-	// for, because that is when the warnings begin; and half of its life is the most, so that a renewal helps.
+	// RenewBefore is the minimum time before its expiry at which a certificate is renewed. It is raised to a tenth of the validity, because
+	// warnings begin then, and limited to half of it, so that a renewal helps.
 	RenewBefore time.Duration
 }
 
-// State is what was found.
+// State is the current state.
 type State struct {
-	// CA and TLS are the two Secrets, nil where there is none.
+	// CA and TLS are the two Secrets, nil if missing.
 	CA, TLS *corev1.Secret
-	// Serving is the chain that the servers serve now, whatever became of the Secrets; nil when they serve none.
+	// Serving is the chain that the servers serve now, regardless of the Secrets; nil if they serve none.
 	Serving []*x509.Certificate
 	// Published are the bundles by which clients verify the servers, one for each webhook configuration.
 	Published [][]byte
 }
 
-// Plan says what to do. The zero Plan is "nothing".
+// Plan is what has to be done; the zero Plan is nothing.
 type Plan struct {
-	// WriteCA: store an authority. It gets a new certificate when RenewCA is set, made with the key of CA, or with a
-	// key of its own when NewKey is set; without RenewCA only the bundle is tidied.
+	// WriteCA: store an authority. With RenewCA it gets a new certificate, made with the key of CA, or with a new key if NewKey is set;
+	// without RenewCA only the bundle is tidied.
 	WriteCA, RenewCA, NewKey bool
-	// CA is the authority that was found, nil when it cannot be used; Keep are the other certificates of the bundle.
+	// CA is the existing authority, nil if it cannot be used; Keep are the other certificates of the bundle.
 	CA   *Pair
 	Keep []*x509.Certificate
-	// RenewTLS: issue a serving certificate. Wait: it has to be issued, but some client does not trust the authority
-	// yet, so that serving it would break what works now.
+	// RenewTLS: issue a serving certificate. Wait: it has to be issued, but some client does not trust the authority yet and would refuse
+	// it.
 	RenewTLS, Wait bool
-	// ReplaceCA, ReplaceTLS: the Secret is ours but of another type, which cannot be changed; delete it first.
+	// ReplaceCA, ReplaceTLS: the Secret is ours but has another type, which cannot be changed; delete it first.
 	ReplaceCA, ReplaceTLS bool
 	// Reason is the reason for the log.
 	Reason string
 }
 
-// orphanTime is how long a CA certificate stays in the bundle whose key is gone and on which nothing rests any more.
+// orphanTime is how long a CA certificate stays in the bundle after its key is lost and no certificate in use depends on it.
 const orphanTime = time.Hour
 
-// Make decides what has to be issued. An error means that nothing can be done without the administrator.
+// Make returns what has to be issued. An error means that an administrator has to act first.
 func Make(cfg Config, s State, now time.Time) (Plan, error) {
 	var p Plan
 	ca, caErr := readAuthority(s.CA)
@@ -96,7 +96,7 @@ func Make(cfg Config, s State, now time.Time) (Plan, error) {
 	return p, nil
 }
 
-// leaf decides about the serving certificate.
+// leaf decides whether to issue a serving certificate.
 func (p *Plan) leaf(cfg Config, s State, now time.Time) error {
 	reason, valid := cfg.leafTrouble(s.TLS, p.CA, now)
 	if reason == "" {
@@ -126,7 +126,7 @@ func (p *Plan) leaf(cfg Config, s State, now time.Time) error {
 	return nil
 }
 
-// tidy drops from the bundle what has ended, and what was signed with a key that is gone once nothing rests on it.
+// tidy removes from the bundle expired certificates, and those whose key is lost and that no certificate in use depends on.
 func (p *Plan) tidy(s State, now time.Time) {
 	leaf, err := readSecret(s.TLS)
 	if err != nil || p.RenewTLS || p.Wait {
@@ -154,8 +154,7 @@ func (cfg Config) before(c *x509.Certificate) time.Duration {
 	return min(max(cfg.RenewBefore, life/10+time.Hour), life/2)
 }
 
-// leafTrouble says why the serving certificate has to be renewed, empty when it can stay, and whether it can be
-// served all the same.
+// leafTrouble returns why the serving certificate has to be renewed, empty if it need not, and whether it can still be served.
 func (cfg Config) leafTrouble(secret *corev1.Secret, ca *Pair, now time.Time) (reason string, valid bool) {
 	leaf, err := readSecret(secret)
 	if err != nil {
@@ -180,8 +179,8 @@ func (cfg Config) leafTrouble(secret *corev1.Secret, ca *Pair, now time.Time) (r
 	return "", true
 }
 
-// vouching returns the published authorities that what is served now rests on: they stay in the bundle while a new
-// authority takes over. Others are not taken over: otherwise a client that can write webhook configurations could add one.
+// vouching returns the published authorities that verify the served chain: they stay in the bundle during a change of authority. Others are
+// not added, since a client that can write webhook configurations could otherwise add one.
 func vouching(s State, now time.Time) []*x509.Certificate {
 	chain := s.Serving
 	if chain == nil {
@@ -214,7 +213,7 @@ func trusts(bundle []byte, ca *Pair, now time.Time) bool {
 	}
 	authorities, err := ParseCertificates(bundle)
 	if err != nil {
-		return true // a client without trusted authorities loses nothing
+		return true // a client without authorities trusts no server yet
 	}
 	for _, c := range authorities {
 		if sameKey(c, ca.Newest()) && now.Before(c.NotAfter) {
@@ -224,8 +223,8 @@ func trusts(bundle []byte, ca *Pair, now time.Time) bool {
 	return false
 }
 
-// verify checks that the first certificate of chain is signed by one of the authorities, of which it needs one that is
-// valid at now; the rest of the chain may lie between them.
+// verify checks that one of the authorities, valid at now, signed the first certificate of chain; the rest of the chain may be
+// intermediates.
 func verify(chain, authorities []*x509.Certificate, now time.Time) error {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	for _, c := range authorities {

@@ -14,39 +14,37 @@ import (
 )
 
 const (
-	// Interval is how often the certificates are looked at when nothing else happens: the clock may be set, and news
-	// of a deletion may be lost.
+	// Interval is the time between two checks without an event: the clock may be set, and the event of a deletion may be lost.
 	Interval = 20 * time.Second
 	// retry is the pause before a round that waits for another writer.
 	retry = 500 * time.Millisecond
-	// settle is how long API servers get to notice that all bundles trust an authority before it is relied on.
+	// settle is how long API servers get to load a bundle before we rely on it.
 	settle = 2 * time.Second
-	// patience is how long a serving certificate waits for the bundles: they may never come.
+	// patience is how long a serving certificate waits for the bundles, which may never be updated.
 	patience = 30 * time.Second
 )
 
 // Reconciler keeps the two Secrets valid. Only the leader runs it.
 //
-// A rotation has three steps, each of them a round of its own, so that there is no moment in which a client meets a
-// certificate that it does not trust: the new authority is added to the bundle; the webhook configurations take the
-// bundle over; the serving certificate is issued by the new authority.
+// A rotation has three steps, each in a round of its own: the new authority is added to the bundle; the webhook configurations take over
+// the bundle; the new authority issues the serving certificate. So clients trust the served certificate at every moment.
 type Reconciler struct {
 	Config Config
 	Client client.Writer
-	// Reader reads the Secrets from the API server itself: a renewal that looked at an old copy would be lost work.
+	// Reader reads the Secrets from the API server itself: a renewal that is based on an outdated copy would be lost.
 	Reader client.Reader
-	// Serving is the chain that is served now; nil for none.
+	// Serving returns the chain that is served now; nil for none.
 	Serving func() []*x509.Certificate
-	// Published are the bundles by which clients verify the server; nil for none.
+	// Published returns the bundles by which clients verify the server; nil for none.
 	Published func(context.Context) ([][]byte, error)
 	Now       func() time.Time
 	Log       *slog.Logger
 
-	waiting time.Time // since when a serving certificate waits for the bundles; zero when none does
-	trusted time.Time // since when the bundles trust the authority for which one waited
+	waiting time.Time // start of the wait for the bundles; zero if none waits
+	trusted time.Time // when the bundles began to trust the awaited authority
 }
 
-// Reconcile issues what Make asks for. It returns when to look again.
+// Reconcile executes the plan of Make. It returns when to check again.
 func (r *Reconciler) Reconcile(ctx context.Context) (time.Duration, error) {
 	var state State
 	var err error
@@ -118,7 +116,7 @@ func (r *Reconciler) carryOut(ctx context.Context, state State, plan Plan, now t
 	return Interval, nil
 }
 
-// out reports whether the patience with the bundles is at its end. Whatever the clock does, it ends.
+// out reports whether the wait for the bundles is over. It ends even if the clock is set.
 func (r *Reconciler) out(now time.Time) bool {
 	if r.waiting.IsZero() {
 		r.waiting = now
@@ -126,11 +124,11 @@ func (r *Reconciler) out(now time.Time) bool {
 	if within(r.waiting, now, patience) {
 		return false
 	}
-	r.Log.Warn("the webhook configurations do not carry the new CA; issuing the serving certificate all the same", "since", r.waiting)
+	r.Log.Warn("the webhook configurations do not carry the new CA; issuing the serving certificate anyway", "since", r.waiting)
 	return true
 }
 
-// authority issues a CA certificate, or only rearranges the bundle.
+// authority issues a CA certificate, or only updates the bundle.
 func (r *Reconciler) authority(p Plan, now time.Time) (*Pair, error) {
 	switch {
 	case !p.RenewCA:

@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// rotation is a small world: a leader, three servers and two webhook configurations, each of which hears of changes
-// when it likes. The oldest bundle is what some API server may still verify with.
+// rotation simulates a leader, three servers and two webhook configurations, each of which learns of changes with its own delay. The oldest
+// bundle is one that some API server may still use.
 type rotation struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -88,7 +88,7 @@ func (w *rotation) lead() error {
 }
 
 func (w *rotation) load(i int) error {
-	_ = w.servers[i].load(w.store.fakeSecrets["ca"], w.store.fakeSecrets["pair"], w.now) // what it refuses it does not serve
+	_ = w.servers[i].load(w.store.fakeSecrets["ca"], w.store.fakeSecrets["pair"], w.now) // it does not serve a pair that it refuses
 	return nil
 }
 
@@ -99,7 +99,7 @@ func (w *rotation) publish(i int) error {
 	return nil
 }
 
-// hear lets every participant read every object, with the leader at work in between.
+// hear lets every participant read every object, and the leader act in between.
 func (w *rotation) hear() {
 	for range 4 {
 		w.step("lead", w.lead)
@@ -133,8 +133,8 @@ func (w *rotation) hearInAnyOrder() {
 
 func (w *rotation) pass(d time.Duration) { w.now = w.now.Add(d) }
 
-// Whatever happens to the Secrets and the clock, in whatever order the participants hear of it: no client ever refuses
-// a server, and in the end all have one certificate that the leader's authority signed.
+// Whatever happens to the Secrets and the clock, in any order, no client ever refuses a server, and in the end all servers have one
+// certificate that the leader's authority signed.
 func TestRotationNeverBreaksAConnection(t *testing.T) {
 	for seed := range uint64(6) {
 		w := newRotation(t, seed)
@@ -166,7 +166,7 @@ func TestRotationNeverBreaksAConnection(t *testing.T) {
 				w.hear()
 			case 12:
 				w.hear()
-				// The clock jumps past a renewal, not past the end of what is served.
+				// The clock jumps past a renewal, but not past the expiry of the served pair.
 				end := w.servers[0].Expiries()[1].NotAfter
 				if ca := w.servers[0].Expiries()[0].NotAfter; ca.Before(end) {
 					end = ca
@@ -202,7 +202,7 @@ func TestRotationNeverBreaksAConnection(t *testing.T) {
 		}
 		ca := parse(t, w.store, "ca")
 		must(t, verify([]*x509.Certificate{last}, []*x509.Certificate{ca.Newest()}, w.now))
-		// An hour after everything came to rest nothing is left of the authorities whose keys are gone.
+		// An hour after the last change, the bundle holds no authority whose key is lost.
 		w.pass(2*orphanTime + time.Hour)
 		w.hear()
 		if ca = parse(t, w.store, "ca"); !allOf(ca.Certs, func(c *x509.Certificate) bool { return sameKey(c, ca.Newest()) }) {
@@ -220,8 +220,7 @@ func allOf(list []*x509.Certificate, f func(*x509.Certificate) bool) bool {
 	return true
 }
 
-// The bundles may never take the new authority over, because their writer does not run: then the certificate is
-// issued after half a minute all the same.
+// If the bundles never take over the new authority, because their writer does not run, the certificate is issued after half a minute.
 func TestIssueWithoutBundles(t *testing.T) {
 	w := newRotation(t, 1)
 	w.hear()
@@ -239,7 +238,7 @@ func TestIssueWithoutBundles(t *testing.T) {
 	}
 }
 
-// What is in a Secret is not served when it is worse than what is served.
+// A pair in a Secret is not served if it is worse than the served one.
 func TestKeeperKeepsWhatWorks(t *testing.T) {
 	f, other := &fakeWriter{fakeSecrets: fakeSecrets{}}, &fakeWriter{fakeSecrets: fakeSecrets{}}
 	must(t, reconcile(t, f, config(ECDSA), start))
@@ -265,7 +264,7 @@ func TestKeeperKeepsWhatWorks(t *testing.T) {
 	if got := k.Bundle(other.fakeSecrets["ca"], start.Add(retirement)); string(got) != string(other.fakeSecrets["ca"].Data["tls.crt"]) {
 		t.Error("the bundle is not the text of the Secret")
 	}
-	// When what is served has ended, anything is as good.
+	// If the served pair has expired, any other pair is accepted.
 	must(t, k.load(f.fakeSecrets["ca"], other.fakeSecrets["pair"], start.Add(200*day)))
 }
 
@@ -327,7 +326,7 @@ func TestIntermediates(t *testing.T) {
 	}
 }
 
-// A renewal period longer than a life does not renew for ever.
+// A renewal period longer than the validity does not cause endless renewals.
 func TestRenewBeforeIsBounded(t *testing.T) {
 	f := &fakeWriter{fakeSecrets: fakeSecrets{}}
 	cfg := config(ECDSA)

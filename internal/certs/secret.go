@@ -17,7 +17,7 @@ func readSecret(s *corev1.Secret) (*Pair, error) {
 	return ParsePair(s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey])
 }
 
-// readAuthority reads a CA. One that another controller manages may lack its key: then it verifies, but cannot sign.
+// readAuthority reads a CA. A CA of another controller may lack its key: it can verify then, but not sign.
 func readAuthority(s *corev1.Secret) (*Pair, error) {
 	if err := readable(s); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func readable(s *corev1.Secret) error {
 
 func managed(s *corev1.Secret) bool { return s.Labels[ManagedLabel] == ManagedValue }
 
-// Bundle is the text that clients need in order to trust the serving certificate; nil when the Secret has none.
+// Bundle returns the certificates that clients need to trust the serving certificate; nil if the Secret has none.
 func Bundle(ca *corev1.Secret) []byte {
 	if ca == nil {
 		return nil
@@ -61,7 +61,7 @@ func Bundle(ca *corev1.Secret) []byte {
 	return ca.Data["rootCA.crt"]
 }
 
-// sameKey reports whether two certificates stand for the same authority: what one signed, the other vouches for.
+// sameKey reports whether two certificates have the same key: each verifies what the other signed.
 func sameKey(a, b *x509.Certificate) bool {
 	return bytes.Equal(a.RawSubjectPublicKeyInfo, b.RawSubjectPublicKeyInfo) && bytes.Equal(a.RawSubject, b.RawSubject)
 }

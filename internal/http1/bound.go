@@ -13,35 +13,35 @@ import (
 	"time"
 )
 
-// MaxHeader bounds the bytes of a request's first line and header. What an API server sends has less than 1 KiB.
+// MaxHeader bounds the bytes of a request's first line and header. An API server sends less than 1 KiB.
 const MaxHeader = 16 << 10
 
-// slop is what net/http adds to its own limit.
+// slop is the margin that net/http adds to its own limit.
 const slop = 4096
 
-// ArrivalTimeout is how long a handshake may take, and how long the header of a request.
+// ArrivalTimeout bounds the duration of a handshake, and of the header of a request.
 const ArrivalTimeout = 5 * time.Second
 
-// Limits bound the connections that have not been proved. The zero fields have the defaults.
+// Limits bound the connections that are not proved. Zero fields have the defaults.
 type Limits struct {
-	// Connections is how many there may be.
+	// Connections is their maximum number.
 	Connections int
-	// Bytes is what all of them together may hold in memory.
+	// Bytes bounds the memory that they hold together.
 	Bytes int64
 }
 
-// Defaults of Limits. perConnection is what a connection holds besides what was read from it: the buffers of TLS and of
-// HTTP, and the stack of its goroutine.
+// Defaults of Limits. perConnection is the memory of a connection beside the bytes that were read from it: the buffers of TLS and HTTP, and
+// the stack of its goroutine.
 const (
 	DefaultConnections = 256
 	DefaultBytes       = 16 << 20
 	perConnection      = 32 << 10
 )
 
-// Bound accepts the connections of l and ends some of them where there are too many. It refuses none: an honest client would
-// be refused with the others. A connection that was proved (see Proved) has no bound and is never ended for another. Of the
-// others the oldest one of the source that holds the most makes room, so that a source which opens many connections
-// displaces its own. A source is an IPv4 address or a /64 network of IPv6.
+// Bound accepts the connections of l and closes some of them if there are too many. It refuses none, since it would refuse honest clients
+// with the others. A connection that was proved (see Proved) does not count and is never closed to make room. Among the others, it closes
+// the oldest one of the source that holds the most, so a source that opens many connections displaces its own. A source is an IPv4 address
+// or a /64 network of IPv6.
 //
 // The connections belong to an http.Server that Harden has prepared.
 func Bound(l net.Listener, limits Limits) net.Listener {
@@ -54,8 +54,8 @@ func Bound(l net.Listener, limits Limits) net.Listener {
 	return &boundListener{Listener: l, limits: limits, sources: map[netip.Prefix]*source{}}
 }
 
-// Harden lets a server read headers of at most MaxHeader bytes, wait for handshakes and headers for at most ArrivalTimeout,
-// and know which of the connections of Bound a request came on.
+// Harden limits the headers of a server to MaxHeader bytes and the time for handshakes and headers to ArrivalTimeout. It also lets the
+// server find the connection of Bound for a request.
 func Harden(s *http.Server) *http.Server {
 	s.MaxHeaderBytes, s.ReadHeaderTimeout = MaxHeader-slop, ArrivalTimeout
 	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
@@ -72,16 +72,16 @@ func Harden(s *http.Server) *http.Server {
 
 type boundedKey struct{}
 
-// Proved notes that the connection of r belongs to a client that may send reviews. A handler calls it for a request of which
-// it knows that, and before it reads the body. It does nothing for other connections than those of Bound.
+// Proved marks the connection of r as one of a client that may send reviews. A handler calls it before it reads the body. It does nothing
+// for connections that are not from Bound.
 func Proved(r *http.Request) {
 	if b, ok := r.Context().Value(boundedKey{}).(*bounded); ok && !b.free.Load() {
 		b.release()
 	}
 }
 
-// Source is the source of an address (host:port): an IPv4 address, or the network of an IPv6 one, since a host may have as
-// many addresses in it as it likes. What cannot be read is the zero Prefix.
+// Source returns the source of an address (host:port): an IPv4 address, or the network of an IPv6 address, since a host may use many
+// addresses of its network. An unreadable address gives the zero Prefix.
 func Source(address string) netip.Prefix {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -110,11 +110,11 @@ type boundListener struct {
 	mu      sync.Mutex
 	sources map[netip.Prefix]*source // those with connections that are not proved
 	count   int                      // of such connections
-	bytes   int64                    // that they hold
+	bytes   int64                    // held by them
 	age     uint64                   // of the connection that was accepted last
 }
 
-// source is where connections come from that are not proved.
+// source is an address or network with connections that are not proved.
 type source struct {
 	connections list.List // *bounded, the oldest first
 	bytes       int64
@@ -141,7 +141,7 @@ func (l *boundListener) Accept() (net.Conn, error) {
 	return b, nil
 }
 
-// hold counts n more bytes for a connection that is not proved, and ends connections until the rest is within the limits.
+// hold counts n more bytes for a connection that is not proved, and closes connections until the rest is within the limits.
 func (l *boundListener) hold(b *bounded, n int64) {
 	var ended []*bounded
 	l.mu.Lock()
@@ -161,7 +161,7 @@ func (l *boundListener) hold(b *bounded, n int64) {
 	}
 }
 
-// oldest is the oldest connection of the source that holds the most; of equal sources that with the oldest connection.
+// oldest returns the oldest connection of the source that holds the most; among equal sources, of the one with the oldest connection.
 func (l *boundListener) oldest() *bounded {
 	var most *source
 	var first *bounded
@@ -174,7 +174,7 @@ func (l *boundListener) oldest() *bounded {
 	return first
 }
 
-// drop forgets a connection.
+// drop removes a connection.
 func (l *boundListener) drop(b *bounded) {
 	if b.place == nil {
 		return
@@ -195,16 +195,15 @@ type bounded struct {
 	net.Conn
 	listener *boundListener
 	from     netip.Prefix
-	free     atomic.Bool // proved, or closed: nothing is counted any more
+	free     atomic.Bool // proved, or closed: it no longer counts
 
 	// Guarded by listener.mu.
 	age   uint64
-	place *list.Element // nil: nothing is counted
+	place *list.Element // nil: it does not count
 	bytes int64
 }
 
-// Read implements net.Conn. What was read counts as held until something is written: an answer, or the next step of the
-// handshake.
+// Read implements net.Conn. The bytes count as held until the next write: an answer, or the next step of the handshake.
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.Conn.Read(p)
 	if n > 0 && !b.free.Load() {
@@ -222,7 +221,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// forget no longer counts what was read.
+// forget stops counting the bytes that were read.
 func (l *boundListener) forget(b *bounded) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -241,7 +240,7 @@ func (b *bounded) Close() error {
 	return b.Conn.Close()
 }
 
-// CloseWrite ends what the other side reads, where the connection can do that.
+// CloseWrite closes the writing side, if the connection supports that.
 func (b *bounded) CloseWrite() error {
 	if half, ok := b.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

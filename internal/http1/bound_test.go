@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/nettest"
 )
 
-// fromListener gives connections whose sources a test chooses.
+// fromListener returns connections with sources that a test chooses.
 type fromListener struct {
 	pipeListener
 	from chan string
@@ -71,7 +71,7 @@ func TestT7EvictionOfConnections(t *testing.T) {
 			t.Errorf("%s: open %t, want %t", name, got, c.want)
 		}
 	}
-	// What is held counts as well: the source that sends the most makes room though others have more connections.
+	// Held bytes count as well: the source that sends the most makes room, although others have more connections.
 	client, greedy := accept("10.0.0.4:1")
 	for open(third) { // the fifth connection: v6 had two
 		t.Fatal("the source with the most connections kept its oldest one")
@@ -89,7 +89,7 @@ func TestT7EvictionOfConnections(t *testing.T) {
 	}
 }
 
-// What Proved marks is the connection of the request, and nothing is left of connections that ended.
+// Proved marks the connection of the request, and ended connections leave no state.
 func TestT7Proved(t *testing.T) {
 	inner := listen(t)
 	bound := Bound(Listener(inner), Limits{Connections: 2}).(*boundListener)
@@ -151,7 +151,7 @@ func TestT7Proved(t *testing.T) {
 	}
 }
 
-// A connection of Bound is one like any other.
+// A connection of Bound behaves like any other.
 func TestT7Connections(t *testing.T) {
 	nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
 		l := listen(t)

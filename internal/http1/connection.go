@@ -15,10 +15,10 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// maxUnread bounds the bytes of a body that are read only to get to the next request. It is net/http's own figure.
+// maxUnread bounds the unread bytes of a body that are skipped to reach the next request. net/http uses the same number.
 const maxUnread = 256 << 10
 
-// connection is one that was taken over.
+// connection is a connection that was taken over from net/http.
 type connection struct {
 	handler *Handler
 	limited limited
@@ -33,18 +33,18 @@ type connection struct {
 	idle bool     // waits for a request; guarded by handler.mu
 }
 
-// take lets c have the connection of its first request r, read from buffered as far as its header.
+// take takes over the connection of its first request r; buffered has read the header of r.
 func (c *connection) take(conn net.Conn, buffered *bufio.Reader, r *http.Request) {
 	c.handler.mu.Lock()
 	c.conn = conn
 	c.handler.mu.Unlock()
 	c.limited.from, c.ctx, c.tls, c.remote = conn, context.WithoutCancel(r.Context()), r.TLS, r.RemoteAddr
-	// What has arrived already is in the buffer of net/http, whose own reader stays behind.
+	// Bytes that already arrived are in the buffer of net/http, whose own reader is not used any more.
 	ahead, _ := buffered.Peek(buffered.Buffered())
 	c.reader = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(bytes.Clone(ahead)), &c.limited), 8<<10)
 }
 
-// serve answers first and all that follow.
+// serve answers the first request and all that follow.
 func (c *connection) serve(first *http.Request) {
 	_ = c.conn.SetReadDeadline(time.Now().Add(c.handler.Read))
 	c.limited.left = first.ContentLength
@@ -59,7 +59,7 @@ func (c *connection) serve(first *http.Request) {
 
 // next waits for a request and reads its header; nil ends the connection.
 func (c *connection) next() *http.Request {
-	// Both deadlines: reading may have to write, too (the key updates of TLS). It is set before Shutdown may set its own.
+	// Both deadlines are set, since reading may also write (the key updates of TLS). This precedes the deadline that Shutdown may set.
 	_ = c.conn.SetDeadline(time.Now().Add(c.handler.Idle))
 	if !c.handler.mark(c, true) {
 		return nil
@@ -95,7 +95,7 @@ func (c *connection) next() *http.Request {
 	return r.WithContext(c.ctx)
 }
 
-// skipLineEnds forgives what old clients send after the body of a POST, as far as net/http does.
+// skipLineEnds skips line ends that old clients send after the body of a POST, as net/http does.
 func (c *connection) skipLineEnds() {
 	if !c.post {
 		return
@@ -104,8 +104,8 @@ func (c *connection) skipLineEnds() {
 	_, _ = c.reader.Discard(len(begin) - len(bytes.TrimLeft(begin, "\r\n")))
 }
 
-// refusal is the status for what http.ReadRequest has read when it is nothing to be answered, else 0. These are the checks
-// that net/http's server makes after ReadRequest.
+// refusal returns the status for a request of http.ReadRequest that may not be handled, else 0. net/http's server makes the same checks
+// after ReadRequest.
 func refusal(r *http.Request, err error) int {
 	expect := ""
 	if err == nil {
@@ -136,8 +136,8 @@ func refusal(r *http.Request, err error) int {
 	return 0
 }
 
-// answer lets the handler answer r; more is false when the connection has to end. A handler that ends it answers before the
-// rest of the body has arrived, as with net/http.
+// answer lets the handler answer r; more is false if the connection has to end. A handler that ends it answers before the rest of the body
+// has arrived, as in net/http.
 func (c *connection) answer(r *http.Request) (more bool) {
 	w := &c.writer
 	w.reset()
@@ -153,11 +153,11 @@ func (c *connection) answer(r *http.Request) (more bool) {
 	return more && err == nil
 }
 
-// lingering is how long a client that still sends may take to read its answer.
+// lingering is how long a client that is still sending may take to read its answer.
 const lingering = 500 * time.Millisecond
 
-// linger says that nothing more comes, and takes what the client still sends: a connection that is closed with bytes
-// unread is reset, and the client may lose the answer that it was given.
+// linger closes the writing side and discards what the client still sends. Closing a connection with unread bytes resets it, and the client
+// may lose the answer.
 func (c *connection) linger() {
 	_ = c.conn.SetDeadline(time.Now().Add(lingering))
 	if half, ok := c.conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
@@ -165,7 +165,7 @@ func (c *connection) linger() {
 	}
 }
 
-// refuse answers what is no request.
+// refuse answers a malformed request.
 func (c *connection) refuse(status int) {
 	w := &c.writer
 	w.reset()
@@ -176,13 +176,13 @@ func (c *connection) refuse(status int) {
 	}
 }
 
-// read reads what a handler left of a body; false when that is too much.
+// read discards the rest of a body; false if it is too long.
 func read(body io.Reader) bool {
 	n, err := io.CopyN(io.Discard, body, maxUnread)
 	return n < maxUnread && err == io.EOF
 }
 
-// exactly reads left bytes, and takes fewer for an error, once.
+// exactly reads left bytes; a shorter body gives an error, once.
 type exactly struct {
 	from io.Reader
 	left int64

@@ -66,7 +66,7 @@ func reference(t testing.TB, l net.Listener) (address string) {
 	return l.Addr().String()
 }
 
-// What goes over the wire is what net/http alone sends.
+// The bytes on the wire equal those of net/http alone.
 func TestAsNetHTTP(t *testing.T) {
 	plain := reference(t, listen(t))
 	address, _, _ := serve(t, echo, nil)
@@ -83,8 +83,8 @@ func TestAsNetHTTP(t *testing.T) {
 	}
 }
 
-// Whatever a client sends, there are as many answers as net/http would give, and each is about the same request: nothing
-// that one side takes for a body is a request to the other.
+// For any bytes from a client, there are as many answers as from net/http, each for the same request: no part of a body is taken for a
+// request.
 func FuzzAsNetHTTP(f *testing.F) {
 	for _, c := range conversations {
 		if len(c.sent) < 10_000 {
@@ -92,7 +92,7 @@ func FuzzAsNetHTTP(f *testing.F) {
 		}
 	}
 	sockets := f.TempDir()
-	local := func(name string) net.Listener { // there are as many of these as one likes
+	local := func(name string) net.Listener { // unlike ports, their number is not limited
 		l, err := net.Listen("unix", filepath.Join(sockets, name))
 		if err != nil {
 			f.Fatal(err)
@@ -101,12 +101,12 @@ func FuzzAsNetHTTP(f *testing.F) {
 	}
 	plain := reference(f, local("plain"))
 	address, _, _ := serveOn(f, local("kept"), echo, nil)
-	noHost := regexp.MustCompile(`(?im)^host:\s*$`) // net/http tells an empty one from none
+	noHost := regexp.MustCompile(`(?im)^host:\s*$`) // net/http distinguishes an empty one from none
 	f.Fuzz(func(t *testing.T, sent string) {
 		if noHost.MatchString(sent) {
 			t.Skip()
 		}
-		// The first request is one to take the connection over with.
+		// The first request makes the handler take the connection over.
 		want, got := say(t, plain, post("/1", "one")+sent), say(t, address, post("/1", "one")+sent)
 		if sameAnswers(want) != sameAnswers(got) {
 			t.Errorf("%q\ngot\n%s\nnet/http says\n%s", sent, got, want)
@@ -114,8 +114,8 @@ func FuzzAsNetHTTP(f *testing.F) {
 	})
 }
 
-// sameAnswers leaves out of what say returns how a connection ends that is no longer understood: net/http tells encodings
-// that it does not know (501) from other mistakes, and its last answer may get lost.
+// sameAnswers removes from the result of say how a malformed connection ends: net/http distinguishes unknown encodings (501) from other
+// mistakes, and its last answer may get lost.
 func sameAnswers(said string) string {
 	var out strings.Builder
 	for line := range strings.Lines(said) {
@@ -126,7 +126,7 @@ func sameAnswers(said string) string {
 	return out.String()
 }
 
-// say sends all of sent, and returns what is answered until the connection ends or nothing more can come.
+// say sends all of sent, and returns the answers until the connection ends or no more can come.
 func say(t testing.TB, address, sent string) string {
 	t.Helper()
 	network := "tcp"
@@ -157,7 +157,7 @@ func say(t testing.TB, address, sent string) string {
 		}
 		kind := res.Header.Get("Content-Type")
 		if res.StatusCode >= 400 {
-			kind, body = "", nil // net/http has words of its own
+			kind, body = "", nil // the text of net/http differs
 		}
 		fmt.Fprintf(&out, "%d %q close:%v length:%d %.80s%s\n", res.StatusCode, kind, res.Close, len(body), body, res.Header.Get("Retry-After"))
 	}

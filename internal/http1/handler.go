@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// Handler is an http.Handler for an http.Server that takes over the connections on which requests are posted. Its fields
-// must not change while it is used.
+// Handler is an http.Handler for an http.Server that takes over the connections of POST requests. Its fields must not change while it is
+// used.
 type Handler struct {
-	// Handler answers the requests. The http.ResponseWriter that it gets knows nothing but the three methods.
+	// Handler answers the requests. Its http.ResponseWriter has only the three methods of the interface.
 	Handler http.Handler
-	// Idle is how long a connection may wait for its next request, Read how long a request may take to arrive
-	// (its header at most ArrivalTimeout), and Write
-	// how long its response may take to leave. All must be positive.
+	// Idle is how long a connection may wait for its next request, Read how long a request may take to arrive (its header at most
+	// ArrivalTimeout), and Write how long its response may take to be sent. All must be positive.
 	Idle, Read, Write time.Duration
 
 	mu      sync.Mutex
@@ -24,7 +23,7 @@ type Handler struct {
 	empty   chan struct{} // closed with the last connection after closing
 }
 
-// ServeHTTP implements http.Handler. It returns when the connection has ended, if it takes it over.
+// ServeHTTP implements http.Handler. If it takes the connection over, it returns when the connection has ended.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost || r.ProtoMajor != 1 || r.ProtoMinor != 1 || r.ContentLength <= 0 || r.Header.Get("Expect") != "" || r.Close {
 		h.Handler.ServeHTTP(w, r)
@@ -35,7 +34,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Handler.ServeHTTP(w, r)
 		return
 	}
-	// Before it is taken: what net/http has given away its own Shutdown no longer waits for.
+	// The connection is registered first, since net/http's own Shutdown does not wait for hijacked connections.
 	c := &connection{handler: h}
 	if !h.enter(c) {
 		w.Header().Set("Connection", "close")
@@ -45,7 +44,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.leave(c)
 	conn, rw, err := hijacker.Hijack()
 	if err != nil {
-		http.Error(w, "the connection cannot be kept: "+err.Error(), http.StatusInternalServerError)
+		http.Error(w, "the connection cannot be taken over: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	defer conn.Close()
@@ -53,9 +52,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.serve(r)
 }
 
-// Shutdown closes the connections that wait for a request, lets the others finish the one they have, and returns when
-// all have ended. When ctx ends first it closes the rest and returns an error. It is called after http.Server.Shutdown,
-// when no new connection can come.
+// Shutdown closes idle connections, lets the others finish their request, and returns when all have ended. If ctx ends first, it closes the
+// rest and returns an error. Call it after http.Server.Shutdown, when no new connection can arrive.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	h.mu.Lock()
 	if !h.closing {
@@ -113,7 +111,7 @@ func (h *Handler) leave(c *connection) {
 	}
 }
 
-// mark says whether c waits for a request from now on; more is false when no other request is to be begun.
+// mark sets whether c waits for a request; more is false if no other request may begin.
 func (h *Handler) mark(c *connection, idle bool) (more bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

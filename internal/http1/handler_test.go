@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// echo answers with what it was asked.
+// echo answers with the request.
 func echo(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/unread":
@@ -77,12 +77,12 @@ func serveOn(t testing.TB, l net.Listener, h http.HandlerFunc, change func(*Hand
 	return l.Addr().String(), kept, accepted
 }
 
-// post is a request as it goes over the wire.
+// post returns the bytes of a request.
 func post(path, body string, header ...string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n%s", path, len(body), strings.Join(append(header, ""), "\r\n"), body)
 }
 
-// A client keeps its connection, and the handler knows whose it is.
+// A client keeps its connection, and the handler knows its address.
 func TestOneConnection(t *testing.T) {
 	var remote atomic.Value
 	address, _, accepted := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -139,7 +139,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// A client that waits too long, in front of a request or within one, is left.
+// A client that is too slow, before a request or within one, is disconnected.
 func TestDeadlines(t *testing.T) {
 	for name, sent := range map[string]string{"idle": post("/1", "one"), "header": post("/1", "one") + "POST /2 HT", "body": post("/1", "one") + "POST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\n\r\ntwo", "first body": strings.TrimSuffix(post("/1", "one"), "e")} {
 		t.Run(name, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// Shutdown closes who waits, lets who works finish, and ends with ctx.
+// Shutdown closes idle connections, lets active ones finish, and ends with ctx.
 func TestShutdown(t *testing.T) {
 	begun, goOn := make(chan struct{}, 2), make(chan struct{})
 	address, kept, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -219,7 +219,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// Shutdown does not wait longer than it may.
+// Shutdown does not exceed its deadline.
 func TestShutdownDeadline(t *testing.T) {
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	address, kept, _ := serve(t, func(http.ResponseWriter, *http.Request) {
@@ -243,7 +243,7 @@ func TestShutdownDeadline(t *testing.T) {
 	}
 }
 
-// No request costs more than its header and its response.
+// A request allocates only its header and its response.
 func BenchmarkConnection(b *testing.B) {
 	for name, h := range map[string]http.Handler{"kept": &Handler{Handler: http.HandlerFunc(echo), Idle: time.Minute, Read: time.Minute, Write: time.Minute}, "net-http": http.HandlerFunc(echo)} {
 		b.Run(name, func(b *testing.B) {

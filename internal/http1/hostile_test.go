@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Each request has the TLS state of its own connection, the first as any later one, whatever other clients are connected.
+// Each request has the TLS state of its own connection, the first and all later ones, whatever other clients are connected.
 func TestCertificateOfTheConnection(t *testing.T) {
 	kept := &Handler{Idle: time.Minute, Read: time.Minute, Write: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -60,7 +60,7 @@ func TestCertificateOfTheConnection(t *testing.T) {
 	}
 }
 
-// A client that sends a long body gets the answer that is given before it is read, not a reset connection.
+// A client that sends a long body receives the early answer, and not a reset connection.
 func TestRefusalArrives(t *testing.T) {
 	address, _, _ := serve(t, echo, nil)
 	for _, first := range []string{"", post("/1", "one")} {
@@ -85,7 +85,7 @@ func TestRefusalArrives(t *testing.T) {
 	}
 }
 
-// pipeListener accepts what it is given.
+// pipeListener accepts the connections that a test sends to it.
 type pipeListener chan net.Conn
 
 func (l pipeListener) Accept() (net.Conn, error) {
@@ -97,8 +97,7 @@ func (l pipeListener) Accept() (net.Conn, error) {
 func (l pipeListener) Close() error   { return nil }
 func (l pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// A request that expects a word before its body gets it however long the connection waited: no deadline of an earlier
-// response is left.
+// A request with Expect: 100-continue gets its answer however long the connection was idle: no deadline of an earlier response remains.
 func TestExpectationAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := &Handler{Handler: http.HandlerFunc(echo), Idle: time.Hour, Read: time.Minute, Write: time.Second}
@@ -128,7 +127,7 @@ func TestExpectationAfterAWhile(t *testing.T) {
 	})
 }
 
-// Nothing is left of connections that ended, however they ended.
+// Ended connections leave no state, however they ended.
 func TestNothingIsLeft(t *testing.T) {
 	address, kept, _ := serve(t, echo, func(h *Handler) { h.Read = 20 * time.Millisecond })
 	before := runtime.NumGoroutine()
@@ -167,7 +166,7 @@ func (h *Handler) inUse() int {
 	return len(h.taken)
 }
 
-// A client that reads nothing delays Shutdown for no other client.
+// A client that does not read delays Shutdown for no other client.
 func TestShutdownWithClientsThatReadNothing(t *testing.T) {
 	address, kept, _ := serve(t, echo, nil)
 	for range 20 {

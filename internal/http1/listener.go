@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// Listener accepts connections on l that read and write without notifying Go's scheduler, which needs to know only of
-// calls that may block: the sockets do not block, and package net does the waiting. Notified of every read, the
-// scheduler would wake
-// its monitor thread with each review that a quiet process gets, which costs as much as decoding the object. It is for
-// Linux; elsewhere connections are as l accepts them.
+// Listener accepts connections on l that read and write without notifying Go's scheduler. The scheduler needs to know only of calls that
+// may block, and these sockets do not block: package net does the waiting. Notified of every read, the scheduler would wake its monitor
+// thread for each review of an idle process, which costs as much as decoding the object. It works on Linux; elsewhere connections are as l
+// accepts them.
 func Listener(l net.Listener) net.Listener {
 	out := &listener{Listener: l, closed: make(chan struct{})}
 	go out.beat()
@@ -47,12 +46,11 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// beats is how long handlers that neither wait nor make a system call may keep others waiting, when there are as many of
-// them as processors.
+// beats bounds how long handlers that neither wait nor make a system call delay others, if there are as many of them as processors.
 const beats = 100 * time.Millisecond
 
-// beat wakes the monitor from time to time, since it shares the processors out among those who take long, and no other thread may
-// be there to wake it: it sleeps while nothing runs, until the next timer at the latest.
+// beat wakes the monitor thread periodically. It preempts long-running goroutines, but sleeps until the next timer, and possibly no other
+// thread wakes it.
 func (l *listener) beat() {
 	tick := time.NewTicker(beats)
 	defer tick.Stop()

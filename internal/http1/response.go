@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// response is an http.ResponseWriter that keeps what it gets until the handler returns; it is used for one request after
-// the other.
+// response is an http.ResponseWriter that buffers the response until the handler returns; one value serves all requests of a connection.
 type response struct {
 	header http.Header
 	status int // 0 until WriteHeader
@@ -16,7 +15,7 @@ type response struct {
 	out    bytes.Buffer
 }
 
-// maxKept is the longest buffer that is kept for the next response.
+// maxKept is the largest buffer that is kept for the next response.
 const maxKept = 64 << 10
 
 func (w *response) reset() {
@@ -50,7 +49,7 @@ func (w *response) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// message is the response to a request of the method, as it goes over the wire. It is valid until reset.
+// message returns the bytes of the response to a request with the method. They are valid until reset.
 func (w *response) message(method string, more bool, now time.Time) []byte {
 	w.WriteHeader(http.StatusOK)
 	if len(w.body) > 0 && w.header["Content-Type"] == nil {

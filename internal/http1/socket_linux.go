@@ -17,8 +17,8 @@ type socket struct {
 	read, write transfer
 }
 
-// transfer is one reading or writing under way. There is one of each at a time, in package net too, so that its state is
-// kept here and costs no allocation.
+// transfer is a read or a write in progress. Only one of each runs at a time, as in package net, so its state is kept here and costs no
+// allocation.
 type transfer struct {
 	mu   sync.Mutex
 	step func(fd uintptr) (done bool)
@@ -54,7 +54,7 @@ func (s *socket) Write(b []byte) (int, error) {
 	return n, s.wrap("write", err)
 }
 
-// CloseWrite ends what the other side reads, where the connection can do that (TCP, for one).
+// CloseWrite closes the writing side, if the connection supports that (TCP does).
 func (s *socket) CloseWrite() error {
 	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -62,7 +62,7 @@ func (s *socket) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// run does b when the socket is ready; wait calls the step, again each time when it may be.
+// run transfers b when the socket is ready; wait calls the step each time it may be ready.
 func (t *transfer) run(b []byte, wait func(func(uintptr) bool) error) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,7 +75,7 @@ func (t *transfer) run(b []byte, wait func(func(uintptr) bool) error) (int, erro
 	return t.n, err
 }
 
-// receive takes what is there.
+// receive reads the available bytes.
 func (t *transfer) receive(fd uintptr) bool {
 	for {
 		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&t.b[0])), uintptr(len(t.b)))
@@ -93,7 +93,7 @@ func (t *transfer) receive(fd uintptr) bool {
 	}
 }
 
-// send hands over as much as there is room for, until all is sent.
+// send writes as many bytes as the socket accepts, until all are sent.
 func (t *transfer) send(fd uintptr) bool {
 	for t.n < len(t.b) {
 		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(&t.b[t.n])), uintptr(len(t.b)-t.n))
@@ -111,13 +111,13 @@ func (t *transfer) send(fd uintptr) bool {
 	return true
 }
 
-// wrap gives an error the form of package net.
+// wrap returns the error in the form of package net.
 func (s *socket) wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if wrapped, ok := err.(*net.OpError); ok {
-		err = wrapped.Err // it speaks of a raw read
+		err = wrapped.Err // its text is about a raw read
 	}
 	return &net.OpError{Op: op, Net: s.LocalAddr().Network(), Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: err}
 }

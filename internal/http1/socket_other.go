@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// quiet is for Linux, where the controllers run.
+// quiet does nothing: it is implemented for Linux, where the controllers run.
 func quiet(conn net.Conn, _ syscall.RawConn) net.Conn { return conn }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/nettest"
 )
 
-// A connection of a Listener is one like any other: deadlines, ends and concurrent use are those of package net.
+// A connection of a Listener behaves like any other: deadlines, ends and concurrent use are those of package net.
 func TestConnectionsOfListener(t *testing.T) {
 	nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -26,7 +26,7 @@ func TestConnectionsOfListener(t *testing.T) {
 	})
 }
 
-// A connection of a Listener can be ended in one direction, as net/http does so that its last answer arrives.
+// A connection of a Listener can close one direction, as net/http does so that its last answer arrives.
 func TestCloseWrite(t *testing.T) {
 	l := Listener(listen(t))
 	defer l.Close()

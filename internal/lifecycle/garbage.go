@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// The reports controller knows something of each resource, so that its live heap grows with the cluster. At gcPercent it would take
-// four times that; it is given spareGarbage instead, and a percentage of leastPercent where the live heap is larger.
+// Bounds of the garbage in the heap of the reports controller. It keeps some state for each resource, so its live heap grows with the
+// cluster, and at gcPercent it would take four times that. It gets spareGarbage instead, or leastPercent of a larger live heap.
 const (
 	spareGarbage = 32 << 20
 	leastPercent = 40
 	garbageEvery = 2 * time.Second
 )
 
-// BoundGarbage keeps what is not collected yet within bounds until ctx is done, unless the environment tunes the collector.
+// BoundGarbage bounds the uncollected garbage until ctx is done, unless the environment tunes the collector.
 func BoundGarbage(ctx context.Context) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -39,7 +39,7 @@ func BoundGarbage(ctx context.Context) {
 	}
 }
 
-// percentFor is how far the heap may grow beyond what is live before it is collected, in steps: each change collects at once.
+// percentFor returns how far the heap may grow beyond the live heap before a collection, in steps, since each change triggers a collection.
 func percentFor(live uint64) int {
 	percent := gcPercent
 	for percent > leastPercent && live*uint64(percent)/100 > spareGarbage {

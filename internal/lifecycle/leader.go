@@ -16,19 +16,19 @@ import (
 
 // Leader runs tasks in the one process that holds a lease.
 type Leader struct {
-	// Config reaches the API server.
+	// Config is the connection to the API server.
 	Config           *rest.Config
 	Lease, Namespace string
 	// Identity is the name of this process, that of its Pod.
 	Identity string
-	// Retry is how often the lease is tried or renewed.
+	// Retry is the interval at which the lease is tried or renewed.
 	Retry time.Duration
 	Tasks []Task
 	Log   *slog.Logger
 }
 
-// Run runs the tasks while this process holds the lease, until ctx is done. Losing the lease stops the tasks, never
-// the process, and they start again when it is won back. No task of an earlier term runs beside one of a later term.
+// Run runs the tasks while this process holds the lease, until ctx is done. Losing the lease stops the tasks, never the process; they start
+// again when it is acquired again. Tasks of two terms never overlap.
 func (l *Leader) Run(ctx context.Context) error {
 	own := rest.CopyConfig(l.Config)
 	own.QPS, own.Burst = -1, 0 // a renewal must not wait behind other requests
@@ -48,8 +48,8 @@ func (l *Leader) Run(ctx context.Context) error {
 			RetryPeriod:   l.Retry,
 			RenewDeadline: 5 * l.Retry,
 			LeaseDuration: 6 * l.Retry,
-			// The successor need not wait for the lease to run out. All writes carry resource versions, so that a task
-			// which is still ending does no harm.
+			// The lease is released, so the successor need not wait for it to expire. All writes carry resource versions, so a task that is
+			// still ending does no harm.
 			ReleaseOnCancel: true,
 			Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: t.begin, OnStoppedLeading: func() {}},
 		})
@@ -62,7 +62,7 @@ func (l *Leader) Run(ctx context.Context) error {
 	return nil
 }
 
-// term is one attempt to lead and, when it succeeds, the time from winning the lease to losing it.
+// term is one attempt to lead and, if it succeeds, the time from acquiring the lease to losing it.
 type term struct {
 	ctx             context.Context
 	cancel          context.CancelCauseFunc
@@ -82,7 +82,7 @@ func newTerm(ctx context.Context, lease, identity string, tasks []Task, log *slo
 	return t
 }
 
-// begin starts the tasks. The elector calls it on a goroutine of its own, which may come late.
+// begin starts the tasks. The elector calls it in its own goroutine, possibly late.
 func (t *term) begin(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,7 +114,7 @@ func (t *term) end() {
 	}
 }
 
-// taken ends the term at once: another client holds the lease.
+// taken ends the term at once, because another client holds the lease.
 func (t *term) taken(holder string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,8 +123,8 @@ func (t *term) taken(holder string) {
 	}
 }
 
-// watchedLock notifies the term when it sees another holder. The elector alone would go on leading until the time for
-// renewals is over, beside the new holder of the lease.
+// watchedLock notifies the term when it reads another holder. The elector alone would continue to lead until the renewal deadline, beside
+// the new holder.
 type watchedLock struct {
 	resourcelock.Interface
 	term *term

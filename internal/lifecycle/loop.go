@@ -53,7 +53,7 @@ func (t Task) Run(ctx context.Context, log *slog.Logger) {
 		}
 		news := t.Wake
 		if err != nil {
-			news = nil // a failure is not retried faster because there is news
+			news = nil // a change does not make the retry earlier
 		}
 		select {
 		case <-ctx.Done():
@@ -64,7 +64,7 @@ func (t Task) Run(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// Round turns a panic into an error: a mistake in one controller must not take admission down.
+// Round turns a panic into an error, so that a mistake in one controller does not stop admission.
 func (t Task) Round(ctx context.Context) (next time.Duration, err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A task runs again after a failure, a panic, the time that it asked for, and news.
+// A task runs again after a failure, a panic, the time that it returned, and a wake-up.
 func TestTask(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	var rounds atomic.Int32
@@ -28,9 +28,9 @@ func TestTask(t *testing.T) {
 			case 2:
 				panic("boom") // so is a panic
 			case 3:
-				return time.Millisecond, nil // without news
+				return time.Millisecond, nil // without a wake-up
 			}
-			return 0, nil // only with news
+			return 0, nil // only after a wake-up
 		}}.Run(ctx, log)
 	}()
 	expect := func(want int32) {

@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// gcPercent lets the heap grow to four times what is in use before it is collected. The live heap is a few megabytes, so
-// that at the default of 100 a busy server would spend much of its time marking it; the peak stays far below what the
-// default needs for a live heap of an ordinary size.
+// gcPercent lets the heap grow to four times the live heap before a collection. The live heap is a few megabytes, and at the default of 100
+// a busy server would spend much of its time marking it. The peak stays far below that of an ordinary live heap with the default.
 const gcPercent = 300
 
-// TuneHeap sets the garbage collector unless the environment does. ratio is the part of the container's memory that the heap may take; 0 for
-// no limit.
+// TuneHeap sets the garbage collector's parameters unless the environment does. ratio is the part of the container's memory that the heap
+// may take; 0 for no limit.
 func TuneHeap(ratio float64) {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -23,7 +22,7 @@ func TuneHeap(ratio float64) {
 	}
 }
 
-// containerMemory is the memory limit of the control group in bytes, of version 2 or 1; 0 when there is none.
+// containerMemory returns the memory limit of the control group (version 2 or 1) in bytes; 0 if there is none.
 func containerMemory(read func(string) ([]byte, error)) int64 {
 	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
 		text, err := read(file)

@@ -6,25 +6,24 @@ import (
 	"sync"
 )
 
-// Phases are the steps of a process, which begin and end in order. It serves from the start, fills its caches and then works.
-// When it is stopped it ends the lease and the tasks first, then open requests, then pending writes, and the cache last.
+// Phases are the steps of a process; they begin and end in order. The process serves from the start, fills its caches and then works. On
+// shutdown it ends the lease and the tasks first, then open requests, then pending writes, and the cache last.
 type Phases struct {
 	// Cache is the manager's Start. It outlives the context, since the last phases still read from it.
 	Cache func(context.Context) error
-	// Build makes what needs the cache. What it starts goes on until the context of the cache is done.
+	// Build creates the components that need the cache. They run until the context of the cache is done.
 	Build func(context.Context) error
-	// Serve answers requests until its context is done, and those that are open after that.
+	// Serve answers requests until its context is done, and finishes open requests after that.
 	Serve func(context.Context) error
-	// Fill waits until the caches hold everything that exists.
+	// Fill waits until the caches are synced.
 	Fill func(context.Context) error
-	// Work begins when the caches are filled, and returns when its context is done. What goes on beside it is started
-	// through beside.
+	// Work begins when the caches are synced, and returns when its context is done. It starts parallel work through beside.
 	Work func(ctx context.Context, beside func(func())) error
-	// Last go on until serve and work have ended, since those may still give them something to write.
+	// Last run until Serve and Work have ended, since those may still produce something to write.
 	Last []func(context.Context)
 }
 
-// Run returns when ctx is done, or when a phase ended too early, after all phases have ended.
+// Run returns when ctx is done or a phase has ended too early, after all phases have ended.
 func (l *Phases) Run(ctx context.Context) (err error) {
 	cacheCtx, stopCache := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCache()

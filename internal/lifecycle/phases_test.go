@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 )
 
-// steps is a lifecycle that writes down what happens in which order.
+// steps is a lifecycle that records the order of events.
 type steps struct {
 	mu   sync.Mutex
 	seen []string
@@ -22,7 +22,7 @@ func (s *steps) add(step string) {
 	s.seen = append(s.seen, step)
 }
 
-// until returns a step that goes on until its context is done.
+// until returns a step that runs until its context is done.
 func (s *steps) until(step string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		<-ctx.Done()
@@ -75,8 +75,8 @@ func TestLifecycleEndsInOrder(t *testing.T) {
 	})
 }
 
-// TestLifecycleWaitsForCaches: a controller that is stopped while its caches fill may not evaluate with what
-// it has, which would admit everything during the drain.
+// TestLifecycleWaitsForCaches: a controller that is stopped while its caches fill may not evaluate requests, since it would admit
+// everything during the drain.
 func TestLifecycleWaitsForCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s steps

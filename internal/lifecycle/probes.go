@@ -12,14 +12,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/http1"
 )
 
-// Probes answers the kubelet over HTTP: live at once, ready when ready gives no error.
+// Probes answers the kubelet's HTTP probes: live at once, ready when the ready function returns no error.
 type Probes struct {
 	listener net.Listener // nil: there are no probes
 	ready    func() error
 	log      *slog.Logger
 }
 
-// ListenProbes takes the port for probes; without a port there are none.
+// ListenProbes opens the port for probes; port 0 disables them.
 func ListenProbes(host string, port int, ready func() error, log *slog.Logger) (p Probes, err error) {
 	p = Probes{ready: ready, log: log}
 	if port != 0 {

@@ -11,15 +11,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// How often the API server is asked whether it lives, and how long it may take to answer.
+// The interval of health checks of the API server, and their timeout.
 const (
 	reachEvery   = 2 * time.Second
 	reachTimeout = 3 * time.Second
 )
 
-// Reachability logs when the API server, or etcd behind it, does not answer, and when it answers again. Everything that
-// depends on it retries by itself and logs what it restores, but in between only these lines explain why nothing
-// happens.
+// Reachability logs when the API server, or etcd behind it, does not answer, and when it answers again. All dependent code retries by
+// itself and logs what it restores; in between, only these lines explain the standstill.
 type Reachability struct {
 	ask func(ctx context.Context) error
 	now func() time.Time

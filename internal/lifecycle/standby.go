@@ -18,7 +18,7 @@ import (
 // that it does not fit their names.
 const LeaderLabel = "ephor.dev/leader"
 
-// leaderMark is the value of LeaderLabel for a holder, whose name may be too long for a label.
+// leaderMark returns the value of LeaderLabel for a holder, whose name may be too long for a label.
 func leaderMark(identity string) string {
 	sum := sha256.Sum256([]byte(identity))
 	return hex.EncodeToString(sum[:16])

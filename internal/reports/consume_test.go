@@ -30,7 +30,7 @@ type tally struct{ rounds, again int }
 func (c *tally) Reconciled(string)    { c.rounds++ }
 func (c *tally) Requeued(string, int) { c.again++ }
 
-// oneKey are keys that all who know it share.
+// oneKey is a fixed key that all participants know.
 type oneKey struct{ *seal.Keyring }
 
 func (k oneKey) Ring(context.Context) (*seal.Keyring, error)  { return k.Keyring, nil }
@@ -94,7 +94,7 @@ func (d *desk) send(t *testing.T, results ...policyreport.Result) {
 	}
 }
 
-// waiting are the intermediate reports that there are.
+// waiting returns the intermediate reports that exist.
 func (d *desk) waiting(t *testing.T) (batch, int) {
 	t.Helper()
 	var all reportsv1.EphemeralReportList
@@ -128,7 +128,7 @@ func result(rule string, status policyreport.Status, seconds int64) policyreport
 	return policyreport.Result{Source: "kyverno", Policy: "p", Rule: rule, Result: status, Timestamp: metav1.Timestamp{Seconds: seconds}}
 }
 
-// Results whose resource is not there yet wait for it, which is no failure; an API server without an answer is one.
+// Results wait for their resource, which is no failure; an API server without an answer is one.
 func TestWaitingIsNoFailure(t *testing.T) {
 	d := newDesk(t)
 	d.there = false
@@ -143,8 +143,8 @@ func TestWaitingIsNoFailure(t *testing.T) {
 	}
 }
 
-// Reports are taken as our controllers wrote them. Others are deleted, counted, and change nothing; results of rules
-// that scans evaluate, and dates in the future, do not count in either.
+// Reports of our controllers are merged. Others are deleted and counted, and change nothing. Results of rules that scans evaluate, and
+// dates in the future, do not count in either.
 func TestT10Taken(t *testing.T) {
 	d := newDesk(t)
 	take := func() {
@@ -162,7 +162,7 @@ func TestT10Taken(t *testing.T) {
 	if got := d.says(t); got != "x=fail@10" {
 		t.Errorf("our own report gives %s", got)
 	}
-	// A copy of a report of ours, written again by another client after its time.
+	// A copy of a report of ours that another client created later.
 	d.send(t, result("y", "pass", 11))
 	var old reportsv1.EphemeralReport
 	if err := d.client.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "u-admission"}, &old); err != nil {
@@ -172,7 +172,7 @@ func TestT10Taken(t *testing.T) {
 		t.Fatal(err)
 	}
 	old.ResourceVersion, old.UID, old.CreationTimestamp = "", "", metav1.NewTime(time.Now().Add(time.Hour))
-	// And one that never was one.
+	// And a forged report.
 	forged := reportsv1.EphemeralReport{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "z", Labels: old.Labels, Annotations: map[string]string{"audit.kyverno.io/resource.name": "p"}}}
 	forged.Spec.Results = []policyreport.Result{result("x", "pass", 3976300800)}
 	for _, o := range []client.Object{&old, &forged} {
@@ -185,7 +185,7 @@ func TestT10Taken(t *testing.T) {
 	if got := d.says(t); got != "x=fail@10" || len(d.reasons) != 2 {
 		t.Errorf("reports of others give %s, counted %v", got, d.reasons)
 	}
-	// Beside one of ours that says something.
+	// Together with a report of ours that has a result.
 	d.send(t, result("x", "skip", 20))
 	forged.ResourceVersion, forged.UID = "", ""
 	if err := d.client.Create(t.Context(), &forged); err != nil {

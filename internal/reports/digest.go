@@ -27,7 +27,7 @@ type numbers struct {
 	ids map[uint64]report.ID
 }
 
-// number is the policy's number.
+// number returns the policy's number.
 func (n *numbers) number(id report.ID) uint64 {
 	if have, ok := n.of[id]; ok {
 		return have

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// Times alone are no change of a report; everything else is.
+// Only the times of a report may differ without being a change.
 func TestParts(t *testing.T) {
 	n := numbers{of: map[report.ID]uint64{}, ids: map[uint64]report.ID{}}
 	of := func(change func(r *report.Resource, results []policyreport.Result) []policyreport.Result) []part {

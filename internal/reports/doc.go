@@ -6,11 +6,10 @@
 //	changed, err := w.Put(ctx, outcome, evaluated) // what scans find
 //	changed, err := w.Add(ctx, resource, results) // what was found elsewhere
 //
-// A report is written only when what it says changes: times alone are no change. Put replaces what scans found of the
-// evaluated policies, and leaves what Add put beside it. Reports that another client changes or deletes are
-// noticed, and Again is asked for what they should say. What is kept of a report is the version that was written, and a
-// hash of what it says for each policy. Reports are PolicyReports of wgpolicyk8s.io, or Reports of openreports.io
-// (Form).
+// A report is written only when its content changes: times alone are no change. Put replaces the scan results of the evaluated policies,
+// and leaves results of Add beside them. If another client changes or deletes a report, Again is called to evaluate its resource again. The
+// state that is kept of a report is its written version, and a hash of its results for each policy. Reports are PolicyReports of
+// wgpolicyk8s.io, or Reports of openreports.io (Form).
 //
 // The package evaluates nothing (package scan does) and words nothing (package report does).
 //

@@ -19,7 +19,7 @@ type Form struct {
 
 	// empty is a report of its kind, with nothing in it.
 	empty func(meta metav1.ObjectMeta) client.Object
-	// fill puts the content into an object of empty's, content reads it.
+	// fill writes the content into an object from empty, content reads it.
 	fill    func(client.Object, *policyreport.ReportContent)
 	content func(client.Object) *policyreport.ReportContent
 }
@@ -66,7 +66,7 @@ func openContent(o client.Object) *openreports.ReportContent {
 	return &o.(*openreports.ClusterReport).ReportContent
 }
 
-// opened is the content in the other form.
+// opened returns the content in the other form.
 func opened(c *policyreport.ReportContent) openreports.ReportContent {
 	out := openreports.ReportContent{
 		Scope: c.Scope, ScopeSelector: c.ScopeSelector, Summary: openreports.Summary(c.Summary), Results: make([]openreports.Result, len(c.Results)),
@@ -82,7 +82,7 @@ func opened(c *policyreport.ReportContent) openreports.ReportContent {
 	return out
 }
 
-// closed turns opened around.
+// closed is the inverse of opened.
 func closed(c *openreports.ReportContent) *policyreport.ReportContent {
 	out := &policyreport.ReportContent{
 		Scope: c.Scope, ScopeSelector: c.ScopeSelector, Summary: policyreport.Summary(c.Summary), Results: make([]policyreport.Result, len(c.Results)),
@@ -98,7 +98,7 @@ func closed(c *openreports.ReportContent) *policyreport.ReportContent {
 	return out
 }
 
-// report is the report of the resource without content.
+// report returns the report of the resource without content.
 func (f *Form) report(r *report.Resource) client.Object {
 	return f.empty(metav1.ObjectMeta{
 		Name: r.UID, Namespace: r.Namespace, Labels: map[string]string{report.ManagedLabel: report.ManagedValue},
@@ -106,8 +106,7 @@ func (f *Form) report(r *report.Resource) client.Object {
 	})
 }
 
-// intact reports whether the object is still labelled as ours and owned by the resource, and says whose results it holds and
-// how many of each.
+// intact reports whether the object still has our labels and the resource as owner, and whether its scope and summary are right.
 func (f *Form) intact(o client.Object, r *report.Resource) bool {
 	c := f.content(o)
 	return o.GetLabels()[report.ManagedLabel] == report.ManagedValue && slices.Equal(o.GetOwnerReferences(), []metav1.OwnerReference{r.Owner()}) &&

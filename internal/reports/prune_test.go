@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// ruleTable says of rules, by their policies' names, whether they live and whether scans evaluate them.
+// ruleTable says of rules, by the names of their policies, whether they exist and whether scans evaluate them.
 type ruleTable map[string]struct{ live, elsewhere bool }
 
 func (r ruleTable) Live(at report.Rule) bool      { return r[at.Policy].live }
@@ -20,8 +20,8 @@ func (r ruleTable) Elsewhere(at report.Rule) bool { return r[at.Policy].live && 
 
 var table = ruleTable{"scanned": {live: true}, "admission": {live: true, elsewhere: true}, "gone": {}}
 
-// Which reports hold outdated results: of kinds that are scanned results of rules that are gone, of other
-// kinds also what scans found, and what is not known.
+// Which reports hold outdated results: for scanned kinds, results of deleted rules; for other kinds also results of scans, and unknown
+// results.
 func TestStale(t *testing.T) {
 	rule := func(policies ...string) (out []*report.Rule) {
 		for _, p := range policies {
@@ -49,7 +49,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// What becomes of the results that a report holds when some policies have evaluated again.
+// How the results of a report are handled when some policies were evaluated again.
 func TestSplit(t *testing.T) {
 	results := []policyreport.Result{{Policy: "scanned"}, {Policy: "admission"}, {Policy: "gone"}}
 	names := func(all []policyreport.Result) string {
@@ -75,7 +75,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// What is written in the other form reads as it was.
+// A report in the other form has the same content.
 func TestForms(t *testing.T) {
 	w := New(Options{})
 	for name, form := range map[string]Form{"wgpolicyk8s.io": PolicyReports, "openreports.io": OpenReports} {

@@ -21,7 +21,7 @@ type hold struct {
 	until time.Time
 }
 
-// valid reports whether the work may continue. It reads the clock itself: in a process that was stopped, no timer has fired yet.
+// valid reports whether the work may continue. It reads the clock itself, since timers may be late in a process that was suspended.
 func (h *hold) valid(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -48,10 +48,10 @@ func Lapsed(ctx context.Context) bool {
 	return ok && !h.valid(time.Now())
 }
 
-// Lapsed is the function of the same name, for users of an interface.
+// Lapsed returns the function of the same name, for users of an interface.
 func (r *Ring) Lapsed(ctx context.Context) bool { return Lapsed(ctx) }
 
-// Guard returns a RoundTripper that fails with ErrLapsed for requests of a Hold that has run out. Otherwise a process that was stopped
+// Guard returns a RoundTripper that fails with ErrLapsed for requests of a Hold that has run out. Otherwise a process that was suspended
 // between a read and a write would send the write before it notices.
 func Guard(next http.RoundTripper) http.RoundTripper { return guard{next} }
 
@@ -78,7 +78,7 @@ func (r *Ring) Hold(parent context.Context, key string) (ctx context.Context, re
 	h := &hold{key: key, lost: r.view.lost, until: r.view.proof.Add(Cancel)}
 	ctx, h.cancel = context.WithCancelCause(context.WithValue(parent, holdKey{}, h))
 	r.holds[h] = struct{}{}
-	r.poke() // its end has to be watched
+	r.poke() // Run watches its end
 	return ctx, func() { r.release(h) }, true
 }
 

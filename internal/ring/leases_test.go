@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// store is what the tests of times need of an API server, whose time is the test's: Leases with resource versions and UIDs.
-// The tests in e2e/background and soak are about the real one.
+// store is the part of an API server that tests of times need, with the test's clock: Leases with resource versions and UIDs. The tests in
+// e2e/background and soak use a real API server.
 type store struct {
 	mu      sync.Mutex
 	version int
@@ -62,7 +62,7 @@ func (s *store) names() []string {
 	return slices.Sorted(maps.Keys(s.leases))
 }
 
-// link is a member's way to the store. It fails while cut says so, and takes its time.
+// link is a member's connection to the store. It fails while cut is set, and delays its answers.
 type link struct {
 	*store
 	mu    sync.Mutex
@@ -185,7 +185,7 @@ func after(d time.Duration) {
 	synctest.Wait()
 }
 
-// keys are those of the tests.
+// keys are the keys of all tests.
 var keys = func() []string {
 	var out []string
 	for i := range 100 {
@@ -194,7 +194,7 @@ var keys = func() []string {
 	return out
 }()
 
-// count is how many of the keys a member holds.
+// count returns how many of the keys a member holds.
 func (m *member) count() int {
 	n := 0
 	for _, k := range keys {
@@ -238,7 +238,7 @@ func exclusive(t *testing.T, all ...*member) {
 	}
 }
 
-// cutList has more Leases than it shows.
+// cutList lists only some of its Leases.
 type cutList struct{ *link }
 
 func (c cutList) List(ctx context.Context, o metav1.ListOptions) (*coordinationv1.LeaseList, error) {

@@ -42,8 +42,8 @@ func (b *busy) look() {
 	}
 }
 
-// Whatever happens to members and to their ways to the API server, what is in flight for a key is in flight at one member; and
-// when it comes to rest each key is held.
+// Whatever happens to members and their connections to the API server, work for a key is in flight at one member only; and once nothing
+// changes, each key is held.
 func TestNoTwoWorkForAKey(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -92,7 +92,7 @@ func storm(t *testing.T, random *rand.Rand) {
 			b.stop()
 		case 3:
 			what = "is killed"
-			b.link.set(true, 0) // it never comes back, and what it had begun goes on until it is cancelled
+			b.link.set(true, 0) // it stays away, and its work continues until it is cancelled
 			b.gone = true
 		case 4, 5:
 			what = "is cut off"

@@ -124,7 +124,7 @@ func (v *view) keeps(key string) bool {
 	return !v.proof.IsZero() && v.past[len(v.past)-1].holder(key) == v.self
 }
 
-// next is when a counted member expires unless it renews; zero for never.
+// next returns when a counted member expires unless it renews; zero for never.
 func (v *view) next() time.Time {
 	var first time.Time
 	for _, name := range v.past[len(v.past)-1].names {
