@@ -9,7 +9,7 @@ import (
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 )
 
-// API is what the Writer needs of the API server. Errors are those of the API machinery.
+// API is the part of the API server that the Writer needs. Errors are those of the API machinery.
 type API interface {
 	Create(ctx context.Context, u *kyvernov2.UpdateRequest) error
 	Get(ctx context.Context, namespace, name string) (*kyvernov2.UpdateRequest, error)
@@ -18,14 +18,14 @@ type API interface {
 	Count(ctx context.Context, namespace string) (int, error)
 }
 
-// NewAPI is the API server behind a client that reads without a cache and whose scheme knows kyverno.io/v2. The client
+// NewAPI returns the API server behind a client that reads without a cache and whose scheme knows kyverno.io/v2. The client
 // should not be throttled: requests wait for it.
 func NewAPI(c client.Client) API { return apiServer{c} }
 
 type apiServer struct{ client client.Client }
 
 func (c apiServer) Create(ctx context.Context, u *kyvernov2.UpdateRequest) error {
-	return c.client.Create(ctx, u.DeepCopy()) // the answer is written into what is given
+	return c.client.Create(ctx, u.DeepCopy()) // Create decodes the answer into its argument
 }
 
 func (c apiServer) Get(ctx context.Context, namespace, name string) (*kyvernov2.UpdateRequest, error) {
@@ -37,7 +37,7 @@ func (c apiServer) Update(ctx context.Context, u *kyvernov2.UpdateRequest) error
 	return c.client.Update(ctx, u)
 }
 
-// Count asks for a list of one: the API server says how many it has left out.
+// Count lists a single object: the API server returns the number of the remaining ones.
 func (c apiServer) Count(ctx context.Context, namespace string) (int, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kyvernov2.GroupVersion.WithKind("UpdateRequestList"))

@@ -1,5 +1,5 @@
-// Package updaterequest holds what the writer, the worker and the follower of UpdateRequests (kyverno.io/v2) agree on: names,
-// keys, labels, limits, and which rules and triggers a request is about.
+// Package updaterequest holds what the writer, the worker and the follower of UpdateRequests (kyverno.io/v2) share: names, keys, labels,
+// limits, and the rules and triggers of a request.
 //
 //	name := updaterequest.Name(string(kind), policyKey, updaterequest.TriggerID(trigger))
 //	key := updaterequest.Key(policyKey, trigger)          // by which replicas share the work

@@ -10,18 +10,18 @@ import (
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 )
 
-// LabelKey is on UpdateRequests for one trigger; its value is the key by which replicas share them. It tells whose they are without
-// reading them.
+// LabelKey is on UpdateRequests for one trigger; its value is the key by which replicas share them. It allows to find the responsible
+// replica without reading them.
 const LabelKey = "ephor.dev/work-key"
 
-// Key is the key of what is done for a policy and a trigger: the same for all of the policy's rules, since they stand in one
+// Key returns the key of the work for a policy and a trigger. It is the same for all rules of the policy, since they share one
 // UpdateRequest. It is short enough for a label.
 func Key(policyKey string, trigger kyvernov2.ResourceSpec) string {
 	sum := sha256.Sum256([]byte(policyKey + "\x00" + TriggerID(trigger)))
 	return hex.EncodeToString(sum[:10])
 }
 
-// TriggerID identifies a trigger: by its UID, or by its kind and name as long as it has none.
+// TriggerID identifies a trigger: by its UID, or by its kind and name while it has none.
 func TriggerID(trigger kyvernov2.ResourceSpec) string {
 	if trigger.UID != "" {
 		return string(trigger.UID)
@@ -29,10 +29,10 @@ func TriggerID(trigger kyvernov2.ResourceSpec) string {
 	return Text(trigger)
 }
 
-// KeyOf is the key of an UpdateRequest by its metadata; empty when several replicas may have a share in it.
+// KeyOf returns the key of an UpdateRequest by its metadata; empty if several replicas may share it.
 func KeyOf(o metav1.Object) string { return o.GetLabels()[LabelKey] }
 
-// KeyOfRules is the key of an UpdateRequest by its rules and triggers; empty when several replicas have a share in it.
+// KeyOfRules returns the key of an UpdateRequest by its rules and triggers; empty if several replicas share it.
 func KeyOfRules(u *kyvernov2.UpdateRequest) string {
 	key := ""
 	for _, r := range Rules(&u.Spec) {
@@ -47,12 +47,12 @@ func KeyOfRules(u *kyvernov2.UpdateRequest) string {
 	return key
 }
 
-// Text is what messages and names call a resource: apiVersion/kind/namespace/name.
+// Text returns the text for a resource in messages and names: apiVersion/kind/namespace/name.
 func Text(r kyvernov2.ResourceSpec) string {
 	return strings.Join([]string{r.APIVersion, r.Kind, r.Namespace, r.Name}, "/")
 }
 
-// Name is the name of the UpdateRequest for a key that consists of parts.
+// Name returns the name of the UpdateRequest for a key that consists of parts.
 func Name(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00\x00")))
 	return "ur-" + hex.EncodeToString(sum[:10])

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// pendingPage is how many UpdateRequests are read at once: each may hold an object.
+	// pendingPage is how many UpdateRequests are read at once, since each may hold an object.
 	pendingPage = 50
-	// pendingWriters is how many are written at once.
+	// pendingWriters is how many UpdateRequests are written at once.
 	pendingWriters = 8
 )
 
-// LeavePending writes the state Pending to the UpdateRequests of the namespace that have none, and returns how many it wrote. One that
-// another writer changes or deletes meanwhile is left to it.
+// LeavePending writes the state Pending to the UpdateRequests of the namespace that have none, and returns how many it wrote. It skips
+// those that another writer changes or deletes meanwhile.
 func LeavePending(ctx context.Context, c client.Client, namespace string) (written int, err error) {
 	var (
 		mu       sync.Mutex

@@ -20,8 +20,8 @@ func SplitKey(key string) (namespace, name string) {
 	return "", key
 }
 
-// PolicyID is the ID of the policy that an UpdateRequest of a type names by its key. The zero ID, which no policy has, stands for a type
-// that is not known.
+// PolicyID returns the ID of the policy that an UpdateRequest of a type names by its key. For an unknown type it returns the zero ID, which
+// no policy has.
 func PolicyID(requestType kyvernov2.RequestType, key string) policy.ID {
 	namespace, name := SplitKey(key)
 	k := compile.Kinds.ForWork(string(requestType), namespace != "")
@@ -31,7 +31,7 @@ func PolicyID(requestType kyvernov2.RequestType, key string) policy.ID {
 	return policy.ID{Kind: k.Kind, Namespace: namespace, Name: name}
 }
 
-// Type is the type of the UpdateRequests that ask for the work of a rule of the policy.
+// Type returns the type of the UpdateRequests that ask for the work of a rule of the policy.
 func Type(id policy.ID, r *policy.Rule) kyvernov2.RequestType {
 	k := compile.Kinds.Named(id.Kind)
 	switch {
@@ -48,7 +48,7 @@ func Mutates(requestType kyvernov2.RequestType) bool {
 	return requestType != "" && slices.ContainsFunc(compile.Kinds, func(k *family.Kind) bool { return k.Work.Mutate == string(requestType) })
 }
 
-// IDOf is the ID of the policy that a mark names.
+// IDOf returns the ID of the policy that a mark names.
 func IDOf(c mark.Claim) policy.ID {
 	if c.Kind == "" {
 		return PolicyID(kyvernov2.Generate, c.Policy)
@@ -57,7 +57,7 @@ func IDOf(c mark.Claim) policy.ID {
 	return policy.ID{Kind: c.Kind, Namespace: namespace, Name: name}
 }
 
-// ClaimOf is the mark of what a rule of the policy makes, without the trigger. Marks name no kind where IDOf knows it without.
+// ClaimOf returns the mark for objects of a rule of the policy, without the trigger. Marks omit the kind if IDOf knows it without.
 func ClaimOf(id policy.ID, rule string) mark.Claim {
 	c := mark.Claim{Policy: id.Key(), Rule: rule}
 	if IDOf(c) != id {

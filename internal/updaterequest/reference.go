@@ -11,7 +11,7 @@ func Reference(r kyvernov2.ResourceSpec) event.Reference {
 	return event.Reference{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: string(r.UID)}
 }
 
-// Controller is who reports the work of a rule.
+// Controller returns the reporting controller of events about a rule's work.
 func Controller(r *policy.Rule) string {
 	if r.Generation == nil {
 		return event.MutateController

@@ -2,7 +2,7 @@ package updaterequest
 
 import kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 
-// Rules are the rules of an UpdateRequest, each with its trigger. Requests of the older form have one rule.
+// Rules returns the rules of an UpdateRequest, each with its trigger. Requests of the older form have one rule.
 func Rules(s *kyvernov2.UpdateRequestSpec) []kyvernov2.RuleContext {
 	out := make([]kyvernov2.RuleContext, 0, len(s.RuleContext)+1)
 	if len(s.RuleContext) == 0 && s.Rule != "" {
@@ -20,7 +20,7 @@ func Rules(s *kyvernov2.UpdateRequestSpec) []kyvernov2.RuleContext {
 	return out
 }
 
-// Canonical is one in the form that all who know it by its name agree on: requests about a Namespace name it as their namespace, too.
+// Canonical returns the resource in the form that names are computed from: requests for a Namespace have it as their namespace, too.
 func Canonical(r kyvernov2.ResourceSpec) kyvernov2.ResourceSpec {
 	if r.APIVersion == "v1" && r.Kind == "Namespace" {
 		r.Namespace = ""

@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// maxContent is the length of the objects of a request that are copied into an UpdateRequest. The API server takes objects of 1.5 MB. The
+// maxContent bounds the size of the request's objects that are copied into an UpdateRequest. The API server accepts objects of 1.5 MB. The
 // worker reads an existing trigger again in any case.
 const maxContent = 1 << 20
 
@@ -50,7 +50,7 @@ func plans(req *policy.Request, work []policy.Work, namespace string, roles poli
 		kind := updaterequest.Type(w.Program.Identity(), w.Rule)
 		name := nameOf(kind, w.Program.Key(), trigger, causeOf(w))
 		if causeOf(w) == ofDownstream {
-			// One for each generated object: its request proves that the labels on it are true.
+			// Each generated object has its own UpdateRequest: its request proves that its labels are true.
 			about, err := subjectOf(req)
 			if err != nil {
 				return nil, err
@@ -100,8 +100,8 @@ type cause string
 
 const (
 	ofTrigger    cause = "trigger"    // the request is about the trigger
-	ofSource     cause = "source"     // about an object that is copied: spec.resource, and the label LabelSource
-	ofDownstream cause = "downstream" // about an object that was made for the trigger
+	ofSource     cause = "source"     // the request is about an object that is copied: spec.resource, and the label LabelSource
+	ofDownstream cause = "downstream" // the request is about an object that was generated for the trigger
 )
 
 func causeOf(w *policy.Work) cause {
@@ -114,13 +114,13 @@ func causeOf(w *policy.Work) cause {
 	return ofTrigger
 }
 
-// nameOf returns the name of the UpdateRequest for the key: type, policy, cause and trigger, which is known by its UID as soon as it has
+// nameOf returns the name of the UpdateRequest for the key: type, policy, cause and trigger, which is identified by its UID once it has
 // one.
 func nameOf(kind kyvernov2.RequestType, policyKey string, trigger kyvernov2.ResourceSpec, why cause) string {
 	return updaterequest.Name(string(kind), policyKey, updaterequest.TriggerID(trigger), string(why))
 }
 
-// subjectOf names the object of the request.
+// subjectOf returns the object of the request.
 func subjectOf(req *policy.Request) (kyvernov2.ResourceSpec, error) {
 	object, err := req.Subject()
 	if err != nil {
@@ -154,7 +154,7 @@ func build(req *policy.Request, w *policy.Work, kind kyvernov2.RequestType, trig
 	return u, nil
 }
 
-// admissionOf returns the request as it is stored.
+// admissionOf returns the request in the form of an UpdateRequest.
 func admissionOf(req *policy.Request) (*kyvernov2.AdmissionRequest, error) {
 	dryRun := req.DryRun
 	out := &kyvernov2.AdmissionRequest{
@@ -182,7 +182,7 @@ func admissionOf(req *policy.Request) (*kyvernov2.AdmissionRequest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the old object: %w", err)
 	}
-	// The old object is needed most: it can be read nowhere else.
+	// The old object has priority: it cannot be read anywhere else.
 	if len(old) <= maxContent {
 		out.OldObject.Raw = old
 	}
@@ -197,7 +197,7 @@ func admissionOf(req *policy.Request) (*kyvernov2.AdmissionRequest, error) {
 
 func gvk(g schema.GroupVersionKind) metav1.GroupVersionKind { return metav1.GroupVersionKind(g) }
 
-// content returns an object as it is stored: without the content of Secrets, and without managedFields.
+// content returns an object for an UpdateRequest: without the content of Secrets, and without managedFields.
 func content(d *value.Doc) ([]byte, error) {
 	object, err := d.Map()
 	if err != nil || object == nil {

@@ -64,7 +64,7 @@ func (w *Writer) names() []string {
 func (w *Writer) Run(ctx context.Context) {
 	recount := time.NewTicker(recountEvery)
 	defer recount.Stop()
-	w.recount(ctx) // the metric is there from the start
+	w.recount(ctx) // the metric exists from the start
 	pause := firstPause
 	var timer <-chan time.Time
 	for {
@@ -81,7 +81,7 @@ func (w *Writer) Run(ctx context.Context) {
 			defer cancel()
 			w.flush(last)
 			if n := w.Waiting(); n > 0 {
-				w.Log.Error("stopped with work that was not written down", "updateRequests", n)
+				w.Log.Error("stopped with work that was not stored", "updateRequests", n)
 			}
 			return
 		case <-wake:
@@ -109,7 +109,7 @@ func (w *Writer) flush(ctx context.Context) (done bool) {
 			w.Observer.UpdateRequestsWaiting(left)
 		}
 		if written+lost > 0 {
-			w.Log.Info("UpdateRequests that had waited are written", "number", written, "refused", lost, "left", left)
+			w.Log.Info("waiting UpdateRequests are written", "number", written, "refused", lost, "left", left)
 		}
 	}()
 	for _, name := range w.names() {
@@ -118,7 +118,7 @@ func (w *Writer) flush(ctx context.Context) (done bool) {
 			written++
 		case refused(err):
 			lost++
-			w.Log.Error("an UpdateRequest is refused: its work is lost", "name", name, "error", err)
+			w.Log.Error("the API server refuses an UpdateRequest: its work is lost", "name", name, "error", err)
 		default:
 			w.Log.Warn("UpdateRequests still wait", "number", w.Waiting(), "error", err)
 			return false
@@ -135,7 +135,7 @@ func (w *Writer) retry(ctx context.Context, name string) error {
 	defer key.Unlock()
 	p := w.take(name)
 	if p == nil {
-		return nil // a request took it along
+		return nil // a request has written it meanwhile
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()

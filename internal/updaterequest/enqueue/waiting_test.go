@@ -7,7 +7,7 @@ import (
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 )
 
-// The number of UpdateRequests is known from the start, and followed until there are none.
+// The number of UpdateRequests is known from the start, and updated until there are none.
 func TestCountedFromTheStart(t *testing.T) {
 	s := &store{objects: map[string]*kyvernov2.UpdateRequest{"ur-1": {}, "ur-2": {}}}
 	w, _, counts := writer(s, 0)
@@ -22,9 +22,9 @@ func TestCountedFromTheStart(t *testing.T) {
 		want  int
 		why   string
 	}{
-		{[]string{"ur-1"}, 1, "a controller carries them out"},
-		{nil, 0, "all are carried out"},
-		{[]string{"ur-3"}, 0, "nobody asks any more: the next write counts"},
+		{[]string{"ur-1"}, 1, "a controller executes them"},
+		{nil, 0, "all are executed"},
+		{[]string{"ur-3"}, 0, "no caller waits: the next write counts"},
 	} {
 		clear(s.objects)
 		for _, name := range step.there {

@@ -112,7 +112,7 @@ func (w *Writer) Keep(ctx context.Context, req *policy.Request, work []policy.Wo
 	}
 	if err != nil {
 		// Without the roles or the object the work could not be executed as intended.
-		w.Log.Error("work could not be written down", "uid", req.UID, "error", err)
+		w.Log.Error("work could not be stored", "uid", req.UID, "error", err)
 		for i := range work {
 			w.record(work[i].Program, event.Reference{}, "its work is lost: "+err.Error())
 		}
@@ -203,12 +203,12 @@ func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 		case apierrors.IsNotFound(getErr) && full != nil:
 			return full
 		case apierrors.IsNotFound(getErr):
-			continue // it was carried out meanwhile
+			continue // it was executed meanwhile
 		case getErr != nil:
 			return fmt.Errorf("read UpdateRequest %s: %w", u.Name, getErr)
 		}
 		if !mergeable(&there.Spec, &u.Spec) {
-			// Its rules need the request that they matched, and ours need ours.
+			// Its rules need the request that they matched, and the new rules need this one.
 			u = u.DeepCopy()
 			u.Name = updaterequest.Name(u.Name, string(u.Spec.Context.AdmissionRequestInfo.Operation))
 			continue

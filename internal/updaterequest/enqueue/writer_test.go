@@ -25,13 +25,13 @@ import (
 
 var resource = schema.GroupResource{Group: "kyverno.io", Resource: "updaterequests"}
 
-// store is what the Writer sees of an API server: names are unique, generations rise, and it can be down.
+// store is the API server of these tests: names are unique, generations increase, and it can be unavailable.
 type store struct {
 	mu      sync.Mutex
 	objects map[string]*kyvernov2.UpdateRequest
 	down    error
 	created int
-	// before is called before an update, as a faster writer.
+	// before is called before an update, to simulate a faster writer.
 	before func()
 }
 
@@ -123,7 +123,7 @@ func (e *recorded) Record(x event.Event) {
 	e.events = append(e.events, x)
 }
 
-// counted is read when nothing writes any more.
+// counted holds counts; read it only when no write is in flight.
 type counted struct {
 	mu                        sync.Mutex
 	failed, waiting, existing int
@@ -197,7 +197,7 @@ func request(op policy.Operation, uid string) *policy.Request {
 	return r
 }
 
-// What the worker needs to evaluate the rules again.
+// An UpdateRequest holds all the worker needs to evaluate the rules again.
 func TestContent(t *testing.T) {
 	s := &store{}
 	w, _, counts := writer(s, 1000)
@@ -224,7 +224,7 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// A mutate rule: its labels, its type, and the roles since it asks for them.
+// A mutate rule: its labels, its type, and the roles, since it depends on them.
 func TestMutateExisting(t *testing.T) {
 	s := &store{}
 	w, _, _ := writer(s, 1000)
@@ -243,7 +243,7 @@ func TestMutateExisting(t *testing.T) {
 	}
 }
 
-// One UpdateRequest for each policy and trigger: what asks again raises its generation and adds its rules.
+// There is one UpdateRequest for each policy and trigger: repeated work raises its generation and adds its rules.
 func TestRepeat(t *testing.T) {
 	s := &store{}
 	w, _, _ := writer(s, 1000)
@@ -277,7 +277,7 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// Rules that matched a creation are carried out for the creation, though an update asks for others meanwhile.
+// Rules that matched a creation are executed for the creation, even if an update requests others meanwhile.
 func TestOperationsDoNotMix(t *testing.T) {
 	s := &store{}
 	w, _, _ := writer(s, 1000)
@@ -293,7 +293,7 @@ func TestOperationsDoNotMix(t *testing.T) {
 			t.Errorf("%s %+v", op, u.Spec.RuleContext)
 		}
 	}
-	// Nothing is lost when all rules are asked for again.
+	// Nothing is lost if all rules are requested again.
 	s.objects = nil
 	w.Keep(t.Context(), request(policy.Create, "u1"), generate(0))
 	w.Keep(t.Context(), request(policy.Delete, "u1"), []policy.Work{{Program: program, Rule: program.Rules[0], Kind: policy.WorkDeleteDownstream}})
@@ -302,7 +302,7 @@ func TestOperationsDoNotMix(t *testing.T) {
 	}
 }
 
-// A write that fails changes no answer: it warns, is reported and counted, and is done later.
+// A failed write changes no answer: it causes a warning, an event and a count, and is retried.
 func TestFailureWaits(t *testing.T) {
 	s := &store{down: errors.New("etcd has no leader")}
 	w, events, counts := writer(s, 1000)
@@ -321,7 +321,7 @@ func TestFailureWaits(t *testing.T) {
 		t.Error("written though the API server is down")
 	}
 	s.down = nil
-	// A request for the same policy and trigger takes what waits along.
+	// A request for the same policy and trigger takes over the waiting work.
 	w.Keep(t.Context(), request(policy.Create, "u1"), generate(1))
 	if u := s.only(t); len(u.Spec.RuleContext) != 2 || w.Waiting() != 0 {
 		t.Errorf("%+v, %d wait", u.Spec.RuleContext, w.Waiting())
@@ -334,7 +334,7 @@ func TestFailureWaits(t *testing.T) {
 	}
 }
 
-// What the API server will never take does not wait for ever.
+// An UpdateRequest that the API server will always refuse does not wait for ever.
 func TestRefused(t *testing.T) {
 	s := &store{down: apierrors.NewRequestEntityTooLargeError("limit is 3145728")}
 	w, events, _ := writer(s, 1000)
@@ -349,7 +349,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// The threshold is back-pressure: new work waits, what is asked again is not new, and nothing is passed over.
+// The threshold is back-pressure: new work waits, repeated work is not new, and no work is skipped.
 func TestThreshold(t *testing.T) {
 	s := &store{}
 	w, events, counts := writer(s, 2)
@@ -380,7 +380,7 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
-// What waits is bounded, and what finds no room is reported.
+// Waiting work is bounded, and work beyond the bound is reported.
 func TestNoRoom(t *testing.T) {
 	s := &store{down: errors.New("down")}
 	w, _, _ := writer(s, 0)
@@ -390,7 +390,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// When the process stops, what waits is written in the time that is left.
+// When the process stops, waiting work is written in the remaining time.
 func TestRunWritesAtTheEnd(t *testing.T) {
 	s := &store{down: errors.New("down")}
 	w, _, _ := writer(s, 0)
@@ -402,7 +402,7 @@ func TestRunWritesAtTheEnd(t *testing.T) {
 	s.only(t)
 }
 
-// Roles that cannot be resolved are no roles that could be written down.
+// Work is not stored if the roles cannot be resolved.
 func TestNoRoles(t *testing.T) {
 	s := &store{}
 	w, events, _ := writer(s, 0)
@@ -459,8 +459,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// Work of one policy that comes of the trigger, of something that was made for it, and of something that is copied: the
-// request that is kept is about another object each time.
+// Work of one policy with different causes: the trigger, a generated object, and a copied object. The stored request is about another
+// object each time.
 func TestCauses(t *testing.T) {
 	s := &store{}
 	w, _, _ := writer(s, 0)

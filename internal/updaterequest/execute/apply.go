@@ -40,7 +40,7 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 		return err
 	}
 	if g.Source != nil {
-		planned.SetOwnerReferences(nil) // they are the source's
+		planned.SetOwnerReferences(nil) // these belong to the source
 		if !generation.Watched {
 			if err := w.markSource(ctx, t, g, planned); err != nil {
 				return err
@@ -87,7 +87,7 @@ func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unst
 		w.reportGenerated(t, planned)
 		return false, nil
 	case ending(err):
-		w.Log.Debug("nothing is generated in a namespace that is being deleted", "object", ObjectText(planned))
+		w.Log.Debug("no object is generated in a namespace that is being deleted", "object", ObjectText(planned))
 		return false, nil
 	case apierrors.IsAlreadyExists(err):
 		return true, nil

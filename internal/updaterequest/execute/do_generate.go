@@ -194,7 +194,7 @@ func (w *Worker) doDelete(ctx context.Context, t *task) error {
 		return err
 	case object.GetDeletionTimestamp() != nil:
 	case stored == nil:
-		w.Log.Info("what was made is not deleted: its trigger is there, and no request says that the rule ceased to apply", "policy", t.u.Spec.Policy, "rule", t.Rule, "trigger", updaterequest.Text(t.Trigger))
+		w.Log.Info("generated objects are not deleted: their trigger exists, and no request shows that the rule stopped matching", "policy", t.u.Spec.Policy, "rule", t.Rule, "trigger", updaterequest.Text(t.Trigger))
 		return nil
 	case stored.Operation == "DELETE":
 		return notYetError{"the trigger is not deleted"}

@@ -1,5 +1,5 @@
-// Package execute carries UpdateRequests out: it reads the trigger, evaluates the rules again (engine.Input.Plan) and writes exactly
-// what comes out of it. do_*.go are its executors.
+// Package execute executes UpdateRequests: it reads the trigger, evaluates the rules again (engine.Input.Plan) and writes exactly the
+// result. do_*.go are its executors.
 //
 //	worker := execute.NewWorker(execute.WorkerOptions{Client: client, Snapshot: catalog.Snapshot, Root: root, …})
 //	go worker.Run(ctx)                              // in every replica; Share gives each its part

@@ -46,8 +46,8 @@ func (x Which) labels(set labels.Set) labels.Set {
 
 // Found holds the objects of a rule that are proved, and those that only carry its labels.
 type Found struct {
-	Proved   []Object                     // their marks, or the record of what was made, say that the rule made them
-	Unproved []*unstructured.Unstructured // nothing but their labels says so
+	Proved   []Object                     // their marks, or the record of generated objects, prove that the rule made them
+	Unproved []*unstructured.Unstructured // only their labels say so
 }
 
 // Object is an object of a rule, with the content of its mark or of the record.
@@ -62,7 +62,7 @@ func (f *Found) Keep(is func(mark.Claim) bool) {
 }
 
 // Downstream lists the objects of a rule, and those that carry its labels. It lists metadata only, since there may be many. The record of
-// what was made finds objects whose labels and marks were removed.
+// generated objects finds objects whose labels and marks were removed.
 func (w *Worker) Downstream(ctx context.Context, p *policy.Program, r *policy.Rule, which Which) (out Found, err error) {
 	set := which.labels(LabelsOfRule(p, r.Name))
 	kinds, err := w.kindsOf(p, r)
@@ -93,7 +93,7 @@ func (w *Worker) Downstream(ctx context.Context, p *policy.Program, r *policy.Ru
 			return Found{}, failed
 		case err == nil, absent(err):
 		case k.guessed && apierrors.IsForbidden(err):
-			w.Log.Debug("what a rule made is not looked for where we may not list", "policy", p.Key(), "rule", r.Name, "kind", k.Kind)
+			w.Log.Debug("generated objects of a kind that may not be listed are not looked for", "policy", p.Key(), "rule", r.Name, "kind", k.Kind)
 		default:
 			errs = append(errs, err)
 		}
@@ -188,7 +188,7 @@ func (w *Worker) Remove(ctx context.Context, p *policy.Program, objects []Object
 			continue
 		}
 		if len(u.GetFinalizers()) == 0 {
-			w.Ledger.Drop(string(uid)) // otherwise it exists until its finalizers are done, and the next look drops it
+			w.Ledger.Drop(string(uid)) // otherwise it exists until its finalizers are done, and the next check drops it
 		}
 	}
 	return errors.Join(errs...)

@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// finish removes an UpdateRequest that is carried out, unless a request has asked for more meanwhile.
+// finish removes an executed UpdateRequest, unless a request has asked for more meanwhile.
 func (w *Worker) finish(ctx context.Context, u *kyvernov2.UpdateRequest) (again time.Duration) {
 	err := w.Client.Delete(ctx, u, client.Preconditions{UID: &u.UID, ResourceVersion: &u.ResourceVersion})
 	switch {
@@ -26,7 +26,7 @@ func (w *Worker) finish(ctx context.Context, u *kyvernov2.UpdateRequest) (again 
 	case apierrors.IsConflict(err):
 		return firstLook
 	}
-	w.Log.Warn("an UpdateRequest that is carried out could not be removed", "name", u.Name, "error", err)
+	w.Log.Warn("an executed UpdateRequest could not be removed", "name", u.Name, "error", err)
 	w.Observer.Requeued(WorkerName, 1)
 	return firstRetry
 }
@@ -35,7 +35,7 @@ func (w *Worker) finish(ctx context.Context, u *kyvernov2.UpdateRequest) (again 
 func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why error) (again time.Duration) {
 	retries := u.Status.RetryCount
 	if u.Status.ObservedGeneration != u.Generation {
-		retries = 0 // it was asked for anew
+		retries = 0 // it was requested again
 	}
 	if retries < maxRetries && onlyConflicts(why) {
 		return firstLook
@@ -92,7 +92,7 @@ func (w *Worker) dropOldFailures(ctx context.Context, name string) {
 // onlyConflicts reports whether conflicts with other writers are the only errors.
 func onlyConflicts(err error) bool { return all(err, apierrors.IsConflict) }
 
-// meanwhile is a conflict that the worker noticed itself: the named object changed, or was created, during the work.
+// meanwhile returns a conflict that the worker noticed itself: the named object changed, or was created, during the work.
 func meanwhile(what string) error {
 	return apierrors.NewConflict(schema.GroupResource{}, what, errors.New("it was changed meanwhile"))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// kindPattern is the kind of a grant with wildcards in the place of variables.
+// kindPattern returns the kind of a grant with wildcards in the place of variables.
 func kindPattern(g policy.Grant) (apiVersion, kind string) {
 	apiVersion, kind = asPattern(g.APIVersion), asPattern(g.Kind)
 	if g.APIVersion != g.Kind {

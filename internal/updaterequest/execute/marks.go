@@ -26,7 +26,7 @@ import (
 // Keys returns the keys of marks. fresh: also those that another replica made a moment ago.
 type Keys func(ctx context.Context, fresh bool) (*seal.Keyring, error)
 
-// Keyring are the keys of marks.
+// Keyring returns the keys of marks.
 func (w *Worker) Keyring(ctx context.Context, fresh bool) (*seal.Keyring, error) {
 	if w.Keys == nil {
 		return nil, errors.New("there are no keys for the marks of generated objects")
@@ -69,18 +69,18 @@ func (w *Worker) marked(ctx context.Context, u *unstructured.Unstructured) (c ma
 	return c, false, nil
 }
 
-// objectOf is the identity of an object as marks hold it.
+// objectOf returns the identity of an object as marks hold it.
 func objectOf(u *unstructured.Unstructured) mark.Object {
 	return mark.Object{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
 }
 
-// triggerIn is the trigger of a claim.
+// triggerIn returns the trigger of a claim.
 func triggerIn(c mark.Claim) kyvernov2.ResourceSpec {
 	t := c.Trigger
 	return kyvernov2.ResourceSpec{APIVersion: t.APIVersion, Kind: t.Kind, Namespace: t.Namespace, Name: t.Name, UID: types.UID(t.UID)}
 }
 
-// withUID is the identity of an object with its UID.
+// withUID returns the identity of an object with its UID.
 func withUID(u *unstructured.Unstructured) mark.Object {
 	o := objectOf(u)
 	o.UID = string(u.GetUID())
@@ -127,15 +127,15 @@ func setMark(u *unstructured.Unstructured, text string) {
 	u.SetAnnotations(union(u.GetAnnotations(), map[string]string{mark.Annotation: text}))
 }
 
-// entitle finds out whether the task may be carried out for its trigger, whom labels or a scan may have named. It leaves in the
-// task what the work is bound to: the trigger as a mark names it, or the one object that the rule may make.
+// entitle decides whether the task may be executed for its trigger, which labels or a scan may have named. It stores in the task what the
+// work is limited to: the trigger as a mark names it, or the one object that the rule may make.
 //
-//   - A request about the trigger itself may: the trigger is read before anything is done.
-//   - A request about an object whose labels name the trigger: when the mark of that object proves it. Without a proof nothing but
-//     this object is brought about, where the rule makes exactly that for the trigger; for a rule that asks for the requester not
-//     even that, since no one knows who it was.
-//   - A trigger that we found ourselves: for a rule that asks for the requester only when something was made for the trigger before,
-//     for a requester who met the conditions.
+//   - A request for the trigger itself is sufficient: the trigger is read before anything is done.
+//   - A request for an object whose labels name the trigger is sufficient if the mark of that object proves it. Without a proof, only
+//     this object is written, if the rule makes exactly that for the trigger; a rule that depends on the requester writes nothing,
+//     since the requester is not known.
+//   - For a trigger that we found ourselves, a rule that depends on the requester runs only if it made an object for the trigger
+//     before, for a requester that met the conditions.
 func (w *Worker) entitle(ctx context.Context, t *task) (ok bool, err error) {
 	if t.stored() != nil {
 		return true, nil
@@ -174,7 +174,7 @@ func (w *Worker) entitle(ctx context.Context, t *task) (ok bool, err error) {
 			}
 		}
 	}
-	w.Log.Info("a rule that asks for the requester is not executed for an object without a request", "policy", t.program.Key(), "rule", t.Rule, "trigger", updaterequest.Text(t.Trigger))
+	w.Log.Info("a rule that depends on the requester is not executed for an object without a request", "policy", t.program.Key(), "rule", t.Rule, "trigger", updaterequest.Text(t.Trigger))
 	return false, nil
 }
 
@@ -311,11 +311,11 @@ func (w *Worker) ReportUnproved(p *policy.Program, r *policy.Rule, objects ...*u
 	if len(objects) == 0 {
 		return
 	}
-	w.Log.Warn("objects are left alone: their labels say that a rule made them, and nothing proves that", "policy", p.Key(), "rule", r.Name, "objects", len(objects), "first", ObjectText(objects[0]))
+	w.Log.Warn("objects are left alone: their labels claim that a rule made them, without a proof", "policy", p.Key(), "rule", r.Name, "objects", len(objects), "first", ObjectText(objects[0]))
 	for _, u := range objects[:min(len(objects), maxReported)] {
 		w.Events.Record(event.Event{
 			Regarding: event.PolicyReference(p), Related: updaterequest.Reference(SpecOf(u)), Reason: event.PolicyError, Action: event.None, Controller: updaterequest.Controller(r),
-			Note: fmt.Sprintf("policy %s/%s error: %s is left alone: its labels say that the rule made it, and nothing proves that; see `ephor adopt`", p.Key(), r.Name, ObjectText(u)),
+			Note: fmt.Sprintf("policy %s/%s error: %s is left alone: its labels claim that the rule made it, without a proof; see `ephor adopt`", p.Key(), r.Name, ObjectText(u)),
 		})
 	}
 }

@@ -97,7 +97,7 @@ func keyringOf(t *testing.T, bytesOf ...byte) *seal.Keyring {
 	return r
 }
 
-// newMarked is a Worker with the policy, in a cluster of these objects.
+// newMarked returns a Worker with the policy, in a cluster of these objects.
 func newMarked(t *testing.T, objects ...client.Object) (*Worker, *recordedEvents) {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(markedPolicy))
@@ -137,7 +137,7 @@ func configMapOf(namespace, name, uid string, labels map[string]string) *corev1.
 	}
 }
 
-// claiming are the labels of what a rule made for a trigger.
+// claiming returns the labels of an object that a rule generated for a trigger.
 func claiming(rule, namespace, uid string) map[string]string {
 	return map[string]string{
 		labelManaged: managedBy, LabelPrefix + "policy-name": "p", LabelPrefix + "policy-namespace": "", LabelPrefix + "rule-name": rule,
@@ -159,7 +159,7 @@ func triggerSpec(namespace, name, uid string) kyvernov2.ResourceSpec {
 	return kyvernov2.ResourceSpec{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: name, UID: types.UID(uid)}
 }
 
-// workOf is an UpdateRequest for one rule and trigger, with the request of a user about an object.
+// workOf returns an UpdateRequest for one rule and trigger, with the request of a user about an object.
 func workOf(t *testing.T, rule string, trigger kyvernov2.ResourceSpec, operation admissionv1.Operation, user string, about client.Object) *kyvernov2.UpdateRequest {
 	t.Helper()
 	u := &kyvernov2.UpdateRequest{Spec: kyvernov2.UpdateRequestSpec{
@@ -195,7 +195,7 @@ func anyMap(m map[string]string) map[string]any {
 	return out
 }
 
-// carry carries an UpdateRequest out, once.
+// carry executes an UpdateRequest once.
 func carry(t *testing.T, w *Worker, u *kyvernov2.UpdateRequest) error {
 	t.Helper()
 	todo := updaterequest.Rules(&u.Spec)
@@ -203,7 +203,7 @@ func carry(t *testing.T, w *Worker, u *kyvernov2.UpdateRequest) error {
 	return w.one(t.Context(), x)
 }
 
-// present are the ConfigMaps of the cluster.
+// present returns the ConfigMaps of the cluster.
 func present(t *testing.T, w *Worker) (names []string) {
 	t.Helper()
 	list := &corev1.ConfigMapList{}
@@ -219,7 +219,7 @@ func present(t *testing.T, w *Worker) (names []string) {
 
 var triggers = map[string]string{"t": "yes"}
 
-// T1: nothing is done for a trigger that the API server does not know, and nothing is deleted for one that it knows.
+// T1: nothing is done for a trigger that does not exist, and nothing is deleted for one that exists.
 func TestT1TriggersAreRead(t *testing.T) {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "pod", UID: "pod"}}
 	sent := func(u *kyvernov2.UpdateRequest, subresource string) *kyvernov2.UpdateRequest {
@@ -260,8 +260,8 @@ func TestT1TriggersAreRead(t *testing.T) {
 	}
 }
 
-// T2: what a rule made is deleted with its trigger when its mark proves it, or when the rule makes exactly that for the trigger;
-// what labels alone say is left alone and reported.
+// T2: a generated object is deleted with its trigger if its mark proves it, or if the rule makes exactly this object for the trigger. An
+// object with labels alone is left alone and reported.
 func TestT2OnlyWhatIsProvedIsDeleted(t *testing.T) {
 	trigger := triggerSpec("n", "gone", "u1")
 	old := configMapOf("n", "gone", "u1", triggers)
@@ -300,7 +300,7 @@ func TestT2OnlyWhatIsProvedIsDeleted(t *testing.T) {
 	}
 }
 
-// T2: a trigger that is there, or cannot be read, takes nothing along, whatever says that it is gone.
+// T2: no object is deleted for a trigger that exists or cannot be read, whatever claims its deletion.
 func TestT2ATriggerIsGoneByItsUID(t *testing.T) {
 	there := configMapOf("n", "there", "u1", triggers)
 	made := markedAs(t, configMapOf("n", "there-made", "d", claiming("anybody", "n", "u1")), "anybody", triggerSpec("n", "there", "u1"), false)
@@ -328,15 +328,15 @@ func TestT2ATriggerIsGoneByItsUID(t *testing.T) {
 	}
 }
 
-// unreadable is a cluster in which objects are listed and not read.
+// unreadable is a cluster in which objects can be listed but not read.
 type unreadable struct{ client.Client }
 
 func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return fmt.Errorf("the API server is away")
 }
 
-// T3: a rule that asks for the requester is carried out for a request of the requester, and to renew what was made for one; never
-// because labels or a scan say so.
+// T3: a rule that depends on the requester is executed for a request of the requester, and to renew an object that was made for one; never
+// because of labels or a scan.
 func TestT3Requester(t *testing.T) {
 	there := configMapOf("n", "there", "u1", triggers)
 	trigger := triggerSpec("n", "there", "u1")
@@ -398,7 +398,7 @@ func moved(o *corev1.ConfigMap) *corev1.ConfigMap {
 	return o
 }
 
-// A change of a generated object is undone once the API server has stored it: before that there is nothing to undo.
+// A change of a generated object is undone after the API server has stored it: before that there is nothing to undo.
 func TestUndoAfterTheWrite(t *testing.T) {
 	trigger := triggerSpec("n", "there", "u1")
 	made := markedAs(t, configMapOf("n", "there-made", "d", claiming("anybody", "n", "u1")), "anybody", trigger, false)

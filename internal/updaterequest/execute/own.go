@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// errLeftAlone reports an existing object of the same name that the rule did not make, which it leaves alone (Generation.Own).
+// errLeftAlone reports an existing object of the same name that the rule did not make and does not change (Generation.Own).
 var errLeftAlone = errors.New("there is another object of the name")
 
 // applyOwn creates or updates one object, unless an existing one of its name was not made by the rule for the trigger.
@@ -42,7 +42,7 @@ func (w *Worker) applyOwn(ctx context.Context, t *task, planned *unstructured.Un
 	case err != nil:
 		return err
 	case !own:
-		w.Log.Debug("an object that the rule did not make is left alone", "policy", t.program.Key(), "object", ObjectText(live))
+		w.Log.Debug("an object that the rule did not make is not changed", "policy", t.program.Key(), "object", ObjectText(live))
 		return errLeftAlone
 	case onServer:
 		return w.applyOnServer(ctx, t, planned, g)
@@ -50,9 +50,9 @@ func (w *Worker) applyOwn(ctx context.Context, t *task, planned *unstructured.Un
 	return w.update(ctx, t, live, planned, g)
 }
 
-// madeFor reports whether an existing object counts as made by the rule for the trigger: by its mark or the record or, without either, by its
-// labels. Labels suffice, since the rule makes exactly this object for this trigger, which exists: forged ones gain what creating the
-// object would.
+// madeFor reports whether an existing object counts as made by the rule for the trigger: by its mark, by the record, or without both by its
+// labels. Labels are sufficient, since the rule makes exactly this object for this existing trigger: forging them gains no more than
+// creating the object would.
 func (w *Worker) madeFor(ctx context.Context, t *task, live *unstructured.Unstructured) (bool, error) {
 	c, proved, err := w.Claim(ctx, live)
 	if err != nil || proved {

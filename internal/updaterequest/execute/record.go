@@ -14,16 +14,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
 )
 
-// A user who may write a generated object can remove its labels and its mark. The record of what was made (package ledger) still knows the
-// object by its UID.
+// A user who may write a generated object can remove its labels and its mark. The record of generated objects (package ledger) still
+// identifies the object by its UID.
 
 // ruleOf returns the name of a rule in the record.
 func ruleOf(p *policy.Program, r *policy.Rule) ledger.Rule {
 	return ledger.Rule{ID: p.Identity(), Name: r.Name}
 }
 
-// note takes an object into the record that the task made, as it was written. What is not synchronized is left alone from then on, and is
-// not noted.
+// note records an object that the task made, in its written version. Objects that are not synchronized are left alone from then on, and are
+// not recorded.
 func (w *Worker) note(t *task, u *unstructured.Unstructured, g *policy.Generated) {
 	if t.rule.Generation == nil || !t.rule.Generation.Synchronize {
 		return
@@ -35,7 +35,7 @@ func (w *Worker) note(t *task, u *unstructured.Unstructured, g *policy.Generated
 	w.Ledger.Note(e)
 }
 
-// NoteProved adds objects to the record that their marks prove.
+// NoteProved records objects that are proved by their marks.
 func (w *Worker) NoteProved(r *policy.Rule, objects []Object) {
 	if r.Generation == nil || !r.Generation.Synchronize {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
 )
 
-// T2: what a rule made is deleted with its trigger, also after a user took its labels and its mark away. Another object of the same name
-// is not.
+// T2: a generated object is deleted with its trigger even if a user removed its labels and its mark. Another object of the same name is
+// not.
 func TestT2WhatIsRecordedIsFound(t *testing.T) {
 	trigger := triggerSpec("n", "gone", "u1")
 	noted := func(rule, uid string) ledger.Entry {
@@ -53,7 +53,7 @@ func TestT2WhatIsRecordedIsFound(t *testing.T) {
 	}
 }
 
-// What a synchronizing rule makes is recorded with what its mark says; what another rule makes is not.
+// Objects of a synchronizing rule are recorded with the content of their mark; objects of other rules are not.
 func TestWhatIsMadeIsRecorded(t *testing.T) {
 	there := configMapOf("n", "there", "u1", triggers)
 	w, _ := newMarked(t, there, configMapOf("n", "there-made", "d", claiming("anybody", "n", "u1")))

@@ -10,18 +10,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Reporter receives the results of carried-out work, for the reports about triggers and targets. It never waits; nil for none.
+// Reporter receives the results of executed work, for the reports of the triggers. It never waits; nil for none.
 type Reporter interface {
 	Put(req *policy.Request, results []policy.Result)
 }
 
-// severity orders statuses: of the results of several targets the worst is reported.
+// severity orders statuses: the worst result of several targets is reported.
 var severity = map[policy.Status]int{
 	policy.StatusSkip: 1, policy.StatusPass: 2, policy.StatusWarn: 3, policy.StatusFail: 4, policy.StatusError: 5,
 }
 
-// report reports the result of a rule for one trigger: of its evaluation, or why its work failed. Reports hold one result of a rule for an
-// object, so the results of several targets become one.
+// report reports the result of a rule for one trigger: the result of its evaluation, or the failure of its work. Reports hold one result of
+// a rule for an object, so the results of several targets become one.
 func (w *Worker) report(t *task, req *policy.Request, out *policy.Outcome, err error) {
 	if w.Reports == nil || req.GVK.Empty() || err != nil && onlyConflicts(err) {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Results name what was made and patched, and keep the properties of their rule.
+// Results name created and patched objects, and keep the properties of their rule.
 func TestReportedObjects(t *testing.T) {
 	made := func(apiVersion, kind, namespace, name string) map[string]any {
 		metadata := map[string]any{"name": name}
@@ -41,7 +41,7 @@ func TestReportedObjects(t *testing.T) {
 			}}},
 			want: map[string]string{"generated-resources": "rbac.authorization.k8s.io/v1, Kind=ClusterRole Name=a; networking.k8s.io/v1, Kind=NetworkPolicy Name=b Namespace=n"},
 		},
-		"targets, those that were passed over not": {
+		"targets, without skipped ones": {
 			work: []policy.Work{{Targets: []policy.Mutated{
 				{Before: made("v1", "Secret", "n", "a"), Status: policy.StatusPass}, {Before: made("v1", "Secret", "n", "b"), Status: policy.StatusSkip},
 			}}},

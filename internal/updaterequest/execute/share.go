@@ -55,7 +55,7 @@ func (w *Worker) held(ctx context.Context, key string, do func(context.Context) 
 	return err
 }
 
-// look puts all UpdateRequests into the queue that this replica may have a share in.
+// look queues all UpdateRequests that this replica may have a share in.
 func (w *Worker) look(ctx context.Context) error {
 	options := &client.ListOptions{Namespace: w.Namespace, Limit: metadataPage}
 	for {
@@ -94,12 +94,12 @@ func (w *Worker) divide(ctx context.Context, u *kyvernov2.UpdateRequest, p *prog
 			w.forget(u.Name)
 			return 0
 		case !apierrors.IsConflict(err):
-			w.Log.Warn("what is carried out of an UpdateRequest could not be noted", "name", u.Name, "error", err)
+			w.Log.Warn("the executed part of an UpdateRequest could not be recorded", "name", u.Name, "error", err)
 			w.Observer.Requeued(WorkerName, 1)
 			return firstRetry
 		}
 		if asked(u) {
-			return firstLook // a request may have asked for it again
+			return firstLook // a request may have requested it again
 		}
 		fresh := &kyvernov2.UpdateRequest{}
 		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(u), fresh); err != nil || fresh.UID != u.UID {
@@ -115,8 +115,8 @@ func asked(u *kyvernov2.UpdateRequest) bool {
 	return u.Spec.Context.AdmissionRequestInfo.AdmissionRequest != nil
 }
 
-// lookAgain requests another check of the triggers that were worked on when the replica lost the key, unless the work is pending anyway. A
-// last late create may follow the work of the new owner, and recreate an object whose trigger is gone. Late updates and deletions fail,
+// lookAgain requests another check of the triggers that were in progress when the replica lost the key, unless the work is pending anyway.
+// A late create may follow the work of the new owner, and recreate an object whose trigger was deleted. Late updates and deletions fail,
 // since they carry the version that was read.
 func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, lapsed []kyvernov2.RuleContext) {
 	lapsed = slices.DeleteFunc(lapsed, func(r kyvernov2.RuleContext) bool { return r.DeleteDownstream })
@@ -124,7 +124,7 @@ func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, laps
 		return
 	}
 	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(u), &kyvernov2.UpdateRequest{}); err == nil {
-		return // the holder of the key does it
+		return // the holder of the key does this
 	}
 	var there, away []kyvernov2.RuleContext
 	for _, r := range lapsed {
@@ -140,15 +140,15 @@ func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, laps
 		}
 		next := w.NewWork(u.Spec.Policy, u.Spec.RequestType, u.Labels[updaterequest.LabelGeneratePolicy], rules, u.Name, string(u.UID), why)
 		if why == "there" {
-			next.Spec.Context = *u.Spec.Context.DeepCopy() // it is evaluated by the same request
+			next.Spec.Context = *u.Spec.Context.DeepCopy() // it is evaluated with the same request
 		}
 		if err := w.Client.Create(ctx, next); err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
-			w.Log.Warn("what was under way when the authority to work ended could not be noted", "name", u.Name, "error", err)
+			w.Log.Warn("the work in progress when this replica lost its share could not be recorded", "name", u.Name, "error", err)
 		}
 	}
 }
 
-// NewWork returns an UpdateRequest for triggers without a request. The worker finds out again what to delete.
+// NewWork returns an UpdateRequest for triggers without a request. The worker determines again what to delete.
 func (w *Worker) NewWork(policyKey string, kind kyvernov2.RequestType, policyLabel string, rules []kyvernov2.RuleContext, name ...string) *kyvernov2.UpdateRequest {
 	u := &kyvernov2.UpdateRequest{
 		ObjectMeta: metav1.ObjectMeta{
@@ -169,7 +169,7 @@ func (w *Worker) NewWork(policyKey string, kind kyvernov2.RequestType, policyLab
 	return u
 }
 
-// NewSourceWork returns an UpdateRequest for everything that a rule copied of a source that has changed or is gone.
+// NewSourceWork returns an UpdateRequest for all copies that a rule made of a changed or deleted source.
 func (w *Worker) NewSourceWork(p *policy.Program, r *policy.Rule, source kyvernov2.ResourceSpec, gone bool, name ...string) *kyvernov2.UpdateRequest {
 	source = updaterequest.Canonical(source)
 	u := w.NewWork(p.Key(), updaterequest.Type(p.Identity(), r), updaterequest.LabelValue(p.Name), []kyvernov2.RuleContext{{Rule: r.Name, Trigger: source}}, name...)
@@ -179,7 +179,7 @@ func (w *Worker) NewSourceWork(p *policy.Program, r *policy.Rule, source kyverno
 	return u
 }
 
-// leave hands the triggers of a source that other replicas hold to them, as UpdateRequests of their own.
+// leave passes the triggers of a source that other replicas hold to them, in separate UpdateRequests.
 func (w *Worker) leave(ctx context.Context, t *task, triggers []kyvernov2.ResourceSpec) error {
 	var errs []error
 	for n := 0; len(triggers) > 0; n++ {

@@ -41,7 +41,7 @@ type sources struct {
 	looks map[policy.Source]*looks
 }
 
-// knownSource is a source as it was read. object is nil while only its being a source is known.
+// knownSource is a source as it was read. object is nil if only its label is known.
 type knownSource struct {
 	object map[string]any
 	until  time.Time
@@ -274,7 +274,7 @@ func (r *sourceReads) outdated(ctx context.Context, copied []policy.Source) (cha
 			r.sources.forget(source)
 			return false, sourceGoneError{from}
 		case err != nil:
-			return false, wrap(err, "look at the source "+source.Namespace+"/"+source.Name)
+			return false, wrap(err, "check the source "+source.Namespace+"/"+source.Name)
 		case now != before:
 			r.sources.forget(source)
 			changed = true

@@ -53,8 +53,8 @@ func (o *objectAt) Get(context.Context, string, string, string, string) (map[str
 
 var source = policy.Source{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "source", UID: "u"}
 
-// After a copy the worker finds out that the source changed, or was deleted, since it was read; copies of all rules share what is known of one
-// that did not.
+// After a copy, the worker notices if the source was changed or deleted since it was read. Copies of all rules share the read of an
+// unchanged source.
 func TestOutdatedSources(t *testing.T) {
 	cluster, now := &oneObject{}, time.Unix(0, 0)
 	cluster.set("1")
@@ -86,12 +86,12 @@ func TestOutdatedSources(t *testing.T) {
 	}
 	read(&policy.Rule{Outputs: []policy.Output{{}}})
 	if at.reads != 2 {
-		t.Error("a rule that does not only copy reads what is old")
+		t.Error("a rule that does not only copy reads an old version")
 	}
 	if reads := w.newSourceReads(&task{rule: copies}); true {
 		_, _ = reads.For(world.InNamespace("team")).Objects.Get(t.Context(), "v1", "ConfigMap", "default", "source")
 		if at.reads != 3 {
-			t.Error("what the whole cluster may read is handed to a namespace")
+			t.Error("a cluster-wide read is handed to a namespace")
 		}
 	}
 
@@ -104,7 +104,7 @@ func TestOutdatedSources(t *testing.T) {
 	cluster.set("3")
 	check(reads, false)
 
-	// Who follows a change reads the source once; the next change is followed anew.
+	// The worker that follows a change reads the source once; it reads it again for the next change.
 	follower := w.newSourceReads(&task{rule: copies, follows: object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"source","resourceVersion":"7"}}`)})
 	got, err := follower.For(world.Cluster()).Objects.Get(t.Context(), "v1", "ConfigMap", "default", "source")
 	if err != nil || follower.content == nil || value.JSON(got) != value.JSON(follower.content) {
@@ -119,17 +119,17 @@ func TestOutdatedSources(t *testing.T) {
 	}
 }
 
-// A look at a source is shared by those who come before it begins, and not by those who come later.
+// A check of a source is shared by the callers that come before it begins, and not by later ones.
 func TestSharedReads(t *testing.T) {
 	cluster := &oneObject{began: make(chan struct{}), goOn: make(chan struct{})}
 	cluster.set("1")
 	s := newSources(cluster, time.Now)
 	first := s.join(source)
-	<-cluster.began // it is under way
+	<-cluster.began // it is in progress
 	second := s.join(source)
 	for range 50 {
 		if s.join(source) != second || second == first {
-			t.Fatal("a look is not shared, or one that began before")
+			t.Fatal("a check is not shared, or an earlier one is")
 		}
 	}
 	cluster.goOn <- struct{}{}

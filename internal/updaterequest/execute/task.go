@@ -26,9 +26,9 @@ type task struct {
 	reads   *reads
 	sources *sourceReads               // what a synchronized rule reads
 	follows *unstructured.Unstructured // the source whose change is followed
-	made    bool                       // what is generated is most likely there already
-	only    *unstructured.Unstructured // nothing but this is brought about: the trigger stands in its labels, which prove nothing
-	lapsed  []kyvernov2.RuleContext    // what was under way when the authority to work for it ended
+	made    bool                       // the generated objects most likely exist already
+	only    *unstructured.Unstructured // only this object is written: its labels name the trigger, which proves nothing
+	lapsed  []kyvernov2.RuleContext    // the work in progress when this replica lost its key
 }
 
 // notYetError names what the work waits for.
@@ -36,7 +36,7 @@ type notYetError struct{ reason string }
 
 func (e notYetError) Error() string { return e.reason }
 
-// one carries out one task.
+// one executes one task.
 func (w *Worker) one(ctx context.Context, t *task) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -56,14 +56,14 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 	return err
 }
 
-// do carries out one task whose key this replica holds.
+// do executes one task whose key this replica holds.
 func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, *task) error) error {
 	t.program, t.rule = updaterequest.FindRule(w.Snapshot(), updaterequest.PolicyID(t.u.Spec.RequestType, t.u.Spec.Policy), t.Rule)
 	if t.rule == nil {
 		if t.waited < policyPatience {
-			return notYetError{"the policy is not there"}
+			return notYetError{"the policy does not exist"}
 		}
-		w.Log.Info("the work is over, since its rule is gone", "policy", t.u.Spec.Policy, "rule", t.Rule)
+		w.Log.Info("the work is dropped, since its rule was deleted", "policy", t.u.Spec.Policy, "rule", t.Rule)
 		return nil
 	}
 	if t.hops > policy.MaxHops {
@@ -73,13 +73,13 @@ func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, 
 	}
 	err := w.entitled(ctx, t, execute)
 	if later := (notYetError{}); errors.As(err, &later) && t.waited > patience {
-		w.Log.Info("the work is over: what was to come did not come", "policy", t.u.Spec.Policy, "rule", t.Rule, "reason", later.reason)
+		w.Log.Info("the work is dropped: the awaited event did not happen", "policy", t.u.Spec.Policy, "rule", t.Rule, "reason", later.reason)
 		return nil
 	}
 	return err
 }
 
-// entitled carries out a task after entitle has allowed it.
+// entitled executes a task after entitle has allowed it.
 func (w *Worker) entitled(ctx context.Context, t *task, execute func(context.Context, *task) error) error {
 	if _, source := t.u.Labels[updaterequest.LabelSource]; !source {
 		if ok, err := w.entitle(ctx, t); !ok {
@@ -89,7 +89,7 @@ func (w *Worker) entitled(ctx context.Context, t *task, execute func(context.Con
 	return execute(ctx, t)
 }
 
-// doTrigger carries out the work for one trigger.
+// doTrigger executes the work for one trigger.
 func (w *Worker) doTrigger(ctx context.Context, t *task) error {
 	switch {
 	case t.rule.Stage.Has(policy.StageMutateExisting):

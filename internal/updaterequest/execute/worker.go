@@ -42,14 +42,14 @@ type WorkerObserver interface {
 type WorkerOptions struct {
 	// Client reads without a cache; its scheme knows kyverno.io/v2.
 	Client client.Client
-	// Keys are those of the marks by which generated objects are recognised.
+	// Keys are the keys of the marks that identify generated objects.
 	Keys Keys
 	// Namespace is where UpdateRequests are.
 	Namespace string
 	// Account is our user name at the API server; empty when it is not known.
 	Account  string
 	Snapshot func() *catalog.Snapshot
-	// Root is what policies see, Conf what the settings let them see.
+	// Root is the world of the policies, Conf their settings.
 	Root world.Root
 	Conf func() policy.Conf
 	// Find returns the kinds of a kind selector, each in one version.
@@ -63,9 +63,9 @@ type WorkerOptions struct {
 	Reports  Reporter
 	// Share decides which part of the work is ours; nil for all of it.
 	Share Share
-	// Ledger is the record of what was made; nil for none.
+	// Ledger is the record of generated objects; nil for none.
 	Ledger *ledger.Ledger
-	// Workers is how many UpdateRequests are carried out at once.
+	// Workers is how many UpdateRequests are executed at once.
 	Workers int
 	Log     *slog.Logger
 	Now     func() time.Time
@@ -77,11 +77,11 @@ const (
 	patience = 30 * time.Second
 	// secretPatience is the same for updates of Secrets, whose content is not kept.
 	secretPatience = 3 * time.Second
-	// policyPatience is how long the work waits for a policy that another replica knows already.
+	// policyPatience is how long the work waits for a policy that another replica already has.
 	policyPatience = 5 * time.Second
 	// firstRetry and longestRetry are the pauses between two attempts, maxRetries is their number.
 	firstRetry, longestRetry, maxRetries = 500 * time.Millisecond, time.Minute, 10
-	// firstLook and longestLook are the pauses between two looks at an object that the work waits for.
+	// firstLook and longestLook are the pauses between two checks of an object that the work waits for.
 	firstLook, longestLook = 50 * time.Millisecond, 2 * time.Second
 	// keepFailed is how long a failed UpdateRequest is kept for inspection; it counts for the threshold.
 	keepFailed = time.Hour
@@ -92,7 +92,7 @@ const (
 	parallel = 4
 )
 
-// Worker carries UpdateRequests out. All methods are safe for all goroutines.
+// Worker executes UpdateRequests. Its methods are safe for concurrent use.
 type Worker struct {
 	WorkerOptions
 	seed maphash.Seed
@@ -112,7 +112,7 @@ type progress struct {
 	generation int64
 	since      time.Time
 	looks      int
-	done       map[kyvernov2.RuleContext]bool // what is carried out
+	done       map[kyvernov2.RuleContext]bool // the executed rules
 }
 
 // NewWorker returns a Worker, which does nothing until it runs.
@@ -142,7 +142,7 @@ func (unobserved) Dropped(string)            {}
 // Add queues the UpdateRequest of that name while the Worker runs, unless its key (KeyOf) belongs to another replica. It never waits.
 func (w *Worker) Add(name, key string) {
 	if key != "" && !w.Share.Holds(key) {
-		return // all are looked at again when that changes
+		return // all are checked again when that changes
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +154,7 @@ func (w *Worker) Add(name, key string) {
 // Forget drops the state of a deleted UpdateRequest.
 func (w *Worker) Forget(name string) { w.forget(name) }
 
-// Run carries out the UpdateRequests that exist, and those of Add, until ctx is done.
+// Run executes the existing UpdateRequests, and those of Add, until ctx is done.
 func (w *Worker) Run(ctx context.Context) error {
 	queue := workqueue.NewTypedDelayingQueue[string]()
 	w.mu.Lock()

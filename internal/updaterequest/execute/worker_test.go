@@ -28,8 +28,8 @@ func object(t *testing.T, json string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: v.(map[string]any)}
 }
 
-// S7: what a namespaced policy makes or changes lies in its namespace and is no policy, whatever was planned. There is no client here: nothing
-// is even asked for.
+// S7: a namespaced policy writes only in its namespace and writes no policies, whatever was planned. There is no client here, so nothing is
+// even read.
 func TestReach(t *testing.T) {
 	w := NewWorker(WorkerOptions{Log: slog.New(slog.DiscardHandler)})
 	own := &task{
@@ -52,7 +52,7 @@ func TestReach(t *testing.T) {
 			t.Errorf("mutate %s: %v", made, err)
 		}
 		if u.GetNamespace() == "team" {
-			continue // what is of the namespace may go
+			continue // objects of the namespace are allowed
 		}
 		if err := w.Remove(t.Context(), own.program, []Object{{Unstructured: u}}); err != nil {
 			t.Errorf("delete %s: %v", made, err)
@@ -77,7 +77,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// What the API server filled in when an object was made, and does not let go, stays when it refuses the planned content as such.
+// Fields that the API server defaulted at creation, and does not allow to change, stay if it refuses the plain planned content.
 func TestOverlay(t *testing.T) {
 	const live = `{"spec":{"containers":[{"name":"a","image":"x","mounts":[{"name":"token"}]},{"name":"b","image":"y","mounts":[{"name":"token"}]}],"volumes":[{"name":"token"}],"args":["1","2"]}}`
 	for planned, want := range map[string]string{
@@ -92,7 +92,7 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
-// The stored request of an UpdateRequest is that of the trigger, unless the work comes of another object.
+// The stored request of an UpdateRequest is that of the trigger, unless the work has another cause.
 func TestStored(t *testing.T) {
 	raw := func(s string) runtime.RawExtension { return runtime.RawExtension{Raw: []byte(s)} }
 	for name, c := range map[string]struct {
@@ -114,7 +114,7 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// An update is waited for until the API server has stored it; one that changes nothing never is.
+// The worker waits until the API server has stored an update; one without changes is never stored.
 func TestUnsettled(t *testing.T) {
 	r := &kyvernov2.AdmissionRequest{Operation: "UPDATE"}
 	for _, c := range []struct {

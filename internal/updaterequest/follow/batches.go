@@ -92,7 +92,7 @@ func (b *batches) room() error {
 			return err
 		case !b.delayed:
 			b.delayed = true
-			b.f.Log.Warn("the work for what exists already is delayed", "policy", b.program.Key(), "rule", b.rule.Name, "reason", late)
+			b.f.Log.Warn("the work for existing objects is delayed", "policy", b.program.Key(), "rule", b.rule.Name, "reason", late)
 			b.f.Worker.Events.Record(event.Event{
 				Regarding: event.PolicyReference(b.program), Reason: event.PolicyError, Action: event.None, Controller: updaterequest.Controller(b.rule),
 				Note: fmt.Sprintf("policy %s/%s error: its work is delayed: %v", b.program.Key(), b.rule.Name, late),

@@ -1,4 +1,4 @@
-// Package follow makes work of changes of policies.
+// Package follow turns changes of policies into work.
 //
 //	follower := &follow.Follower{Worker: worker, Every: time.Hour, Threshold: threshold, Log: log}
 //	next, err := follower.Once(ctx)                 // in one replica at a time, after each change

@@ -84,7 +84,7 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 		}
 		switch failed := f.policy(ctx, p); {
 		case errors.Is(failed, errSuperseded):
-			return 0, err // the news woke us already
+			return 0, err // the change has already triggered the next call
 		case failed != nil:
 			err = errors.Join(err, fmt.Errorf("policy %s: %w", p.Key(), failed))
 			continue
@@ -92,7 +92,7 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 		f.handled[id] = handled{p.UID, p.Generation, now}
 	}
 	if len(f.again) > 0 && (soon == 0 || soon > lag) {
-		soon = lag // they came while policies were followed
+		soon = lag // they were added while policies were followed
 	}
 	if soon > 0 && (next <= 0 || soon < next) {
 		next = soon
@@ -107,7 +107,7 @@ func followed(r *policy.Rule) bool {
 
 // policy writes the UpdateRequests for the rules of a policy that is new, changed, or due.
 func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
-	var errs []error // joined: those who look for errSuperseded see through it
+	var errs []error // joined, so that errors.Is finds errSuperseded
 	for _, r := range p.Rules {
 		if !followed(r) {
 			continue
@@ -143,12 +143,12 @@ func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 	return errors.Join(errs...)
 }
 
-// leaveToRequests reports a rule that depends on the requester: it is not carried out for existing objects, since they have no requester.
+// leaveToRequests reports a rule that depends on the requester: it is not executed for existing objects, since they have no requester.
 func (f *Follower) leaveToRequests(p *policy.Program, r *policy.Rule) {
-	f.Log.Warn("a rule that asks for the requester is not carried out for what exists already", "policy", p.Key(), "rule", r.Name)
+	f.Log.Warn("a rule that depends on the requester is not executed for existing objects", "policy", p.Key(), "rule", r.Name)
 	f.Worker.Events.Record(event.Event{
 		Regarding: event.PolicyReference(p), Reason: event.PolicyError, Action: event.None, Controller: updaterequest.Controller(r),
-		Note: fmt.Sprintf("policy %s/%s error: the rule is not carried out for what exists already: it asks who makes the request (subjects, roles, clusterRoles or request.userInfo)", p.Key(), r.Name),
+		Note: fmt.Sprintf("policy %s/%s error: the rule is not executed for existing objects: it depends on the requester (subjects, roles, clusterRoles or request.userInfo)", p.Key(), r.Name),
 	})
 }
 
@@ -168,7 +168,7 @@ func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule
 	// A failure for one object does not stop the others, and the next round tries it again: labels may name a kind that does not exist.
 	failed := func(u *unstructured.Unstructured, err error) {
 		if ctx.Err() == nil {
-			f.Log.Warn("an object was not marked, will be tried again", "policy", p.Key(), "rule", r.Name, "object", execute.ObjectText(u), "error", err)
+			f.Log.Warn("an object was not marked, will try again", "policy", p.Key(), "rule", r.Name, "object", execute.ObjectText(u), "error", err)
 		}
 	}
 	superseded := func() bool {
@@ -249,7 +249,7 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 				return failed == nil && ctx.Err() == nil
 			})
 			if apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
-				continue // a kind without a list has no objects that exist
+				continue // a kind that cannot be listed has no stored objects
 			}
 			if err := errors.Join(err, failed, ctx.Err()); err != nil {
 				return err

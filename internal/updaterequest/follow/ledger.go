@@ -66,7 +66,7 @@ func entriesOf(s *catalog.Snapshot) []entry {
 	return out
 }
 
-// id is the ID of the entry's policy.
+// id returns the ID of the entry's policy.
 func (e *entry) id() catalog.ID {
 	if e.Kind == "" {
 		return updaterequest.PolicyID(kyvernov2.Generate, e.Policy)
@@ -150,7 +150,7 @@ func (f *Follower) load(ctx context.Context) (*rulesRecord, error) {
 	case apierrors.IsNotFound(err):
 		return &rulesRecord{entries: f.known}, nil
 	case apierrors.IsForbidden(err):
-		f.Log.Warn("the generate rules that were last seen cannot be read: what rules made that are deleted while no replica runs will stay", "configMap", LedgerName, "error", err)
+		f.Log.Warn("the record of generate rules cannot be read: objects of rules that are deleted while no replica runs will stay", "configMap", LedgerName, "error", err)
 		return &rulesRecord{entries: f.known}, nil
 	case err != nil:
 		return nil, fmt.Errorf("read the ConfigMap %s: %w", LedgerName, err)
@@ -158,7 +158,7 @@ func (f *Follower) load(ctx context.Context) (*rulesRecord, error) {
 	l := &rulesRecord{object: u}
 	l.text, _, _ = unstructured.NestedString(u.Object, "data", ledgerKey)
 	if err := json.Unmarshal([]byte(l.text), &l.entries); err != nil {
-		f.Log.Error("the generate rules that were last seen cannot be read: they are written anew", "configMap", LedgerName, "error", err)
+		f.Log.Error("the record of generate rules is damaged: it is written again", "configMap", LedgerName, "error", err)
 		l.entries = f.known
 	}
 	return l, nil
@@ -175,7 +175,7 @@ func (f *Follower) store(ctx context.Context, l *rulesRecord, entries []entry) e
 	case string(text) == l.text, l.object == nil && len(entries) == 0:
 		return nil
 	case len(text) > maxLedger:
-		f.Log.Error("there are too many generate rules to note them all: what rules made that are deleted while no replica runs will stay", "bytes", len(text))
+		f.Log.Error("there are too many generate rules to record them all: objects of rules that are deleted while no replica runs will stay", "bytes", len(text))
 		return nil
 	}
 	u := l.object

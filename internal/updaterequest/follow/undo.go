@@ -63,7 +63,7 @@ func (f *Follower) settleMeanwhile(ctx context.Context) {
 		return
 	}
 	if err := f.settle(ctx); err != nil && ctx.Err() == nil {
-		f.Log.Warn("what rules made that are gone is still there", "error", err)
+		f.Log.Warn("objects of deleted rules still exist", "error", err)
 	}
 }
 
@@ -80,20 +80,20 @@ func (f *Follower) undo(ctx context.Context, x *undo) error {
 	objects := all.Proved
 	if !x.release {
 		if len(objects) > 0 {
-			f.Log.Info("what a rule made goes away with it", "policy", x.Policy, "rule", x.Rule, "objects", len(objects))
+			f.Log.Info("the objects of a deleted rule are deleted", "policy", x.Policy, "rule", x.Rule, "objects", len(objects))
 		}
 		return f.Worker.Remove(ctx, p, objects)
 	}
 	now, rule := updaterequest.FindRule(f.Worker.Snapshot(), x.id(), x.Rule)
 	if rule == nil {
-		return nil // news are on the way
+		return nil // the next change triggers another call
 	}
 	// The new objects of the rule may exist already, with the same labels.
 	objects = slices.DeleteFunc(objects, func(m execute.Object) bool {
 		return execute.Fits(rule, m.Unstructured) && !execute.Fits(r, m.Unstructured)
 	})
 	if rule.Generation != nil && rule.Generation.Synchronize && !execute.CopiesAll(rule) {
-		// First, since the labels tell the triggers.
+		// The triggers are collected first, since the labels hold them.
 		b := &batches{f: f, program: now, rule: rule, ctx: ctx, why: "released"}
 		for _, t := range execute.TriggersIn(objects) {
 			if err := b.add(t); err != nil {

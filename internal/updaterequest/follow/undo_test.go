@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// TestUndone shows what is undone when policies change. The rules that are compared went through the ledger.
+// TestUndone shows the work that follows when policies change. The compared rules were stored in and read from the ledger.
 func TestUndone(t *testing.T) {
 	rule := func(name string, g policy.Generation, target string) *policy.Rule {
 		return &policy.Rule{Name: name, Stage: policy.StageGenerate, Generation: &g, Grants: []policy.Grant{{APIVersion: "v1", Kind: "ConfigMap", Name: target, Verbs: []string{"get"}}}}

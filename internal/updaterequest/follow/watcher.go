@@ -36,7 +36,7 @@ type Watcher struct {
 	mu      sync.Mutex
 	watched map[schema.GroupVersionResource]*watched
 	pending map[change]pending
-	// last is when work was last written for a change, so that two writers who overwrite each other do not take all the time.
+	// last is when work was last written for a change, so that two writers that overwrite each other do not use all the capacity.
 	last map[change]time.Time
 }
 
@@ -224,7 +224,7 @@ func (w *Watcher) lose(uid string) {
 	}
 }
 
-// listed handles the end of a list: what was not in it is gone.
+// listed handles the end of a list: objects that were not in it are deleted.
 func (w *Watcher) listed(x *watched) {
 	l := w.Follower.Worker.Ledger
 	w.mu.Lock()

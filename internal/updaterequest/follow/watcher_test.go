@@ -51,7 +51,7 @@ func metadataOf(uid, version string) metav1.PartialObjectMetadata {
 	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "o-" + uid, UID: types.UID(uid), ResourceVersion: version}}
 }
 
-// A change of what was made, or of what it is a copy of, becomes work; our own writes and objects that are not in the record do not.
+// A change of a generated object, or of its source, becomes work; our own writes and objects that are not in the record do not.
 func TestWatched(t *testing.T) {
 	const kind = "GeneratingPolicy"
 	rule := func(name string, g policy.Generation) *policy.Program {

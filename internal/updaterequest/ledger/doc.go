@@ -1,5 +1,5 @@
-// Package ledger keeps the record of what generate rules made: which object, by which rule of which policy, for which trigger, and
-// of which source it is a copy.
+// Package ledger keeps the record of generated objects: which object was made by which rule of which policy, for which trigger, and from
+// which source.
 //
 //	l := ledger.New(ledger.Options{Client: c, Namespace: "kyverno", Log: log})
 //	l.Note(ledger.Entry{Claim: claim, Object: object})     // as soon as the object is written

@@ -21,10 +21,9 @@ type Entry struct {
 	mark.Claim
 	// Object is the object, with its UID.
 	Object mark.Object `json:"object"`
-	// From is the object that it is a copy of; empty when it is none. Claim.Source is its UID.
+	// From is the source of a copy; empty for other objects. Claim.Source is its UID.
 	From mark.Object `json:"from,omitzero"`
-	// Version is the resourceVersion of the object as it was written last, FromVersion that of what was copied. They are empty where they
-	// are not known.
+	// Version is the resourceVersion of the object's last write, FromVersion that of the copied source. They are empty if not known.
 	Version     string `json:"version,omitempty"`
 	FromVersion string `json:"fromVersion,omitempty"`
 }
@@ -35,7 +34,7 @@ type Rule struct {
 	Name string
 }
 
-// Rule is the rule that made the object.
+// Rule returns the rule that made the object.
 func (e *Entry) Rule() Rule { return Rule{updaterequest.IDOf(e.Claim), e.Claim.Rule} }
 
 // Options are what a Ledger works with.
@@ -49,7 +48,7 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Ledger is the record of what was made. All methods are safe for all goroutines.
+// Ledger is the record of generated objects. Its methods are safe for concurrent use.
 type Ledger struct {
 	o    Options
 	wake chan struct{}
@@ -70,7 +69,7 @@ type trigger struct {
 	uid string
 }
 
-// index finds the UIDs of objects by something that they have in common.
+// index finds the UIDs of objects by a common property.
 type index[K comparable] map[K]map[string]struct{}
 
 func (x index[K]) add(k K, uid string) {
@@ -127,7 +126,7 @@ func New(o Options) *Ledger {
 	return l
 }
 
-// Note notes an object that was made, or that a mark proves to have been made. Without a UID it notes nothing.
+// Note records an object that was generated, or that a mark proves to be generated. An object without a UID is not recorded.
 func (l *Ledger) Note(e Entry) {
 	uid := e.Object.UID
 	if l == nil || uid == "" {
@@ -140,10 +139,10 @@ func (l *Ledger) Note(e Entry) {
 	case have != nil && *have == e:
 		return
 	case have != nil && have.Claim == e.Claim && e.Version == "":
-		return // a mark has less than is known
+		return // a mark holds less than the entry
 	case have == nil && len(l.entries) >= Max:
 		if !l.full {
-			l.o.Log.Warn("the record of generated objects is full: what is made from now on is recognised by its mark only", "objects", Max)
+			l.o.Log.Warn("the record of generated objects is full: further objects are identified by their marks only", "objects", Max)
 		}
 		l.full = true
 		return
@@ -153,7 +152,7 @@ func (l *Ledger) Note(e Entry) {
 	l.changed()
 }
 
-// Drop forgets an object that is not there any more, or that is no rule's any more.
+// Drop removes an object that was deleted, or that no rule owns any more.
 func (l *Ledger) Drop(uid string) {
 	if l == nil {
 		return
@@ -169,14 +168,14 @@ func (l *Ledger) Drop(uid string) {
 	l.changed()
 }
 
-// Forget drops all that a rule made.
+// Forget removes all objects of a rule.
 func (l *Ledger) Forget(r Rule) {
 	for _, e := range l.OfRule(r) {
 		l.Drop(e.Object.UID)
 	}
 }
 
-// changed wakes those who store and follow the record.
+// changed wakes the goroutines that store and follow the record.
 func (l *Ledger) changed() {
 	select {
 	case l.wake <- struct{}{}:
@@ -187,7 +186,7 @@ func (l *Ledger) changed() {
 	}
 }
 
-// put takes an entry in, in place of an earlier one about the same object.
+// put adds an entry; it replaces an earlier one for the same object.
 func (l *Ledger) put(e *Entry) {
 	uid, rule := e.Object.UID, e.Rule()
 	l.take(uid)
@@ -215,7 +214,7 @@ func (l *Ledger) take(uid string) {
 	l.sources.add(rule, e.From, -1)
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (l *Ledger) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,17 +234,17 @@ func (l *Ledger) Object(uid string) (e Entry, ok bool) {
 	return e, false
 }
 
-// OfRule are the entries of a rule, in order.
+// OfRule returns the entries of a rule, in order.
 func (l *Ledger) OfRule(r Rule) []Entry {
 	return l.some(func() map[string]struct{} { return l.byRule[r] })
 }
 
-// OfTrigger are the entries of a rule that are about what it made for a trigger.
+// OfTrigger returns the entries of a rule for a trigger.
 func (l *Ledger) OfTrigger(r Rule, uid string) []Entry {
 	return l.some(func() map[string]struct{} { return l.byTrigger[trigger{r, uid}] })
 }
 
-// OfSource are the entries about copies of an object.
+// OfSource returns the entries for copies of an object.
 func (l *Ledger) OfSource(uid string) []Entry {
 	return l.some(func() map[string]struct{} { return l.bySource[uid] })
 }
@@ -265,7 +264,7 @@ func (l *Ledger) some(of func() map[string]struct{}) []Entry {
 	return out
 }
 
-// Rules are the rules that made something.
+// Rules returns the rules that have entries.
 func (l *Ledger) Rules() []Rule {
 	if l == nil {
 		return nil
@@ -279,7 +278,7 @@ func (l *Ledger) Rules() []Rule {
 	return out
 }
 
-// Kinds are the kinds of what a rule made.
+// Kinds returns the kinds of the objects of a rule.
 func (l *Ledger) Kinds(r Rule) []schema.GroupVersionKind {
 	if l == nil {
 		return nil
@@ -289,7 +288,7 @@ func (l *Ledger) Kinds(r Rule) []schema.GroupVersionKind {
 	return l.kinds.of(r)
 }
 
-// Sources are the kinds of what a rule copied.
+// Sources returns the kinds of the sources of a rule.
 func (l *Ledger) Sources(r Rule) []schema.GroupVersionKind {
 	if l == nil {
 		return nil

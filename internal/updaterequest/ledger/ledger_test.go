@@ -47,7 +47,7 @@ func uids(entries []Entry) (out string) {
 	return out
 }
 
-// What is noted is found by its rule, its trigger and its source, by this replica, by another one, and after a restart.
+// An entry is found by its rule, its trigger and its source, by this replica, by another one, and after a restart.
 func TestRecord(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
 	a, b := open(t, c), open(t, c)
@@ -58,7 +58,7 @@ func TestRecord(t *testing.T) {
 	a.Note(entry("q", "r", "x", "3"))
 	a.Note(Entry{Claim: mark.Claim{Policy: "p", Rule: "r"}}) // an object that is not stored yet
 	store(t, a)
-	b.Note(entry("p", "r", "z", "4")) // it has not read what the other one stored
+	b.Note(entry("p", "r", "z", "4")) // it has not read the entry that the other one stored
 	store(t, b)
 	follow := func(l *Ledger) {
 		for i := range Shards {
@@ -89,7 +89,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A damaged ConfigMap, or one that was deleted, is written anew; nothing of it is believed.
+// A damaged or deleted ConfigMap is written again; none of its content is used.
 func TestDamagedRecord(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
 	uid := "u"
@@ -113,7 +113,7 @@ func TestDamagedRecord(t *testing.T) {
 	}
 }
 
-// The record has a bound, and goes on when there is room again.
+// The record has a bound, and grows again when there is room.
 func TestBound(t *testing.T) {
 	l := New(Options{Log: slog.New(slog.DiscardHandler)})
 	for i := range Max + 10 {
@@ -125,7 +125,7 @@ func TestBound(t *testing.T) {
 	l.Drop("0")
 	l.Note(entry("p", "r", "x", "more"))
 	if _, ok := l.Object("more"); !ok {
-		t.Error("nothing is noted when there is room again")
+		t.Error("no entry is recorded when there is room again")
 	}
 }
 

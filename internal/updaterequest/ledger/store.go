@@ -27,7 +27,7 @@ import (
 // Shards is the number of ConfigMaps that hold the record.
 const Shards = 8
 
-// Name is the name of a ConfigMap of the record.
+// Name returns the name of a ConfigMap of the record.
 func Name(shard int) string { return "ephor-generated-" + strconv.Itoa(shard) }
 
 // Label is on the ConfigMaps of the record.
@@ -55,14 +55,14 @@ func shardOf(uid string) int {
 	return int(h.Sum32() % Shards)
 }
 
-// ShardOf is the shard that a ConfigMap holds.
+// ShardOf returns the shard that a ConfigMap holds.
 func ShardOf(name string) (shard int, ok bool) {
 	n, found := strings.CutPrefix(name, "ephor-generated-")
 	shard, err := strconv.Atoi(n)
 	return shard, found && err == nil && shard >= 0 && shard < Shards
 }
 
-// Load reads the record. While the ConfigMaps may not be read the record is what this process makes.
+// Load reads the record. Without the right to read the ConfigMaps, the record holds only the objects of this process.
 func (l *Ledger) Load(ctx context.Context) error {
 	for i := range Shards {
 		if err := l.reload(ctx, i); err != nil {
@@ -72,7 +72,7 @@ func (l *Ledger) Load(ctx context.Context) error {
 	return nil
 }
 
-// reload reads one shard, and takes in what is stored in it.
+// reload reads one shard and merges it.
 func (l *Ledger) reload(ctx context.Context, i int) error {
 	if l.o.Client == nil {
 		return nil
@@ -80,7 +80,7 @@ func (l *Ledger) reload(ctx context.Context, i int) error {
 	cm, err := l.read(ctx, i)
 	switch {
 	case apierrors.IsForbidden(err):
-		l.o.Log.Warn("the record of generated objects cannot be read: they are recognised by their marks only", "configMap", Name(i), "error", err)
+		l.o.Log.Warn("the record of generated objects cannot be read: they are identified by their marks only", "configMap", Name(i), "error", err)
 		return nil
 	case err != nil:
 		return fmt.Errorf("read the ConfigMap %s: %w", Name(i), err)
@@ -90,13 +90,13 @@ func (l *Ledger) reload(ctx context.Context, i int) error {
 	}
 	stored, err := decode(cm.BinaryData[contentKey])
 	if err != nil {
-		l.o.Log.Error("a part of the record of generated objects is damaged, and is written anew: those objects are recognised by their marks only", "configMap", Name(i), "error", err)
+		l.o.Log.Error("a part of the record of generated objects is damaged and is written again: its objects are identified by their marks only", "configMap", Name(i), "error", err)
 	}
 	l.merge(i, stored, cm.ResourceVersion)
 	return nil
 }
 
-// read is a shard as it is stored; nil when there is none.
+// read returns the stored shard; nil if there is none.
 func (l *Ledger) read(ctx context.Context, i int) (*corev1.ConfigMap, error) {
 	cm := &corev1.ConfigMap{}
 	err := l.o.Client.Get(ctx, client.ObjectKey{Namespace: l.o.Namespace, Name: Name(i)}, cm)
@@ -106,7 +106,7 @@ func (l *Ledger) read(ctx context.Context, i int) (*corev1.ConfigMap, error) {
 	return cm, err
 }
 
-// merge takes in what is stored in a shard: what others noted and dropped. What this process has yet to store stays.
+// merge merges the stored state of a shard: the entries that others added and removed. Pending changes of this process stay.
 func (l *Ledger) merge(i int, stored map[string]*Entry, version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,7 +139,7 @@ func (l *Ledger) merge(i int, stored map[string]*Entry, version string) {
 	}
 }
 
-// Stored is called when a shard was written, by this replica or another.
+// Stored is called when a shard was written, by this replica or another one.
 func (l *Ledger) Stored(ctx context.Context, name, version string) {
 	i, ok := ShardOf(name)
 	if !ok {
@@ -156,7 +156,7 @@ func (l *Ledger) Stored(ctx context.Context, name, version string) {
 	}
 }
 
-// Run stores what changes until ctx is done, and then once more.
+// Run stores changes until ctx is done, and then once more.
 func (l *Ledger) Run(ctx context.Context) {
 	if l.o.Client == nil {
 		<-ctx.Done()
@@ -169,7 +169,7 @@ func (l *Ledger) Run(ctx context.Context) {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryTime/2)
 			defer cancel()
 			if err := l.Store(last); err != nil {
-				l.o.Log.Warn("the record of generated objects is not complete: what is missing is noted again by its marks", "error", err)
+				l.o.Log.Warn("the record of generated objects is incomplete: missing objects are recorded again by their marks", "error", err)
 			}
 			return
 		case <-l.wake:
@@ -198,7 +198,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Store stores what has changed.
+// Store stores pending changes.
 func (l *Ledger) Store(ctx context.Context) error {
 	var errs []error
 	for i := range Shards {
@@ -248,7 +248,7 @@ func (l *Ledger) storeShard(ctx context.Context, i int) error {
 		switch {
 		case !isNew && bytes.Equal(content, cm.BinaryData[contentKey]), isNew && len(stored) == 0:
 		case len(content) > maxStored:
-			l.o.Log.Error("a part of the record of generated objects is too large to be stored: they are recognised by their marks only", "configMap", Name(i), "bytes", len(content))
+			l.o.Log.Error("a part of the record of generated objects is too large to be stored: its objects are identified by their marks only", "configMap", Name(i), "bytes", len(content))
 		case isNew:
 			cm.BinaryData = map[string][]byte{contentKey: content}
 			err = l.o.Client.Create(ctx, cm)
@@ -260,7 +260,7 @@ func (l *Ledger) storeShard(ctx context.Context, i int) error {
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
 			continue
 		case apierrors.IsForbidden(err):
-			l.o.Log.Warn("the record of generated objects cannot be written: after a restart they are recognised by their marks only", "configMap", Name(i), "error", err)
+			l.o.Log.Warn("the record of generated objects cannot be written: after a restart they are identified by their marks only", "configMap", Name(i), "error", err)
 		case err != nil:
 			return fmt.Errorf("write the ConfigMap %s: %w", Name(i), err)
 		}
@@ -270,7 +270,7 @@ func (l *Ledger) storeShard(ctx context.Context, i int) error {
 	return fmt.Errorf("write the ConfigMap %s: other replicas write it all the time", Name(i))
 }
 
-// written takes note of what is stored.
+// written records what is stored.
 func (l *Ledger) written(i int, changes, stored map[string]*Entry, version string) {
 	l.mu.Lock()
 	for uid, e := range changes {
@@ -282,7 +282,7 @@ func (l *Ledger) written(i int, changes, stored map[string]*Entry, version strin
 	l.merge(i, stored, version)
 }
 
-// encode writes entries, the same ones always in the same way.
+// encode encodes entries deterministically.
 func encode(entries map[string]*Entry) ([]byte, error) {
 	all := slices.SortedFunc(maps.Values(entries), func(a, b *Entry) int { return compare(a.Object, b.Object) })
 	var out bytes.Buffer
@@ -296,7 +296,7 @@ func encode(entries map[string]*Entry) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// decode reads entries; what has no UID is passed over.
+// decode decodes entries and skips those without a UID.
 func decode(content []byte) (map[string]*Entry, error) {
 	out := map[string]*Entry{}
 	if len(content) == 0 {
