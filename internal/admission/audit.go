@@ -16,7 +16,7 @@ import (
 // auditTimeout is the time for the auditing rules of one request.
 const auditTimeout = 30 * time.Second
 
-// audit is an admitted request whose auditing rules are still to be evaluated.
+// audit is an admitted request whose auditing rules are not evaluated yet.
 type audit struct {
 	ctx        context.Context // without the deadline of the request
 	req        *policy.Request

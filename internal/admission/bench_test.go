@@ -21,7 +21,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// podReview is a review of about 7 kB: a Pod with three containers, as a controller would make it.
+// podReview returns a review of about 7 kB: a Pod with three containers, as a controller would make it.
 func podReview(privileged bool) []byte {
 	container := func(i int) string {
 		var env, mounts []string
@@ -71,7 +71,7 @@ func podSecurity(t testing.TB, folder string) []string {
 	return texts
 }
 
-// BenchmarkPodSecurity is the whole handler but for TLS and HTTP: the 18 policies on a Pod of 7 kB.
+// BenchmarkPodSecurity measures the whole handler without TLS and HTTP: the 18 policies on a Pod of 7 kB.
 func BenchmarkPodSecurity(b *testing.B) {
 	benchmarkPods(b, "/validate/fail", podSecurity(b, "pod-security"))
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Cleanup policies are reviewed by the cleanup controller: mistakes, kinds, and the rights
-// to delete.
+// The cleanup controller reviews cleanup policies: mistakes, kinds, and the rights to delete.
 func TestCleanupReview(t *testing.T) {
 	const (
 		cleanup    = "system:serviceaccount:kyverno:cleanup"

@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/http1"
 )
 
-// Clients says whom the server answers.
+// Clients decides which clients the server answers.
 type Clients struct {
 	// Authorities returns the authorities that sign the certificates of clients, for every handshake. nil: every client is answered.
 	Authorities func() (*x509.CertPool, error)
@@ -30,7 +30,7 @@ type Clients struct {
 	Burst int
 }
 
-// serverTLS is the configuration of the listener.
+// serverTLS returns the configuration of the listener.
 func (c *Clients) serverTLS(getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
 	base := &tls.Config{
 		MinVersion:     tls.VersionTLS13,
@@ -40,8 +40,8 @@ func (c *Clients) serverTLS(getCertificate func(*tls.ClientHelloInfo) (*tls.Cert
 			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
 			tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305,
 		},
-		// No HTTP/2: reviews are small and short, and frames and windows cost both sides more than they give; nor can one
-		// connection open and reset streams without end (CVE-2023-44487).
+		// HTTP/2 is disabled: reviews are small and short, and its frames and windows cost both sides more than they save. It also prevents
+		// endless streams on one connection (CVE-2023-44487).
 		NextProtos: []string{"http/1.1"},
 	}
 	if c.MinVersion != 0 {
@@ -129,7 +129,7 @@ func (l *limiter) allow(address string, qps float64, burst int) bool {
 			}
 		}
 		if len(l.sources) >= maxSources {
-			from = netip.Prefix{} // so many at once share one bucket
+			from = netip.Prefix{} // when there are so many, the rest share one bucket
 			s = l.sources[from]
 		}
 		if s == nil {

@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// debugging is a logger of everything.
+// debugging returns a logger of level Debug.
 func debugging(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
@@ -92,8 +92,8 @@ func listen(t *testing.T, srv *Server, certificate tls.Certificate) (url string)
 	return "https://" + l.Addr().String()
 }
 
-// Row S25 of docs/security/threat-model.md: where the API server has a certificate, reviews of other clients are refused, while
-// the kubelet's probes are answered. The authorities may change at any time.
+// Row S25 of docs/security/threat-model.md: with client authorities, reviews of clients without an API server's certificate are refused,
+// and the kubelet's probes are answered. The authorities may change at any time.
 func TestS25ClientCertificates(t *testing.T) {
 	own, api, stranger := newAuthority(t), newAuthority(t), newAuthority(t)
 	trusted, problem := api.pool(), error(nil)
@@ -145,7 +145,7 @@ func TestS25ClientCertificates(t *testing.T) {
 	}
 }
 
-// Row S25 of docs/security/threat-model.md: a client that was admitted once cannot resume its session when the authority is gone.
+// Row S25 of docs/security/threat-model.md: a client cannot resume its session after its authority was removed.
 func TestS25NoTickets(t *testing.T) {
 	own, api := newAuthority(t), newAuthority(t)
 	srv, _ := setup(t, fakeCluster{}, nil)
@@ -163,7 +163,7 @@ func TestS25NoTickets(t *testing.T) {
 		if conn.ConnectionState().DidResume {
 			t.Error("the second handshake skipped the authorities")
 		}
-		// A ticket comes with the first answer.
+		// The server sends a ticket with the first answer.
 		if _, err := io.WriteString(conn, "GET /health/liveness HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestS24TLS(t *testing.T) {
 		srv.Clients.MinVersion = c.minVersion
 		url := listen(t, srv, own.issue(t, "ephor", x509.ExtKeyUsageServerAuth))
 		conn, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{
-			RootCAs: own.pool(), MinVersion: tls.VersionTLS10, MaxVersion: c.max, CipherSuites: c.suites, //nolint:gosec // what is refused is the point
+			RootCAs: own.pool(), MinVersion: tls.VersionTLS10, MaxVersion: c.max, CipherSuites: c.suites, //nolint:gosec // weak versions are offered on purpose
 		})
 		if (err == nil) != c.want {
 			t.Errorf("%+v: %v", c, err)
@@ -205,7 +205,7 @@ func TestS24TLS(t *testing.T) {
 	}
 }
 
-// Row S25 of docs/security/threat-model.md: one source cannot take the time of all others. Without the option no client is limited.
+// Row S25 of docs/security/threat-model.md: one source cannot use all of the server's time. Without the option, no client is limited.
 func TestS25RateOfOneSource(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	code := func(from string) int {
@@ -214,7 +214,7 @@ func TestS25RateOfOneSource(t *testing.T) {
 		w := newRecorder()
 		srv.ServeHTTP(w, r)
 		if w.Code == http.StatusTooManyRequests && w.Header().Get("Retry-After") == "" {
-			t.Error("the client does not learn when to come again")
+			t.Error("the answer does not say when to retry")
 		}
 		return w.Code
 	}
@@ -237,7 +237,7 @@ func TestS25RateOfOneSource(t *testing.T) {
 	}
 }
 
-// The sources that are remembered are bounded.
+// The number of remembered sources is bounded.
 func TestSourcesAreBounded(t *testing.T) {
 	var l limiter
 	for i := range maxSources + 100 {
@@ -247,11 +247,11 @@ func TestSourcesAreBounded(t *testing.T) {
 		t.Errorf("%d sources", len(l.sources))
 	}
 	if l.allow("nonsense", 0.001, 1); len(l.sources) > maxSources+1 {
-		t.Error("what is no address has a bucket of its own")
+		t.Error("an invalid address has a bucket of its own")
 	}
 }
 
-// Large reviews share a bounded part of the memory, small ones do not wait for them.
+// Large reviews share a bounded part of the memory; small ones do not wait for them.
 func TestLargeReviewsShareMemory(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	srv.Timeout = 200 * time.Millisecond
@@ -283,7 +283,7 @@ func TestLargeReviewsShareMemory(t *testing.T) {
 	}
 }
 
-// newReview is a request with the body, newRecorder what takes the answer.
+// newReview returns a request with the body, newRecorder a recorder of the answer.
 func newReview(body []byte) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/validate/fail", bytes.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")

@@ -13,14 +13,15 @@ import (
 // errNoRequest is the error for a review without a request.
 var errNoRequest = errors.New("the AdmissionReview has no request")
 
-// The only version that we offer to the API server.
+// The only version that we accept from the API server.
 const (
 	reviewAPIVersion = "admission.k8s.io/v1"
 	reviewKind       = "AdmissionReview"
 )
 
-// decodeReview reads an AdmissionReview in one pass. It decodes the object in place, and the old object, which few rules use, at its first
-// use. reads returns the parts of the object that the rules read, from the kind and operation before it in the review; nil for all of it.
+// decodeReview decodes an AdmissionReview in one pass. It decodes the object at once, and the old object, which few rules use, at its first
+// use. reads returns the fields of the object that the rules read, from the kind and operation that precede it in the review; nil for all
+// fields.
 func decodeReview(body string, reads func(*policy.Request) *value.Fields) (*policy.Request, error) {
 	r := value.NewReader(body)
 	d := &decoder{r: r, reads: reads, req: &policy.Request{Origin: policy.FromAdmission}}
@@ -31,7 +32,7 @@ func decodeReview(body string, reads func(*policy.Request) *value.Fields) (*poli
 		return nil, err
 	}
 	if d.req.Object.Partial() && d.about != aboutOf(d.req) {
-		d.req.Object = d.req.Object.Whole() // something else came behind it
+		d.req.Object = d.req.Object.Whole() // a later field changed the selection of rules
 	}
 	if d.apiVersion != reviewAPIVersion || d.kind != reviewKind {
 		return nil, fmt.Errorf("expected %s %s, got %q %q", reviewAPIVersion, reviewKind, d.apiVersion, d.kind)
@@ -49,7 +50,7 @@ type decoder struct {
 	apiVersion, kind string
 	found            bool
 	reads            func(*policy.Request) *value.Fields
-	about            about // what was known when the object was read
+	about            about // the fields that preceded the object
 }
 
 // about holds the fields of the review that select the rules for an object.
@@ -131,8 +132,8 @@ func (d *decoder) request(key string) (err error) {
 	return err
 }
 
-// asked reads the kind and resource of the original request. They nearly always equal those of the review, which come first; then nothing
-// is read a second time.
+// asked reads the kind and resource of the original request. They usually equal those of the review, which precede them, and are then not
+// decoded again.
 func (d *decoder) asked(last string, about, into [3]*string) error {
 	if d.r.Null() {
 		return nil
@@ -174,7 +175,7 @@ func (d *decoder) document() (*value.Doc, error) {
 		return nil, nil
 	}
 	var fields *value.Fields
-	// The rules for an object that was sent to a subresource are those for its parent.
+	// An object of a subresource request is evaluated by the rules for its parent.
 	if d.about = aboutOf(d.req); d.reads != nil && d.about.kind.Kind != "" && d.about.operation != "" && d.about.subresource == "" {
 		fields = d.reads(d.req)
 	}

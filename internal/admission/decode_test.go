@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// typedReview is a review with every field set, as the API server encodes it.
+// typedReview returns a review with every field set, as the API server encodes it.
 func typedReview() *admissionv1.AdmissionReview {
 	dryRun := true
 	return &admissionv1.AdmissionReview{
@@ -106,8 +106,7 @@ func TestDecodeMistakes(t *testing.T) {
 	}
 }
 
-// Whatever comes in, decoding ends with a request or an error; and what encoding/json reads as a review with a request
-// is read as the same request.
+// For any input, decoding ends with a request or an error; and a review that encoding/json accepts gives the same request.
 func FuzzDecodeReview(f *testing.F) {
 	body, _ := json.Marshal(typedReview())
 	f.Add(body)
@@ -127,7 +126,8 @@ func FuzzDecodeReview(f *testing.F) {
 	})
 }
 
-// hasOddKeys: encoding/json matches keys in any letter case and merges repeated ones, which the API server never sends.
+// hasOddKeys reports keys that differ in letter case or repeat. encoding/json matches and merges those, but the API server never sends
+// them.
 func hasOddKeys(body []byte) bool {
 	lower := strings.ToLower(string(body))
 	if lower != string(body) && strings.Count(lower, `"uid"`) != strings.Count(string(body), `"uid"`) {
@@ -151,7 +151,7 @@ func TestResponses(t *testing.T) {
 			response{uid: "u", message: "\n\nresource <Pod> \"é\"\n", warnings: []string{"unused \"x\"", "b"}},
 			admissionv1.AdmissionResponse{UID: "u", Result: &metav1.Status{Status: "Failure", Message: "\n\nresource <Pod> \"é\"\n"}, Warnings: []string{"unused \"x\"", "b"}},
 		},
-		{ // the API server passes no warning on that has a line break
+		{ // the API server drops warnings with line breaks
 			response{uid: "u", allowed: true, warnings: []string{"policy p.r: several\n\tlines\n"}},
 			admissionv1.AdmissionResponse{UID: "u", Allowed: true, Warnings: []string{"policy p.r: several lines"}},
 		},

@@ -21,10 +21,10 @@ type Deferred interface {
 	Keep(ctx context.Context, req *policy.Request, work []policy.Work) (warnings []string)
 }
 
-// deferredStages are the stages of rules whose work is carried out after the request.
+// deferredStages are the stages of rules whose work is executed after the request.
 const deferredStages = policy.StageGenerate | policy.StageMutateExisting
 
-// deferWork evaluates the rules that ask for work, and hands the work to Deferred. A rule that cannot be evaluated asks for none: it would
+// deferWork evaluates the rules with deferred work, and passes the work to Deferred. A rule that cannot be evaluated has none: it would
 // fail again in the background controller. Its error is reported here, as are exemptions.
 func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections []policy.Selection, row place, spent *budget.Request) (warnings []string) {
 	if s.Deferred == nil || req.DryRun {
@@ -108,7 +108,7 @@ func (s *Server) disturbed(req *policy.Request, row place) []policy.Work {
 		return nil
 	}
 	if text := req.OldObject.Text(); text != "" && !strings.Contains(text, labelPrefix) {
-		return nil // most objects: they need not be decoded
+		return nil // this holds for most objects, which need not be decoded
 	}
 	old, err := req.OldObject.Map()
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *Server) disturbed(req *policy.Request, row place) []policy.Work {
 	return work
 }
 
-// triggerOf returns the trigger that the labels of a generated object name; nil when the object is not of the rule.
+// triggerOf returns the trigger that the labels of a generated object name; nil if the object is not from the rule.
 func triggerOf(labels map[string]any, p *policy.Program, r *policy.Rule) *policy.Source {
 	get := func(name string) string { v, _ := labels[labelPrefix+name].(string); return v }
 	if labels[labelManaged] != "kyverno" || get("policy-name") != p.Name || get("policy-namespace") != p.Namespace || get("rule-name") != r.Name {

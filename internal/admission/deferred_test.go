@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// kept notes the work that it is given, one line each.
+// kept records the work, one line each.
 type kept struct {
 	mu    sync.Mutex
 	lines []string
@@ -74,7 +74,7 @@ spec:
     validate: {failureAction: Enforce, message: blocked, pattern: {metadata: {=(labels): {=(blocked): "no"}}}}
 `
 
-// Which requests ask for which work.
+// The work that each request causes.
 func TestDeferredWork(t *testing.T) {
 	const background = "system:serviceaccount:kyverno:kyverno-background-controller"
 	srv, _ := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": nil}}, nil, strings.Split(workPolicies, "---\n")...)
@@ -145,24 +145,24 @@ func TestDeferredWork(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
-	// What could not be written is a warning of the answer, which stays as it is.
+	// Work that could not be written is a warning in the answer, which stays the same.
 	k.warn = []string{"policy work: its work is delayed"}
 	if _, res := ask(t, srv, "/validate/fail", configMap(`,"labels":{"team":"a"}`)); !res.Allowed || len(res.Warnings) != 1 || res.Warnings[0] != k.warn[0] {
 		t.Errorf("%+v", res)
 	}
 	k.take()
-	// A request that is refused here asks for nothing: its object will not be there.
+	// A denied request causes no work, since its object will not exist.
 	if _, res := ask(t, srv, "/validate", configMap(`,"labels":{"team":"a","blocked":"yes"}`)); res.Allowed || k.take() != "" {
 		t.Errorf("%+v", res)
 	}
-	// No controller executes work: nothing is evaluated for it.
+	// Without a controller that executes work, no rule is evaluated for it.
 	srv.Deferred = nil
 	if code, res := ask(t, srv, "/validate/fail", configMap(`,"labels":{"team":"a"}`)); code != 200 || !res.Allowed {
 		t.Errorf("%d %+v", code, res)
 	}
 }
 
-// Work of one's own webhook comes with reviews of that webhook only.
+// Work of a policy with its own webhook is caused only by reviews of that webhook.
 func TestDeferredWorkOfOwnWebhook(t *testing.T) {
 	own := strings.Replace(strings.Split(workPolicies, "---\n")[0], "spec:\n", "spec:\n  webhookConfiguration: {matchConditions: [{name: always, expression: 'true'}]}\n", 1)
 	srv, _ := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": nil}}, nil, own)
@@ -179,7 +179,7 @@ func TestDeferredWorkOfOwnWebhook(t *testing.T) {
 	}
 }
 
-// A rule with work that cannot be evaluated asks for nothing, changes no answer, and is reported.
+// A rule with work that cannot be evaluated causes no work, changes no answer, and is reported.
 func TestDeferredWorkThatCannotBeEvaluated(t *testing.T) {
 	srv, log := setup(t, fakeCluster{}, nil, `
 apiVersion: kyverno.io/v1
@@ -204,7 +204,7 @@ spec:
 	}
 }
 
-// An exemption from a policy that reports them leads to no work, and is reported as the exception says.
+// An exemption from a policy that reports them causes no work, and is reported as the exception says.
 func TestDeferredWorkExempt(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": nil}}, nil, `
 apiVersion: policies.kyverno.io/v1
@@ -268,7 +268,7 @@ func TestProtectManaged(t *testing.T) {
 				r.OldObject.Raw = nil
 			}
 		})
-		// It comes before the exclude lists, and in mutating reviews, too, which do not hear of deletions.
+		// Protection precedes the exclude lists, and also applies in mutating reviews, which deletions never reach.
 		for _, path := range []string{"/validate/fail", "/mutate/fail"} {
 			code, res := ask(t, srv, path, body)
 			allowed := c.allowed || path == "/mutate/fail" && c.op == "DELETE"

@@ -25,7 +25,7 @@ func (s *Server) dump(ctx context.Context, path string, req *policy.Request, res
 		slog.Bool("allowed", res.allowed), slog.String("message", res.message), slog.String("patch", s.dumpedPatch(req, res)), slog.Any("warnings", res.warnings))
 }
 
-// redacted stands for what is left out.
+// redacted replaces removed values.
 const redacted = "**REDACTED**"
 
 func dumped(d *value.Doc) string {
@@ -50,7 +50,7 @@ func (s *Server) dumpedPatch(req *policy.Request, res *response) string {
 // lastApplied is the annotation in which kubectl keeps a copy of the object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// withoutSecrets is the object without the content of a Secret: its values, and the copy in kubectl's annotation. Other
+// withoutSecrets returns the object without the content of a Secret: its values, and the copy in kubectl's annotation. Other
 // objects are returned as they are.
 func withoutSecrets(object map[string]any) map[string]any {
 	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {

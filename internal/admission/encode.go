@@ -18,7 +18,7 @@ type response struct {
 	allowed bool
 	message string
 	patch   []byte // JSON patch; nil for none
-	// annotations are for the audit event of the request.
+	// annotations become part of the request's audit event.
 	annotations map[string]string
 	warnings    []string
 
@@ -29,10 +29,10 @@ type response struct {
 	later   *audit
 }
 
-// maxAnswer is how many bytes the message of an answer has, and all of its warnings together: each of many rules may add one.
+// maxAnswer bounds the bytes of the message of an answer, and of all its warnings together, since each of many rules may add one.
 const maxAnswer = 8 * value.MaxMessage
 
-// append writes the AdmissionReview that carries the answer, in the layout that encoding/json gives the typed one.
+// append writes the AdmissionReview with the answer, in the layout of encoding/json for the typed one.
 func (r *response) append(b []byte) []byte {
 	b = append(b, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":`...)
 	b = value.AppendJSON(b, r.uid)
@@ -91,7 +91,7 @@ func appendAnnotations(b []byte, annotations map[string]string) []byte {
 	return append(b, '}')
 }
 
-// oneLine is a warning as the API server takes it: one with line breaks or other control characters would be lost.
+// oneLine returns a warning that the API server accepts: it drops warnings with line breaks or other control characters.
 func oneLine(s string) string {
 	if strings.IndexFunc(s, unicode.IsControl) < 0 {
 		return s

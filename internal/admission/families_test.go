@@ -29,7 +29,7 @@ spec:
 
 const needsTeam = `{expression: "has(object.metadata.labels) && 'team' in object.metadata.labels", message: a team is needed}`
 
-// The policies that a path names are evaluated, and their actions decide about the answer.
+// The policies in the path are evaluated, and their actions determine the answer.
 func TestValidatingPolicies(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil, enforced("Fail"),
 		validatingPolicy("deny", "[Deny]", needsTeam),
@@ -103,7 +103,7 @@ func TestNamespacedValidatingPolicies(t *testing.T) {
 	}
 }
 
-// Mistakes in a policy deny it as the API server words errors about fields, one alone or all in a list, and each is a warning.
+// Mistakes of a policy deny it with the API server's texts for field errors, one alone or all in a list, and each is a warning.
 func TestReviewOfValidatingPolicies(t *testing.T) {
 	const undeclared = "spec.validations[0].expression: Invalid value: \"foo\": ERROR: <input>:1:1: undeclared reference to 'foo' (in container '')\n | foo\n | ^"
 	const required = "spec.matchConstraints: Required value: a matchConstraints with at least one resource rule is required"
@@ -135,8 +135,8 @@ func TestReviewOfValidatingPolicies(t *testing.T) {
 	}
 }
 
-// An exception from policies of policies.kyverno.io is reviewed at a path of its own, in every version: all mistakes at once, in the words
-// of the API server, and warnings about one that has no effect.
+// Exceptions of policies.kyverno.io have their own review path, for every version. The answer has all mistakes at once, in the API server's
+// words, and warnings for an exception without effect.
 func TestReviewOfTheirExceptions(t *testing.T) {
 	const ref = "policyRefs: [{name: p, kind: ValidatingPolicy}]"
 	everywhere := policyreview.Exceptions{Enabled: true, Namespace: "*"}
@@ -198,7 +198,7 @@ spec:
     jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/data', value: {'v': ` + value + `}}]"}`
 }
 
-// Policies change the object one after the other; one with an error denies the request with failurePolicy Fail, and changes nothing with Ignore.
+// Policies change the object one after the other. An error denies the request with failurePolicy Fail, and changes nothing with Ignore.
 func TestMutatingPolicies(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil,
 		mutatingPolicy("a", "Fail", "'one'"),
@@ -226,8 +226,8 @@ func TestMutatingPolicies(t *testing.T) {
 	}
 }
 
-// Audit annotations of evaluated policies are in the answer, whatever their actions and the verdict: each value of a key once, in the order of
-// the policies. A key that the API server would refuse is left out.
+// The answer has the audit annotations of evaluated policies, whatever their actions and the verdict: each value of a key once, in the
+// order of the policies. Keys that the API server would refuse are left out.
 func TestAuditAnnotations(t *testing.T) {
 	annotated := func(name, actions, expression, annotations string) string {
 		return validatingPolicy(name, actions, `{expression: "`+expression+`"}`) + "\n  auditAnnotations: " + annotations + "\n"

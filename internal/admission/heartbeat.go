@@ -9,13 +9,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// The heartbeat lease, and the annotation that proves that an update of it passed through this server.
+// The heartbeat lease, and the annotation that proves that an update passed through this server.
 const (
 	HeartbeatLease      = "kyverno-health"
 	HeartbeatAnnotation = "kyverno.io/last-request-time"
 )
 
-// heartbeat writes the time into the heartbeat lease on its way to the API server; other leases pass untouched.
+// heartbeat writes the time into the heartbeat lease on its way to the API server; it does not change other leases.
 func (s *Server) heartbeat(_ context.Context, req *policy.Request, _ place) (response, error) {
 	res := response{allowed: true}
 	if req.Name != HeartbeatLease || req.Namespace != s.Namespace || req.Object == nil {

@@ -13,7 +13,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// answered sends what may be no review at all and reports what came: a decision, or a 4xx.
+// answered sends a possibly malformed review and checks the answer: a decision, or a 4xx.
 func answered(t testing.TB, srv http.Handler, path, contentType string, body []byte) (code int) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
@@ -33,8 +33,8 @@ func answered(t testing.TB, srv http.Handler, path, contentType string, body []b
 	return w.Code
 }
 
-// Malformed reviews are a 4xx or a decision (S21 in docs/security/threat-model.md): never a crash, and never let through because
-// of a mistake in the envelope.
+// A malformed review gets a 4xx or a decision (S21 in docs/security/threat-model.md). It never crashes the server, and is never admitted
+// because of a mistake in the envelope.
 func TestS21MalformedReviews(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": nil}}, nil, append(podSecurity(t, "pod-security"), enforced("Fail"))...)
 	good := string(configMap(""))
@@ -108,7 +108,7 @@ func TestS21MalformedReviews(t *testing.T) {
 	}
 }
 
-// Row S21 of docs/security/threat-model.md: ten thousand reviews with random changes: bytes, and values of fields.
+// Row S21 of docs/security/threat-model.md: ten thousand reviews with random changes of bytes, and of values of fields.
 func TestS21MutatedReviews(t *testing.T) {
 	srv, log := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": nil}}, nil, append(podSecurity(t, "pod-security"), enforced("Fail"))...)
 	srv.Deferred = &kept{}
@@ -167,7 +167,7 @@ func changeBytes(rnd *rand.Rand, b []byte) []byte {
 	return b
 }
 
-// changeValues puts something else in the place of values anywhere in the document.
+// changeValues replaces random values in the document.
 func changeValues(rnd *rand.Rand, b []byte) []byte {
 	var v any
 	if err := json.Unmarshal(b, &v); err != nil {

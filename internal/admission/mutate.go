@@ -10,7 +10,7 @@ import (
 )
 
 // mutateResource applies the mutating policies of the row to the object of a request, one after the other, and then verifies the images of
-// the result. The answer carries the JSON patch from the original object; the rest of the object is untouched, its numbers included.
+// the result. The answer has the JSON patch from the original object, which changes nothing else, numbers included.
 func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row place) (response, error) {
 	if answer, err := s.prepare(ctx, req, row); answer != nil || err != nil {
 		return answerOr(answer), err

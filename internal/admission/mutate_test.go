@@ -57,7 +57,7 @@ func TestMutationAnswer(t *testing.T) {
 	}
 }
 
-// Numbers of the object that no patch names are as they were sent, beyond what a float64 can tell apart.
+// Numbers that no patch names are not changed, even if a float64 cannot represent them.
 func TestMutationLeavesNumbersAlone(t *testing.T) {
 	policy := `
 apiVersion: kyverno.io/v1

@@ -12,14 +12,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
-// Observer receives what the server does, for metrics and traces. Many goroutines call its methods before an answer: they must be quick,
-// and keep none of their arguments.
+// Observer observes the server, for metrics and traces. Its methods are called concurrently before an answer: they must be quick, and keep
+// none of their arguments.
 type Observer interface {
 	// HTTP wraps the server's handler.
 	HTTP(http.Handler) http.Handler
 	// Reviewed is called with the answer to a review; webhook is the kind of the configuration that sends such reviews.
 	Reviewed(ctx context.Context, req *policy.Request, webhook string, d policy.Decision, took time.Duration)
-	// Evaluated is called with every evaluation whose results count; not with those that are made only for warnings.
+	// Evaluated is called with every evaluation whose results count, but not with those that only produce warnings.
 	Evaluated(*policy.Outcome)
 	// Later returns the context for work after the answer to the request of ctx: without its deadline.
 	Later(ctx context.Context) context.Context
@@ -40,13 +40,13 @@ func (unobserved) Later(context.Context) context.Context { return context.Backgr
 func (unobserved) AuditDropped()                         {}
 func (unobserved) Path(secretpath.Verdict)               {}
 
-// The kinds of webhook configurations, as Observer gets them.
+// The kinds of webhook configurations for Observer.
 const (
 	mutatingWebhook   = "MutatingWebhookConfiguration"
 	validatingWebhook = "ValidatingWebhookConfiguration"
 )
 
-// webhook is the kind of the configuration that sends reviews to the row.
+// webhook returns the kind of the configuration that sends reviews to the row.
 func (r *route) webhook() string {
 	if r.mutating {
 		return mutatingWebhook
@@ -54,8 +54,8 @@ func (r *route) webhook() string {
 	return validatingWebhook
 }
 
-// eval runs the engine with the clock that measures rules and, where in does not say otherwise, with namespaced policies
-// waiting for their share of processor time.
+// eval calls the engine with the clock that measures rules. Unless in has its own Pace, namespaced policies wait for their share of
+// processor time.
 func (s *Server) eval(ctx context.Context, in engine.Input) policy.Outcome {
 	in.Now = s.Now
 	if in.Pace == nil {
@@ -72,17 +72,17 @@ func (s *Server) eval(ctx context.Context, in engine.Input) policy.Outcome {
 	return out
 }
 
-// budgets are reused: what one request may spend is no garbage.
+// budgets are reused, to avoid garbage for each request.
 var budgets = sync.Pool{New: func() any { return new(budget.Request) }}
 
-// newBudget returns the budget of all policies for the answer to one request. The caller gives it back with budgets.Put.
+// newBudget returns the budget of all policies for the answer to one request. The caller returns it with budgets.Put.
 func newBudget() *budget.Request {
 	b := budgets.Get().(*budget.Request)
 	b.Reset()
 	return b
 }
 
-// report passes results on.
+// report passes results to Report.
 func (s *Server) report(req *policy.Request, results []policy.Result, refused bool) {
 	if s.Report != nil && !req.DryRun && len(results) > 0 {
 		s.Report(req, results, refused)

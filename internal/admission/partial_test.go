@@ -11,8 +11,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// An object is decoded without what no rule for it reads. Each rule here refuses a ConfigMap in which something is bad, and
-// finds it in a way of its own; another rule reads something else of the same places.
+// The decoder skips fields that no rule reads. Each rule here denies a ConfigMap with a bad value, and finds it in its own way; another
+// rule reads a neighboring field.
 func TestWhatRulesReadIsDecoded(t *testing.T) {
 	const text = `
 apiVersion: kyverno.io/v1
@@ -85,14 +85,14 @@ spec:
 	}
 }
 
-// configMapWith is a review of a ConfigMap whose text goes on with rest behind the members of its metadata.
+// configMapWith returns a review of a ConfigMap whose text goes on with rest behind the members of its metadata.
 func configMapWith(rest string) []byte {
 	return configMap("", func(q *admissionv1.AdmissionRequest) {
 		q.Object.Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"shop"` + rest + `}`)
 	})
 }
 
-// What no rule reads is left out, as the usual rules read little of an object.
+// Fields that no rule reads are skipped, as usual rules read little of an object.
 func TestPartialObjects(t *testing.T) {
 	body := configMapWith(`,"labels":{"team":"a"},"managedFields":[{"manager":"a"}]},"data":{"a":"b"}`)
 	decode := func(srv *Server, body []byte) (*policy.Request, map[string]any) {
@@ -116,7 +116,7 @@ func TestPartialObjects(t *testing.T) {
 	if whole, _ := req.Object.Whole().Map(); whole["data"] == nil || whole["metadata"].(map[string]any)["managedFields"] == nil {
 		t.Errorf("the whole object is %v", whole)
 	}
-	// A review that says what it is about in another order, or twice, is not misunderstood.
+	// A review with its fields in another order, or twice, is decoded correctly.
 	for _, body := range []string{
 		strings.Replace(string(body), `"operation":"CREATE",`, "", 1)[:len(body)-len(`"operation":"CREATE",`)-2] + `,"operation":"CREATE"}}`,
 		string(body[:len(body)-2]) + `,"operation":"UPDATE"}}`,

@@ -16,14 +16,14 @@ type Paths interface {
 // notFound is the body of the answer to a path that is not answered.
 var notFound = []byte("404 page not found\n")
 
-// proved forwards only requests whose path proves that they come from a reader of the webhook configurations. It comes before everything
-// that reads the body, allocates, logs or counts by path. The handlers after it see the plain path only, so that no log, metric or trace
-// shows a segment. Probes have no segment.
+// proved forwards only requests whose path proves that the sender can read the webhook configurations. It runs before any code that reads
+// the body, allocates, logs or counts by path. Later handlers see only the plain path, so that no log, metric or trace shows a segment.
+// Probes have no segment.
 func (s *Server) proved(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			if _, _, secret := secretpath.Split(r.URL.Path); secret {
-				refuse(w) // reviews are posted; and the path would show in a trace
+				refuse(w) // reviews are POST requests, and a trace would show the path
 				return
 			}
 			next.ServeHTTP(w, r)

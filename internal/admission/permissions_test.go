@@ -70,8 +70,8 @@ func reviewOf(t *testing.T, object, old string, user string) []byte {
 	return b
 }
 
-// The background controller has to have the rights for the work of every policy, with Kyverno's messages, and the
-// author of a namespaced policy too (S7 in docs/security/threat-model.md).
+// The background controller must have the rights for the work of every policy, and the author of a namespaced policy, too (S7 in
+// docs/security/threat-model.md). The messages are Kyverno's.
 func TestS7RightsForWork(t *testing.T) {
 	const (
 		background = "system:serviceaccount:kyverno:background"
@@ -113,14 +113,14 @@ func TestS7RightsForWork(t *testing.T) {
 		{"targets", cluster, change, "jane", grantedTo{background + " get secrets a one"}, "path: spec.rules[0].mutate.targets.: auth check fails, additional privileges are required for the service account 'system:serviceaccount:kyverno:background': system:serviceaccount:kyverno:background requires permissions update for resource v1/Secret in namespace a"},
 		{"targets, by name", cluster, change, "jane", grantedTo{background + " get,update secrets a one"}, ""},
 		{"several targets", cluster, changeTwo, "jane", nil, "path: spec.rules[0].mutate.targets.: auth check fails, additional privileges are required for the service account 'system:serviceaccount:kyverno:background': system:serviceaccount:kyverno:background requires permissions get,update for resource v1/Pod/status in namespace {{ request.namespace }}; system:serviceaccount:kyverno:background requires permissions get,update for resource v1/Secret"},
-		{"nobody asks about the author of a ClusterPolicy", cluster, binding, "jane", grantedTo{everything}, ""},
+		{"the author of a ClusterPolicy is not checked", cluster, binding, "jane", grantedTo{everything}, ""},
 
 		{"an author with the rights", namespaced, make, "jane", grantedTo{everything, "jane get,create configmaps a"}, ""},
 		{"elsewhere", namespaced, make, "jane", grantedTo{everything, "jane get,create configmaps b"}, "path: spec.rules[0].generate.: auth check fails, additional privileges are required for the author of the policy 'jane': jane requires permissions get,create for resource v1/ConfigMap in namespace a"},
 		{"the source too", namespaced, cloned, "jane", grantedTo{everything, "jane create secrets a"}, "path: spec.rules[0].generate.: auth check fails, additional privileges are required for the author of the policy 'jane': jane requires permissions get for resource v1/Secret in namespace a"},
 		{"a binding gives rights away", namespaced, binding, "jane", grantedTo{everything, "jane get,create rolebindings a"}, "path: spec.rules[0].generate.: auth check fails, additional privileges are required for the author of the policy 'jane': jane requires permissions bind for resource rbac.authorization.k8s.io/v1/Role in namespace a; jane requires permissions bind for resource rbac.authorization.k8s.io/v1/ClusterRole in namespace a"},
 		{"a role", namespaced, role, "jane", grantedTo{everything, "jane get,create roles a"}, "path: spec.rules[0].generate.: auth check fails, additional privileges are required for the author of the policy 'jane': jane requires permissions escalate for resource rbac.authorization.k8s.io/v1/Role in namespace a"},
-		{"a kind that is not served takes all of the group", namespaced, strange, "jane", grantedTo{everything, "jane get,create stranges a"}, "path: spec.rules[0].generate.: auth check fails, additional privileges are required for the author of the policy 'jane': jane requires permissions get,create for resource example.com/v1/Strange in namespace a"},
+		{"a kind that is not served requires all of the group", namespaced, strange, "jane", grantedTo{everything, "jane get,create stranges a"}, "path: spec.rules[0].generate.: auth check fails, additional privileges are required for the author of the policy 'jane': jane requires permissions get,create for resource example.com/v1/Strange in namespace a"},
 		{"a user who has it", namespaced, strange, "jane", grantedTo{everything, "jane * * a"}, ""},
 		{"a kind in a variable", namespaced, variable, "jane", grantedTo{everything, "jane get,create configmaps a"}, "path: spec.rules[0].generate.: auth check fails, additional privileges are required for the author of the policy 'jane': jane requires permissions get,create for resource v1/{{request.object.data.kind}} in namespace a"},
 		{"a role or a binding in a variable", namespaced, anyRole, "jane", grantedTo{everything, "jane get,create * a"}, "path: spec.rules[0].generate.: auth check fails, additional privileges are required for the author of the policy 'jane': jane requires permissions escalate for resource rbac.authorization.k8s.io/v1/Role in namespace a; jane requires permissions bind for resource rbac.authorization.k8s.io/v1/Role in namespace a; jane requires permissions bind for resource rbac.authorization.k8s.io/v1/ClusterRole in namespace a"},
@@ -129,7 +129,7 @@ func TestS7RightsForWork(t *testing.T) {
 		{"a policy of a ClusterPolicy", cluster, policies, "jane", grantedTo{everything}, ""},
 		{"targets of the namespace", namespaced, changeHere, "jane", grantedTo{everything, "jane get,update secrets a"}, ""},
 		{"targets that the author may not change", namespaced, changeHere, "jane", grantedTo{everything, "jane get secrets a"}, "path: spec.rules[0].mutate.targets.: auth check fails, additional privileges are required for the author of the policy 'jane': jane requires permissions update for resource v1/Secret in namespace a"},
-		{"nobody can tell", namespaced, make, "nobody", grantedTo{everything}, "the rights of nobody cannot be looked up: the API server is gone"},
+		{"no answer about the rights", namespaced, make, "nobody", grantedTo{everything}, "the rights of nobody cannot be looked up: the API server is gone"},
 	} {
 		srv, _ := setup(t, fakeCluster{kinds: map[string]string{
 			"pods": "Pod", "configmaps": "ConfigMap", "secrets": "Secret", "roles": "Role", "rolebindings": "RoleBinding",
@@ -155,7 +155,7 @@ func (g grantedLater) Allowed(context.Context, world.AccessRequest) (bool, strin
 	return *g.asked > 2, "", nil
 }
 
-// Rights that come with the policy, in the same file, are waited for.
+// A review waits for rights that are granted with the policy, in the same file.
 func TestRightsThatAreAboutToBeGranted(t *testing.T) {
 	const text = `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [ConfigMap]}}]}, generate: {apiVersion: v1, kind: ConfigMap, name: made, namespace: a, data: {data: {k: v}}}}]}}`
 	for patience, allowed := range map[time.Duration]bool{0: false, policyreview.GrantPatience: true} {
@@ -169,7 +169,7 @@ func TestRightsThatAreAboutToBeGranted(t *testing.T) {
 	}
 }
 
-// A user who only changes labels need not have the rights of the author; one who changes the spec must.
+// A user who only changes labels need not have the rights of the author; a user who changes the spec must.
 func TestS7RightsAgainOnChange(t *testing.T) {
 	const stored = `{apiVersion: kyverno.io/v1, kind: Policy, metadata: {name: p, namespace: a}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [ConfigMap]}}]}, generate: {apiVersion: v1, kind: ConfigMap, name: made, namespace: a, data: {data: {k: v}}}}]}}`
 	srv, _ := setup(t, fakeCluster{}, nil)
@@ -185,7 +185,7 @@ func TestS7RightsAgainOnChange(t *testing.T) {
 	}
 }
 
-// What is being deleted is in force until its last finalizer is gone: only its metadata may be changed without a review.
+// A policy with a deletion timestamp stays in force until its last finalizer is removed: only its metadata may be changed without a review.
 func TestS19RightsWhileBeingDeleted(t *testing.T) {
 	const stored = `{apiVersion: kyverno.io/v1, kind: Policy, metadata: {name: p, namespace: a, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [x.dev/wait]}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [ConfigMap]}}]}, generate: {apiVersion: v1, kind: ConfigMap, name: made, namespace: a, data: {data: {k: v}}}}]}}`
 	srv, _ := setup(t, fakeCluster{}, nil)
@@ -208,7 +208,7 @@ func TestS19RightsWhileBeingDeleted(t *testing.T) {
 	}
 }
 
-// What the reports controller may not read is a warning, one for each rule.
+// Kinds that the reports controller may not read cause a warning, one for each rule.
 func TestRightsForReports(t *testing.T) {
 	const reports = "system:serviceaccount:kyverno:reports"
 	text := func(background string) string {

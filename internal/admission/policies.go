@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policyreview"
 )
 
-// The handlers of reviews of policies and of what belongs to them.
+// The handlers for reviews of policies and related kinds.
 
 func (s *Server) reviewPolicy(ctx context.Context, req *policy.Request, _ place) (response, error) {
 	return responseOf(s.review.Policy(ctx, req))

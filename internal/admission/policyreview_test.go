@@ -36,21 +36,21 @@ func TestReviewOfExpressions(t *testing.T) {
 	}
 }
 
-// A rule whose work no controller in the cluster executes is accepted with a warning that says so.
+// A rule with work that no controller executes is accepted with a warning.
 func TestReviewOfDeferredWork(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	code, res := ask(t, srv, "/policyvalidate", []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE",`+
 		`"kind":{"group":"kyverno.io","version":"v1","kind":"ClusterPolicy"},"resource":{"group":"kyverno.io","version":"v1","resource":"clusterpolicies"},`+
 		`"userInfo":{},"object":{"apiVersion":"kyverno.io/v1","kind":"ClusterPolicy","metadata":{"name":"p"},"spec":{"rules":[{"name":"r",`+
 		`"match":{"any":[{"resources":{"kinds":["ConfigMap"]}}]},"generate":{"apiVersion":"v1","kind":"ConfigMap","name":"c","namespace":"{{request.object.metadata.name}}","data":{"data":{"a":"b"}}}}]}}}}`))
-	want := "rule r: the generate work is only noted: there is no background controller to carry it out"
+	want := "rule r: the generate work is recorded but not executed: there is no background controller"
 	if code != 200 || !res.Allowed || len(res.Warnings) != 1 || res.Warnings[0] != want {
 		t.Errorf("%d %+v", code, res)
 	}
 }
 
-// A selector that no request can ever meet is refused: a kind that only bodies of subresources have, a subresource that a
-// kind of Kubernetes' own does not have.
+// A selector that matches no request is refused: a kind that exists only as the body of subresources, or a subresource that a built-in kind
+// does not have.
 func TestReviewOfSubresourceKinds(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{bodies: map[string][]string{"Scale": {"Deployment/scale", "StatefulSet/scale"}}}, nil)
 	for _, c := range []struct{ kind, background, want string }{

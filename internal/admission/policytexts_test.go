@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The texts of the policy language, each on the way that a policy takes: whole, with the prefixes that say where.
+// The texts for mistakes of policies, each complete with the prefixes that name its place.
 func TestTextsOfPolicyReviews(t *testing.T) {
 	const (
 		podMatch   = `match: {any: [{resources: {kinds: [Pod]}}]}`
@@ -53,7 +53,7 @@ func TestTextsOfPolicyReviews(t *testing.T) {
 		{"empty selector", "ClusterPolicy", matching(`match: {any: [{resources: {kinds: [Pod], selector: {}}}]}`), []string{"The requirements are not specified in selector"}},
 		{"namespaces in a Policy", "Policy", matching(`match: {any: [{resources: {kinds: [Pod], namespaces: [a]}}]}`), []string{"Filtering namespaces not allowed in namespaced policies"}},
 		{"cluster kind in a Policy", "Policy", matching(`match: {any: [{resources: {kinds: [Namespace]}}]}`), []string{"Cluster wide resource 'Namespace' not allowed in namespaced policy"}},
-		{"what only the API server knows, beside other mistakes", "Policy", matching(`match: {any: [{resources: {kinds: [Namespace], namespaces: [a]}}]}`),
+		{"a mistake that only the API server can find, beside others", "Policy", matching(`match: {any: [{resources: {kinds: [Namespace], namespaces: [a]}}]}`),
 			[]string{"Filtering namespaces not allowed in namespaced policies", "Cluster wide resource 'Namespace' not allowed in namespaced policy"}},
 		{"subjects", "ClusterPolicy", `background: false, ` + matching(`match: {any: [{resources: {kinds: [Pod]}, subjects: [{kind: Robot, name: a}, {kind: ServiceAccount, name: a}], roles: [a]}]}`),
 			[]string{"kind must be 'User', 'Group', or 'ServiceAccount'", "namespace is required when Kind is ServiceAccount", "Role is expected to be in namespace:name format"}},

@@ -13,8 +13,8 @@ const (
 	namespaceController = "system:serviceaccount:kube-system:namespace-controller"
 )
 
-// protected reports whether another account changes an object that is labelled as ours. An object that cannot be read is not protected,
-// since it has no reliable labels. The namespace controller may delete; otherwise namespaces would never terminate.
+// protected reports whether an account other than ours changes an object with our label. An unreadable object is not protected, since its
+// labels are not reliable. The namespace controller may delete; otherwise namespaces would never terminate.
 func (s *Server) protected(req *policy.Request) bool {
 	if !s.ProtectManaged || !managed(req.Object) && !managed(req.OldObject) {
 		return false

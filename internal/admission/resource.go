@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// reviewResource evaluates a request by the policies of the row.
+// reviewResource evaluates a request with the policies of the row.
 func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row place) (response, error) {
 	if answer, err := s.prepare(ctx, req, row); answer != nil || err != nil {
 		return answerOr(answer), err
@@ -55,7 +55,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	return res, nil
 }
 
-// prepare completes a request with information that the review does not hold. An answer from prepare is final: no policy is evaluated.
+// prepare adds information to a request that the review does not hold. An answer from prepare is final: no policy is evaluated.
 func (s *Server) prepare(ctx context.Context, req *policy.Request, row place) (*response, error) {
 	if !row.evaluates(req.Operation) {
 		return &response{allowed: true}, nil
@@ -83,10 +83,10 @@ func (s *Server) prepare(ctx context.Context, req *policy.Request, row place) (*
 	return nil, nil
 }
 
-// enforcing selects the rules that are evaluated before the answer, where any of them denies: those whose results others depend on, too.
+// enforcing selects the rules that are evaluated before the answer if one of them denies, including those on whose results others depend.
 func enforcing(r *policy.Rule, a policy.Action) bool { return a.Has(policy.Deny) || r.Shared }
 
-// auditing selects the others; allowing selects those that do not deny, where none does.
+// auditing selects the other rules; allowing selects the rules that do not deny, if none does.
 func auditing(r *policy.Rule, a policy.Action) bool { return !enforcing(r, a) }
 func allowing(_ *policy.Rule, a policy.Action) bool { return !a.Has(policy.Deny) }
 
@@ -98,7 +98,7 @@ func (p plan) rest() func(*policy.Rule, policy.Action) bool {
 	return allowing
 }
 
-// plan returns the evaluations that the selected rules need.
+// plan holds the evaluations that the selected rules need.
 type plan struct {
 	enforce, audit bool
 	informing      []policy.Selection // with rules that do not deny, and may warn or annotate
@@ -125,7 +125,7 @@ func planOf(selections []policy.Selection, stages policy.Stage) plan {
 	return p
 }
 
-// attach adds to the request the lookups of what the review does not hold.
+// attach adds lookups to the request for information that the review does not hold.
 func (s *Server) attach(req *policy.Request) {
 	req.ResolveRoles = func(ctx context.Context) (policy.Roles, error) {
 		if req.User == nil {
@@ -134,7 +134,7 @@ func (s *Server) attach(req *policy.Request) {
 		return s.cluster.Roles(ctx, req.User, req.Namespace)
 	}
 	if req.GVK.GroupKind() == coreNamespace {
-		// It lies in no namespace, and while it is created it has no labels to be looked up.
+		// A Namespace is in no namespace, and during its creation it has no labels to look up.
 		req.ResolveNamespace = func(context.Context) (map[string]string, error) { return nil, nil }
 		return
 	}
@@ -161,7 +161,7 @@ func (s *Server) filtered(ctx context.Context, req *policy.Request) (bool, error
 	return conf.Filtered(req.GVK, req.Subresource, req.Namespace, req.Name), nil
 }
 
-// allow lets everything through.
+// allow admits every request.
 func (s *Server) allow(context.Context, *policy.Request, place) (response, error) {
 	return response{allowed: true}, nil
 }

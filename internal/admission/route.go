@@ -21,9 +21,9 @@ type handler func(s *Server, ctx context.Context, req *policy.Request, row place
 type route struct {
 	handle handler
 	catalog.Route
-	// words is the wording of the policies' decisions on this route; zero where no policy decides.
+	// words is the wording of the policies' decisions on this route; zero if no policy decides.
 	words engine.Wording
-	// operations that are evaluated; others are admitted untouched. nil for all.
+	// operations are evaluated; others are admitted unchanged. nil for all.
 	operations []policy.Operation
 	// mutating: the webhooks of the route are in mutating configurations.
 	mutating bool
@@ -37,7 +37,7 @@ type place struct {
 	policies *catalog.Snapshot
 }
 
-// reads returns the parts of the object that the rules of the place read; nil when that may be any part.
+// reads returns the fields of the object that the rules of the place read; nil if they may read any field.
 func (p place) reads(r *policy.Request) *value.Fields {
 	if p.Stages == 0 {
 		return nil
@@ -60,7 +60,7 @@ type table struct {
 	cache  *named
 }
 
-// routesOf makes the table of the admission controller for families of policies: every path of a POST that does not name a policy.
+// routesOf returns the table of the admission controller for families of policies: every POST path that does not name a policy.
 func routesOf(families []*family.Family) table {
 	t := table{cache: &named{}, rows: map[string]*route{
 		"/policyvalidate":        {handle: (*Server).reviewPolicy},
@@ -86,7 +86,7 @@ func (t *table) add(family string, at *policy.Endpoint) {
 		row.handle, row.words = (*Server).mutateResource, engine.MutateWording
 		row.mutating = true
 		if !at.Stages.Has(deferredStages) {
-			row.operations = changing // a deletion may ask for work
+			row.operations = changing // a deletion may cause work
 		}
 	}
 	if at.Words.Refusal != nil {
@@ -104,23 +104,23 @@ func (t *table) add(family string, at *policy.Endpoint) {
 	}
 }
 
-// unserved is the row of paths that Kyverno gives to a family of policies which this program does not evaluate.
+// unserved is the row for paths of Kyverno families that this program does not evaluate.
 var unserved = route{handle: (*Server).answerUnserved}
 
-// answerUnserved admits the request with a warning. No policy asks for the path: a webhook of Kyverno's stands that nothing answers any
-// more, and an error would refuse requests because of policies that are not enforced.
+// answerUnserved admits the request with a warning. The path belongs to a webhook that a Kyverno installation left behind; an error would
+// refuse requests on behalf of policies that are not enforced.
 func (s *Server) answerUnserved(context.Context, *policy.Request, place) (response, error) {
 	return response{allowed: true, warnings: []string{"Ephor evaluates no policies at the path of this webhook: it belongs to policies of another version or program"}}, nil
 }
 
-// ofFamily reports whether the path has the form of those of Kyverno's policies in CEL: an abbreviation that ends in "pol".
+// ofFamily reports whether the path has the form of Kyverno's paths for CEL policies: an abbreviation that ends in "pol".
 func ofFamily(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	short, ok := strings.CutSuffix(first, "pol")
 	return ok && len(short) <= 3 && strings.Trim(short, "abcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// fixed is the table for webhooks that do not follow the policies (Options.FixedWebhooks).
+// fixed returns the table for webhooks that do not follow the policies (Options.FixedWebhooks).
 func (t table) fixed() table {
 	out := table{rows: make(map[string]*route, len(t.rows)), byName: t.byName, cache: t.cache}
 	for path, row := range t.rows {
@@ -148,7 +148,7 @@ func (t table) find(path string) *route {
 	return row
 }
 
-// parse makes the row for a path that names policies.
+// parse returns the row for a path that names policies.
 func (t table) parse(path string) *route {
 	for _, row := range t.byName {
 		if names, ok := strings.CutPrefix(path, row.at.Path); ok && (names == "" || names[0] == '/') {
@@ -171,7 +171,7 @@ func (t table) parse(path string) *route {
 	return row.of(catalog.ID{Namespace: namespace, Name: name})
 }
 
-// of returns the row for policies of its kinds, or none when a policy has no name.
+// of returns the row limited to these policies; nil if a policy has no name.
 func (r *route) of(policies ...catalog.ID) *route {
 	own := *r
 	own.Policies = catalog.IDs{}

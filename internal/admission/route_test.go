@@ -70,7 +70,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// The rows that are kept for paths with names are bounded, and stay right.
+// The cached rows for paths with names are bounded and stay correct.
 func TestFindIsBounded(t *testing.T) {
 	t1 := routesOf([]*family.Family{{Name: "named", Endpoints: []policy.Endpoint{{Kinds: []string{"V"}, Path: "/v", Stages: policy.StageValidate, ByName: true}}}})
 	long := strings.Repeat("a", 1<<20)
@@ -87,7 +87,7 @@ func TestFindIsBounded(t *testing.T) {
 	}
 }
 
-// A path of one family evaluates no policy of another, with names or without.
+// A path of one family evaluates no policy of another family.
 func TestFamiliesAreApart(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil, enforced("Fail"))
 	other := routesOf([]*family.Family{{Name: "other", Endpoints: []policy.Endpoint{

@@ -33,8 +33,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Cluster looks up what a review does not hold. All methods are safe for all goroutines. An error means that the lookup failed, never
-// "none".
+// Cluster looks up information that a review does not hold. Its methods are safe for concurrent use. An error means that the lookup failed,
+// never "none".
 type Cluster interface {
 	// Roles returns the roles and cluster roles of the user for requests in the namespace.
 	Roles(ctx context.Context, user *policy.User, namespace string) (policy.Roles, error)
@@ -53,8 +53,8 @@ type Options struct {
 	Timeout time.Duration
 	// AuditWorkers and AuditCapacity bound the work after the answers; values below 1 count as 1.
 	AuditWorkers, AuditCapacity int
-	// DrainDelay is how long the server goes on answering after it is stopped, while load balancers notice that
-	// it is no longer ready and connections end with the answers to them.
+	// DrainDelay is how long the server continues to answer after it is stopped, until load balancers notice that it is not ready. Each
+	// answer then ends its connection.
 	DrainDelay time.Duration
 	// Review are the settings that reviews of policies depend on.
 	Review policyreview.Options
@@ -62,8 +62,8 @@ type Options struct {
 	Clients Clients
 	// Paths decides which paths are answered; nil for all plain paths.
 	Paths Paths
-	// Failed is called when a review was not answered in time: the API server may have shown its URL to the requester. It
-	// must be quick; nil for none.
+	// Failed is called if a review was not answered in time: the API server may have shown its URL to the requester. It must be quick; nil
+	// for none.
 	Failed func()
 	// ProtectManaged: only accounts of Namespace may change objects that are labelled as managed by kyverno.
 	ProtectManaged bool
@@ -99,8 +99,8 @@ type Server struct {
 	cluster  Cluster
 	review   *policyreview.Reviewer
 	audits   *auditor
-	// pace gives namespaced policies their share of processor time; paceLater the same without waiting, where those who
-	// would wait with them are others.
+	// pace limits namespaced policies to their share of processor time; paceLater does so without waiting, since a wait would delay other
+	// work.
 	pace, paceLater func(*policy.Program) budget.Pacer
 	gate            gate
 	large           *semaphore.Weighted // bytes of large bodies
@@ -112,7 +112,7 @@ type Server struct {
 	draining atomic.Bool
 }
 
-// New returns a Server. ready says why this process cannot serve yet, nil when it can.
+// New returns a Server. ready returns the reason why this process cannot serve yet, nil if it can.
 func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root world.Root, cluster Cluster, ready func() error) *Server {
 	if o.Observer == nil {
 		o.Observer = unobserved{}
@@ -136,15 +136,15 @@ func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root w
 	return srv
 }
 
-// Open allows evaluations. Before it, the server answers reviews with an error, so that failurePolicy decides: a process that has not read
-// the policies yet would admit everything.
+// Open allows evaluations. Before that, the server answers reviews with an error, so that failurePolicy decides: without its policies, it
+// would admit every request.
 func (s *Server) Open() { s.open.Store(true) }
 
-// AuditsDropped is the number of requests whose audit rules were not evaluated because the queue was full.
+// AuditsDropped returns the number of requests whose audit rules were not evaluated because the queue was full.
 func (s *Server) AuditsDropped() uint64 { return s.audits.dropped.Load() }
 
-// Run serves TLS on l until ctx is done. Then it reports itself unready, goes on for the drain delay with each answer the
-// last one on its connection, finishes the requests in flight and the audit queue, and returns.
+// Run serves TLS on l until ctx is done. Then it reports that it is not ready, and continues for the drain delay while each answer ends its
+// connection. It finishes the requests in flight and the audit queue, and returns.
 func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) error {
 	handler := &http1.Handler{
 		Handler: s.proved(s.Observer.HTTP(s)),
@@ -182,7 +182,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*t
 	return err
 }
 
-// maxBody is the longest review that is read. The API server takes objects of 3 MB, and a review holds two of them.
+// maxBody bounds the size of a review. The API server accepts objects of 3 MB, and a review holds two of them.
 const maxBody = 16 << 20
 
 // buffers holds the buffers of requests and answers; nothing that outlives a request may refer to one.
@@ -194,8 +194,8 @@ var jsonType = []string{"application/json; charset=utf-8"}
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.draining.Load() {
-		// The client sends its next request elsewhere. Otherwise it might send one while the connection closes, and the API server never
-		// sends a review again.
+		// The client must use another connection for its next request. A request on a closing connection fails, and the API server never
+		// repeats a review.
 		w.Header().Set("Connection", "close")
 	}
 	if r.Method == http.MethodGet {
@@ -250,7 +250,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, release, status, err := s.readBody(ctx, (*buf)[:cap(*buf)], r)
 	defer release()
 	if err != nil {
-		s.failed() // the API server sends all of it, unless it gives up
+		s.failed() // the API server sends the whole body, unless its timeout is over
 		http.Error(w, err.Error(), status)
 		return
 	}
@@ -269,7 +269,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if req.RequestGVK.Kind == "" || req.Operation == "" {
-		// It would match no rule, and be admitted.
+		// Without them it would match no rule, and be admitted.
 		http.Error(w, "the AdmissionReview names no kind or no operation", http.StatusBadRequest)
 		return
 	}
@@ -308,8 +308,8 @@ func (s *Server) after(req *policy.Request, at place, res *response, began time.
 	}
 }
 
-// readBody reads the whole body through buf; the status tells what is wrong with it. The caller calls release when it needs neither the
-// body nor values decoded from it.
+// readBody reads the whole body through buf; the status tells what is wrong with it. The caller calls release when it no longer needs the
+// body or values decoded from it.
 func (s *Server) readBody(ctx context.Context, buf []byte, r *http.Request) (_ string, release func(), status int, err error) {
 	release = func() {}
 	n := r.ContentLength
@@ -322,7 +322,7 @@ func (s *Server) readBody(ctx context.Context, buf []byte, r *http.Request) (_ s
 			return "", func() {}, http.StatusTooManyRequests, err
 		}
 	}
-	var text strings.Builder // what is decoded keeps parts of it
+	var text strings.Builder // decoded values point into it
 	text.Grow(int(max(n, 0)))
 	for body := http.MaxBytesReader(nil, r.Body, maxBody); ; {
 		if text.Len() > smallBody && !reserved {
@@ -348,8 +348,8 @@ func (s *Server) readBody(ctx context.Context, buf []byte, r *http.Request) (_ s
 
 var errTooLong = fmt.Errorf("the review is longer than %d bytes", maxBody)
 
-// timeLeft returns the time for a review: the timeout in the URL (`timeout=10s`), less a margin for the way back, since an answer after the
-// timeout counts as none.
+// timeLeft returns the time for a review: the timeout in the URL (`timeout=10s`), less a margin for the network, since a late answer counts
+// as none.
 func timeLeft(query string, otherwise time.Duration) time.Duration {
 	t := otherwise
 	for query != "" {
@@ -364,7 +364,7 @@ func timeLeft(query string, otherwise time.Duration) time.Duration {
 	return t - min(max(t/10, 50*time.Millisecond), 500*time.Millisecond, t/2)
 }
 
-// Ready returns the reason why this process may get no reviews; nil when it may.
+// Ready returns the reason why this process may not receive reviews; nil if it may.
 func (s *Server) Ready() error {
 	if s.draining.Load() {
 		return errors.New("the process is stopping")

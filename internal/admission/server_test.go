@@ -27,7 +27,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/settings"
 )
 
-// fakeCluster knows what a test tells it.
+// fakeCluster returns what a test sets.
 type fakeCluster struct {
 	roles      policy.Roles
 	labels     map[string]map[string]string
@@ -79,7 +79,7 @@ func (f fakeCluster) Find(t policy.Target) ([]discovery.Resource, error) {
 }
 func (f fakeCluster) BodyOf(kind string) []string { return f.bodies[kind] }
 
-// syncBuffer is a log that several goroutines write.
+// syncBuffer is a log for concurrent writers.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -92,7 +92,7 @@ func (s *syncBuffer) Write(p []byte) (int, error) {
 }
 func (s *syncBuffer) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
 
-// setup is a Server with policies, and its log.
+// setup returns a Server with policies, and its log.
 func setup(t testing.TB, c fakeCluster, config map[string]string, policies ...string) (*Server, *syncBuffer) {
 	t.Helper()
 	cat := catalog.New()
@@ -156,7 +156,7 @@ func enforced(failurePolicy string) string {
 
 const denied = "\n\nresource ConfigMap/shop/c was blocked due to the following policies \n\nrequire-team:\n  team: 'validation error: label team is required. rule team failed at path /metadata/labels/'\n"
 
-// configMap is a review of a ConfigMap.
+// configMap returns a review of a ConfigMap.
 func configMap(labels string, change ...func(*admissionv1.AdmissionRequest)) []byte {
 	r := typedReview()
 	q := r.Request
@@ -223,7 +223,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// The paths of Kyverno's families of policies never get 404: what is not evaluated is admitted with a warning, and counted.
+// Paths of Kyverno's families never get 404: requests for families that are not evaluated are admitted with a warning, and counted.
 func TestPathsOfFamilies(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	for _, path := range []string{"/dpol/a", "/ndpol/a/b", "/xpol"} {
@@ -239,7 +239,7 @@ func TestPathsOfFamilies(t *testing.T) {
 	}
 }
 
-// A process that has not read the policies must not let anything through.
+// A process that has not read the policies admits no request.
 func TestNothingIsEvaluatedBeforeOpen(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	srv.open.Store(false)
@@ -306,8 +306,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// A connection ends with the first answer of a server that is stopping: a review that is sent when the server shuts an
-// idle connection fails, since it is never sent twice.
+// Each answer of a stopping server ends its connection: a review sent on a connection that the server is closing fails, since it is never
+// repeated.
 func TestDrainingEndsConnections(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	server := httptest.NewServer(srv)
@@ -342,14 +342,14 @@ func TestFilters(t *testing.T) {
 			t.Errorf("%s: %d %+v", c.name, code, res)
 		}
 	}
-	// Roles that cannot be found are no reason to let a request through or to refuse it: failurePolicy decides.
+	// If roles cannot be resolved, the request is neither admitted nor denied: failurePolicy decides.
 	srv.cluster = fakeCluster{err: errors.New("bindings are not cached")}
 	if code, _ := ask(t, srv, "/validate/fail", configMap("")); code != http.StatusInternalServerError {
 		t.Errorf("unknown roles: %d", code)
 	}
 }
 
-// evaluated notes whether what was evaluated were dry runs.
+// evaluated records whether evaluations were dry runs.
 type evaluated struct {
 	unobserved
 	mu  sync.Mutex
@@ -422,7 +422,7 @@ func TestSubresource(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	if _, res := ask(t, srv, "/validate/fail", configMap("", change, func(r *admissionv1.AdmissionRequest) { r.Resource.Resource = "things" })); res.Allowed {
-		t.Error("a resource that nobody serves was allowed")
+		t.Error("a resource that is not served was allowed")
 	}
 }
 
@@ -530,7 +530,7 @@ func TestPolicyReview(t *testing.T) {
 	}
 }
 
-// Whether a custom kind that a rule generates lives in namespaces is only known by the API server.
+// Only the API server knows whether a custom kind that a rule generates is namespaced.
 func TestGenerateScope(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{clusterish: []string{"Mouse"}, kinds: map[string]string{"cats": "Cat", "configmaps": "ConfigMap"}}, nil)
 	for _, c := range []struct{ kind, pattern, want string }{
@@ -562,7 +562,7 @@ func TestGenerateScope(t *testing.T) {
 	}
 }
 
-// TestPolicyUpdateReview shows how updates of generate rules are answered: what they may change is in TestUpdates of classic.
+// TestPolicyUpdateReview shows the answers to updates of generate rules; the allowed changes are in TestUpdates of classic.
 func TestPolicyUpdateReview(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	const text = `

@@ -26,7 +26,7 @@ spec:
       deny: {}
 `
 
-// Every setting counts from the request after its change on: nothing of it is compiled into policies.
+// Every setting takes effect with the next request: no setting is compiled into policies.
 func TestSettingsAreLive(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil, imagePolicy, enforced("Fail"), strings.Replace(imagePolicy, "name: images", "name: images-2", 1))
 	pod := configMap("", func(r *admissionv1.AdmissionRequest) {
@@ -57,7 +57,7 @@ func TestSettingsAreLive(t *testing.T) {
 	}
 }
 
-// maxContextSize bounds what context entries load, 0 takes the bound away (the bytes of the rule's budget stay).
+// maxContextSize bounds the data of context entries; 0 removes the bound, but not that of the rule's budget.
 func TestMaxContextSize(t *testing.T) {
 	for text, want := range map[string]int{"": 2 << 20, "1Ki": 1 << 10, "0": -1, "4Mi": 4 << 20} {
 		config := map[string]string{}

@@ -26,8 +26,8 @@ spec:
       deny: {conditions: {all: [{key: "{{ parse_json(request.object.data.replicas) }}", operator: GreaterThan, value: 3}]}}
 `
 
-// T11: an update that violates a policy is refused, unless the old object is known to have violated it: an error on the
-// old object says nothing, and otherwise a user could store an object on which the rule errs and then change it.
+// T11: an update that violates a policy is denied, unless the old object violated it as well. An error on the old object does not count;
+// otherwise a user could store an object that causes an error and then change it.
 func TestT11OldObjectWithAnError(t *testing.T) {
 	for _, failurePolicy := range []string{"Fail", "Ignore"} {
 		srv, _ := setup(t, fakeCluster{}, nil, fmt.Sprintf(limitPolicy, failurePolicy))
@@ -58,7 +58,7 @@ func TestT11OldObjectWithAnError(t *testing.T) {
 			if !c.allowed && (res.Result == nil || !strings.Contains(res.Result.Message, c.want)) {
 				t.Errorf("%s, failurePolicy %s: refused with %v, want %q", c.name, failurePolicy, res.Result, c.want)
 			}
-			// Reports and events are made of these.
+			// Reports and events use these results.
 			if len(reported) != 1 || reported[0].Status != c.status || !strings.Contains(reported[0].Message, c.want) || refused == c.allowed {
 				t.Errorf("%s, failurePolicy %s: reported %+v, refused %t, want %s %q", c.name, failurePolicy, reported, refused, c.status, c.want)
 			}

@@ -41,8 +41,8 @@ spec:
       deny: {}
 `
 
-// T14: no text that a review leads to is longer than policies and requests need, whatever it quotes: an answer of megabytes
-// goes to the user, the audit log, reports, events and logs. A text is cut between letters.
+// T14: texts of a review are bounded, whatever they quote: an answer of megabytes would go to the user, the audit log, reports, events and
+// logs. A text is cut between characters.
 func TestT14TextsAreCut(t *testing.T) {
 	srv, log := setup(t, fakeCluster{}, nil, textsPolicy)
 	reported := make(chan policy.Result, 10)
@@ -93,7 +93,7 @@ func TestT14TextsAreCut(t *testing.T) {
 	}
 }
 
-// T14: mistakes of a policy are reported as briefly, though every rule of it quotes what its author wrote.
+// T14: mistakes of a policy are reported in bounded texts, although every rule quotes its author's text.
 func TestT14TextsAboutPolicies(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	var rules []any

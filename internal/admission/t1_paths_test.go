@@ -12,8 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
-// T1: a request at a path that is not answered gets 404 before its body has arrived, and its connection ends: the first
-// request of a connection, and one after a request that was answered.
+// T1: a request at an unknown path gets 404 before its body has arrived, and its connection ends. This holds for the first request of a
+// connection, and for one after an answered request.
 func TestT1RefusedBeforeTheBody(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil, enforced("Fail"))
 	guard := &secretpath.Guard{Overlap: time.Minute, Now: time.Now}

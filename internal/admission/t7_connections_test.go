@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// onTLS serves a Server on loopback and gives its address and the configuration of its clients.
+// onTLS serves a Server on loopback, and returns its address and a client configuration.
 func onTLS(t *testing.T, srv *Server) (address string, client *tls.Config) {
 	t.Helper()
 	other := httptest.NewTLSServer(http.NotFoundHandler())
@@ -40,7 +40,7 @@ func onTLS(t *testing.T, srv *Server) (address string, client *tls.Config) {
 	return l.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}} //nolint:gosec // loopback
 }
 
-// reviewer asks on one connection, as an API server does, and counts the connections that it had to make.
+// reviewer sends reviews on one connection, as an API server does, and counts its connections.
 func reviewer(t *testing.T, address string, config *tls.Config) (ask func(), dials *atomic.Int32) {
 	t.Helper()
 	dials = new(atomic.Int32)
@@ -70,8 +70,7 @@ func heapMB() float64 {
 	return float64(m.HeapInuse+m.StackInuse) / (1 << 20)
 }
 
-// T7: clients that begin a header of 1 MB and never end it hold little memory, and a client that sent a review keeps its
-// connection meanwhile.
+// T7: clients that never finish a header of 1 MB hold little memory, and a client that sent a review keeps its connection meanwhile.
 func TestT7UnfinishedHeaders(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil, enforced("Fail"))
 	address, config := onTLS(t, srv)
@@ -84,7 +83,7 @@ func TestT7UnfinishedHeaders(t *testing.T) {
 		wg.Go(func() {
 			conn, err := tls.Dial("tcp", address, config)
 			if err != nil {
-				return // it made room for others
+				return // it was closed to make room
 			}
 			t.Cleanup(func() { conn.Close() })
 			_, _ = io.WriteString(conn, header)
@@ -102,8 +101,8 @@ func TestT7UnfinishedHeaders(t *testing.T) {
 	}
 }
 
-// T7: connections on which no header arrives, with and without a handshake, make room for others and end after a few
-// seconds; a client that sent a review keeps its connection.
+// T7: connections without a header, with and without a handshake, are closed to make room and end after a few seconds; a client that sent a
+// review keeps its connection.
 func TestT7SlowConnections(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil, enforced("Fail"))
 	address, config := onTLS(t, srv)

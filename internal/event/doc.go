@@ -6,10 +6,9 @@
 //		queue.Record(e)
 //	}
 //
-// From is pure: which events a request gives, with the reasons, actions and notes of the policy language
-// The Queue is bounded in number and in time: what does not fit is dropped and counted, never waited for, since nothing
-// may be slower because an event is written. An event that was just written is not written again when it repeats:
-// its series counts, one write for many.
+// From is pure: it returns the events of a request, with the reasons, actions and notes of Kyverno. The Queue is bounded in number and in
+// time. Events that do not fit are dropped and counted, since no other work may wait for them. An event that repeats soon is not written
+// again: its series counts the repetitions, with one write for many.
 //
 // The package decides nothing about policies, and keeps no event once it is written. It stands on floor 6.
 package event

@@ -11,14 +11,14 @@ const (
 	Warning = "Warning"
 )
 
-// The reasons of events. PolicyApplied and PolicySkipped are successes: they are written only when the settings ask.
+// The reasons of events. PolicyApplied and PolicySkipped are successes, which are written only if the settings enable them.
 const (
 	PolicyViolation = "PolicyViolation"
 	PolicyApplied   = "PolicyApplied"
 	PolicyError     = "PolicyError"
 	PolicySkipped   = "PolicySkipped"
-	// DeletionPreview reports what a cleanup policy with a preview would delete, DeletionLimit that nothing was
-	// deleted because it would have been too much.
+	// DeletionPreview reports the objects that a cleanup policy in preview would delete. DeletionLimit reports that nothing was deleted
+	// because of the limit.
 	DeletionPreview = "DeletionPreview"
 	DeletionLimit   = "DeletionLimitExceeded"
 )
@@ -49,7 +49,7 @@ type Event struct {
 	Regarding Reference
 	// Related is a second object; the zero Reference for none.
 	Related Reference
-	// Type is Normal or Warning; empty means what the reason says: Normal for successes, Warning for others.
+	// Type is Normal or Warning; by default it follows from the reason: Normal for successes, Warning for others.
 	Type   string
 	Reason string
 	Action string
@@ -58,7 +58,7 @@ type Event struct {
 	Controller string
 }
 
-// Recorder takes events. Record never waits and may be called by any goroutine.
+// Recorder records events. Record never waits and is safe for concurrent use.
 type Recorder interface{ Record(Event) }
 
 // Discard is a Recorder that drops everything.
@@ -73,7 +73,7 @@ func PolicyReference(p *policy.Program) Reference {
 	return Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 }
 
-// typeOf is the type that goes with a reason.
+// typeOf returns the default type of a reason.
 func typeOf(reason string) string {
 	if reason == PolicyApplied || reason == PolicySkipped {
 		return Normal

@@ -10,18 +10,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// Context says where results come from.
+// Context describes the source of results.
 type Context struct {
 	Controller string
 	// Blocked: the request was refused.
 	Blocked bool
 }
 
-// From gives the events of the results of one request. Each policy gives its own: one for every rule that failed, and
-// one for the resource with each of its rules (of a scan: with each that failed), unless the request was refused; where
-// none failed, one for every rule that an exception skipped; else one that says that the policy was applied. Of a
-// refused request only the violations are reported. An object that still has no name (generateName, in a mutating
-// review) gets no events, because they could not refer to it.
+// From returns the events of the results of one request. Each policy has its own: one for every failed rule, and one on the resource for
+// each of its rules (in a scan: for each failed rule), unless the request was denied. If no rule failed, there is one for every rule that
+// an exception skipped; without skips, one that reports the policy as applied. A denied request has events only for violations. An object
+// without a name (generateName, in a mutating review) has no events, because they could not refer to it.
 func From(req *policy.Request, results []policy.Result, c Context) []Event {
 	var out []Event
 	var resource Reference
@@ -34,7 +33,7 @@ func From(req *policy.Request, results []policy.Result, c Context) []Event {
 			r := report.ResourceOf(req)
 			resource = Reference{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: r.UID}
 			if resource.Kind == "Namespace" && !strings.Contains(r.APIVersion, "/") {
-				resource.Namespace = "" // a Namespace lies in none, whatever the review says
+				resource.Namespace = "" // a Namespace is in no namespace, although the review names one
 			}
 			if resource.Name == "" {
 				return nil
@@ -55,7 +54,7 @@ func seenBefore(results []policy.Result, p *policy.Program) bool {
 	return false
 }
 
-// of are the results of one policy.
+// of returns the results of one policy.
 func of(results []policy.Result, p *policy.Program) []*policy.Result {
 	var own []*policy.Result
 	for i := range results {
@@ -98,7 +97,7 @@ func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resou
 				})
 			}
 		}
-	case c.Blocked: // a refused request has events only of the rules that refused it
+	case c.Blocked: // a denied request has events only for the rules that denied it
 	case len(skipped) > 0:
 		for _, r := range skipped {
 			out = append(out, c.skips(about, resource, r)...)
@@ -117,14 +116,14 @@ func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resou
 	return out
 }
 
-// ruleName is what events call the rule: the part of the policy that gave the result, or the rule.
+// ruleName returns the rule's name in events: the part of the policy that gave the result, or the rule.
 func ruleName(r *policy.Result) string { return cmp.Or(r.Part, r.Rule.Name) }
 
 func violated(r *policy.Result) bool {
 	return r.Status == policy.StatusFail || r.Status == policy.StatusError
 }
 
-// violation is the event on the policy.
+// violation returns the event on the policy.
 func (c Context) violation(about, resource Reference, r *policy.Result) Event {
 	action := ResourcePassed
 	var note strings.Builder
@@ -176,7 +175,7 @@ func attested(answers []policy.Attested) string {
 	return out.String()
 }
 
-// skips are the events on the policy and on each exception.
+// skips returns the events on the policy and on each exception.
 func (c Context) skips(about, resource Reference, r *policy.Result) []Event {
 	name, rule := resource.Kind+"/"+slashed(resource), ruleName(r)
 	out := []Event{{

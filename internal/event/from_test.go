@@ -49,7 +49,7 @@ func TestFrom(t *testing.T) {
 			"PolicyViolation|Resource Passed|Pod team/web u3||policy labels/a fail: no label",
 			"PolicyViolation|Resource Passed|Pod team/web u3||policy labels/b pass: fine",
 		}, false},
-		{"a scan tells of the resource what failed", pod, []policy.Result{
+		{"the resource's events of a scan are about failed rules", pod, []policy.Result{
 			result(cluster, a, policy.StatusFail, "no label"), result(cluster, b, policy.StatusPass, "fine"), result(cluster, nameless, policy.StatusError, "?"),
 		}, false, []string{
 			"PolicyViolation|Resource Passed|ClusterPolicy labels u1|Pod team/web u3|Pod team/web: [a] fail; no label",
@@ -61,7 +61,7 @@ func TestFrom(t *testing.T) {
 			"PolicyViolation|Resource Blocked|Policy team/tags u2|Pod team/web u3|Pod team/web: [a] fail (blocked); no",
 			"PolicyViolation|Resource Blocked|ClusterPolicy labels u1|Pod team/web u3|Pod team/web: [b] error (blocked)",
 		}, false},
-		{"refused: what the other policies did has no event", pod, []policy.Result{
+		{"refused: results of other policies have no event", pod, []policy.Result{
 			result(own, a, policy.StatusFail, "no"), result(cluster, a, policy.StatusPass, ""),
 			result(&policy.Program{APIVersion: "kyverno.io/v1", Kind: "ClusterPolicy", Name: "excepted"}, a, policy.StatusSkip, "", exempts("team", "x")),
 		}, true, []string{
@@ -87,7 +87,7 @@ func TestFrom(t *testing.T) {
 			"PolicySkipped|Resource Passed|ClusterPolicy labels u1|Pod team/web u3|resource Pod/team/web was skipped from rule exception due to policy exceptions team/x",
 			"PolicySkipped|Resource Passed|PolicyException team/x policies.kyverno.io/v1beta1 of x|Pod team/web u3|resource Pod/team/web was skipped from policy rule labels/exception",
 		}, false},
-		{"preconditions alone tell nothing", pod, []policy.Result{result(cluster, a, policy.StatusSkip, "")}, false, nil, false},
+		{"unmet preconditions have no event", pod, []policy.Result{result(cluster, a, policy.StatusSkip, "")}, false, nil, false},
 		{"a mutation", pod, []policy.Result{result(cluster, change, policy.StatusPass, ""), result(cluster, change, policy.StatusSkip, "")}, false, []string{
 			"PolicyApplied|Resource Mutated|ClusterPolicy labels u1|Pod team/web u3|Pod team/web is successfully mutated",
 		}, false},

@@ -3,8 +3,8 @@ package event
 // QueueName is the controller's name in metrics.
 const QueueName = "kyverno-events"
 
-// Observer counts: EventDropped is called for each event that could not be kept or written, Reconciled for each attempt to
-// write one, Requeued before the next attempt, Dropped when no further one is made.
+// Observer counts events. EventDropped is called for each event that was not kept or written, Reconciled for each attempt to write one,
+// Requeued before the next attempt, Dropped if there is no further one.
 type Observer interface {
 	EventDropped()
 	Reconciled(controller string)

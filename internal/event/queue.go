@@ -20,11 +20,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Writer is the API server.
+// Writer writes events to the API server.
 type Writer interface {
 	// Create writes a new event.
 	Create(context.Context, *eventsv1.Event) error
-	// Repeat sets the series of an event: how often it has been seen by now, and when last.
+	// Repeat sets the series of an event: its count so far and its last time.
 	Repeat(ctx context.Context, namespace, name string, series eventsv1.EventSeries) error
 }
 
@@ -48,27 +48,27 @@ type Options struct {
 const (
 	workers  = 3
 	attempts = 3
-	// seriesWindow is how long after its writing an event that repeats is counted rather than written anew, and
-	// seriesPause how often the counts are written.
+	// seriesWindow is how long a repetition increases the count of a written event, instead of writing a new one; seriesPause is the pause
+	// between two writes of the counts.
 	seriesWindow = 10 * time.Minute
 	seriesPause  = 10 * time.Second
-	// remembered bounds the events that may still repeat.
+	// remembered bounds the written events whose repetitions are counted.
 	remembered = 4096
-	// maxNote is the limit of the API server, less the mark of what was cut.
+	// maxNote is the API server's limit, less the mark of truncation.
 	maxNote = 1021
-	// shutdownTime is the time to write what waits when the process stops.
+	// shutdownTime bounds the last writes when the process stops.
 	shutdownTime = 5 * time.Second
 )
 
-// identity is what makes two events the same.
+// identity identifies equal events.
 type identity [sha256.Size]byte
 
 // written is an event that may repeat.
 type written struct {
 	namespace, name string
-	count, reported int32 // seen; as the API server knows
+	count, reported int32 // the current count; the count at the API server
 	last            time.Time
-	again           *Event // what happened since it was written; nil for nothing
+	again           *Event // the last repetition since it was written; nil for none
 }
 
 // Queue is a Recorder that writes.
@@ -90,7 +90,7 @@ type pending struct {
 	last  time.Time
 }
 
-// New returns a Queue; events are kept until Run writes them.
+// New returns a Queue. Events wait until Run writes them.
 func New(o Options) *Queue {
 	if o.Observer == nil {
 		o.Observer = unobserved{}
@@ -104,7 +104,7 @@ func New(o Options) *Queue {
 // Record implements Recorder.
 func (q *Queue) Record(e Event) { q.record(e, 1) }
 
-// record keeps what was seen n times.
+// record adds an event that occurred n times.
 func (q *Queue) record(e Event, n int32) {
 	if !q.wanted(&e) {
 		return
@@ -121,7 +121,7 @@ func (q *Queue) record(e Event, n int32) {
 		return
 	}
 	if w := q.recent[id]; w != nil && now.Sub(w.last) < seriesWindow {
-		again := e // only what repeats is kept
+		again := e // only repetitions are kept
 		w.count, w.last, w.again = w.count+n, now, &again
 		return
 	}
@@ -136,7 +136,7 @@ func (q *Queue) record(e Event, n int32) {
 	}
 }
 
-// wanted applies the flag and the settings.
+// wanted reports whether the flag and the settings allow the event.
 func (q *Queue) wanted(e *Event) bool {
 	if slices.Contains(q.Omit, e.Reason) || q.Capacity <= 0 {
 		return false
@@ -148,12 +148,12 @@ func (q *Queue) wanted(e *Event) bool {
 	return s.SuccessEvents && (len(s.SuccessEventActions) == 0 || slices.Contains(s.SuccessEventActions, e.Action))
 }
 
-// Wants reports whether events with the reason and action would be written: whether it is worth making them.
+// Wants reports whether events with the reason and action would be written, so that a caller need not create others.
 func (q *Queue) Wants(reason, action string) bool {
 	return q.wanted(&Event{Reason: reason, Action: action})
 }
 
-// Run writes events until ctx is done, then what still waits, for a few seconds.
+// Run writes events until ctx is done, and then the waiting ones for a few more seconds.
 func (q *Queue) Run(ctx context.Context) {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -192,7 +192,7 @@ func (q *Queue) write(ctx context.Context, id identity) {
 	first := *p
 	delete(q.waiting, id)
 	object := q.object(&first)
-	// Remembered before it is written, so that what comes meanwhile counts as its repetition.
+	// The event is remembered before it is written, so that events during the write count as its repetitions.
 	q.remember(id, &written{namespace: object.Namespace, name: object.Name, count: first.count, reported: first.count, last: first.last})
 	q.mu.Unlock()
 	if err := q.try(ctx, func() error { return q.Writer.Create(ctx, object) }); err != nil {
@@ -200,14 +200,14 @@ func (q *Queue) write(ctx context.Context, id identity) {
 		delete(q.recent, id)
 		q.mu.Unlock()
 		if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			return // the namespace is gone, so the event has no place
+			return // the namespace was deleted, so the event cannot be stored
 		}
 		q.giveUp()
 		q.Log.Warn("an event was not written", "reason", first.event.Reason, "kind", first.event.Regarding.Kind, "name", first.event.Regarding.Name, "error", err)
 	}
 }
 
-// remember keeps w, and makes room for it. The caller holds the lock.
+// remember adds w, and removes another one if there is no room. The caller holds the lock.
 func (q *Queue) remember(id identity, w *written) {
 	if len(q.recent) >= remembered {
 		now := q.Now()
@@ -221,12 +221,12 @@ func (q *Queue) remember(id identity, w *written) {
 		if len(q.recent) < remembered {
 			break
 		}
-		delete(q.recent, key) // any: its next repetition is an event of its own
+		delete(q.recent, key) // any one: its next repetition becomes a new event
 	}
 	q.recent[id] = w
 }
 
-// repeat writes the counts of what repeated.
+// repeat writes the counts of repeated events.
 func (q *Queue) repeat(ctx context.Context) {
 	type update struct {
 		id     identity
@@ -252,7 +252,7 @@ func (q *Queue) repeat(ctx context.Context) {
 			continue
 		}
 		q.mu.Lock()
-		delete(q.recent, u.id) // the API server forgot it, or does not answer: the next one is new again
+		delete(q.recent, u.id) // it has expired, or the API server does not answer: the next one is a new event
 		q.mu.Unlock()
 		if apierrors.IsNotFound(err) && u.w.again != nil {
 			q.record(*u.w.again, u.w.count-u.w.reported) // another client deleted it: write what happened since as a new event
@@ -262,7 +262,7 @@ func (q *Queue) repeat(ctx context.Context) {
 	}
 }
 
-// try repeats what fails for want of an answer.
+// try retries f while the API server does not answer.
 func (q *Queue) try(ctx context.Context, f func() error) (err error) {
 	for n := range attempts {
 		if n > 0 {
@@ -282,8 +282,7 @@ func (q *Queue) try(ctx context.Context, f func() error) (err error) {
 	return err
 }
 
-// object is the event as the API server takes it. It lies in the namespace of what it regards, in `default` where that
-// lies in none.
+// object returns the event in the API server's form. Its namespace is that of the object it regards; `default` for a cluster-scoped object.
 func (q *Queue) object(p *pending) *eventsv1.Event {
 	e := &p.event
 	namespace := e.Regarding.Namespace
@@ -307,7 +306,7 @@ func (q *Queue) object(p *pending) *eventsv1.Event {
 	return o
 }
 
-// unique is the time in nanoseconds, or a little later where the clock has not moved. The caller holds the lock.
+// unique returns the time in nanoseconds, or a little later if the clock has not advanced. The caller holds the lock.
 func (q *Queue) unique() int64 {
 	q.named = max(q.named+1, q.Now().UnixNano())
 	return q.named
@@ -330,7 +329,7 @@ func (e *Event) identity() identity {
 	return identity(h.Sum(nil))
 }
 
-// shorten cuts a note to what the API server takes, between characters.
+// shorten cuts a note to the API server's limit, between characters.
 func shorten(note string) string {
 	if len(note) <= maxNote+len("…") {
 		return note
@@ -341,8 +340,8 @@ func shorten(note string) string {
 // maxName leaves room for the suffix within the 253 characters of a name.
 const maxName = 230
 
-// objectName makes a name of an object fit for an event: lower case, nothing but letters, digits, dots and dashes, and
-// letters or digits at both ends.
+// objectName returns a valid prefix of an event's name: lower case, only letters, digits, dots and dashes, with letters or digits at both
+// ends.
 func objectName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {

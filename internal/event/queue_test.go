@@ -18,7 +18,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/settings"
 )
 
-// log is a Writer that notes what it is asked to write.
+// log is a Writer that records its calls.
 type log struct {
 	mu    sync.Mutex
 	lines []string
@@ -85,7 +85,7 @@ func (c *counts) Reconciled(string)    { c.add(&c.rounds) }
 func (c *counts) Requeued(string, int) { c.add(&c.again) }
 func (c *counts) Dropped(string)       { c.add(&c.givenUp) }
 
-// start runs a queue in a bubble of its own time.
+// start runs a queue in a synctest bubble.
 func start(t *testing.T, l *log, change func(*Options)) (q *Queue, seen *counts, stop func()) {
 	t.Helper()
 	seen = &counts{}
@@ -107,7 +107,7 @@ func on(name, note string) Event {
 	return Event{Regarding: Reference{APIVersion: "v1", Kind: "Pod", Namespace: "team", Name: name}, Reason: PolicyViolation, Action: ResourcePassed, Note: note, Controller: AdmissionController}
 }
 
-// What repeats is one event with a count, for as long as it goes on.
+// Repetitions are one event with a count.
 func TestRepetitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
@@ -138,7 +138,7 @@ func TestRepetitions(t *testing.T) {
 	})
 }
 
-// An event that another client has deleted is written anew when it repeats.
+// A repeated event that another client has deleted is written again.
 func TestRepetitionOfAForgottenEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
@@ -159,7 +159,7 @@ func TestRepetitionOfAForgottenEvent(t *testing.T) {
 	})
 }
 
-// The queue takes no more than its capacity; the rest is counted.
+// The queue holds at most its capacity; further events are counted.
 func TestCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
@@ -167,14 +167,14 @@ func TestCapacity(t *testing.T) {
 		q := New(Options{Writer: l, Capacity: 3, Settings: settings.Defaults, Log: slog.New(slog.DiscardHandler), Now: time.Now, Observer: seen})
 		for i := range 5 {
 			q.Record(on("a", fmt.Sprint(i)))
-			q.Record(on("a", fmt.Sprint(i))) // a repetition takes no place of its own
+			q.Record(on("a", fmt.Sprint(i))) // a repetition needs no room
 		}
 		if seen.lost != 4 || seen.givenUp != 0 {
 			t.Errorf("%+v, want 4 lost", seen)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		q.Run(ctx) // writes what waits even after it is stopped
+		q.Run(ctx) // writes waiting events even after it is stopped
 		for _, want := range []string{"Warning 0 ×2", "Warning 1 ×2", "Warning 2 ×2"} {
 			if !strings.Contains(l.text(), want) {
 				t.Errorf("%q lacks %q", l.text(), want)
@@ -188,7 +188,7 @@ func TestCapacity(t *testing.T) {
 	})
 }
 
-// Failures are tried three times, then counted; those that cannot succeed are not tried again.
+// Failed writes are tried three times, then counted; those that cannot succeed are not retried.
 func TestFailures(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -225,7 +225,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// The flag omits reasons; successes are written only when the settings ask for their action.
+// The flag omits reasons; successes are written only if the settings enable their action.
 func TestWanted(t *testing.T) {
 	s := settings.Defaults()
 	q := New(Options{Capacity: 1, Omit: []string{PolicySkipped}, Settings: func() *settings.Settings { return s }})

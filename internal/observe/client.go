@@ -8,23 +8,22 @@ import (
 	kindnames "github.com/ephor-dev/ephor/internal/kinds"
 )
 
-// ClientType says what a client of the API server is for; it is the value of client_type where the requested group does
-// not say more.
+// ClientType is the purpose of a client of the API server. It is the value of client_type unless the requested group determines it.
 type ClientType string
 
 // The types of clients.
 const (
 	// KubeClient is the client of the controllers.
 	KubeClient ClientType = "kubeclient"
-	// DynamicClient reads what policies ask for.
+	// DynamicClient reads objects for policies.
 	DynamicClient ClientType = "dynamic"
-	// MetadataClient follows TTL labels.
+	// MetadataClient watches TTL labels.
 	MetadataClient ClientType = "metadata"
-	// WorkClient carries out what policies ask for, and reads our own kinds, too: those are "kyverno", all else is "dynamic".
+	// WorkClient executes the work of policies and reads our own kinds, too: those count as "kyverno", all others as "dynamic".
 	WorkClient ClientType = "work"
 )
 
-// RoundTripper counts the requests to the API server by t; it fits rest.Config.Wrap.
+// RoundTripper counts the requests to the API server by t. Its type fits rest.Config.Wrap.
 func (m *Metrics) RoundTripper(t ClientType) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		if m == nil {
@@ -47,12 +46,12 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// WrappedRoundTripper lets client-go find what is below.
+// WrappedRoundTripper gives client-go access to the wrapped one.
 func (c counting) WrappedRoundTripper() http.RoundTripper { return c.next }
 
 type query struct{ operation, client, kind, namespace string }
 
-// queryOf reads the method and the path of a request; ok is false for what is not about resources, such as discovery.
+// queryOf returns the method and the resource of a request; ok is false for a request without a resource, such as discovery.
 func queryOf(r *http.Request, client string) (q query, ok bool) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	group := ""
@@ -64,7 +63,7 @@ func queryOf(r *http.Request, client string) (q query, ok bool) {
 	default:
 		return query{}, false
 	}
-	// /namespaces/x/pods…, but /namespaces/x and its subresources are about the Namespace.
+	// /namespaces/x/pods… is about Pods, but /namespaces/x and its subresources are about the Namespace.
 	if parts[0] == "namespaces" && len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
 		q.namespace, parts = parts[1], parts[2:]
 	}
@@ -126,8 +125,8 @@ func clientOf(group, otherwise, accept string) string {
 	return otherwise
 }
 
-// kinds are the kinds of the resources that controllers ask for, as Kyverno's typed clients name them. The names of
-// other resources stand for themselves, as with its dynamic client.
+// kinds maps the resources that controllers request to kinds, as Kyverno's typed clients name them. Other resources keep their names, as
+// with its dynamic client.
 var kinds = withPolicies(map[string]string{
 	"secrets": "Secret", "configmaps": "ConfigMap", "namespaces": "Namespace", "pods": "Pod", "events": "Event",
 	"serviceaccounts": "ServiceAccount", "leases": "Lease", "deployments": "Deployment",
@@ -141,7 +140,7 @@ var kinds = withPolicies(map[string]string{
 	"policyreports": "PolicyReport", "clusterpolicyreports": "ClusterPolicyReport",
 })
 
-// withPolicies adds the kinds of policies, and of what belongs to them, to the table.
+// withPolicies adds to the table the kinds of policies and related kinds.
 func withPolicies(table map[string]string) map[string]string {
 	for _, k := range compile.Kinds {
 		table[k.Resource] = k.Kind

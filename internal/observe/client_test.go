@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// What carries work out asks for the objects of policies as Kyverno's dynamic client does, and for our own kinds as its
-// typed one does.
+// Clients of background work count requests for policies' objects as Kyverno's dynamic client, and for our own kinds as its typed client.
 func TestWorkQueries(t *testing.T) {
 	for _, c := range []struct {
 		method, path, accept string

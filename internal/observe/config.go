@@ -12,24 +12,23 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// Config is what the metrics ConfigMap says. The zero Config is that of a missing
-// ConfigMap.
+// Config is the content of the metrics ConfigMap. The zero Config is that of a missing ConfigMap.
 type Config struct {
 	// Include and Exclude are namespaces whose requests and policies are counted. Exclude wins; an empty Include is all.
 	Include, Exclude []string
-	// Refresh is how often all series are forgotten, so that those of deleted objects go away; 0 for never.
+	// Refresh is the interval at which all series are reset, so that those of deleted objects disappear; 0 for never.
 	Refresh time.Duration
 	// Buckets are the bounds of the histograms; nil for DefaultBuckets.
 	Buckets []float64
-	// Exposure is by the instrument's name.
+	// Exposure is the exposure of each instrument, by name.
 	Exposure map[string]Exposure
 }
 
-// Exposure is what metricsExposure says of one instrument.
+// Exposure is the entry of metricsExposure for one instrument.
 type Exposure struct {
 	// Enabled: nil and true expose the instrument.
 	Enabled *bool `json:"enabled,omitempty"`
-	// DisabledLabelDimensions are labels that are left out; what differs in them only is counted together.
+	// DisabledLabelDimensions are labels that are left out; series that differ only in them are counted together.
 	DisabledLabelDimensions []string `json:"disabledLabelDimensions,omitempty"`
 	// BucketBoundaries are the bounds of this histogram.
 	BucketBoundaries []float64 `json:"bucketBoundaries,omitempty"`
@@ -92,7 +91,7 @@ func ParseConfig(data map[string]string) (Config, diag.List) {
 	return c, diags
 }
 
-// checkExposure finds what has no effect.
+// checkExposure reports settings that have no effect.
 func checkExposure(name string, e Exposure) diag.List {
 	var diags diag.List
 	declared := Declared()
@@ -107,7 +106,7 @@ func checkExposure(name string, e Exposure) diag.List {
 		return diags
 	}
 	for _, l := range e.DisabledLabelDimensions {
-		// Charts name labels that some metrics have not; only one that none has is a slip of the pen.
+		// Charts name labels that only some metrics have; a label that no metric has is a mistake.
 		if !slices.ContainsFunc(declared, func(i Instrument) bool { return slices.Contains(i.LabelNames(), l) }) {
 			diags.Warnf("data.metricsExposure", "metricsExposure: %s has no label %s", name, l)
 		}
@@ -130,7 +129,7 @@ func parseBuckets(text string) ([]float64, error) {
 	return out, checkBounds(out)
 }
 
-// checkBounds finds bounds that would make two buckets one: a page with a bucket twice is refused as a whole.
+// checkBounds rejects bounds that would give two buckets the same text: Prometheus refuses the whole page then.
 func checkBounds(bounds []float64) error {
 	for i, v := range bounds {
 		switch {
@@ -143,7 +142,7 @@ func checkBounds(bounds []float64) error {
 	return nil
 }
 
-// counts reports whether what belongs to a namespace is counted; the namespace of cluster-scoped things always is.
+// counts reports whether a namespace is counted; cluster-scoped objects always are.
 func (c *Config) counts(namespace string) bool {
 	if namespace == "" || namespace == "-" {
 		return true
@@ -154,7 +153,7 @@ func (c *Config) counts(namespace string) bool {
 	return len(c.Include) == 0 || slices.Contains(c.Include, namespace)
 }
 
-// setup is what the configuration says of one instrument.
+// setup returns the configuration of one instrument.
 func (c *Config) setup(i *Instrument, max int) setup {
 	e := c.Exposure[i.Name]
 	s := setup{

@@ -45,7 +45,7 @@ func TestConfigMistakes(t *testing.T) {
 	}
 }
 
-// A live change concerns the instruments that it names; all others go on counting.
+// A live change resets only the instruments that it names.
 func TestLiveChange(t *testing.T) {
 	m := NewMetrics(Options{})
 	p, r := program("require-labels")
@@ -86,7 +86,7 @@ func TestLiveChange(t *testing.T) {
 	}
 }
 
-// The keys are the names of Kyverno's instruments, of which some end in _total themselves.
+// The keys are the names of Kyverno's instruments, some of which already end in _total.
 func TestNamesOfInstruments(t *testing.T) {
 	m := NewMetrics(Options{})
 	for _, name := range []string{"kyverno_policy_rule_info_total", "kyverno_updaterequest_total", "kyverno_breaker_total", "kyverno_deprecated_api_requests_total", "kyverno_breaker_drops"} {
@@ -97,7 +97,7 @@ func TestNamesOfInstruments(t *testing.T) {
 	}
 }
 
-// The buckets of all histograms of seconds change with bucketBoundaries; those with bounds of their own keep them.
+// bucketBoundaries changes the buckets of all histograms of seconds, except those with bounds of their own.
 func TestBuckets(t *testing.T) {
 	m := NewMetrics(Options{})
 	configured(t, m, map[string]string{"bucketBoundaries": "0.5,1"})
@@ -123,7 +123,7 @@ func TestNamespaces(t *testing.T) {
 	m.Reviewed(in, "ValidatingWebhookConfiguration", true, 0)
 	m.Reviewed(out, "ValidatingWebhookConfiguration", true, 0)
 	p, r := program("x")
-	p.Namespace = "c" // results are chosen by the policy's namespace
+	p.Namespace = "c" // results are filtered by the policy's namespace
 	m.Evaluated(outcome(p, r, "a", policy.StatusPass))
 	m.PolicyChanged(p, Created)
 	m.Policies(func() []PolicyState { return []PolicyState{{p, true}} })
@@ -150,7 +150,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// At the refresh interval what is gone goes away, and what users alert on is there again.
+// At the refresh interval, series of deleted objects disappear, and the series that users alert on are initialized again.
 func TestForget(t *testing.T) {
 	m := NewMetrics(Options{})
 	p, r := program("x")

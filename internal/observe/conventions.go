@@ -6,8 +6,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// conventions are the names in OTLP of what OpenTelemetry has conventions for; the page for Prometheus has underscores in
-// place of their dots. Everything else has one name.
+// conventions are the OTLP names for which OpenTelemetry has conventions; the Prometheus page has underscores in place of their dots. All
+// other names are the same in both.
 var conventions = map[string]string{
 	nameServerDuration: "http.server.request.duration", nameServerIn: "http.server.request.body.size", nameServerOut: "http.server.response.body.size",
 	"http_request_method": "http.request.method", "http_response_status_code": "http.response.status_code",
@@ -18,7 +18,7 @@ var conventions = map[string]string{
 // conventionUnits are the units of the instruments that follow a convention.
 var conventionUnits = map[string]string{nameServerDuration: "s", nameServerIn: "By", nameServerOut: "By"}
 
-// wireName is the name of an instrument or a label in OTLP.
+// wireName returns the name of an instrument or a label in OTLP.
 func wireName(name string) string {
 	if conventional := conventions[name]; conventional != "" {
 		return conventional
@@ -26,7 +26,7 @@ func wireName(name string) string {
 	return name
 }
 
-// wireAttribute is a label in OTLP.
+// wireAttribute returns a label in OTLP.
 func wireAttribute(label, value string) attribute.KeyValue {
 	if label == "http_response_status_code" {
 		if code, err := strconv.Atoi(value); err == nil {

@@ -5,7 +5,7 @@ var (
 	ruleLabels = []string{"policy_validation_mode", "policy_type", "policy_background_mode", "policy_namespace?", "policy_name?",
 		"resource_kind?", "resource_namespace?", "resource_request_operation", "rule_name?", "rule_result", "rule_type",
 		"rule_execution_cause", "dry_run"}
-	// kindLabels are those of the metrics that kinds of policies have for themselves; modeLabel and backgroundLabel stand before them.
+	// kindLabels are the labels of metrics for single kinds of policies; modeLabel and backgroundLabel precede them.
 	kindLabels = []string{"policy_name?", "policy_namespace?",
 		"resource_kind?", "resource_namespace?", "resource_request_operation", "execution_cause", "result"}
 	reviewLabels   = []string{"resource_kind?", "resource_namespace?", "resource_request_operation", "request_allowed", "request_webhook"}
@@ -15,16 +15,16 @@ var (
 	ttlLabels      = []string{"resource_namespace?", "resource_group?", "resource_version?", "resource_resource?"}
 )
 
-// Labels that only some of the metrics of kinds of policies have.
+// Labels that only some of the metrics for single kinds have.
 const (
 	modeLabel       = "policy_validation_mode"
 	backgroundLabel = "policy_background_mode"
 )
 
-// httpScope is the scope under which Kyverno's users find the metrics of the HTTP server.
+// httpScope is the instrumentation scope of the HTTP server's metrics, as in Kyverno.
 const httpScope = "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 
-// scopeVersions are the versions of other scopes, as users know them.
+// scopeVersions are the versions of other scopes, as in Kyverno.
 var scopeVersions = map[string]string{httpScope: "0.69.0"}
 
 // Names of the instruments.
@@ -79,8 +79,8 @@ const (
 	nameImageAnswers          = "ephor_image_signature_answers"
 )
 
-// declared is the table of all instruments but those of kinds of policies (resultInstruments). Names and labels are those of the policy language; what is
-// marked Ours has no counterpart there.
+// declared is the table of all instruments except those for single kinds of policies (resultInstruments). Names and labels are those of
+// Kyverno; instruments marked Ours have no counterpart there.
 var declared = []Instrument{
 	{Name: nameInfo, Kind: Gauge, Labels: []string{"version"},
 		Help: "always 1; the label says which version runs", Query: `count by (version) (kyverno_info)`},

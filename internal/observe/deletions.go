@@ -6,9 +6,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// CleanupDeleted counts an object that a policy deleted on its schedule: what is its kind or its resource, as the family of the policy
-// has it. propagation may be empty, which stands for the default. The namespaces of the configuration choose policies and requests;
-// what is deleted is counted everywhere.
+// CleanupDeleted counts an object that a policy deleted on its schedule. what is its kind or its resource, as the family of the policy
+// counts. propagation may be empty for the default. Namespaces of the configuration filter policies and requests; deletions are always
+// counted.
 func (m *Metrics) CleanupDeleted(p *policy.Program, what, namespace, propagation string) {
 	m.deletion(p, suffixDeleted, what, namespace, propagation)
 }
@@ -18,7 +18,7 @@ func (m *Metrics) CleanupFailed(p *policy.Program, what, namespace, propagation 
 	m.deletion(p, suffixErrors, what, namespace, propagation)
 }
 
-// What follows the prefix that a family gives the metrics about its deletions.
+// The suffixes after the prefix that a family gives the metrics about its deletions.
 const (
 	suffixDeleted = "_deletedobjects"
 	suffixErrors  = "_errors"
@@ -61,7 +61,7 @@ func (m *Metrics) TTLStopped(r schema.GroupVersionResource) {
 	}
 }
 
-// TTLWatched says where the resources are found whose TTL labels are watched.
+// TTLWatched sets the function that lists the resources whose TTL labels are watched.
 func (m *Metrics) TTLWatched(list func() []schema.GroupVersionResource) {
 	if m != nil {
 		m.ttlWatched.Store(&list)

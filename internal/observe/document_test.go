@@ -34,7 +34,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// document is the table of all metrics, and a query for each that has one.
+// document returns the table of all metrics, and a query for each that has one.
 func document() string {
 	var b strings.Builder
 	b.WriteString("\n| Metric | Type | Labels | |\n|---|---|---|---|\n")

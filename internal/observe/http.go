@@ -25,7 +25,7 @@ func (m *Metrics) HTTP(next http.Handler) http.Handler {
 	})
 }
 
-// answer notes what a handler answers.
+// answer records the answer of a handler.
 type answer struct {
 	http.ResponseWriter
 	status int
@@ -45,7 +45,7 @@ func (a *answer) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap gives http.ResponseController access to the wrapped writer.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (m *Metrics) served(r *http.Request, status int, bytes int64, took time.Duration) {
@@ -69,7 +69,7 @@ func (m *Metrics) served(r *http.Request, status int, bytes int64, took time.Dur
 	m.httpDuration.withURL(method, url).observe(took.Seconds())
 }
 
-// withURL is with for a URL that is not a string yet: it becomes one when its series is made.
+// withURL is with for a URL in bytes; it is converted only when a new series is created.
 func (f *family) withURL(method string, url []byte) *series {
 	st := f.state.Load()
 	if st.off || !st.keep[0] || !st.keep[1] {
@@ -86,7 +86,7 @@ func (f *family) withURL(method string, url []byte) *series {
 	return s
 }
 
-// timeoutOf is the timeout that the API server adds to the URL; anything else that stands in a query is not for labels.
+// timeoutOf returns the timeout that the API server adds to the URL; no other part of the query becomes a label.
 func timeoutOf(query string) string {
 	v, ok := strings.CutPrefix(query, "timeout=")
 	if !ok || len(v) < 2 || len(v) > 4 || v[len(v)-1] != 's' {
@@ -115,7 +115,7 @@ func statusText(status int) string {
 	return strconv.Itoa(status)
 }
 
-// hostOf is the host without the port.
+// hostOf returns the host without the port.
 func hostOf(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
 		return host[:i]

@@ -45,7 +45,7 @@ func TestHTTP(t *testing.T) {
 	const server = `http_request_method="POST",http_response_status_code="200",network_protocol_name="http",network_protocol_version="1.1",otel_scope_name="go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp",otel_scope_schema_url="",otel_scope_version="0.69.0",server_address="kyverno-svc.kyverno.svc",url_scheme="http"}`
 	contains(t, text, `http_server_request_body_size_sum{`+server+` 24`, `http_server_response_body_size_sum{`+server+` 18`, `http_server_request_duration_count{`+server+` 3`)
 	if !strings.Contains(text, `http_request_method="other"`) {
-		t.Error("a method that nobody knows is a label")
+		t.Error("an unknown method is a label")
 	}
 }
 

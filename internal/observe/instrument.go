@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 )
 
-// Kind says what the numbers of an instrument mean.
+// Kind is the type of an instrument.
 type Kind uint8
 
 // The kinds of instruments.
@@ -25,25 +25,25 @@ type Instrument struct {
 	// Name is the name in the metrics ConfigMap and in OTLP. On /metrics a counter is called Name_total.
 	Name string
 	Kind Kind
-	// Bare: on /metrics the counter is there a second time, under its Name.
+	// Bare: /metrics also shows the counter under its plain Name.
 	Bare bool
-	// Labels are the names of the labels. Those whose values come from users or from the cluster, so that their number
-	// has no bound, end in a question mark here; in the series that take what is too much they are "other".
+	// Labels are the names of the labels. A question mark at the end marks labels with an unbounded number of values, which come from users
+	// or the cluster; series beyond the limit have the value "other" there.
 	Labels []string
-	// Scope is the value of otel_scope_name; empty for the one of all but the HTTP server's metrics.
+	// Scope is the value of otel_scope_name; it is empty for all but the HTTP server's metrics.
 	Scope string
-	// Help is one sentence for those who read /metrics.
+	// Help is one sentence for readers of /metrics.
 	Help string
 	// Ours: Kyverno has no such metric.
 	Ours bool
-	// Query is a PromQL expression that shows what the metric is good for.
+	// Query is an example of a PromQL expression with the metric.
 	Query string
 }
 
-// scopeName and scopeVersion are the scope labels of nearly all series, as Kyverno's users know them.
+// scopeName and scopeVersion are the scope labels of nearly all series, as in Kyverno.
 const scopeName = "kyverno"
 
-// Exposed is the name on /metrics.
+// Exposed returns the name on /metrics.
 func (i *Instrument) Exposed() string {
 	if i.Kind == Counter && !strings.HasSuffix(i.Name, "_total") {
 		return i.Name + "_total"
@@ -51,7 +51,7 @@ func (i *Instrument) Exposed() string {
 	return i.Name
 }
 
-// LabelNames are the names of the labels without marks, in order of declaration.
+// LabelNames returns the names of the labels without marks, in order of declaration.
 func (i *Instrument) LabelNames() []string {
 	out := make([]string, len(i.Labels))
 	for k, l := range i.Labels {
@@ -67,14 +67,14 @@ func cutMark(label string) (name string, open bool) {
 	return label, false
 }
 
-// column is where a label's value comes from when a series is written: a position in the key, or a constant.
+// column is the source of a label's value in a written series: a position in the key, or a constant.
 type column struct {
 	name     string
 	at       int // -1 for a constant
 	constant string
 }
 
-// columns are the labels of a written series in alphabetic order, for those labels that keep says.
+// columns returns the labels of a written series in alphabetical order, limited to those in keep.
 func (i *Instrument) columns(keep []bool) []column {
 	scope, version := i.Scope, ""
 	if scope == "" {

@@ -8,7 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Kinds with metrics of their own have the labels of Kyverno's, and the classic policies do not count there, nor they here.
+// Kinds with metrics of their own have the labels of Kyverno's. Classic policies do not count there, nor these kinds among the classic
+// ones.
 func TestMetricsOfKinds(t *testing.T) {
 	m := NewMetrics(Options{})
 	rest := `otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",`

@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// LogOptions say how a process logs.
+// LogOptions configure the log of a process.
 type LogOptions struct {
 	// Format is text or json.
 	Format string
 	// Times is how times are written: one of TimeFormats; empty for default.
 	Times string
-	// Verbosity is klog's: from 4 on what helps to find mistakes is logged too, and what libraries log at that level.
+	// Verbosity is klog's: from 4 on, debug messages are logged, together with library messages of that level.
 	Verbosity int
 	// Color marks the levels of the text format, for terminals.
 	Color bool
 }
 
-// timeFormats are the ways to write times.
+// timeFormats are the formats of times.
 var timeFormats = map[string]func(time.Time) slog.Value{
 	"default":     nil,
 	"iso8601":     layout("2006-01-02T15:04:05.000Z0700"),
@@ -38,10 +38,10 @@ func layout(l string) func(time.Time) slog.Value {
 	return func(t time.Time) slog.Value { return slog.StringValue(t.Format(l)) }
 }
 
-// TimeFormats are the names of the ways to write times.
+// TimeFormats returns the names of the formats of times.
 func TimeFormats() []string { return slices.Sorted(maps.Keys(timeFormats)) }
 
-// NewHandler returns the handler of a process's log, or an error for options that do not exist.
+// NewHandler returns the handler of a process's log, or an error for invalid options.
 func NewHandler(w io.Writer, o LogOptions) (slog.Handler, error) {
 	if o.Times == "" {
 		o.Times = "default"
@@ -74,7 +74,7 @@ func NewHandler(w io.Writer, o LogOptions) (slog.Handler, error) {
 	return nil, fmt.Errorf("%q is neither text nor json", o.Format)
 }
 
-// coloring marks the level of each line. A handler writes a line with one call.
+// coloring colors the level of each line. A handler writes a line with one call.
 type coloring struct{ next io.Writer }
 
 var colors = []struct{ level, colored []byte }{
@@ -86,7 +86,7 @@ var colors = []struct{ level, colored []byte }{
 
 func (c coloring) Write(line []byte) (int, error) {
 	for _, k := range colors {
-		// The level comes right after the time; later text would be a value of the line.
+		// The level follows the time; a later match would be part of a value.
 		if i := bytes.Index(line, k.level); i >= 0 && i < 64 {
 			colored := append(append(append([]byte(nil), line[:i]...), k.colored...), line[i+len(k.level):]...)
 			_, err := c.next.Write(colored)

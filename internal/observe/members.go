@@ -1,6 +1,6 @@
 package observe
 
-// Members says how many replicas share the work of a controller, as this one sees them; 0 while it may not work itself.
+// Members sets the function that counts the replicas that share the work of a controller; 0 while this one may not work itself.
 func (m *Metrics) Members(controller string, count func() int) {
 	if m != nil {
 		m.members.Store(controller, count)

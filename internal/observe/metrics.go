@@ -19,7 +19,7 @@ import (
 type Options struct {
 	// Version is the program's, for kyverno_info and OTLP.
 	Version string
-	// Namespace is the one the process runs in.
+	// Namespace is the namespace of the process.
 	Namespace string
 	// Families are those of the policies; nil for those of Ephor.
 	Families *compile.Registry
@@ -27,7 +27,7 @@ type Options struct {
 	MaxSeries int
 }
 
-// Metrics counts. All methods are safe for all goroutines, and do nothing on a nil *Metrics.
+// Metrics counts. Its methods are safe for concurrent use, and do nothing on a nil *Metrics.
 type Metrics struct {
 	options  Options
 	families map[string]*family
@@ -104,7 +104,7 @@ func NewMetrics(o Options) *Metrics {
 	return m
 }
 
-// Configure takes over the metrics ConfigMap. Instruments whose setup changes begin anew, the others go on.
+// Configure applies the metrics ConfigMap. Instruments whose setup changes are reset, the others continue.
 func (m *Metrics) Configure(c Config) {
 	if m == nil {
 		return
@@ -118,7 +118,7 @@ func (m *Metrics) Configure(c Config) {
 	m.begin()
 }
 
-// begin makes a fresh start. What users alert on is there before it first happens, so that increase() sees the first one.
+// begin resets the state. Series that users alert on exist before their first event, so that increase() sees it.
 func (m *Metrics) begin() {
 	m.results.clear()
 	for _, v := range []secretpath.Verdict{secretpath.Standing, secretpath.Missing, secretpath.Unknown, secretpath.Unserved} {
@@ -138,7 +138,7 @@ func (m *Metrics) begin() {
 	})
 }
 
-// Run forgets all series at the refresh interval of the configuration, until ctx is done.
+// Run resets all series at the refresh interval of the configuration, until ctx is done.
 func (m *Metrics) Run(ctx context.Context) {
 	if m == nil {
 		return
@@ -161,7 +161,7 @@ func (m *Metrics) Run(ctx context.Context) {
 	}
 }
 
-// forget makes all counters begin anew. Gauges keep their values.
+// forget resets all counters. Gauges keep their values.
 func (m *Metrics) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,7 +173,7 @@ func (m *Metrics) forget() {
 	m.begin()
 }
 
-// Counts reports whether what belongs to a namespace is counted.
+// counts reports whether a namespace is counted.
 func (m *Metrics) counts(namespace string) bool { return m.config.Load().counts(namespace) }
 
 // Evaluated counts the results of an evaluation and the time that each took.
@@ -214,8 +214,8 @@ const (
 	Deleted Change = "deleted"
 )
 
-// Forget lets go of the rules that results were counted for; it is for when the policies in force change, so that those
-// that are gone need not stay in memory.
+// Forget clears the cached rules for which results were counted. Call it when the policies change, so that deleted rules need not stay in
+// memory.
 func (m *Metrics) Forget() {
 	if m != nil {
 		m.results.clear()
@@ -232,7 +232,7 @@ func (m *Metrics) PolicyChanged(p *policy.Program, c Change) {
 	}
 }
 
-// Policies says where the policies in force are found, for kyverno_policy_rule_info_total.
+// Policies sets the function that lists the policies in force, for kyverno_policy_rule_info_total.
 func (m *Metrics) Policies(list func() []PolicyState) {
 	if m != nil {
 		m.policies.Store(&list)
@@ -256,7 +256,7 @@ func (m *Metrics) collectRules(set func(float64, ...string)) {
 	}
 }
 
-// Controller announces a controller, whose rounds and failures are counted from zero on.
+// Controller registers a controller, whose rounds and failures are counted from zero on.
 func (m *Metrics) Controller(name string) {
 	if m != nil {
 		m.controllers.Store(name, nil)
@@ -277,14 +277,14 @@ func (m *Metrics) Reconciled(controller string) {
 	}
 }
 
-// Requeued counts a round that failed and is tried again; failures is how many failed in a row.
+// Requeued counts a failed round that will be retried; failures is how many failed in a row.
 func (m *Metrics) Requeued(controller string, failures int) {
 	if m != nil {
 		m.requeue.with(controller, strconv.Itoa(min(failures, 10))).add(1)
 	}
 }
 
-// Dropped counts work that a controller gave up.
+// Dropped counts work that a controller will not retry.
 func (m *Metrics) Dropped(controller string) {
 	if m != nil {
 		m.drop.with(controller).add(1)
@@ -326,7 +326,7 @@ func (m *Metrics) DecisionsDropped(n int) {
 	}
 }
 
-// Certificates says how the certificates in use are found: each calls report with its Secret and its end.
+// Certificates sets the function that lists the certificates in use, each with its Secret and expiry.
 func (m *Metrics) Certificates(each func(report func(secret string, end time.Time))) {
 	if m != nil {
 		m.certificates.Store(&each)
@@ -339,15 +339,14 @@ func (m *Metrics) collectCertificates(set func(float64, ...string)) {
 	}
 }
 
-// UpdateRequests notes how many UpdateRequests exist in the process's namespace.
+// UpdateRequests sets the number of UpdateRequests in the process's namespace.
 func (m *Metrics) UpdateRequests(n int) {
 	if m != nil {
 		m.updateRequests.with(m.options.Namespace).set(float64(n))
 	}
 }
 
-// UpdateRequestFailed counts an UpdateRequest that could not be written before the answer; waiting is how many wait to
-// be tried again.
+// UpdateRequestFailed counts an UpdateRequest that could not be written before the answer; waiting is how many wait for a retry.
 func (m *Metrics) UpdateRequestFailed(waiting int) {
 	if m != nil {
 		m.updateFailed.with().add(1)
@@ -355,14 +354,14 @@ func (m *Metrics) UpdateRequestFailed(waiting int) {
 	}
 }
 
-// UpdateRequestsWaiting notes how many UpdateRequests wait in the process until they can be written.
+// UpdateRequestsWaiting sets the number of UpdateRequests that wait in the process until they can be written.
 func (m *Metrics) UpdateRequestsWaiting(n int) {
 	if m != nil {
 		m.waiting.Store(int64(n))
 	}
 }
 
-// Breaker counts a report that asked a circuit breaker for leave, and whether it was kept back.
+// Breaker counts a report that passed a circuit breaker, or was dropped by it.
 func (m *Metrics) Breaker(circuit string, dropped bool) {
 	if m == nil {
 		return
@@ -373,21 +372,21 @@ func (m *Metrics) Breaker(circuit string, dropped bool) {
 	}
 }
 
-// ReportUnsent counts a resource whose results were not sent to the reports controller, and why.
+// ReportUnsent counts a resource whose results were not sent to the reports controller, by reason.
 func (m *Metrics) ReportUnsent(why string) {
 	if m != nil {
 		m.reportsUnsent.with(why).add(1)
 	}
 }
 
-// ReportUnproved counts an intermediate report that is not believed, and why.
+// ReportUnproved counts an intermediate report without a valid seal, by reason.
 func (m *Metrics) ReportUnproved(why string) {
 	if m != nil {
 		m.reportsUnproved.with(why).add(1)
 	}
 }
 
-// RegistryAnswer counts the answer of a registry, with the time that it took; status 0 is for no answer.
+// RegistryAnswer counts the answer of a registry, with its duration; status 0 is for no answer.
 func (m *Metrics) RegistryAnswer(host string, status int, took time.Duration) {
 	if m == nil {
 		return
@@ -400,7 +399,7 @@ func (m *Metrics) RegistryAnswer(host string, status int, took time.Duration) {
 	m.registryDuration.with(host).observe(took.Seconds())
 }
 
-// SignatureAnswer counts an answer about signatures, and whether it came from memory.
+// SignatureAnswer counts an answer about signatures, and whether it came from the cache.
 func (m *Metrics) SignatureAnswer(remembered bool) {
 	if m == nil {
 		return

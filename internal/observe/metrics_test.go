@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// program is a policy with one enforcing rule.
+// program returns a policy with one enforcing rule.
 func program(name string) (*policy.Program, *policy.Rule) {
 	r := &policy.Rule{Name: "check-team", Stage: policy.StageValidate, Action: policy.ActionPlan{Default: policy.Deny}}
 	return &policy.Program{Kind: "ClusterPolicy", Name: name, Settings: policy.Settings{Background: true}, Rules: []*policy.Rule{r}}, r
@@ -23,7 +23,7 @@ func outcome(p *policy.Program, r *policy.Rule, namespace string, status policy.
 	return &policy.Outcome{Request: req, Results: []policy.Result{{Program: p, Rule: r, Yield: policy.Yield{Status: status}, Elapsed: 2 * time.Millisecond}}}
 }
 
-// page is what /metrics shows.
+// page returns the content of /metrics.
 func page(t testing.TB, m *Metrics) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -70,7 +70,7 @@ func TestNilDoesNothing(t *testing.T) {
 	}
 }
 
-// A Namespace lies in none, although a request about it names one.
+// A Namespace is in no namespace, although a request for it names one.
 func TestResultsOfANamespace(t *testing.T) {
 	m := NewMetrics(Options{})
 	p, r := program("require-labels")

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Collector is where OTLP goes.
+// Collector is the destination of OTLP.
 type Collector struct {
 	// Address is host:port.
 	Address string
@@ -31,8 +31,8 @@ const (
 	flushTimeout  = 5 * time.Second
 )
 
-// Export sends all metrics to a collector every 2 seconds, until ctx is done, and once more then. A collector that does
-// not answer is named in the log once, until it answers again.
+// Export sends all metrics to a collector every 2 seconds until ctx is done, and then once more. If a collector does not answer, it logs
+// that once until it answers again.
 func (m *Metrics) Export(ctx context.Context, c Collector, log *slog.Logger) error {
 	options := []otlpmetricgrpc.Option{
 		otlpmetricgrpc.WithEndpoint(c.Address),
@@ -78,7 +78,7 @@ func (m *Metrics) Export(ctx context.Context, c Collector, log *slog.Logger) err
 	}
 }
 
-// resourceMetrics are all numbers as OpenTelemetry has them.
+// resourceMetrics returns all numbers in the form of OpenTelemetry.
 func (m *Metrics) resourceMetrics(now time.Time) *metricdata.ResourceMetrics {
 	scopes := map[string]*metricdata.ScopeMetrics{}
 	var names []string

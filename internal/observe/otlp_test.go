@@ -140,7 +140,7 @@ func TestExport(t *testing.T) {
 			report("https://never.example", false, time.Time{}, 1)
 		})
 		ctx, stop := context.WithCancel(t.Context())
-		stop() // the process ends: what is there is sent
+		stop() // the process ends: the last numbers are sent
 		var log bytes.Buffer
 		if err := m.Export(ctx, to, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
 			t.Fatal(err)
@@ -160,7 +160,7 @@ func TestExport(t *testing.T) {
 		if h == nil || len(h.DataPoints) != 1 || h.DataPoints[0].Count != 1 || h.DataPoints[0].GetSum() != 0.002 || h.DataPoints[0].BucketCounts[0] != 1 || len(h.DataPoints[0].ExplicitBounds) != 15 {
 			t.Errorf("%v", h)
 		}
-		// What OpenTelemetry has a convention for is named by it.
+		// Metrics with an OpenTelemetry convention have its names.
 		served := c.metrics["http.server.request.duration"]
 		if points := served.GetHistogram().GetDataPoints(); served.GetUnit() != "s" || len(points) != 1 {
 			t.Errorf("%v", served)
@@ -184,7 +184,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// A collector that is not there costs one line of the log, and nothing else.
+// An unreachable collector costs only one log line.
 func TestExportWithoutCollector(t *testing.T) {
 	var log bytes.Buffer
 	ctx, stop := context.WithCancel(t.Context())
@@ -198,8 +198,8 @@ func TestExportWithoutCollector(t *testing.T) {
 	}
 }
 
-// One trace leads from the request through policies and rules to what they look up, and to the request to the API server
-// that this takes; the audit after the answer has a trace of its own that is linked to it.
+// One trace contains the request, the policies and rules, their lookups, and the resulting requests to the API server. The audit after the
+// answer has its own trace, linked to it.
 func TestTrace(t *testing.T) {
 	c, to := collect(t, false)
 	tracer, err := NewTracer(t.Context(), to, "admission", "v1", slog.New(slog.DiscardHandler))
@@ -306,7 +306,7 @@ func (f objectsFunc) Get(ctx context.Context, _, _, _, _ string) (map[string]any
 	return map[string]any{}, nil
 }
 
-// Without tracing nothing is wrapped.
+// Without tracing, no handler is wrapped.
 func TestNoTracer(t *testing.T) {
 	var tracer *Tracer
 	if tracer.World(nil) != nil || tracer.RoundTripper(http.DefaultTransport) != http.DefaultTransport || tracer.Close() != nil {

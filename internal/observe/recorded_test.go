@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// chartExposure is the metricsExposure of Kyverno's chart, with which the recordings were made.
+// chartExposure is the metricsExposure of Kyverno's chart, with which the pages were recorded.
 const chartExposure = `{
 	"kyverno_policy_execution_duration_seconds": {"enabled": true, "disabledLabelDimensions": ["resource_namespace", "resource_request_operation"]},
 	"kyverno_validating_policy_execution_duration_seconds": {"enabled": true, "disabledLabelDimensions": ["resource_namespace", "resource_request_operation"]},
@@ -22,8 +22,8 @@ const chartExposure = `{
 	"kyverno_admission_review_duration_seconds": {"enabled": true, "disabledLabelDimensions": ["resource_namespace"]},
 	"kyverno_policy_rule_info_total": {"enabled": true, "disabledLabelDimensions": ["resource_namespace", "policy_namespace"]}}`
 
-// TestRecordedMetrics holds our metrics against the recorded pages of Kyverno's four controllers: each recorded metric
-// exists, has the same type, and its series have the same labels.
+// TestRecordedMetrics compares our metrics with the recorded pages of Kyverno's four controllers: each recorded metric exists, has the same
+// type, and its series have the same labels.
 func TestRecordedMetrics(t *testing.T) {
 	pages, _ := filepath.Glob(filepath.Join(os.Getenv("EPHOR_REFERENCE"), "recordings", "metrics-*.txt"))
 	if os.Getenv("EPHOR_REFERENCE") == "" || len(pages) == 0 {
@@ -65,7 +65,7 @@ func TestRecordedMetrics(t *testing.T) {
 	}
 }
 
-// everything is the page of a process in which everything happened once.
+// everything returns the page of a process in which each event happened once.
 func everything(t testing.TB, c Config) string {
 	m := NewMetrics(Options{Version: "v1"})
 	m.Configure(c)

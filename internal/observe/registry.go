@@ -13,13 +13,13 @@ import (
 // DefaultMaxSeries is how many series an instrument may have; a series of a histogram takes a kilobyte.
 const DefaultMaxSeries = 10_000
 
-// other is the value of the open labels in series that take what is too much.
+// other is the value of the open labels in overflow series.
 const other = "other"
 
 // longest is the longest value of a label, in bytes.
 const longest = 256
 
-// separator ends each value in a key; it is in no valid UTF-8.
+// separator ends each value in a key; valid UTF-8 never contains it.
 const separator = 0xFF
 
 // family is one instrument with its series.
@@ -27,13 +27,13 @@ type family struct {
 	*Instrument
 	open  []bool
 	state atomic.Pointer[state]
-	// overflow is called for every observation that went into a series `other`; nil for none.
+	// overflow is called for every observation in an overflow series; nil for none.
 	overflow func()
-	// collect fills a gauge at the time of the scrape; nil for instruments that keep their numbers.
+	// collect sets the values of a gauge at a scrape; nil for instruments that store their numbers.
 	collect func(set func(value float64, values ...string))
 }
 
-// state is a family under one configuration. Another configuration is another state, in which counting begins anew.
+// state is a family under one configuration. Another configuration starts with a new state and new counts.
 type state struct {
 	setup
 	began  time.Time
@@ -41,7 +41,7 @@ type state struct {
 	series map[string]*series
 }
 
-// setup is what the configuration says of a family.
+// setup is the configuration of a family.
 type setup struct {
 	off    bool
 	bare   bool
@@ -54,14 +54,14 @@ func (s *setup) equal(o *setup) bool {
 	return s.off == o.off && s.bare == o.bare && s.max == o.max && slices.Equal(s.keep, o.keep) && slices.Equal(s.bounds, o.bounds)
 }
 
-// series is one set of labels with its numbers. A nil *series takes everything and keeps nothing.
+// series is one set of labels with its numbers. A nil *series ignores all calls.
 type series struct {
 	count atomic.Uint64
 	// sum holds the bits of a float64: the value of a gauge, the sum of a histogram.
 	sum     atomic.Uint64
 	bounds  []float64
 	buckets []atomic.Uint64 // one more than bounds
-	// others: the series takes what is too much.
+	// others: this is an overflow series.
 	others   bool
 	overflow func()
 }
@@ -74,14 +74,14 @@ func newFamily(i *Instrument) *family {
 	return f
 }
 
-// configure takes over a setup, unless it is the present one.
+// configure applies a setup, unless it is the current one.
 func (f *family) configure(s setup) {
 	if old := f.state.Load(); old == nil || !old.equal(&s) {
 		f.state.Store(&state{setup: s, began: time.Now(), series: map[string]*series{}})
 	}
 }
 
-// reset forgets all series.
+// reset removes all series.
 func (f *family) reset() {
 	f.state.Store(&state{setup: f.state.Load().setup, began: time.Now(), series: map[string]*series{}})
 }
@@ -115,7 +115,7 @@ func (st *state) appendKey(b []byte, values []string) []byte {
 	return b
 }
 
-// create makes the series, or finds the one that stands for it.
+// create adds the series, or returns the overflow series.
 func (st *state) create(f *family, values []string) *series {
 	clean := make([]string, len(values))
 	for k, v := range values {
@@ -129,7 +129,7 @@ func (st *state) create(f *family, values []string) *series {
 	}
 	others := false
 	if len(st.series) >= st.max && slices.Contains(f.open, true) {
-		// The open labels are given up; the others keep their few values, so that sums by them stay right.
+		// The open labels become "other". The others keep their few values, so that sums by them stay right.
 		for k := range clean {
 			if f.open[k] {
 				clean[k], others = other, true
@@ -140,7 +140,7 @@ func (st *state) create(f *family, values []string) *series {
 			return s
 		}
 		if len(st.series) >= 2*st.max {
-			return nil // not with labels of which each has a few values
+			return nil // impossible while each label has few values
 		}
 	}
 	s := &series{others: others, overflow: f.overflow}
@@ -151,7 +151,7 @@ func (st *state) create(f *family, values []string) *series {
 	return s
 }
 
-// cleanValue is a value that is fit to be written: valid UTF-8 of a bounded length.
+// cleanValue returns a writable value: valid UTF-8 of a bounded length.
 func cleanValue(v string) string {
 	if !utf8.ValidString(v) {
 		v = strings.ToValidUTF8(v, "�")
@@ -162,7 +162,7 @@ func cleanValue(v string) string {
 	return v
 }
 
-// add counts n.
+// add adds n to a counter.
 func (s *series) add(n uint64) {
 	if s == nil {
 		return
@@ -171,14 +171,14 @@ func (s *series) add(n uint64) {
 	s.countOverflow()
 }
 
-// set is for gauges.
+// set sets a gauge.
 func (s *series) set(v float64) {
 	if s != nil {
 		s.sum.Store(math.Float64bits(v))
 	}
 }
 
-// observe puts v into a histogram.
+// observe adds v to a histogram.
 func (s *series) observe(v float64) {
 	if s == nil {
 		return
@@ -198,20 +198,20 @@ func (s *series) observe(v float64) {
 	s.countOverflow()
 }
 
-// countOverflow counts a value that went to the series of all other labels.
+// countOverflow counts an observation in an overflow series.
 func (s *series) countOverflow() {
 	if s.others && s.overflow != nil {
 		s.overflow()
 	}
 }
 
-// row is a series with its key, for those who write it out.
+// row is a series with its key, for writers.
 type row struct {
 	key string
 	*series
 }
 
-// rows are the series in order of their keys. A gauge that is filled at the time of the scrape is filled now.
+// rows returns the series in order of their keys. It collects a gauge that is set at the scrape.
 func (f *family) rows() (*state, []row) {
 	st := f.state.Load()
 	if f.collect != nil && !st.off {

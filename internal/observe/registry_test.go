@@ -12,8 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// A metric that is full counts in series whose open labels are "other" and whose other labels are true, so that sums by
-// those stay right; and it says so.
+// A metric at its limit counts in series whose open labels are "other" and whose other labels are true, so that sums by those stay right; a
+// metric reports the overflow.
 func TestCap(t *testing.T) {
 	m := NewMetrics(Options{MaxSeries: 10})
 	p, r := program("require-labels")
@@ -49,7 +49,7 @@ func TestCap(t *testing.T) {
 	contains(t, page(t, m), `ephor_metric_overflow_total{metric="kyverno_policy_results_total",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""} 90`)
 }
 
-// Whatever users write into names can be written into labels.
+// All names that users choose can be label values.
 func TestValues(t *testing.T) {
 	m := NewMetrics(Options{})
 	for _, name := range []string{"a\"b\\c\nd", "\xff\xfe", strings.Repeat("ü", 1000), "{}", ""} {
@@ -76,7 +76,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// Requests go on while the configuration changes and pages are written.
+// Requests continue while the configuration changes and pages are written.
 func TestConcurrency(t *testing.T) {
 	m := NewMetrics(Options{MaxSeries: 20})
 	m.Policies(func() []PolicyState { p, _ := program("x"); return []PolicyState{{p, true}} })
@@ -127,7 +127,7 @@ func BenchmarkReviewed(b *testing.B) {
 	}
 }
 
-// BenchmarkPage is a scrape of a process with a thousand series for each metric.
+// BenchmarkPage measures a scrape of a process with a thousand series for each metric.
 func BenchmarkPage(b *testing.B) {
 	m := NewMetrics(Options{})
 	fill(m, 1000)
@@ -138,7 +138,7 @@ func BenchmarkPage(b *testing.B) {
 	}
 }
 
-// BenchmarkHTTP is what counting adds to a request.
+// BenchmarkHTTP measures the cost of counting for a request.
 func BenchmarkHTTP(b *testing.B) {
 	m := NewMetrics(Options{})
 	handler := m.HTTP(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

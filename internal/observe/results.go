@@ -13,13 +13,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// The two metrics of a kind of policies (family.Metrics) end in these.
+// The suffixes of the two metrics of a kind of policies (family.Metrics).
 const (
 	resultsEnd   = "_results"
 	executionEnd = "_execution_duration_seconds"
 )
 
-// kindMetrics are the metrics that kinds of policies of some families have for themselves.
+// kindMetrics returns the metrics that kinds of policies of some families have for themselves.
 func kindMetrics(families *compile.Registry) (out []*policies.Metrics) {
 	for _, k := range families.Kinds() {
 		if k.Metrics != nil && !slices.ContainsFunc(out, func(m *policies.Metrics) bool { return m.Name == k.Metrics.Name }) {
@@ -29,7 +29,7 @@ func kindMetrics(families *compile.Registry) (out []*policies.Metrics) {
 	return out
 }
 
-// resultInstruments are the instruments for kindMetrics.
+// resultInstruments returns the instruments for kindMetrics.
 func resultInstruments(families *compile.Registry) (out []Instrument) {
 	for _, m := range kindMetrics(families) {
 		var labels []string
@@ -53,7 +53,7 @@ type resultFamilies struct {
 	labels      func(r *policy.Result, req *policy.Request) []string
 }
 
-// resultKinds is by the name of the metrics; "" stands for all other kinds.
+// resultKinds returns the families by the name of the metrics; "" is for all other kinds.
 func resultKinds(families *compile.Registry, get func(string) *family) map[string]resultFamilies {
 	out := map[string]resultFamilies{"": {get(nameResults), get(nameExecution), ruleValues}}
 	for _, m := range kindMetrics(families) {
@@ -64,7 +64,7 @@ func resultKinds(families *compile.Registry, get func(string) *family) map[strin
 	return out
 }
 
-// requestKey is what the results of one request have in common.
+// requestKey holds the values that all results of one request share.
 type requestKey struct {
 	kind, namespace string
 	operation       policy.Operation
@@ -72,8 +72,8 @@ type requestKey struct {
 	dryRun          bool
 }
 
-// resultKey says which of the series of a requestKey a result belongs to. It holds the rule by its address: finding the
-// series of a result must cost less than the rule did.
+// resultKey identifies the series of a result within a requestKey. It holds the address of the rule, because this lookup must cost less
+// than the rule.
 type resultKey struct {
 	rule   *policy.Rule
 	status policy.Status
@@ -81,8 +81,7 @@ type resultKey struct {
 
 type resultSeries struct{ count, took *series }
 
-// resultCache remembers the series of results. It is cleared when policies or the configuration change, so that it keeps
-// no rule alive.
+// resultCache holds the series of results. It is cleared when policies or the configuration change, so that it keeps no rule alive.
 type resultCache struct{ now atomic.Pointer[resultMap] }
 
 type resultMap struct {
@@ -103,8 +102,7 @@ func (m *Metrics) evaluated(out *policy.Outcome) {
 			m.exceeded.with(policyType(p), ns, p.Name).add(1)
 		}
 	}
-	// The cache is taken before the series are looked up: series of a configuration that has gone since then only get
-	// into a cache that has gone too.
+	// The cache is loaded before the series are looked up: a series of an outdated configuration then only enters an outdated cache.
 	cache := m.results.now.Load()
 	key := requestKey{kind: req.GVK.Kind, namespace: req.Namespace, operation: req.Operation, origin: req.Origin, dryRun: req.DryRun}
 	next := cache.count(out.Results, key)
@@ -133,7 +131,7 @@ func (c *resultMap) count(results []policy.Result, key requestKey) int {
 }
 
 func (c *resultMap) keep(of requestKey, key resultKey, s resultSeries, max int) {
-	of.kind, of.namespace = strings.Clone(of.kind), strings.Clone(of.namespace) // they may be parts of the review
+	of.kind, of.namespace = strings.Clone(of.kind), strings.Clone(of.namespace) // they may point into the review
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.size >= max {
@@ -149,7 +147,7 @@ func (c *resultMap) keep(of requestKey, key resultKey, s resultSeries, max int) 
 	c.size++
 }
 
-// resolve finds the series of a result; none when its namespace is not counted.
+// resolve returns the series of a result; none if its namespace is not counted.
 func (m *Metrics) resolve(r *policy.Result, req *policy.Request) resultSeries {
 	if !m.counts(r.Program.Namespace) {
 		return resultSeries{}
@@ -162,7 +160,7 @@ func (m *Metrics) resolve(r *policy.Result, req *policy.Request) resultSeries {
 	return resultSeries{count: f.count.with(values...), took: f.took.with(values...)}
 }
 
-// ruleValues are the values of ruleLabels.
+// ruleValues returns the values of ruleLabels.
 func ruleValues(r *policy.Result, req *policy.Request) []string {
 	p := r.Program
 	return []string{mode(p), policyType(p), strconv.FormatBool(p.Settings.Background), policyNamespace(p), p.Name,
@@ -170,7 +168,7 @@ func ruleValues(r *policy.Result, req *policy.Request) []string {
 		cause(req), strconv.FormatBool(req.DryRun)}
 }
 
-// namespaceOf is the namespace that the object lies in: a request names that of a Namespace after itself.
+// namespaceOf returns the namespace of the object. A request for a Namespace names the Namespace itself, which does not count.
 func namespaceOf(req *policy.Request) string {
 	if req.GVK.Kind == "Namespace" && req.GVK.Group == "" {
 		return ""
@@ -178,7 +176,7 @@ func namespaceOf(req *policy.Request) string {
 	return req.Namespace
 }
 
-// kindValues are the values of the labels of the metrics of a kind (resultInstruments).
+// kindValues returns the values of the labels of the metrics of a kind (resultInstruments).
 func kindValues(m *policies.Metrics, r *policy.Result, req *policy.Request) (out []string) {
 	p := r.Program
 	if m.Mode {
@@ -201,7 +199,7 @@ const (
 	audit   = "audit"
 )
 
-// mode is enforce when some rule of the policy refuses requests somewhere.
+// mode returns enforce if some rule of the policy denies requests in some namespace.
 func mode(p *policy.Program) string {
 	for _, r := range p.Rules {
 		if r.Action.May(policy.Deny) {
@@ -246,7 +244,7 @@ func cause(req *policy.Request) string {
 	return "admission_request"
 }
 
-// operation is the operation as labels have it, without an allocation.
+// operation returns the operation as labels have it, without an allocation.
 func operation(o policy.Operation) string {
 	switch o {
 	case policy.Create:

@@ -33,5 +33,5 @@ func (s Server) AuditDropped() { s.Metrics.AuditDropped() }
 // Path is called for each request whose path is not proved.
 func (s Server) Path(v secretpath.Verdict) { s.Metrics.Path(v) }
 
-// Later is the context of what is done after the answer to the request of ctx.
+// Later returns the context of what is done after the answer to the request of ctx.
 func (s Server) Later(ctx context.Context) context.Context { return s.Tracer.Later(ctx) }

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// pageWriter writes a page piece by piece, so that a page of many series needs no memory for all of them.
+// pageWriter writes a page in pieces, so that a large page does not have to fit into memory.
 type pageWriter struct {
 	w   io.Writer
 	b   []byte
 	err error
 }
 
-// flush writes what has come together, when that is much or when it is to be all.
+// flush writes the buffer if it is large or all is set.
 func (p *pageWriter) flush(all bool) {
 	if len(p.b) < 64<<10 && !all {
 		return
@@ -54,7 +54,7 @@ func (p *pageWriter) series(f *family, name string, columns []column, rows []row
 			b = appendLabels(append(b, name...), columns, values, "")
 			b = appendFloat(b, math.Float64frombits(r.sum.Load()))
 		case Histogram:
-			// The buckets are counted apart, so the count is their sum: it must equal the last bucket.
+			// The buckets are read one by one, so the count is their sum: it must equal the last bucket.
 			total := uint64(0)
 			for i := range r.buckets {
 				total += r.buckets[i].Load()
@@ -75,7 +75,7 @@ func (p *pageWriter) series(f *family, name string, columns []column, rows []row
 	}
 }
 
-// appendLabels writes the labels and a space; bound is the value of le, which a series of a histogram's bucket has.
+// appendLabels writes the labels and a space; bound is the value of le, for a bucket of a histogram.
 func appendLabels(b []byte, columns []column, values []string, bound string) []byte {
 	b = append(b, '{')
 	for i, c := range columns {

@@ -21,17 +21,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Tracer makes spans and sends them to a collector. A nil *Tracer makes none, and wraps nothing.
+// Tracer creates spans and sends them to a collector. A nil *Tracer creates none, and wraps nothing.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 	context  propagation.TextMapPropagator
-	// process stands at the beginning of the names of server spans, such as ADMISSION.
+	// process is the prefix of the names of server spans, such as ADMISSION.
 	process string
 }
 
-// NewTracer returns a Tracer that sends to the collector; process names the process, such as admission. The sampler is
-// that of the environment (OTEL_TRACES_SAMPLER), and all spans without it.
+// NewTracer returns a Tracer that sends to the collector; process names the process, such as admission. The environment sets the sampler
+// (OTEL_TRACES_SAMPLER); the default samples all spans.
 func NewTracer(ctx context.Context, c Collector, process, version string, log *slog.Logger) (*Tracer, error) {
 	options := []otlptracegrpc.Option{otlptracegrpc.WithEndpoint(c.Address)}
 	if c.TLS == nil {
@@ -60,7 +60,7 @@ func newTracer(process string, options ...sdktrace.TracerProviderOption) *Tracer
 	}
 }
 
-// Close sends what is still there.
+// Close sends the remaining spans.
 func (t *Tracer) Close() error {
 	if t == nil {
 		return nil
@@ -70,7 +70,7 @@ func (t *Tracer) Close() error {
 	return t.provider.Shutdown(ctx)
 }
 
-// HTTP wraps a server's handler: each POST is a span, a child of the caller's when the caller says so.
+// HTTP wraps a server's handler: each POST is a span, a child of the caller's span if the request names one.
 func (t *Tracer) HTTP(next http.Handler) http.Handler {
 	if t == nil {
 		return next
@@ -87,7 +87,7 @@ func (t *Tracer) HTTP(next http.Handler) http.Handler {
 	})
 }
 
-// Reviewed describes the request and the answer in the span of ctx.
+// Reviewed adds the request and the answer to the span of ctx.
 func (t *Tracer) Reviewed(ctx context.Context, req *policy.Request, d policy.Decision) {
 	if t == nil {
 		return
@@ -123,8 +123,8 @@ func requestAttributes(req *policy.Request) []attribute.KeyValue {
 	return out
 }
 
-// Eval wraps an evaluation: each policy that has a rule to evaluate is a span, and each rule that matches is one below it.
-// A nil Tracer returns next.
+// Eval wraps an evaluation: each policy with a rule to evaluate is a span, and each rule that matches is a child of it. A nil Tracer
+// returns next.
 func (t *Tracer) Eval(next func(context.Context, engine.Input) policy.Outcome) func(context.Context, engine.Input) policy.Outcome {
 	if t == nil {
 		return next
@@ -147,11 +147,11 @@ func (t *Tracer) Eval(next func(context.Context, engine.Input) policy.Outcome) f
 	}
 }
 
-// laterKey is the key of the link to the request that work after its answer belongs to.
+// laterKey is the context key of the request to which later work is linked.
 type laterKey struct{}
 
-// Later is the context for what is done after the answer to the request of ctx: without its deadline, and in a trace of
-// its own that is linked to the request's.
+// Later returns the context for work after the answer to the request of ctx: without its deadline, and in a separate trace that is linked
+// to the request's.
 func (t *Tracer) Later(ctx context.Context) context.Context {
 	if t == nil {
 		return context.Background()
@@ -159,7 +159,7 @@ func (t *Tracer) Later(ctx context.Context) context.Context {
 	return context.WithValue(context.Background(), laterKey{}, trace.LinkFromContext(ctx))
 }
 
-// watch makes the spans of one evaluation.
+// watch creates the spans of one evaluation.
 type watch struct {
 	tracer  trace.Tracer
 	base    context.Context
@@ -207,7 +207,7 @@ func policyAttributes(p *policy.Program) []attribute.KeyValue {
 	}
 }
 
-// RoundTripper makes a span of each request to the API server that is made within one.
+// RoundTripper creates a span for each request to the API server within another span.
 func (t *Tracer) RoundTripper(next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next
@@ -245,5 +245,5 @@ func (r tracing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// WrappedRoundTripper lets client-go find what is below.
+// WrappedRoundTripper gives client-go access to the wrapped one.
 func (r tracing) WrappedRoundTripper() http.RoundTripper { return r.next }

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// TrustRoots says how the trust roots for images are found: each calls report for every one in use.
+// TrustRoots sets the function that lists the trust roots for images in use.
 func (m *Metrics) TrustRoots(each func(report func(source string, confined bool, updated time.Time, failures int))) {
 	if m != nil {
 		m.trustRoots.Store(&each)
 	}
 }
 
-// collectTrust reports when a root was updated last; one that never was has no series.
+// collectTrust reports the last update of each root; a root without an update has no series.
 func (m *Metrics) collectTrust(set func(float64, ...string)) {
 	m.eachTrust(func(source string, confined bool, updated time.Time, _ int) {
 		if !updated.IsZero() {

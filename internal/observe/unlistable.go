@@ -1,6 +1,6 @@
 package observe
 
-// Unlistable says where the kinds are found that policies name and scans may not list, as in Deployment.apps.
+// Unlistable sets the function that lists the kinds, as in Deployment.apps, that policies name and scans may not list.
 func (m *Metrics) Unlistable(list func() []string) {
 	if m != nil {
 		m.unlistable.Store(&list)

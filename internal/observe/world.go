@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// World wraps what policies see of the world: each lookup is a span below its rule's. A nil Tracer returns next.
+// World wraps the world of policies: each lookup is a child span of its rule's. A nil Tracer returns next.
 func (t *Tracer) World(next world.Root) world.Root {
 	if t == nil || next == nil {
 		return next
@@ -35,7 +35,7 @@ func (t *Tracer) World(next world.Root) world.Root {
 		}
 		if services := w.Services; services != nil {
 			w.Services = world.ServicesFunc(func(ctx context.Context, r world.ServiceRequest) (any, error) {
-				url, _, _ := strings.Cut(r.URL, "?") // queries may hold what is not for traces
+				url, _, _ := strings.Cut(r.URL, "?") // queries may hold confidential data
 				return lookup(ctx, t, "SERVICE "+r.Method+" "+url, func(ctx context.Context) (any, error) { return services.Call(ctx, r) })
 			})
 		}
@@ -62,7 +62,7 @@ func (t *Tracer) World(next world.Root) world.Root {
 	})
 }
 
-// lookup makes a span of f when it is done within a span.
+// lookup creates a span for f if there is a parent span.
 func lookup[T any](ctx context.Context, t *Tracer, name string, f func(context.Context) (T, error)) (T, error) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return f(ctx)
@@ -98,7 +98,7 @@ func (l tracedLists) List(ctx context.Context, q world.Query) ([]map[string]any,
 	})
 }
 
-// tracedFinder is tracedLists over lists that can find kinds too.
+// tracedFinder is tracedLists for lists that can also find kinds.
 type tracedFinder struct {
 	tracedLists
 	world.KindFinder
@@ -113,7 +113,7 @@ func (i tracedImages) Image(ctx context.Context, r world.ImageRequest) (map[stri
 	return lookup(ctx, i.tracer, "IMAGE "+r.Reference, func(ctx context.Context) (map[string]any, error) { return i.next.Image(ctx, r) })
 }
 
-// tracedDigests is tracedImages over images that can find digests too.
+// tracedDigests is tracedImages for images that can also find digests.
 type tracedDigests struct {
 	tracedImages
 	digests world.Digests

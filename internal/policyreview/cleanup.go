@@ -15,12 +15,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Cleanup accepts a cleanup policy when it compiles, when its kinds can be what it says, and when the cleanup
-// controller may list and delete them; of a namespaced one also its author, who must not get deleted what he
-// may not delete himself (S7 in docs/security/threat-model.md).
+// Cleanup accepts a cleanup policy if it compiles, if its kinds are served with the right scope, and if the cleanup controller may list and
+// delete them. The author of a namespaced policy needs the same rights, since a policy may not delete what its author may not delete (S7 in
+// docs/security/threat-model.md).
 func (v *Reviewer) Cleanup(ctx context.Context, req *policy.Request) Answer {
 	if req.Subresource != "" || req.Operation == policy.Delete {
-		return Answer{Allowed: true} // a status, of the controller's own
+		return Answer{Allowed: true} // a status, which only the controller writes
 	}
 	object, err := req.Object.Map()
 	if err != nil {
@@ -52,8 +52,8 @@ func (v *Reviewer) Cleanup(ctx context.Context, req *policy.Request) Answer {
 	return res
 }
 
-// checkDeletion finds the kinds that the cleanup controller, or the author of a namespaced policy, may not delete or list. Without an
-// author it asks about the controller alone.
+// checkDeletion reports the kinds that the cleanup controller, or the author of a namespaced policy, may not delete or list. Without an
+// author it checks only the controller.
 func (v *Reviewer) checkDeletion(ctx context.Context, p *policy.Program, author *policy.User) diag.List {
 	var diags diag.List
 	ask := v.newRights()
@@ -64,7 +64,7 @@ func (v *Reviewer) checkDeletion(ctx context.Context, p *policy.Program, author 
 			diags.Errorf(field, "the kind %s cannot be looked up: %v", named(t), err)
 			return
 		}
-		names := t.OnlyNames() // a run lists by these names, for which a right that is limited to them is enough
+		names := t.OnlyNames() // a run lists by these names, so a right for these names is sufficient
 		if names == nil {
 			names = []string{""}
 		}
@@ -93,7 +93,7 @@ func (v *Reviewer) checkDeletion(ctx context.Context, p *policy.Program, author 
 	for _, r := range p.Rules {
 		for _, t := range r.Targets {
 			if !t.Main() {
-				continue // it is no object
+				continue // a subresource is not an object
 			}
 			if v.Accounts.Cleanup != "" {
 				check("cleanup controller", serviceAccount(v.Accounts.Cleanup), t)
@@ -106,8 +106,8 @@ func (v *Reviewer) checkDeletion(ctx context.Context, p *policy.Program, author 
 	return diags
 }
 
-// deleted are the resources that a policy with the target deletes. Of what may be defined later, when there is no review, the author
-// needs the rights now.
+// deleted returns the resources that a policy with the target deletes. later includes kinds that may be defined later: the author needs the
+// rights now, since there is no review then.
 func (v *Reviewer) deleted(t policy.Target, later bool) ([]apischema.GroupVersionResource, error) {
 	switch {
 	case t.Wild():
@@ -127,13 +127,13 @@ func (v *Reviewer) deleted(t policy.Target, later bool) ([]apischema.GroupVersio
 	case len(found) > 0 || !later:
 	case !t.ByResource():
 		found = []apischema.GroupVersionResource{{Group: t.Group, Version: "*", Resource: "*"}}
-	case !kinds.KubernetesGroup(t.Group): // nothing is added to those of Kubernetes
+	case !kinds.KubernetesGroup(t.Group): // groups of Kubernetes get no further kinds
 		found = []apischema.GroupVersionResource{{Group: t.Group, Version: "*", Resource: t.Resource}}
 	}
 	return found, nil
 }
 
-// matchField is the field of a policy that has the target.
+// matchField returns the field of a policy that has the target.
 func matchField(t *policy.Target) string {
 	if t.ByResource() {
 		return "spec.matchConstraints"
@@ -141,5 +141,5 @@ func matchField(t *policy.Target) string {
 	return "spec.match"
 }
 
-// named is the kind or the resource that a target names.
+// named returns the kind or the resource that a target names.
 func named(t policy.Target) string { return cmp.Or(t.Kind, t.Resource) }

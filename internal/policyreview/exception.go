@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Exceptions says whose PolicyExceptions are applied.
+// Exceptions decides which PolicyExceptions take effect.
 type Exceptions struct {
 	Enabled bool
 	// Namespace is the only namespace whose exceptions count; * for all, empty for none.
@@ -25,7 +25,7 @@ const (
 // textExceptionExpired begins the warning of an exception that has no effect from the beginning.
 const textExceptionExpired = "the exception has no effect: it expired at "
 
-// warning says why an exception in the namespace will not be applied; empty when it will.
+// warning returns the reason why exceptions in the namespace have no effect; empty if they have.
 func (e Exceptions) warning(namespace string) string {
 	switch {
 	case !e.Enabled:
@@ -38,7 +38,7 @@ func (e Exceptions) warning(namespace string) string {
 	return ""
 }
 
-// Exception accepts an exception when it compiles, also one that will not be applied; then it says why.
+// Exception accepts an exception if it compiles. If it will have no effect, the answer warns with the reason.
 func (v *Reviewer) Exception(_ context.Context, req *policy.Request) Answer {
 	if req.Subresource != "" || req.Operation == policy.Delete {
 		return Answer{Allowed: true}

@@ -9,8 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// GlobalContext accepts a GlobalContextEntry when it compiles. Resources that the
-// API server does not serve are only a warning, since their definition may come later; the entry is an error until then.
+// GlobalContext accepts a GlobalContextEntry if it compiles. Resources that the API server does not serve cause only a warning, since their
+// definition may come later; until then the entry's value is an error.
 func (v *Reviewer) GlobalContext(_ context.Context, req *policy.Request) Answer {
 	if req.Subresource != "" || req.Operation == policy.Delete {
 		return Answer{Allowed: true}

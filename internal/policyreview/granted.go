@@ -10,20 +10,19 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// granted remembers for some seconds which questions about rights were answered with yes, so that a thousand policies
-// that are installed at once do not ask the API server the same things a thousand times. A right that is withdrawn counts
-// for that long, as it does where the API server asks an authorizer outside. No is never remembered: rights that are
-// granted together with a policy are waited for.
+// granted caches positive answers about rights for some seconds, so that a thousand policies that are installed at once do not send the
+// same questions a thousand times. A withdrawn right counts for that long, as with an authorization webhook of the API server. Negative
+// answers are never cached, since reviews wait for rights that are granted together with a policy.
 type granted struct {
 	mu    sync.Mutex
 	until map[string]time.Time
 }
 
-// Bounds of what is remembered.
+// Bounds of the cache.
 const (
 	grantedFor    = 5 * time.Second
 	maxGranted    = 1024
-	maxGrantedKey = 4 << 10 // requesters bring groups and extra attributes
+	maxGrantedKey = 4 << 10 // requesters have groups and extra attributes
 )
 
 func (g *granted) holds(key string, now time.Time) bool {
@@ -50,7 +49,7 @@ func (g *granted) note(key string, now time.Time) {
 	g.until[key] = now.Add(grantedFor)
 }
 
-// questionKey identifies a question: all attributes of the user and of the request.
+// questionKey identifies an access request: all attributes of the user and of the request.
 func questionKey(q world.AccessRequest) string {
 	var b strings.Builder
 	list := func(values ...string) {

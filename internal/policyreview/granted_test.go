@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// counted counts what is asked.
+// counted counts access requests.
 type counted struct {
 	granted bool // jane may get Secrets of the namespace a
 	asked   int
@@ -26,7 +26,7 @@ func TestRightsAreAskedForOnceInSomeSeconds(t *testing.T) {
 	access := &counted{granted: true}
 	ask := func(q world.AccessRequest) bool {
 		t.Helper()
-		r := srv.newRights() // as for a policy of its own
+		r := srv.newRights() // as for another policy
 		r.access = access
 		allowed, _, err := r.allowed(t.Context(), q)
 		if err != nil {
@@ -56,11 +56,11 @@ func TestRightsAreAskedForOnceInSomeSeconds(t *testing.T) {
 			t.Errorf("%+v was not asked", q)
 		}
 	}
-	// What was withdrawn is found out soon; what is refused is asked again at once.
+	// A withdrawn right is noticed soon; a denied one is checked again at once.
 	access.granted, access.asked = false, 0
 	now = now.Add(grantedFor - 1)
 	if !ask(jane) || access.asked > 0 {
-		t.Error("asked again too early")
+		t.Error("checked again too early")
 	}
 	now = now.Add(1)
 	for n := range 2 {
@@ -76,6 +76,6 @@ func TestRightsAreAskedForOnceInSomeSeconds(t *testing.T) {
 	}
 	now = now.Add(grantedFor)
 	if srv.granted.note("new", now); !srv.granted.holds("new", now) || len(srv.granted.until) != 1 {
-		t.Error("there is no room for news")
+		t.Error("there is no room for new answers")
 	}
 }

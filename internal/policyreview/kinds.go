@@ -13,8 +13,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// checkKinds compares the kinds that the policy names with what the API server serves. A kind that is not served is
-// only a warning, since its definition may come later.
+// checkKinds compares the kinds of the policy with those that the API server serves. A kind that is not served causes only a warning, since
+// its definition may come later.
 func (v *Reviewer) checkKinds(p *policy.Program, object map[string]any) diag.List {
 	var diags diag.List
 	warned := map[string]bool{}
@@ -48,7 +48,7 @@ func (v *Reviewer) checkKinds(p *policy.Program, object map[string]any) diag.Lis
 	return diags
 }
 
-// useClusterWide is the end of a hint for the author of a namespaced policy: which kind to use instead.
+// useClusterWide returns the end of a hint for the author of a namespaced policy: which kind to use instead.
 func (v *Reviewer) useClusterWide(p *policy.Program) string {
 	if f := v.Families.FamilyOf(p.APIVersion, p.Kind); f != nil {
 		if k := f.Kinds.Scoped(false); k != nil {
@@ -58,7 +58,7 @@ func (v *Reviewer) useClusterWide(p *policy.Program) string {
 	return ""
 }
 
-// serves reports whether the API server serves what a target names, and whether all of it is namespaced.
+// serves reports whether the API server serves the kinds of a target, and whether all of them are namespaced.
 func (v *Reviewer) serves(t policy.Target) (served, namespaced bool, err error) {
 	found, err := v.Discovery.Find(t)
 	if err != nil || len(found) == 0 {
@@ -67,7 +67,7 @@ func (v *Reviewer) serves(t policy.Target) (served, namespaced bool, err error) 
 	return true, !slices.ContainsFunc(found, func(r discovery.Resource) bool { return !r.Namespaced }), nil
 }
 
-// notASubresource is the mistake of a selector that no request can ever meet, with Kyverno's text where it has one.
+// notASubresource returns the mistake of a selector that matches no request, with Kyverno's text if it has one.
 func notASubresource(p *policy.Program, r *policy.Rule, path, text, selector string) diag.List {
 	var diags diag.List
 	if p.Settings.Background && r.Stage.Has(policy.StageValidate) {
@@ -79,8 +79,8 @@ func notASubresource(p *policy.Program, r *policy.Rule, path, text, selector str
 	return diags
 }
 
-// neverServed reports whether the selector names a subresource that a kind of Kubernetes' own does not have. Custom
-// resources may get theirs later.
+// neverServed reports whether the selector names a subresource that a built-in kind does not have. Subresources of custom resources may be
+// added later.
 func (v *Reviewer) neverServed(t policy.Target) bool {
 	if t.Subresource == "" || wildcard.Has(t.Subresource) || wildcard.Has(t.Kind) {
 		return false
@@ -92,8 +92,8 @@ func (v *Reviewer) neverServed(t policy.Target) bool {
 	})
 }
 
-// checkOutputs compares the namespaces of what generate rules make with the scope that the API server knows. The scope
-// of Kubernetes' own kinds was checked before.
+// checkOutputs compares the namespaces of generated objects with the scope of their kinds at the API server. The scope of built-in kinds
+// was checked before.
 func (v *Reviewer) checkOutputs(p *policy.Program) diag.List {
 	var diags diag.List
 	for _, r := range p.Rules {
@@ -102,7 +102,7 @@ func (v *Reviewer) checkOutputs(p *policy.Program) diag.List {
 			if err != nil {
 				continue
 			}
-			kind, _, _ := strings.Cut(o.Kind, "/") // a subresource is where its resource is
+			kind, _, _ := strings.Cut(o.Kind, "/") // a subresource has the scope of its resource
 			served, namespaced, err := v.serves(policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
 			switch {
 			case err != nil:
@@ -121,8 +121,8 @@ func (v *Reviewer) checkOutputs(p *policy.Program) diag.List {
 	return diags
 }
 
-// checkDeferred warns of rules whose work is recorded but not executed, since no background controller is
-// named: a policy must not seem to do what it does not.
+// checkDeferred warns of rules whose work is recorded but not executed, because no background controller is named. Otherwise a policy would
+// seem to do what it does not.
 func (v *Reviewer) checkDeferred(p *policy.Program) diag.List {
 	if v.Accounts.Background != "" {
 		return nil
@@ -130,7 +130,7 @@ func (v *Reviewer) checkDeferred(p *policy.Program) diag.List {
 	var diags diag.List
 	for _, r := range p.Rules {
 		if !r.Origin.IsAutogen() && r.Stage.Has(policy.StageGenerate|policy.StageMutateExisting) {
-			diags.Warnf(r.Path, "rule %s: the %s work is only noted: there is no background controller to carry it out", r.Name, r.Kind)
+			diags.Warnf(r.Path, "rule %s: the %s work is recorded but not executed: there is no background controller", r.Name, r.Kind)
 		}
 	}
 	return diags

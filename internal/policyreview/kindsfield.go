@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// kindsField is the path of the list that names the target in the match block of a rule; that of the block when the
-// target is in none. rule is the rule's own path in the object, such as spec.rules[0].
+// kindsField returns the path of the list that names the target in the match block of a rule; the path of the block if no list does. rule
+// is the path of the rule in the object, such as spec.rules[0].
 func kindsField(object map[string]any, rule string, t policy.Target) string {
 	block, _ := at(object, rule)["match"].(map[string]any)
 	path := rule + ".match"
@@ -27,7 +27,7 @@ func kindsField(object map[string]any, rule string, t policy.Target) string {
 	return path
 }
 
-// at is the map at the path; nil when there is none.
+// at returns the map at the path; nil if there is none.
 func at(object map[string]any, path string) map[string]any {
 	for _, step := range strings.Split(path, ".") {
 		name, index, listed := strings.Cut(strings.TrimSuffix(step, "]"), "[")

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Where a selector stands, in every form of a match block.
+// The path of a selector, in every form of a match block.
 func TestKindsField(t *testing.T) {
 	scale := policy.Target{Group: "*", Version: "*", Kind: "Scale"}
 	for _, c := range []struct{ rule, spec, want string }{

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// link is a rule that also follows the requests of the background controller, so that it can be one of a loop.
+// link is a rule that also evaluates requests of the background controller, so that it can be part of a loop.
 type link struct {
 	program *policy.Program
 	rule    *policy.Rule
@@ -20,9 +20,9 @@ type link struct {
 
 func (l link) String() string { return l.program.Key() + "/" + l.rule.Name }
 
-// checkLoops warns of rules that trigger each other for ever: each makes or changes what is a trigger of the next, and
-// none passes over requests of the background controller (skipBackgroundRequests: false). It is no mistake, since names,
-// labels or conditions that are not known here may end the loop; if they do not, the background controller does.
+// checkLoops warns of rules that trigger each other for ever: each generates or changes a trigger of the next, and none skips requests of
+// the background controller (skipBackgroundRequests: false). It is only a warning, since names, labels or conditions that are not known
+// here may end the loop; if they do not, the background controller does.
 func (v *Reviewer) checkLoops(p *policy.Program) diag.List {
 	var diags diag.List
 	links := linksOf(p)
@@ -53,7 +53,7 @@ func (v *Reviewer) checkLoops(p *policy.Program) diag.List {
 	return diags
 }
 
-// linksOf are the rules of a policy that may be part of a loop.
+// linksOf returns the rules of a policy that may be part of a loop.
 func linksOf(p *policy.Program) []link {
 	var out []link
 	for _, r := range p.Rules {
@@ -64,9 +64,9 @@ func linksOf(p *policy.Program) []link {
 	return out
 }
 
-// loopOf is the shortest way from a rule back to itself; nil when there is none.
+// loopOf returns the shortest way from a rule back to itself; nil when there is none.
 func loopOf(start link, links []link) []link {
-	before := map[link]link{} // how each was reached
+	before := map[link]link{} // the predecessor of each
 	for next := []link{start}; len(next) > 0; next = next[1:] {
 		at := next[0]
 		for _, l := range links {
@@ -91,8 +91,7 @@ func loopOf(start link, links []link) []link {
 	return nil
 }
 
-// triggers reports whether what the one rule makes or changes may be a trigger of the other. Kinds that stand in a variable
-// are none.
+// triggers reports whether an object that rule a generates or changes may be a trigger of rule b. Kinds in variables are not considered.
 func triggers(a, b link) bool {
 	for _, g := range a.rule.Grants {
 		if g.Source || strings.Contains(g.APIVersion+g.Kind, "{{") {
@@ -115,7 +114,7 @@ func meets(g policy.Grant, t policy.Target) bool {
 	gvk := apischema.FromAPIVersionAndKind(g.APIVersion, g.Kind)
 	kind, sub, _ := strings.Cut(gvk.Kind, "/")
 	if t.ByResource() {
-		kind = discovery.ResourceOf(apischema.GroupVersionKind{Kind: kind}).Resource // a guess will do: it is about a warning
+		kind = discovery.ResourceOf(apischema.GroupVersionKind{Kind: kind}).Resource // a guess is sufficient for a warning
 	}
 	if !either(named(t), kind) || !either(t.Group, gvk.Group) || !either(t.Version, gvk.Version) || t.Subresource != sub && t.Subresource != "*" {
 		return false

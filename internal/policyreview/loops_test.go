@@ -22,7 +22,7 @@ func loopProgram(t *testing.T, text string) *policy.Program {
 	return p
 }
 
-// rule makes a rule that generates the kind make, named made-x, for objects of the kind of.
+// loopRule returns a rule that generates an object of the kind make, named made-x, for objects of the kind of.
 func loopRule(name, of, make, more string) string {
 	return `{name: ` + name + `, match: {any: [{resources: {kinds: [` + of + `]` + more + `}}]}, skipBackgroundRequests: false,
     generate: {apiVersion: v1, kind: ` + make + `, name: made-x, namespace: made, data: {data: {a: b}}}}`
@@ -32,8 +32,8 @@ func loopPolicy(name string, rules ...string) string {
 	return `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: ` + name + `}, spec: {rules: [` + strings.Join(rules, ",\n") + `]}}`
 }
 
-// Rules that make each other's triggers are warned of, also across policies; where requests of the background controller
-// are passed over, or names, namespaces or kinds tell that there is no way back, they are not.
+// A review warns of rules that generate each other's triggers, also across policies. It does not warn if they skip requests of the
+// background controller, or if names, namespaces or kinds exclude a loop.
 func TestReviewOfLoops(t *testing.T) {
 	for name, c := range map[string]struct{ there, policy, want string }{
 		"itself":             {"", loopPolicy("p", loopRule("r", "ConfigMap", "ConfigMap", "")), "p/r → p/r"},

@@ -20,9 +20,8 @@ const (
 	textAuthorRights = "path: %s.: auth check fails, additional privileges are required for the author of the policy '%s': %s"
 )
 
-// checkRights finds the rights that the work of a policy needs and an account lacks: the background controller, who does
-// the work, and for a namespaced policy also its author, who must not get done what he may not do himself (S7 in
-// docs/security/threat-model.md).
+// checkRights reports the rights that the work of a policy needs and an account lacks: the background controller, which does the work, and
+// for a namespaced policy also its author, since a policy may not do what its author may not do (S7 in docs/security/threat-model.md).
 func (v *Reviewer) checkRights(ctx context.Context, p *policy.Program, author *policy.User) diag.List {
 	if !slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return len(r.Grants) > 0 }) {
 		return nil
@@ -42,8 +41,8 @@ func (v *Reviewer) checkRights(ctx context.Context, p *policy.Program, author *p
 	return diags
 }
 
-// Rights that are granted together with a policy, in one file, get to the controller's aggregated role a moment after the
-// policy gets here. A review waits so long for them, and asks so often.
+// Rights that are granted together with a policy, in one file, reach the controller's aggregated role shortly after the review begins.
+// These are how long a review waits for them, and the pause between two checks.
 const (
 	GrantPatience = 2 * time.Second
 	grantEvery    = 200 * time.Millisecond
@@ -65,7 +64,7 @@ func (v *Reviewer) controllerRights(ctx context.Context, p *policy.Program) diag
 	}
 }
 
-// wait is false when ctx is done first, or would be soon after.
+// wait returns false if ctx is done first, or would be soon after.
 func wait(ctx context.Context, d time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < 4*d {
 		return false
@@ -80,8 +79,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// controller checks the rights of the one who does the work. What it copies is not looked at, as in Kyverno, nor are
-// kinds that only variables or a later definition tell.
+// controller checks the rights of the account that does the work. It does not check copied sources, as in Kyverno, nor kinds that are in
+// variables or not defined yet.
 func (a *rights) controller(ctx context.Context, diags *diag.List, p *policy.Program, r *policy.Rule, account string) {
 	user := serviceAccount(account)
 	var missing []string
@@ -127,8 +126,8 @@ func fieldBelow(path, rule string) string {
 	return path
 }
 
-// authorRights checks the rights of the one who wrote a namespaced policy, in its namespace. A kind that only variables or a
-// later definition tell takes the rights on all kinds that it may be.
+// authorRights checks the rights of the author of a namespaced policy, in its namespace. A kind in a variable, or one that is not defined
+// yet, requires the rights on all kinds that it may be.
 func (v *Reviewer) authorRights(ctx context.Context, a *rights, diags *diag.List, p *policy.Program, r *policy.Rule, author *policy.User) {
 	var missing []string
 	for _, g := range r.Grants {
@@ -171,8 +170,8 @@ type needed struct {
 	resource served
 }
 
-// escalations are the rights beyond those on the object itself without which the API server would not let the author
-// write it: an author of roles and bindings gives rights away. What may turn out to be one of them counts as both.
+// escalations returns the further rights without which the API server would not let the author write the object: the author of a role or
+// binding passes rights on. A kind that may be either counts as both.
 func escalations(g policy.Grant, resource served) (out []needed) {
 	if resource.Group != rbacGroup && resource.Group != "*" || g.Source {
 		return nil

@@ -10,9 +10,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Policy accepts a policy when it compiles: what runs later is what was checked now. A refusal opens with
-// the first mistake's text alone, as users and tests know it; the lines after it say where it is, how to correct it and
-// what else is wrong.
+// Policy accepts a policy if it compiles: the checked form is the form that is executed later. A refusal begins with the text of the first
+// mistake alone, as in Kyverno; the following lines say where it is, how to correct it and what else is wrong.
 func (v *Reviewer) Policy(ctx context.Context, req *policy.Request) Answer {
 	if req.Subresource != "" || req.Operation == policy.Delete {
 		return Answer{Allowed: true}
@@ -72,5 +71,5 @@ func typeOf(object map[string]any) (apiVersion, kind string) {
 	return apiVersion, kind
 }
 
-// builtinKinds are the kinds whose fields are known; those of custom resources are not looked at.
+// builtinKinds are the kinds whose fields are known; fields of custom resources are not checked.
 var builtinKinds = schema.New()

@@ -15,42 +15,42 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Discovery answers what the API server serves. An error means that it could not be found out, which is never to be read as "none".
+// Discovery returns the kinds that the API server serves. An error means that discovery failed, never "none".
 type Discovery interface {
 	discovery.Resources
-	// BodyOf are the subresources, as Kind/sub, that are written with objects of the kind. It is asked after Find.
+	// BodyOf returns the subresources, as Kind/sub, whose requests hold objects of the kind. Call it after Find.
 	BodyOf(kind string) []string
-	// KindFor is the kind of a main resource.
+	// KindFor returns the kind of a main resource.
 	KindFor(apischema.GroupVersionResource) (apischema.GroupVersionKind, error)
 }
 
 // Options are the settings of the process that reviews depend on.
 type Options struct {
-	// Exceptions says whose PolicyExceptions are applied, for the warnings about those that are not.
+	// Exceptions decides which PolicyExceptions take effect; a review warns about the others.
 	Exceptions Exceptions
-	// Accounts carry out what policies ask for.
+	// Accounts execute the work of policies.
 	Accounts Accounts
-	// Permitted are what the operator permits to policies.
+	// Permitted are the permissions that the operator gives to policies.
 	Permitted family.Permissions
-	// Webhooks warns of what a new policy means for the webhooks; nil for no such warnings.
+	// Webhooks returns warnings about a policy's effect on the webhooks; nil for none.
 	Webhooks func(*policy.Program) diag.List
 }
 
-// Accounts are the full names (system:serviceaccount:namespace:name) of those who carry out what policies ask for; empty
-// for those that do not exist, whose rights are not looked at.
+// Accounts are the full names (system:serviceaccount:namespace:name) of the accounts that execute the work of policies; empty for missing
+// ones, whose rights are not checked.
 type Accounts struct{ Background, Reports, Cleanup string }
 
-// Reviewer reviews policies and what belongs to them. All methods are safe for all goroutines.
+// Reviewer reviews policies and related kinds. Its methods are safe for concurrent use.
 type Reviewer struct {
 	Options
 	// Families are those of the policies; nil for those of Ephor.
 	Families  *compile.Registry
 	Discovery Discovery
-	// Root gives the access reviews.
+	// Root sends the access reviews.
 	Root world.Root
-	// Programs are the policies that exist.
+	// Programs returns the existing policies.
 	Programs func() []*policy.Program
-	// Patience is how long a review waits for rights that are granted together with the policy, see GrantPatience.
+	// Patience is how long a review waits for rights that are granted together with the policy (GrantPatience).
 	Patience time.Duration
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -61,13 +61,13 @@ type Reviewer struct {
 // Answer is the answer to a review.
 type Answer struct {
 	Allowed  bool
-	Message  string // of a refusal
+	Message  string // the text of a refusal
 	Warnings []string
 }
 
-// leaves reports whether the request only touches the metadata of what is being deleted: its finalizers must not get
-// stuck on a mistake. The API server takes changes of the rest until the last finalizer is gone, and what they say is in
-// force until then, so they are reviewed like any other (S7 and S19 in docs/security/threat-model.md).
+// leaves reports whether the request only changes the metadata of an object that is being deleted, so that a mistake does not block its
+// finalizers. The API server accepts other changes until the last finalizer is removed, and they take effect until then, so they are
+// reviewed as usual (S7 and S19 in docs/security/threat-model.md).
 func leaves(req *policy.Request, object map[string]any) bool {
 	if !beingDeleted(object) {
 		return false

@@ -13,8 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// rights asks the API server what users may do; each question once for one review, and for some seconds not again when the
-// answer was yes.
+// rights asks the API server what users may do. It asks each question once per review, and caches a positive answer for some seconds.
 type rights struct {
 	access    world.Access
 	discovery Discovery
@@ -34,8 +33,8 @@ func (v *Reviewer) newRights() *rights {
 // served is a resource as a SubjectAccessReview names it.
 type served struct{ Group, Version, Resource, Subresource string }
 
-// resources are what the API server serves for the kind of a grant; none when it serves no such kind, or when the kind
-// is not written out.
+// resources returns the resources that the API server serves for the kind of a grant; none if it serves no such kind, or if the kind
+// contains a variable.
 func (a *rights) resources(g policy.Grant) ([]served, error) {
 	if !isLiteral(g.APIVersion) || !isLiteral(g.Kind) {
 		return nil, nil
@@ -48,7 +47,7 @@ func (a *rights) resources(g policy.Grant) ([]served, error) {
 	if g.ByResource {
 		return []served{{gv.Group, gv.Version, kind, sub}}, nil
 	}
-	// A subresource that is not served yet can be granted all the same.
+	// A subresource can be granted before it is served.
 	found, err := a.discovery.Find(policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
 	if err != nil {
 		return nil, err
@@ -60,7 +59,7 @@ func (a *rights) resources(g policy.Grant) ([]served, error) {
 	return out, nil
 }
 
-// anyOf stands for all resources of the group, as far as that is written out.
+// anyOf returns a resource that stands for all resources of the group, as far as the group is known.
 func anyOf(g policy.Grant) served {
 	out := served{Group: "*", Version: "*", Resource: "*"}
 	if gv, err := apischema.ParseGroupVersion(g.APIVersion); err == nil && isLiteral(g.APIVersion) {
@@ -69,13 +68,13 @@ func anyOf(g policy.Grant) served {
 	return out
 }
 
-// missing is what a user lacks of a grant.
+// missing lists the rights of a grant that a user lacks.
 type missing struct {
 	verbs, reasons []string // a reason for each verb, mostly empty
 	namespace      string   // as messages show it
 }
 
-// text words what is missing; empty when nothing is.
+// text returns the message for the missing rights; empty if none are missing.
 func (m missing) text(user *policy.User, g policy.Grant) string {
 	if len(m.verbs) == 0 {
 		return ""
@@ -87,13 +86,13 @@ func (m missing) text(user *policy.User, g policy.Grant) string {
 	return text
 }
 
-// lacks words what the user lacks of a grant; empty when nothing.
+// lacks returns a text for the rights of a grant that the user lacks; empty if none.
 func (a *rights) lacks(ctx context.Context, user *policy.User, p *policy.Program, g policy.Grant, r served) (string, error) {
 	m, err := a.missing(ctx, user, p, g, r)
 	return m.text(user, g), err
 }
 
-// missing returns what the user lacks of a grant.
+// missing returns the rights of a grant that the user lacks.
 func (a *rights) missing(ctx context.Context, user *policy.User, p *policy.Program, g policy.Grant, r served) (out missing, err error) {
 	shown := g.Namespace
 	if shown == "" && p.Namespace != "" {
@@ -101,7 +100,7 @@ func (a *rights) missing(ctx context.Context, user *policy.User, p *policy.Progr
 	}
 	namespace := shown
 	if !isLiteral(namespace) {
-		namespace = "" // it may become any
+		namespace = "" // it may be any namespace
 	}
 	name := g.Name
 	if !isLiteral(name) || wildcard.Has(name) {
@@ -149,12 +148,12 @@ func (a *rights) allowed(ctx context.Context, q world.AccessRequest) (allowed bo
 	return allowed, reason, err
 }
 
-// kindOf is the kind of a grant as messages show it.
+// kindOf returns the kind of a grant as messages show it.
 func kindOf(g policy.Grant) string { return g.APIVersion + "/" + strings.TrimSpace(g.Kind) }
 
 func isLiteral(text string) bool { return !strings.Contains(text, "{{") }
 
-// serviceAccount is the user of a service account, with the groups that every service account has.
+// serviceAccount returns the user of a service account, with the groups that every service account has.
 func serviceAccount(name string) *policy.User {
 	u := &policy.User{Username: name, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	if parts := strings.Split(name, ":"); len(parts) == 4 {

@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Rights finds the rights that a stored policy needs and that the controllers lack. The rights of its author were checked when it was
-// written, and are not known now.
+// Rights returns the rights that a stored policy needs and the controllers lack. The rights of its author were checked when it was written,
+// and the author is not known now.
 func (v *Reviewer) Rights(ctx context.Context, p *policy.Program) diag.List {
 	var diags diag.List
 	if v.Accounts.Background != "" {
@@ -33,7 +33,7 @@ func (v *Reviewer) workRights(ctx context.Context, p *policy.Program) (diags dia
 	return diags
 }
 
-// Aggregation is the label of ClusterRoles that give rights to the controller that carries out the policy's work.
+// Aggregation returns the label of ClusterRoles that grant rights to the controller that executes the policy's work.
 func (v *Reviewer) Aggregation(p *policy.Program) string {
 	controller := "background-controller"
 	if p.Schedule != nil {

@@ -12,7 +12,7 @@ import (
 // textTTL is Kyverno's text, verbatim.
 const textTTL = schedule.TTLLabel + " label value cannot be parsed as any recognizable format (%v)"
 
-// TTL warns of a label that would never delete anything. It refuses nothing: the object is none of ours.
+// TTL warns of a label that would never delete the object. It refuses nothing, since the object is not ours.
 func (v *Reviewer) TTL(_ context.Context, req *policy.Request) Answer {
 	res := Answer{Allowed: true}
 	object, err := req.Object.Map()

@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// refusal words the mistakes.
+// refusal returns the text for the mistakes.
 func refusal(mistakes diag.List) string {
 	var b strings.Builder
 	for i, d := range mistakes {
@@ -26,7 +26,8 @@ func refusal(mistakes diag.List) string {
 	return b.String()
 }
 
-// fieldErrors words mistakes as the API server words errors about fields: one alone, several as a list. Each is a warning, too.
+// fieldErrors returns the text for mistakes in the form of the API server's field errors: one alone, several as a list. Each is a warning,
+// too.
 func fieldErrors(mistakes diag.List) (message string, each []string) {
 	for _, d := range mistakes {
 		text := d.Summary
@@ -41,7 +42,7 @@ func fieldErrors(mistakes diag.List) (message string, each []string) {
 	return "[" + strings.Join(each, ", ") + "]", each
 }
 
-// form is how the text of a mistake says where the mistake is.
+// form is the way in which the text of a mistake names its place.
 type form uint8
 
 const (
@@ -75,8 +76,8 @@ var (
 	generatePath = regexp.MustCompile(`^spec\.rules\[\d+\]\.generate\.`)
 )
 
-// worded is the text of a mistake as users of the policy language know it. Many texts follow a place, each kind in a form of its
-// own. placed reports whether the text says all of Path.
+// worded returns the text of a mistake as Kyverno words it. Many texts follow a place, in a form that depends on the kind. placed reports
+// whether the text contains all of Path.
 func worded(d diag.Diagnostic) (text string, placed bool) {
 	context, form := contextPath.FindStringSubmatch(d.Path), forms[d.Code]
 	switch {
@@ -96,7 +97,7 @@ func worded(d diag.Diagnostic) (text string, placed bool) {
 	return d.Summary, false
 }
 
-// appendWarnings adds the texts of warnings. That of a deprecated action names its field; others stand alone.
+// appendWarnings adds the texts of warnings. The warning about a deprecated action names its field; the others do not.
 func appendWarnings(to []string, warnings diag.List) []string {
 	for _, d := range warnings {
 		text := d.Summary

@@ -9,7 +9,7 @@ import (
 // ID names a policy as results do.
 type ID struct{ Source, Policy string }
 
-// IDOf is the ID of a Program.
+// IDOf returns the ID of a Program.
 func IDOf(p *policy.Program) ID { return ID{SourceOf(p), p.Key()} }
 
 // RuleIn identifies the rule of a Program.
@@ -27,7 +27,7 @@ func ruleOf(id ID, name string) Rule {
 // ID is that of the rule's policy.
 func (r Rule) ID() ID { return ID{r.Source, r.Policy} }
 
-// SourceOf is what results of the policy name as their source: the engine that it belongs to.
+// SourceOf returns what results of the policy name as their source: the engine that it belongs to.
 func SourceOf(p *policy.Program) string { return cmp.Or(p.Names.Source, source) }
 
 // Evaluated is the part of a resource's report that an Outcome covers. The zero Evaluated covers all of it.

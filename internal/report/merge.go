@@ -55,5 +55,5 @@ func Merge(entries []Entry) []Report {
 	return append([]Report{merged}, namespaced...)
 }
 
-// Empty is the report of a run in which no rule applied to anything.
+// Empty returns the report of a run in which no rule applied to anything.
 func Empty() Report { return Report{Kind: kindCluster, Name: mergedName} }

@@ -49,7 +49,7 @@ func (r *Report) summary() map[string]any {
 	}
 }
 
-// result is the entry as the report shows it. The YAML writer (yaml.go) writes the same without the maps.
+// result returns the entry as the report shows it. The YAML writer (yaml.go) writes the same without the maps.
 func (e *Entry) result(seconds int64) map[string]any {
 	res := map[string]any{"apiVersion": e.Resource.APIVersion, "kind": e.Resource.Kind, "name": e.Resource.Name}
 	if e.Resource.Namespace != "" {

@@ -217,7 +217,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Chunks are encoded side by side and come in order.
+// Chunks are encoded in parallel and written in order.
 func TestManyEntries(t *testing.T) {
 	p := program("", "p", policy.Settings{})
 	var entries []Entry

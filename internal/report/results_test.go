@@ -35,7 +35,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// Results of a policy in CEL name the part of the policy that they are of. All of them are of its one rule, so the next replaces them.
+// Results of a CEL policy name their part of the policy. All of them belong to its one rule, so the next evaluation replaces them.
 func TestResultsOfParts(t *testing.T) {
 	p := program("", "a", policy.Settings{})
 	p.Names.Source, p.Rules = "KyvernoValidatingPolicy", []*policy.Rule{{}}

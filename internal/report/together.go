@@ -10,7 +10,7 @@ import (
 // Rule identifies the rule that a stored result is of.
 type Rule struct{ Source, Policy, Name string }
 
-// RuleOf is the rule that the result is of.
+// RuleOf returns the rule that the result is of.
 func RuleOf(r *policyreport.Result) Rule { return ruleOf(ID{r.Source, r.Policy}, r.Rule) }
 
 // Together merges the results of two reports about one resource. For a rule that both have, the later results win, or those of known when

@@ -46,12 +46,12 @@ type yamlWriter struct {
 	known map[yamlPlace]string
 }
 
-// yamlPlace is a text where it stands: its column decides where it is folded.
+// yamlPlace is a text at its position: the column decides where it is folded.
 type yamlPlace struct {
 	parent, key, text string
 }
 
-// maxKnown bounds the memory for texts that do not repeat after all.
+// maxKnown bounds the memory for texts that do not repeat.
 const maxKnown = 4096
 
 func (w *yamlWriter) entry(e *Entry, seconds int64) {
@@ -128,7 +128,7 @@ func (w *yamlWriter) line(indent, parent, key, text string) {
 	w.out = append(w.out, encoded...)
 }
 
-// encode has the encoder write `key: text` at its place and takes it out of what was written.
+// encode lets the encoder write `key: text` at its position and returns the text from its output.
 func (p yamlPlace) encode() string {
 	entry := yaml.MapSlice{{Key: p.key, Value: p.text}}
 	if p.parent != "" {
@@ -146,7 +146,7 @@ func (p yamlPlace) encode() string {
 	return s
 }
 
-// plainText reports whether the text is written as it is: a short word or two that nothing else could be read from.
+// plainText reports whether the text needs no quotes: a short word or two without another YAML meaning.
 func plainText(s string) bool {
 	if s == "" || len(s) > 50 {
 		return false

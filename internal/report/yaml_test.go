@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// likeEncoder holds the writer of entries against the encoder on the same entry.
+// likeEncoder compares the writer of entries with the encoder on the same entry.
 func likeEncoder(t *testing.T, e *Entry) {
 	t.Helper()
 	w := yamlWriter{known: map[yamlPlace]string{}}
@@ -23,7 +23,7 @@ func likeEncoder(t *testing.T, e *Entry) {
 	}
 }
 
-// deeply orders the keys of all maps bytewise; the encoder's own order puts x10 behind x9.
+// deeply sorts the keys of all maps bytewise; the encoder's own order puts x10 behind x9.
 func deeply(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
