@@ -77,7 +77,7 @@ func (b *bench) startAdmission(folders ...string) (*devcluster.Cluster, *load.Se
 	return c, s, nil
 }
 
-// celPath is the path of the webhook that is asked about Pods for the policies in CEL; it stands in the configuration.
+// celPath returns the path of the webhook that is asked about Pods for the policies in CEL; it stands in the configuration.
 func celPath(ctx context.Context, c *devcluster.Cluster) (string, error) {
 	const configuration, webhook = "kyverno-resource-validating-webhook-cfg", "vpol.validate.kyverno.svc-fail"
 	client, err := kubernetes.NewForConfig(c.Config)

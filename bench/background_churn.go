@@ -82,7 +82,7 @@ func (g *backgroundBench) churn(ctx context.Context) error {
 	return nil
 }
 
-// complaints is how many lines of the controller's log report errors, or of work that failed and is tried again.
+// complaints returns how many lines of the controller's log report errors, or of work that failed and is tried again.
 func (g *backgroundBench) complaints() (n int) {
 	for line := range strings.Lines(g.controller.Tail(1 << 30)) {
 		if strings.Contains(line, "level=ERROR") || strings.Contains(line, "work failed") {
@@ -116,7 +116,7 @@ func (g *backgroundBench) end(ctx context.Context, name string) error {
 	return err
 }
 
-// madeElsewhere is how many generated objects are in Namespaces without the prefix.
+// madeElsewhere returns how many generated objects are in Namespaces without the prefix.
 func (g *backgroundBench) madeElsewhere(ctx context.Context, prefix string) (int, error) {
 	n := 0
 	for _, w := range []*expected{{resource: configMaps}, {resource: networkPolicies}} {

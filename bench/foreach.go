@@ -121,7 +121,7 @@ func (l *loop) run() []policy.Result {
 	}).Results
 }
 
-// cost is the CPU time of one run, garbage collection included.
+// cost returns the CPU time of one run, garbage collection included.
 func (l *loop) cost(times int) time.Duration {
 	start := ownCPU()
 	for range times {

@@ -76,7 +76,7 @@ func (b *bench) library() error {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// conformanceFolder is where the public policies are; empty when they are not to be used.
+// conformanceFolder returns where the public policies are; empty when they are not to be used.
 func (b *bench) conformanceFolder() (string, error) {
 	const variable, none = "EPHOR_CONFORMANCE", "none"
 	dir := os.Getenv(variable)

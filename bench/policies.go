@@ -113,7 +113,7 @@ func (b *bench) policySets(row string, path func([]object) string, base object, 
 	return nil
 }
 
-// onPods is a policy that evaluates Pods; resources narrows what it matches.
+// onPods returns a policy that evaluates Pods; resources narrows what it matches.
 func onPods(name string, resources object) object {
 	match := object{"kinds": []any{"Pod"}}
 	for k, v := range resources {

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// celOn is a ValidatingPolicy about a resource of the core group.
+// celOn returns a ValidatingPolicy about a resource of the core group.
 func celOn(name, resource string, constraints object) object {
 	match := object{"resourceRules": []any{object{
 		"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE", "UPDATE"}, "resources": []any{resource},

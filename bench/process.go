@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ownCPU is the user and system time that this process has used.
+// ownCPU returns the user and system time that this process has used.
 func ownCPU() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

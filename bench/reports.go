@@ -100,7 +100,7 @@ func (g *reportsBench) start(ctx context.Context) error {
 	return err
 }
 
-// cost is the CPU time that the controller and the API server use while f runs, and how long it takes.
+// cost returns the CPU time that the controller and the API server use while f runs, and how long it takes.
 func (g *reportsBench) cost(f func() error) (controller, server, took time.Duration, err error) {
 	before, err1 := load.CPUTime(g.controller.PID())
 	serverBefore, err2 := load.CPUTime(g.server)
@@ -192,7 +192,7 @@ func makePods(ctx context.Context, cfg *rest.Config, n int) error {
 	return errors.Join(errs...)
 }
 
-// benchPod is the Pod of a number; each fiftieth shares the network of its node.
+// benchPod returns the Pod of a number; each fiftieth shares the network of its node.
 func benchPod(i int) object {
 	security := object{"allowPrivilegeEscalation": false, "runAsNonRoot": true, "capabilities": object{"drop": []any{"ALL"}}}
 	return object{
@@ -205,7 +205,7 @@ func benchPod(i int) object {
 	}
 }
 
-// auditPolicies are the policies of examples/pod-security with the action Audit.
+// auditPolicies returns the policies of examples/pod-security with the action Audit.
 func (b *bench) auditPolicies() ([]byte, error) {
 	files, err := filepath.Glob(filepath.Join(b.root, "examples", "pod-security", "*.yaml"))
 	if err != nil {
@@ -237,7 +237,7 @@ func (g *reportsBench) awaitReports(ctx context.Context, n int) (float64, error)
 	return float64(writes) / float64(all), err
 }
 
-// generations are how often all reports were written with other content, and how many there are.
+// generations returns how often all reports were written with other content, and how many there are.
 func (g *reportsBench) generations(ctx context.Context) (writes int64, reports int, err error) {
 	list, err := g.reports.Resource(reportsGVR).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -264,7 +264,7 @@ func processOf(dir, program string) (int, error) {
 	return 0, fmt.Errorf("no process %s was found", program)
 }
 
-// peakMB is the most resident memory that a running process has had, in MB (Linux).
+// peakMB returns the most resident memory that a running process has had, in MB (Linux).
 func peakMB(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -73,7 +73,7 @@ func (g *reportsBench) podsChange(ctx context.Context) error {
 	return nil
 }
 
-// total is how many results there are of all policies.
+// total returns how many results there are of all policies.
 func total(results map[string]float64) float64 {
 	sum := 0.0
 	for _, n := range results {
@@ -150,7 +150,7 @@ func (g *reportsBench) policyChanges(ctx context.Context) error {
 	return nil
 }
 
-// results are how many results scans have found, by policy.
+// results returns how many results scans have found, by policy.
 func (g *reportsBench) results() (map[string]float64, error) {
 	resp, err := http.Get("http://" + g.controller.MetricsAddr + "/metrics")
 	if err != nil {
@@ -227,7 +227,7 @@ func (g *reportsBench) settled(ctx context.Context) error {
 	}
 }
 
-// reportWrites are the writes of the reports controller, but for its Leases.
+// reportWrites returns the writes of the reports controller, but for its Leases.
 func reportWrites(asked []load.Asked) []load.Asked {
 	var out []load.Asked
 	for _, a := range asked {

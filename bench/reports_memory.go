@@ -43,7 +43,7 @@ func (g *reportsBench) memory(ctx context.Context) error {
 	return nil
 }
 
-// stubbed is the peak memory, in MB, of a controller that has reported about n Pods.
+// stubbed returns the peak memory, in MB, of a controller that has reported about n Pods.
 func (g *reportsBench) stubbed(ctx context.Context, n int) (float64, error) {
 	stub, err := g.newStub(ctx, n)
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// page is a page of Pods.
+// page returns a page of Pods.
 func (s *stub) page(from, limit int) object {
 	to := min(s.pods, from+limit)
 	items := make([]any, 0, limit)

@@ -110,8 +110,8 @@ func (c *podClient) times(d, pause time.Duration) ([]time.Duration, error) {
 	return all, failed
 }
 
-// tenantPolicy is a Policy on ConfigMaps with n rules, each of which stays within the budget of a rule; one that has more than
-// one takes some 10 ms for each.
+// tenantPolicy returns a Policy on ConfigMaps with n rules, each of which stays within the budget of a rule; one that has more than one
+// takes some 10 ms for each.
 func tenantPolicy(name string, n int) string {
 	query := "length(request.object.data)"
 	if n > 1 {

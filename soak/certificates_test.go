@@ -59,7 +59,7 @@ func TestCertificateStorm(t *testing.T) {
 	figure(t, "lines of the log that say what was restored", issued, "at least the blows", issued >= blows)
 }
 
-// versions are those of the two Secrets.
+// versions returns those of the two Secrets.
 func (p *place) versions() (out [2]string) {
 	for i, name := range []string{caName, pairName} {
 		if s, err := p.Client.CoreV1().Secrets(namespace).Get(p.Context(), name, metav1.GetOptions{}); err == nil {

@@ -69,7 +69,7 @@ func TestKills(t *testing.T) {
 	figure(t, "the latest of them asked for after a kill", late.Round(time.Millisecond), "within 2 s", late <= 2*time.Second)
 }
 
-// leaderOf is the index of the replica that leads; -1 when none does.
+// leaderOf returns the index of the replica that leads; -1 when none does.
 func (p *place) leaderOf(replicas []*devcluster.Replica) int {
 	r, err := p.Holder(p.T, "kyverno", replicas)
 	if err != nil {

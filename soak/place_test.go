@@ -40,7 +40,7 @@ func (p *place) start(n int, args ...string) []*devcluster.Replica {
 	return p.StartEnforcing(p.T, n, args...)
 }
 
-// reviews is the URL at which a replica answers reviews of the webhook that fails closed; it was started with
+// reviews returns the URL at which a replica answers reviews of the webhook that fails closed; it was started with
 // devcluster.LongPaths when it is to stay so.
 func (p *place) reviews(r *devcluster.Replica) string {
 	p.Helper()

@@ -202,7 +202,7 @@ func cutMade(name string) (base, rule string, made bool) {
 	return name, "", false
 }
 
-// generated is how many objects a replica says that it has made.
+// generated returns how many objects a replica says that it has made.
 func (p *place) generated(r *devcluster.Replica) int {
 	p.Helper()
 	text := suite.Metrics(p.T, r.MetricsAddr)
@@ -321,7 +321,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// subject is the ConfigMap of the namespace that a request is about.
+// subject returns the ConfigMap of the namespace that a request is about.
 func subject(r *http.Request, body []byte) (name string, write bool) {
 	path, ok := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/share/configmaps")
 	if !ok {

@@ -45,7 +45,7 @@ spec:
 
 func enforces(n int) bool { return n/20%2 == 0 }
 
-// thousandthInCEL is the same as a ValidatingPolicy. Policies about Secrets are not among them: without the right to read Secrets for
+// thousandthInCEL returns the same as a ValidatingPolicy. Policies about Secrets are not among them: without the right to read Secrets for
 // reports, which the chart does not give, they do not become ready.
 func thousandthInCEL(n int) string {
 	resources := []string{

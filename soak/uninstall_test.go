@@ -74,7 +74,7 @@ func permutations(n int) (out [][]int) {
 	return out
 }
 
-// failClosed are the webhooks of ours that fail closed.
+// failClosed returns the webhooks of ours that fail closed.
 func (p *place) failClosed(ctx context.Context) ([]string, error) {
 	var out []string
 	ours := metav1.ListOptions{LabelSelector: "webhook.kyverno.io/managed-by"}

@@ -123,7 +123,7 @@ spec:
       patchStrategicMerge: {metadata: {labels: {+(seen): "yes"}}}
 `
 
-// configurations are all webhook configurations as text, without what the API server writes.
+// configurations returns all webhook configurations as text, without what the API server writes.
 func (p *place) configurations() map[string]string {
 	out := map[string]string{}
 	all := metav1.ListOptions{}

@@ -93,7 +93,7 @@ func trigger(name, v string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"work": "trigger"}}, Data: map[string]string{"v": v}}
 }
 
-// contents are the ConfigMaps of a namespace with their data.
+// contents returns the ConfigMaps of a namespace with their data.
 func (p *place) contents(ns string) (map[string]string, error) {
 	list, err := p.Client.CoreV1().ConfigMaps(ns).List(context.Background(), metav1.ListOptions{})
 	if err != nil {

@@ -36,7 +36,7 @@ type Asked struct {
 	ResponseStatus              struct{ Code int }
 }
 
-// What is the verb with the resource, such as "create updaterequests".
+// What returns the verb with the resource, such as "create updaterequests".
 func (a Asked) What() string {
 	what := a.Verb + " " + a.ObjectRef.Resource
 	if a.ObjectRef.Resource == "" {
@@ -56,7 +56,7 @@ func NewAudit(dir, namespace string) (a *Audit, apiServerFlags []string, err err
 	return &Audit{file: log}, []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log, "--audit-log-maxsize=10000"}, err
 }
 
-// Next are the requests that were answered since the last call and that processes of ours sent.
+// Next returns the requests that were answered since the last call and that processes of ours sent.
 func (a *Audit) Next() (out []Asked, err error) {
 	f, err := os.Open(a.file)
 	if err != nil {

@@ -42,7 +42,7 @@ type Server struct {
 	clients []*http.Client
 }
 
-// NewServer is a process that answers at url, and as many connections to it.
+// NewServer returns a process that answers at url, and as many connections to it.
 func NewServer(url string, pid, connections int) *Server {
 	s := &Server{URL: url, PID: pid}
 	for range connections {

@@ -7,7 +7,7 @@ import (
 
 type object = map[string]any
 
-// Pod is a Pod as a Deployment in production looks: two containers and an init container with probes, resources and
+// Pod returns a Pod as a Deployment in production looks: two containers and an init container with probes, resources and
 // environment, labels, annotations, and the managed fields that the API server sends along. The good one violates none
 // of examples/pod-security; the bad one runs a privileged init container with an extra capability.
 func Pod(name string, bad bool) object {
@@ -88,7 +88,7 @@ func managedFields() object {
 	return object{"f:metadata": object{"f:labels": leaf("app.kubernetes.io/name", "team"), "f:annotations": leaf("prometheus.io/scrape"), "f:ownerReferences": object{}}, "f:spec": spec}
 }
 
-// Review is the AdmissionReview that the API server sends for the creation of obj, as JSON.
+// Review returns the AdmissionReview that the API server sends for the creation of obj, as JSON.
 func Review(obj object) []byte {
 	meta := obj["metadata"].(object)
 	gvk := object{"group": "", "version": "v1", "kind": "Pod"}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// CPUTime is the user and system time that a running process has used (Linux).
+// CPUTime returns the user and system time that a running process has used (Linux).
 func CPUTime(pid int) (time.Duration, error) {
 	// schedstat counts nanoseconds; stat only clock ticks. It is per thread, and threads that ended are missing there,
 	// so stat is the total and precise enough over the thousands of requests of a round.
@@ -28,7 +28,7 @@ func CPUTime(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * time.Second / ticksPerSecond, errors.Join(err1, err2)
 }
 
-// ResidentMB is the resident memory of a running process in MB.
+// ResidentMB returns the resident memory of a running process in MB.
 func ResidentMB(pid int) (float64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // longestAsking is the longest pause between two attempts to read our user name.
 const longestAsking = 8 * time.Second
 
-// account is the user name of this process at the API server. Every authenticated client may ask for its own.
+// account returns the user name of this process at the API server. Every authenticated client may ask for its own.
 func account(ctx context.Context, m manager.Manager) (string, error) {
 	c, err := authentication.NewForConfigAndClient(m.GetConfig(), m.GetHTTPClient())
 	if err != nil {

@@ -53,7 +53,7 @@ type onePolicy struct {
 	asks       bool
 }
 
-// once is one round. The objects are taken before the snapshot, as for their other status.
+// once returns one round. The objects are taken before the snapshot, as for their other status.
 func (n *admissionPolicies) once(ctx context.Context) (time.Duration, error) {
 	objects, _ := n.policies.All()
 	snapshot := n.catalog.Snapshot()
@@ -149,7 +149,7 @@ func (r *nativeRound) reconcile(ctx context.Context, native *vapgen.Native) erro
 	return err
 }
 
-// translate is what the policies become, which is also kept for their status.
+// translate returns what the policies become, which is also kept for their status.
 func (r *nativeRound) translate(native *vapgen.Native, version string) map[policy.ID]vapgen.Output {
 	want := map[policy.ID]vapgen.Output{}
 	for id, p := range r.policies {
@@ -203,7 +203,7 @@ func handsOver(object *unstructured.Unstructured) bool {
 	return f != nil && f.HandedOver != nil
 }
 
-// exceptionsOf are the exceptions for the rules of a policy; ok is false when its Program is not there yet.
+// exceptionsOf returns the exceptions for the rules of a policy; ok is false when its Program is not there yet.
 func (r *nativeRound) exceptionsOf(id policy.ID) (out []*policy.Exception, ok bool) {
 	p := r.snapshot.Get(id)
 	if p == nil {

@@ -192,7 +192,7 @@ func (c *background) shared() []lifecycle.Task {
 	}
 }
 
-// tasks are the controllers that only one replica runs: changes of policies become work once.
+// tasks returns the controllers that only one replica runs: changes of policies become work once.
 func (c *background) tasks() []lifecycle.Task {
 	watcher := &follow.Watcher{Follower: c.follower, Resource: c.record.resource, Wake: c.record.changed.Fire, Log: c.log}
 	return []lifecycle.Task{

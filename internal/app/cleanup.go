@@ -149,7 +149,7 @@ func (c *cleanup) shared() []lifecycle.Task {
 	return []lifecycle.Task{endless("ring", c.ring.Run), c.standby, endless("cleanup-policies", c.policies.Run), endless("ttl", c.ttl.Run)}
 }
 
-// leaderTasks are the controllers that only one replica runs.
+// leaderTasks returns the controllers that only one replica runs.
 func (c *cleanup) leaderTasks() []lifecycle.Task {
 	tasks := append(c.certs.LeaderTasks(), c.paths.Term(), lifecycle.Task{Name: "cleanup-webhooks", Wake: c.webhooks.wake, Once: c.webhooks.once})
 	if grace := c.flags.grace(); grace > 0 {

@@ -95,7 +95,7 @@ func (c *cleanup) allowed(ctx context.Context, verb string, r schema.GroupVersio
 	return ok, err
 }
 
-// missing are the rights that we lack to carry a policy out.
+// missing returns the rights that we lack to carry a policy out.
 func (c *cleanup) missing(ctx context.Context, p *policy.Program) ([]family.MissingRight, error) {
 	return cleanupctl.MissingRights(ctx, p, c.discovery, c.may)
 }

@@ -45,7 +45,7 @@ func newCleanupWebhooks(c *cleanup) *cleanupWebhooks {
 	return w
 }
 
-// once is one round, as the admission controller's (follow.once).
+// once returns one round, as the admission controller's (follow.once).
 func (w *cleanupWebhooks) once(ctx context.Context) (time.Duration, error) {
 	return w.paths.Round(ctx, &w.unlocked, w.write)
 }
@@ -81,7 +81,7 @@ func (w *cleanupWebhooks) write(ctx context.Context, path func(string) string) (
 	return err == nil, 0, err
 }
 
-// watched are the kinds that the configurations depend on.
+// watched returns the kinds that the configurations depend on.
 func (w *cleanupWebhooks) watched() []intake.Watch {
 	news := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { w.wake.Fire() },

@@ -141,7 +141,7 @@ func (c *reporting) dashboardTLS() (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keeper.GetCertificate}, nil
 }
 
-// everyReplica are the tasks that every replica runs.
+// everyReplica returns the tasks that every replica runs.
 func (c *reporting) everyReplica() []lifecycle.Task {
 	var out []lifecycle.Task
 	for _, t := range c.everywhere {

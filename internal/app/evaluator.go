@@ -127,7 +127,7 @@ func (v *evaluator) client() (client.Client, error) {
 	return client.New(v.base.workConfig, client.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), HTTPClient: v.connections})
 }
 
-// conf are the settings that rules see.
+// conf returns the settings that rules see.
 func (v *evaluator) conf() policy.Conf { return policy.ConfOf(v.settings.Load()) }
 
 // fill reads everything that exists. namespaces is called for Namespaces, definitions for a change of the served kinds.

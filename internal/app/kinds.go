@@ -25,7 +25,7 @@ func excepted(f exceptionFlags, follow *intake.Exceptions, o *telemetry.Telemetr
 	return o.TakenAll(telemetry.ExceptionsName, follow.Watches())
 }
 
-// missingKinds is the task that looks for kinds that are not defined. Fire wake when one may have been defined.
+// missingKinds returns the task that looks for kinds that are not defined. Fire wake when one may have been defined.
 func missingKinds(k *intake.Kinds, wake lifecycle.Trigger) lifecycle.Task {
 	return lifecycle.Task{Name: "optional-kinds", Wake: wake, Once: func(ctx context.Context) (time.Duration, error) { return k.Again(ctx) }}
 }

@@ -222,7 +222,7 @@ func (p *process) watchBindings(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// leaderTasks are the controllers that only one replica runs.
+// leaderTasks returns the controllers that only one replica runs.
 func (p *process) leaderTasks() []lifecycle.Task {
 	f, e, m := p.flags, p.env, p.manager
 	follow := &webhookReconciler{

@@ -205,7 +205,7 @@ func (c *reporting) watch(ctx context.Context) error {
 	}}, c.scanner.Replan, natives.Watches()...)
 }
 
-// leaderTasks are the controllers that only one replica runs.
+// leaderTasks returns the controllers that only one replica runs.
 func (c *reporting) leaderTasks() []lifecycle.Task {
 	tasks := []lifecycle.Task{c.announcing()}
 	if c.flags.scans() {

@@ -14,7 +14,7 @@ import (
 // reportsRing is the ring of the replicas that share the namespaces to report about.
 const reportsRing = "reports-controller"
 
-// shared is what each replica runs, for its share of the namespaces.
+// shared returns what each replica runs, for its share of the namespaces.
 func (c *reporting) shared() []lifecycle.Task {
 	if !c.flags.scans() {
 		c.log.Info("nothing is scanned", "reason", "--backgroundScan, --enableReporting")
@@ -46,7 +46,7 @@ func (c *reporting) writeOmissions(ctx context.Context) (time.Duration, error) {
 // writeOmissionsEvery is how often statuses are checked without changes: another client may have written them meanwhile.
 const writeOmissionsEvery = time.Minute
 
-// scanStatus is what a policy's status says; nil for nothing.
+// scanStatus returns what a policy's status says; nil for nothing.
 func scanStatus(omissions []scan.Omission) *kyvernov1.BackgroundScanStatus {
 	if len(omissions) == 0 {
 		return nil

@@ -19,8 +19,8 @@ type scanRights struct {
 	access  world.Access
 }
 
-// missing are the rights to get, list and watch the resources of a policy that the reports controller lacks, in their order. With listable
-// it leaves out subresources, which no scan reads.
+// missing returns the rights to get, list and watch the resources of a policy that the reports controller lacks, in their order. With
+// listable it leaves out subresources, which no scan reads.
 func (r *scanRights) missing(ctx context.Context, p *policy.Program, listable bool) (out []family.MissingRight, err error) {
 	if r.account == "" || p == nil || !p.Settings.Background {
 		return nil, nil
@@ -62,7 +62,7 @@ func (r *scanRights) missing(ctx context.Context, p *policy.Program, listable bo
 	return out, nil
 }
 
-// groupsOf are the groups that every service account is in; none for another user.
+// groupsOf returns the groups that every service account is in; none for another user.
 func groupsOf(account string) []string {
 	parts := strings.Split(account, ":")
 	if len(parts) != 4 || parts[0] != "system" || parts[1] != "serviceaccount" {

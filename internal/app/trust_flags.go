@@ -71,7 +71,7 @@ func (f *trustFlags) options() trust.Options {
 	return o
 }
 
-// trustCache is the folder when it is there.
+// trustCache returns the folder when it is there.
 func trustCache(path string) string {
 	if info, err := os.Stat(path); path == "" || err != nil || !info.IsDir() {
 		return ""

@@ -94,13 +94,13 @@ func (f *webhookReconciler) warnUnconfined(webhooks []string) {
 	f.log.Info("the API server asks about each namespace only what its policies need again")
 }
 
-// once is one round: the webhook configurations, with the paths that are in force, and then the status.
+// once returns one round: the webhook configurations, with the paths that are in force, and then the status.
 func (f *webhookReconciler) once(ctx context.Context) (time.Duration, error) {
 	return f.paths.Round(ctx, f.unlocked, f.write)
 }
 
-// write is the round that carries these paths. It returns whether all configurations are written. The objects are taken before the snapshot, so that a status is never written for a policy whose
-// Program is older than the object.
+// write is the round that carries these paths. It returns whether all configurations are written. The objects are taken before the
+// snapshot, so that a status is never written for a policy whose Program is older than the object.
 func (f *webhookReconciler) write(ctx context.Context, path func(string) string) (written bool, again time.Duration, err error) {
 	objects, broken := f.policies.All()
 	programs := f.catalog.Snapshot().Programs()

@@ -4,8 +4,7 @@ package budget
 // second.
 const StepsPerCost = 10
 
-// Affordable is how much CEL expressions may cost beside the rule's budget: limit, or what is left to the policy when that is
-// less.
+// Affordable returns how much CEL expressions may cost beside the rule's budget: limit, or what is left to the policy when that is less.
 func (m *Meter) Affordable(limit int64) int64 {
 	return min(limit, m.Left(limit*StepsPerCost)/StepsPerCost+1)
 }

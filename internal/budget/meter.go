@@ -94,7 +94,7 @@ func (m *Meter) Settle() error {
 	return m.over
 }
 
-// work is what was counted, in steps.
+// work returns what was counted, in steps.
 func (m *Meter) work() int64 { return m.steps + m.beside + m.bytes/bytesPerStep }
 
 // Beside counts n steps that the policy takes but that are no part of its rule's budget: they have a limit of their own. The
@@ -116,7 +116,7 @@ func (m *Meter) Beside(n int64) error {
 	return m.check()
 }
 
-// Left is how many steps the account allows beside the rule's budget, at most limit.
+// Left returns how many steps the account allows beside the rule's budget, at most limit.
 func (m *Meter) Left(limit int64) int64 {
 	if m == nil || m.account == nil {
 		return limit
@@ -125,7 +125,7 @@ func (m *Meter) Left(limit int64) int64 {
 	return max(0, min(limit, m.account.left.steps-used, m.account.all.steps-used))
 }
 
-// Context is the context of the evaluation; context.Background for the nil Meter.
+// Context returns the context of the evaluation; context.Background for the nil Meter.
 func (m *Meter) Context() context.Context {
 	if m == nil || m.ctx == nil {
 		return context.Background()
@@ -258,7 +258,7 @@ func With(ctx context.Context, m *Meter) context.Context {
 	return context.WithValue(ctx, meterKey{}, m)
 }
 
-// Of is the meter of ctx; nil, which is unlimited, when there is none.
+// Of returns the meter of ctx; nil, which is unlimited, when there is none.
 func Of(ctx context.Context) *Meter {
 	m, _ := ctx.Value(meterKey{}).(*Meter)
 	return m

@@ -12,7 +12,7 @@ import (
 // ID identifies a policy.
 type ID = policy.ID
 
-// IDOf is the ID of a Program.
+// IDOf returns the ID of a Program.
 func IDOf(p *policy.Program) ID { return p.Identity() }
 
 // IDs is a set of policies.
@@ -42,7 +42,7 @@ func New() *Catalog {
 	return c
 }
 
-// Snapshot is the current state. It is never nil.
+// Snapshot returns the current state. It is never nil.
 func (c *Catalog) Snapshot() *Snapshot { return c.snapshot.Load() }
 
 // Set adds Programs, or puts them in the place of those with the same ID.

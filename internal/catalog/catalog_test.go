@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// program is a policy with one validate rule for the kinds.
+// program returns a policy with one validate rule for the kinds.
 func program(name string, generation int64, kinds ...string) *policy.Program {
 	p := &policy.Program{
 		APIVersion: "kyverno.io/v1", Kind: "ClusterPolicy", Name: name, UID: "uid-" + name, Generation: generation,

@@ -13,7 +13,7 @@ import (
 // Hash stands for a set of Programs.
 type Hash [16]byte
 
-// String is the hash as 32 hexadecimal digits.
+// String returns the hash as 32 hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
 // toggle adds p to the set, or removes it when it is in the set. Hashes of the members are combined by exclusive or, so that a change costs

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Join gives the programs with the exceptions joined to the rules that they name: the policy
+// Join returns the programs with the exceptions joined to the rules that they name: the policy
 // by its exact key, the rule by wildcard, computed rules included. A Program that no exception concerns is returned as
 // it is, another is a copy. The exceptions of a rule keep their order. Neither list is changed.
 func Join(programs []*policy.Program, exceptions []*policy.Exception) []*policy.Program {
@@ -36,7 +36,7 @@ func exceptionsOf(list []*policy.Exception) exceptionSet {
 	return out
 }
 
-// policiesOf are the keys of the policies that an exception names, each once.
+// policiesOf returns the keys of the policies that an exception names, each once.
 func policiesOf(e *policy.Exception) []string {
 	var out []string
 	for _, r := range e.Rules {
@@ -102,7 +102,7 @@ func concerns(e *policy.Exception, p *policy.Program, rule string) bool {
 	return false
 }
 
-// sortedExceptions are the exceptions in the order of their IDs, so that results do not depend on which came first.
+// sortedExceptions returns the exceptions in the order of their IDs, so that results do not depend on which came first.
 func sortedExceptions(m map[policy.ExceptionID]*policy.Exception) []*policy.Exception {
 	return slices.SortedFunc(maps.Values(m), func(a, b *policy.Exception) int { return a.ID().Compare(b.ID()) })
 }

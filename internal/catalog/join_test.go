@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// exception is one for rules of policies, given as policy=rule,rule.
+// exception returns one for rules of policies, given as policy=rule,rule.
 func exception(key string, generation int64, rules ...string) *policy.Exception {
 	e := &policy.Exception{APIVersion: "kyverno.io/v2", Generation: generation, Kinds: []string{"ClusterPolicy", "Policy"}}
 	e.Name = key

@@ -167,7 +167,7 @@ type policyNames map[string]bool
 
 func (n policyNames) names(p *policy.Program) bool { return n[p.Key()] || n[p.Name] }
 
-// Exceptions are all exceptions, sorted by their IDs.
+// Exceptions returns all exceptions, sorted by their IDs.
 func (s *Snapshot) Exceptions() []*policy.Exception { return sortedExceptions(s.exceptions) }
 
 // Version counts the changes of the Catalog; a later Snapshot has a higher one. It means nothing across processes.
@@ -177,7 +177,7 @@ func (s *Snapshot) Version() uint64 { return s.version }
 // they came, and is the same in every process that holds the same policies.
 func (s *Snapshot) Hash() Hash { return s.hash }
 
-// Programs are all Programs in the order of For. The list is shared: do not change it.
+// Programs returns all Programs in the order of For. The list is shared: do not change it.
 func (s *Snapshot) Programs() []*policy.Program { return s.index.Programs() }
 
 // Get returns the Program with that ID, nil when there is none.
@@ -227,7 +227,7 @@ func (s *Snapshot) Reads(r *policy.Request, route Route) *value.Fields {
 	return s.index.Reads(r, route.query(r))
 }
 
-// query is what the index is asked for a request on the route.
+// query returns what the index is asked for a request on the route.
 func (route *Route) query(r *policy.Request) index.Query {
 	q := index.Query{Family: route.Family, Stages: route.Stages, SharedOnly: route.Policies == nil && r.Origin == policy.FromAdmission, FixedWebhooks: route.FixedWebhooks}
 	if route.FailurePolicy != nil {

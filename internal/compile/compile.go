@@ -67,7 +67,7 @@ func (r *Registry) Written(o Object, permitted family.Permissions) (*policy.Prog
 	return program, append(found, diags...)
 }
 
-// IDOf is the ID of the policy that an object is.
+// IDOf returns the ID of the policy that an object is.
 func IDOf(o Object) policy.ID {
 	meta, _ := o.Value["metadata"].(map[string]any)
 	var id policy.ID

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Exceptions are the kinds of exceptions of all families, each once.
+// Exceptions returns the kinds of exceptions of all families, each once.
 func (r *Registry) Exceptions() (all []*family.Exceptions) {
 	for _, f := range r.Families() {
 		if f.Exceptions != nil && !slices.Contains(all, f.Exceptions) {
@@ -18,7 +18,7 @@ func (r *Registry) Exceptions() (all []*family.Exceptions) {
 	return all
 }
 
-// ExceptionsFrom are the kinds of exceptions from policies of some kinds, each once; from all without kinds.
+// ExceptionsFrom returns the kinds of exceptions from policies of some kinds, each once; from all without kinds.
 func (r *Registry) ExceptionsFrom(kinds family.Kinds) []*family.Exceptions {
 	if kinds == nil {
 		return r.Exceptions()
@@ -62,7 +62,7 @@ func (r *Registry) ExceptionWith(o Object, options family.Options) (*policy.Exce
 	return e, diags
 }
 
-// kindsWith are the kinds of policies whose families have such exceptions.
+// kindsWith returns the kinds of policies whose families have such exceptions.
 func (r *Registry) kindsWith(x *family.Exceptions) (kinds []string) {
 	for _, f := range r.Families() {
 		if f.Exceptions != x {

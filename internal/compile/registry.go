@@ -23,13 +23,13 @@ func NewRegistry(families ...*family.Family) *Registry {
 	return r
 }
 
-// Families are the families, in their order. The list is shared and read-only.
+// Families returns the families, in their order. The list is shared and read-only.
 func (r *Registry) Families() []*family.Family { return r.orProduct().families }
 
-// Kinds are the kinds of all families, in their order. The list is shared and read-only.
+// Kinds returns the kinds of all families, in their order. The list is shared and read-only.
 func (r *Registry) Kinds() family.Kinds { return r.orProduct().kinds }
 
-// Endpoints are where the webhooks for policies of all families ask.
+// Endpoints returns where the webhooks for policies of all families ask.
 func (r *Registry) Endpoints() (out []policy.Endpoint) {
 	for _, f := range r.Families() {
 		out = append(out, f.Endpoints...)

@@ -12,7 +12,7 @@ import (
 // a few kilobytes of long keys, nested deeply, make gigabytes of that. The largest public policies have some 100 kB.
 const maxPaths = 16 << 20
 
-// pathBytes is the length of the paths of all fields below v, which itself has a path of length at; it stops above limit.
+// pathBytes returns the length of the paths of all fields below v, which itself has a path of length at; it stops above limit.
 func pathBytes(v any, at, limit int) int {
 	sum := at
 	switch v := v.(type) {
@@ -35,7 +35,7 @@ func pathBytes(v any, at, limit int) int {
 // isLarge reports whether a policy is too large to be compiled.
 func isLarge(o Object) bool { return pathBytes(o.Value["spec"], 0, maxPaths) > maxPaths }
 
-// tooLarge is the Program of a policy that is not compiled because of its size: it has a name and a mistake, and no rules.
+// tooLarge returns the Program of a policy that is not compiled because of its size: it has a name and a mistake, and no rules.
 func tooLarge(f *family.Family, object map[string]any) *policy.Program {
 	bare := maps.Clone(object)
 	bare["spec"] = map[string]any{}

@@ -98,15 +98,15 @@ func compile(targets []policy.Target) []policy.Selector {
 	return out
 }
 
-// Targets are the resources that the constraints are about. They cover every request that Match accepts. The list is shared:
-// do not change it.
+// Targets returns the resources that the constraints are about. They cover every request that Match accepts. The list is shared: do not
+// change it.
 func (c *Constraints) Targets() []policy.Target { return c.targets }
 
-// Excludes are the resources that the constraints leave out: Match accepts no request that one of them matches. The list is
+// Excludes returns the resources that the constraints leave out: Match accepts no request that one of them matches. The list is
 // shared: do not change it.
 func (c *Constraints) Excludes() []policy.Target { return c.excludes }
 
-// Labels is the selector of objects, in the words of the API server; empty for all.
+// Labels returns the selector of objects, in the words of the API server; empty for all.
 func (c *Constraints) Labels() string {
 	if c.object == nil {
 		return ""
@@ -205,7 +205,7 @@ func (c *Constraints) selectsNamespace(ctx context.Context, r *policy.Request) (
 	return c.namespace.Matches(labels.Set(found)), err
 }
 
-// labelsOf are the labels of an object.
+// labelsOf returns the labels of an object.
 func labelsOf(o map[string]any) decoded {
 	meta, _ := o["metadata"].(map[string]any)
 	in, _ := meta["labels"].(map[string]any)

@@ -14,7 +14,7 @@ import (
 // maxTargets bounds the combinations of groups, versions and resources in one list of rules. People write some dozens.
 const maxTargets = 4096
 
-// targetsOf are the targets of rules.
+// targetsOf returns the targets of rules.
 func targetsOf(diags *diag.List, rules []admissionregistrationv1.NamedRuleWithOperations, path string, o Options, exact bool) []policy.Target {
 	var out []policy.Target
 	for i := range rules {
@@ -56,7 +56,7 @@ func targetsOf(diags *diag.List, rules []admissionregistrationv1.NamedRuleWithOp
 	return out
 }
 
-// distinct are the texts, each once; only `*` where that is among them.
+// distinct returns the texts, each once; only `*` where that is among them.
 func distinct(texts []string) []string {
 	if slices.Contains(texts, "*") {
 		return []string{"*"}
@@ -69,7 +69,7 @@ func distinct(texts []string) []string {
 // everyOperation is what `*` stands for.
 var everyOperation = []policy.Operation{policy.Connect, policy.Create, policy.Delete, policy.Update}
 
-// operationsOf are the operations of a rule. The API server refuses rules without operations; in files they mean all.
+// operationsOf returns the operations of a rule. The API server refuses rules without operations; in files they mean all.
 func operationsOf(given []admissionregistrationv1.OperationType) []policy.Operation {
 	if len(given) == 0 || slices.Contains(given, admissionregistrationv1.OperationAll) {
 		return everyOperation

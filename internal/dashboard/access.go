@@ -42,7 +42,7 @@ func (v *view) sees(namespace string) bool {
 	return v.allowed[namespace] || v.all && namespace != clusterScoped
 }
 
-// view is what the user of a session may see of the namespaces. An error means that the API server did not answer, which
+// view returns what the user of a session may see of the namespaces. An error means that the API server did not answer, which
 // is not the same as no.
 func (s *sessions) view(ctx context.Context, one *session, namespaces []string) (*view, error) {
 	if s.tokens == nil {

@@ -48,7 +48,7 @@ type sampleJSON struct {
 
 type contextKey struct{}
 
-// api is what the page asks for.
+// api returns what the page asks for.
 func (d *Dashboard) api() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, answer := range map[string]func(*http.Request) (any, error){
@@ -103,7 +103,7 @@ func (d *Dashboard) work(r *http.Request, f func(*http.Request) (any, error)) (a
 	}
 }
 
-// bearer is the token of a request; empty without one.
+// bearer returns the token of a request; empty without one.
 func bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -141,7 +141,7 @@ func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeJSON(w, r, status, map[string]string{"error": text})
 }
 
-// query is what a request asks for, cut down to what its user may see.
+// query returns what a request asks for, cut down to what its user may see.
 func (d *Dashboard) query(r *http.Request, more ...string) (*query, error) {
 	q, err := parseQuery(r.URL.Query(), more...)
 	if err != nil {
@@ -161,7 +161,7 @@ func (d *Dashboard) answerState(r *http.Request) (any, error) {
 	}, nil
 }
 
-// answerReport is what `ephor report -o json` prints, with the rights of the client.
+// answerReport returns what `ephor report -o json` prints, with the rights of the client.
 func (d *Dashboard) answerReport(r *http.Request) (any, error) {
 	q, err := d.query(r)
 	if err != nil {
@@ -170,7 +170,7 @@ func (d *Dashboard) answerReport(r *http.Request) (any, error) {
 	return d.index.summary(q), nil
 }
 
-// answerTrend is how many results there were over time, and are now. It can be had for namespaces and for what lies in none.
+// answerTrend returns how many results there were over time, and are now. It can be had for namespaces and for what lies in none.
 func (d *Dashboard) answerTrend(r *http.Request) (any, error) {
 	q, err := d.query(r)
 	if err != nil {

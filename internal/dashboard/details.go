@@ -86,7 +86,7 @@ func indexAfter(found []*entry, after position) int {
 	return i
 }
 
-// read are the wanted results of one entry, as its report has them now. A report that is gone has none.
+// read returns the wanted results of one entry, as its report has them now. A report that is gone has none.
 func (d *Dashboard) read(ctx context.Context, e *entry, q *query) ([]detail, error) {
 	object, err := d.readerOf(e.report).get(ctx, e.report)
 	if apierrors.IsNotFound(err) {

@@ -166,7 +166,7 @@ func (r *reader) take(stream io.ReadCloser, version string) (string, error) {
 	}
 }
 
-// statusError is the error that a watch ends with.
+// statusError returns the error that a watch ends with.
 func statusError(object map[string]any) error {
 	text, err := json.Marshal(object)
 	if err != nil {

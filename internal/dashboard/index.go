@@ -54,7 +54,7 @@ type sort struct {
 	status          status
 }
 
-// result is a result of the sort, as package compliance has it.
+// result returns a result of the sort, as package compliance has it.
 func (s sort) result() compliance.Result {
 	id := s.rule.Value()
 	return compliance.Result{
@@ -63,7 +63,7 @@ func (s sort) result() compliance.Result {
 	}
 }
 
-// entriesOf are the entries of a report: usually one, since ours are about one resource each.
+// entriesOf returns the entries of a report: usually one, since ours are about one resource each.
 func entriesOf(r compliance.Report) []*entry {
 	var out []*entry
 	byResource := map[compliance.Resource]*entry{}
@@ -85,7 +85,7 @@ func entriesOf(r compliance.Report) []*entry {
 	return out
 }
 
-// short is a copy of a name that keeps nothing else in memory, cut where no name is that long.
+// short returns a copy of a name that keeps nothing else in memory, cut where no name is that long.
 func short(name string) string { return strings.Clone(value.Clip(name, maxName)) }
 
 // index is what is known of all reports. It is safe for several goroutines.
@@ -153,14 +153,14 @@ func (x *index) retain(cluster bool, listed map[reportKey]bool) {
 	}
 }
 
-// state is the number of reports, and whether there are more, which found no room.
+// state returns the number of reports, and whether there are more, which found no room.
 func (x *index) state() (reports int, full bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return len(x.reports), x.full
 }
 
-// namespaces are those that have reports, sorted, without the cluster-scoped kind's.
+// namespaces returns those that have reports, sorted, without the cluster-scoped kind's.
 func (x *index) namespaces() []string {
 	seen := map[string]bool{}
 	x.mu.RLock()
@@ -178,7 +178,7 @@ func (x *index) namespaces() []string {
 	return out
 }
 
-// summary is what the reports say that a query wants.
+// summary returns what the reports say that a query wants.
 func (x *index) summary(q *query) compliance.Summary {
 	sorts, looked := map[sort]int{}, 0
 	x.mu.RLock()
@@ -225,7 +225,7 @@ func (x *index) totals() map[string]tally {
 	return out
 }
 
-// find are the entries with results that a query wants, in the order of their resources, and how many such results there are.
+// find returns the entries with results that a query wants, in the order of their resources, and how many such results there are.
 func (x *index) find(q *query) (found []*entry, results int) {
 	sorts := map[sort]bool{}
 	wants := func(one sort) bool {

@@ -72,7 +72,7 @@ func newSession(u User) *session {
 	return &session{user: u, limit: rate.NewLimiter(userRate, userBurst), verdicts: map[string]verdict{}}
 }
 
-// of is the session of the user with the token.
+// of returns the session of the user with the token.
 func (s *sessions) of(ctx context.Context, token string) (*session, error) {
 	if s.tokens == nil {
 		if !s.nobody.limit.AllowN(s.now(), 1) {
@@ -112,7 +112,7 @@ func (s *sessions) of(ctx context.Context, token string) (*session, error) {
 	return one, nil
 }
 
-// remembered is the session of a token, which the API server may not have been asked about yet.
+// remembered returns the session of a token, which the API server may not have been asked about yet.
 func (s *sessions) remembered(h hash) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

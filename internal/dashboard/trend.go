@@ -78,7 +78,7 @@ func (t *trend) halve() {
 	}
 }
 
-// everySecond is a list of its own, so that the longer one can go.
+// everySecond returns a list of its own, so that the longer one can go.
 func everySecond[T any](all []T) []T {
 	out := make([]T, 0, len(all)/2+1)
 	for i := 0; i < len(all); i += 2 {

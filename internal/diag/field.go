@@ -26,7 +26,7 @@ func (l *List) Unsupported(path, got string, allowed []string) {
 	l.field(UnsupportedValue, path, "Unsupported value: "+shown(got), "supported values: "+strings.Join(quoted, ", "))
 }
 
-// Listed gives the values in the order in which the API server lists supported ones: that of their quoted texts.
+// Listed returns the values in the order in which the API server lists supported ones: that of their quoted texts.
 func Listed(values []string) []string {
 	return slices.SortedFunc(slices.Values(values), func(a, b string) int { return strings.Compare(strconv.Quote(a), strconv.Quote(b)) })
 }

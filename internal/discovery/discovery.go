@@ -155,7 +155,7 @@ func (d *Discovery) fetch(old *listing) (*listing, error) {
 	return next, nil
 }
 
-// Fetch is the list of the API server as it is now. A group that cannot be listed does not hide the others.
+// Fetch returns the list of the API server as it is now. A group that cannot be listed does not hide the others.
 func Fetch(client clientdiscovery.ServerResourcesInterface) (List, error) {
 	d := New(client, time.Now)
 	l, err := d.fetch(nil)

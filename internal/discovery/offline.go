@@ -6,8 +6,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/kinds"
 )
 
-// ResourceOf is the main resource of a kind where no API server can be asked. It is exact for the kinds of Kubernetes and for
-// those whose definition follows the naming convention of the API.
+// ResourceOf returns the main resource of a kind where no API server can be asked. It is exact for the kinds of Kubernetes and for those
+// whose definition follows the naming convention of the API.
 func ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	return gvk.GroupVersion().WithResource(kinds.Plural(gvk.Kind))
 }
@@ -34,7 +34,7 @@ func (o *Offline) Define(object map[string]any) {
 	o.plurals[schema.GroupKind{Group: group, Kind: kind}] = plural
 }
 
-// ResourceOf is the function of that name, with the names of the definitions.
+// ResourceOf returns the function of that name, with the names of the definitions.
 func (o *Offline) ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	if plural := o.plurals[gvk.GroupKind()]; plural != "" {
 		return gvk.GroupVersion().WithResource(plural)

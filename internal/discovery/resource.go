@@ -25,12 +25,12 @@ type Resource struct {
 	Body schema.GroupVersionKind
 }
 
-// GVR is the main resource.
+// GVR returns the main resource.
 func (r Resource) GVR() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
 }
 
-// GVK is the kind of the main resource.
+// GVK returns the kind of the main resource.
 func (r Resource) GVK() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 }
@@ -104,7 +104,7 @@ func OneVersion(found []Resource) []Resource {
 	return out
 }
 
-// Main are the main resources among those that were found.
+// Main returns the main resources among those that were found.
 func Main(found []Resource) []Resource {
 	return List(found).filter(func(r *Resource) bool { return r.Subresource == "" })
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// several is a rule that gives one result for each status, the first of them with an object.
+// several returns a rule that gives one result for each status, the first of them with an object.
 func several(statuses ...policy.Status) func(*policy.Call) policy.Yield {
 	return func(*policy.Call) policy.Yield {
 		y := policy.Yield{Status: statuses[0], Message: "0", Object: value.Of(map[string]any{"v": "made"})}

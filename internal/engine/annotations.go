@@ -24,8 +24,8 @@ func (a *Annotations) Add(out *policy.Outcome) {
 	}
 }
 
-// Texts are the annotations as the answer has them. Several values of a key are separated by commas, as the API server does it for its own
-// policies.
+// Texts returns the annotations as the answer has them. Several values of a key are separated by commas, as the API server does it for its
+// own policies.
 func (a Annotations) Texts() map[string]string {
 	if a == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// denialText is the message of a refused request: a YAML map policy → rule → message of
+// denialText returns the message of a refused request: a YAML map policy → rule → message of
 // every result that is neither pass nor skip, with sorted keys and two blanks of indentation. Two policies of the
 // same name share one entry, and the later result of the same rule replaces the earlier one, as in any map.
 func denialText(req *policy.Request, results []policy.Result) string {

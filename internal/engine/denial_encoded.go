@@ -27,7 +27,7 @@ func appendEncoded(b []byte, lines []denial) []byte {
 	return out.Bytes()
 }
 
-// compareKeys is the order of the YAML encoder: letters after other characters, runs of digits by their number.
+// compareKeys returns the order of the YAML encoder: letters after other characters, runs of digits by their number.
 func compareKeys(x, y string) int {
 	switch {
 	case x == y:

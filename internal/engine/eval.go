@@ -220,7 +220,7 @@ func (r *runner) callOn(req *policy.Request) *policy.Call {
 	return r.call
 }
 
-// now is the current time if times are measured, else the zero time.
+// now returns the current time if times are measured, else the zero time.
 func (r *runner) now() time.Time {
 	if r.in.Now == nil {
 		return time.Time{}

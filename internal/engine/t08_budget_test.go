@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// taking is a rule that takes steps, and does not tell when it may not.
+// taking returns a rule that takes steps, and does not tell when it may not.
 func taking(name string, steps int) *policy.Rule {
 	return rule(name, func(s *policy.Call) policy.Yield {
 		_ = s.Env.Meter.Step(steps)

@@ -74,7 +74,7 @@ func applies(e *policy.Exception, c *policy.Call, variables policy.Variables) (b
 	return e.Conditions(c, variables)
 }
 
-// Result is the result of a rule that exceptions exempt from. The one of the highest priority decides whether that is a skip or a
+// Result returns the result of a rule that exceptions exempt from. The one of the highest priority decides whether that is a skip or a
 // pass; without priorities the first.
 func (t *Terms) Result(by []*policy.Exception) policy.Yield {
 	first := by[0]

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// one is an exception by its name, which says what it is: "no" does not match, "false" has conditions that do not hold, "error" has
+// one returns an exception by its name, which says what it is: "no" does not match, "false" has conditions that do not hold, "error" has
 // conditions without a value, "lost" a match that cannot be evaluated, "part" is partial, "live" does not hold in scans, "pass" wants a
 // pass, and "first" a pass with priority.
 func one(name string) *policy.Exception {

@@ -26,7 +26,7 @@ func concerns(o client.Object) bool {
 	return webhookconf.IsResource(o.GetName())
 }
 
-// policies are the failure policies of the webhooks by name, to be changed in place.
+// policies returns the failure policies of the webhooks by name, to be changed in place.
 func policies(o client.Object) (names []string, at []**admissionv1.FailurePolicyType) {
 	switch o := o.(type) {
 	case *admissionv1.ValidatingWebhookConfiguration:

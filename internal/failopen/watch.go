@@ -41,7 +41,7 @@ type Watch struct {
 	silence bool      // what was last logged
 }
 
-// period is how often the lease is looked at.
+// period returns how often the lease is looked at.
 func (w *Watch) period() time.Duration {
 	return max(min(w.Grace/6, 5*time.Second), 100*time.Millisecond)
 }

@@ -29,7 +29,7 @@ type Exceptions struct {
 	Compile func(object map[string]any, o Options) (*policy.Exception, diag.List)
 }
 
-// GVK is the kind in its first version.
+// GVK returns the kind in its first version.
 func (x *Exceptions) GVK() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: x.Group, Version: x.Versions[0], Kind: x.Kind}
 }

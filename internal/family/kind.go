@@ -52,7 +52,7 @@ type Kind struct {
 	Superseded bool
 }
 
-// Names are what outputs call policies of the kind.
+// Names returns what outputs call policies of the kind.
 func (k *Kind) Names() policy.Names {
 	n := policy.Names{Source: k.Source, LabelPrefix: k.LabelPrefix}
 	if k.Metrics != nil {
@@ -70,12 +70,12 @@ type Work struct {
 	Mutate   string // to change objects that exist
 }
 
-// GVK is the kind in its first version.
+// GVK returns the kind in its first version.
 func (k *Kind) GVK() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: k.Group, Version: k.Versions[0], Kind: k.Kind}
 }
 
-// GVR is the resource in its first version.
+// GVR returns the resource in its first version.
 func (k *Kind) GVR() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: k.Group, Version: k.Versions[0], Resource: k.Resource}
 }

@@ -62,7 +62,7 @@ type MissingRight struct {
 	Generated bool
 }
 
-// Tree is a typed status as the API server stores it.
+// Tree returns a typed status as the API server stores it.
 func Tree(status any) (map[string]any, error) {
 	text, err := json.Marshal(status)
 	if err != nil {

@@ -36,7 +36,7 @@ type projected struct {
 	err   error
 }
 
-// read gives the data, or a projection of them.
+// read returns the data, or a projection of them.
 func (d *data) read(ctx context.Context, e *globalentry.Entry, name string) (any, error) {
 	if d.err != nil {
 		return nil, d.err
@@ -83,7 +83,7 @@ type publisher struct {
 
 func (p *publisher) tried() <-chan struct{} { return p.first }
 
-// get is the current data; before there are any, their error.
+// get returns the current data; before there are any, their error.
 func (p *publisher) get() *data {
 	if d := p.current.Load(); d != nil {
 		return d

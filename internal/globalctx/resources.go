@@ -176,7 +176,7 @@ func (w *watched) ListWithContext(ctx context.Context, o metav1.ListOptions) (ru
 	}
 }
 
-// room is what a new list may take: what is free, and what it replaces.
+// room returns what a new list may take: what is free, and what it replaces.
 func (w *watched) room() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -299,7 +299,7 @@ func (w *watched) publish(refreshed time.Time) {
 	w.put(d)
 }
 
-// list is the list of the objects as they are when it is asked for, perhaps a little newer than its data.
+// list returns the list of the objects as they are when it is asked for, perhaps a little newer than its data.
 func (w *watched) list() (any, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -29,7 +29,7 @@ func entry(t *testing.T, name, spec string) *globalentry.Entry {
 	return e
 }
 
-// read gives what a policy gets, or the error.
+// read returns what a policy gets, or the error.
 func read(s *Store, name string) string {
 	v, err := s.Global(context.Background(), name)
 	if err != nil {

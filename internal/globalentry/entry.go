@@ -139,7 +139,7 @@ func compileCall(c *kyvernov2beta1.ExternalAPICall, diags *diag.List) *Call {
 	return out
 }
 
-// Project gives what a reference to the entry reads of its data: the data themselves for the empty name, else the
+// Project returns what a reference to the entry reads of its data: the data themselves for the empty name, else the
 // projection of that name.
 func (e *Entry) Project(ctx context.Context, name string, data any) (any, error) {
 	if e.Diags.HasErrors() {

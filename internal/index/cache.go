@@ -12,7 +12,7 @@ type cache[K comparable, V any] struct {
 	all atomic.Pointer[map[K]*V]
 }
 
-// load is the value of the key, nil when it was not made yet.
+// load returns the value of the key, nil when it was not made yet.
 func (c *cache[K, V]) load(key K) *V {
 	if all := c.all.Load(); all != nil {
 		return (*all)[key]
@@ -54,7 +54,7 @@ func (c *cache[K, V]) keep(old *cache[K, V], same func(K) bool) {
 	c.all.Store(&kept)
 }
 
-// size is how much is kept.
+// size returns how much is kept.
 func (c *cache[K, V]) size() int {
 	if all := c.all.Load(); all != nil {
 		return len(*all)

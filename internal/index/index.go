@@ -207,7 +207,7 @@ func (t *touched) concerns(k placeKey) bool {
 	return t.kinds[k.kind] || t.resources[k.resource.Resource] || k.resource.Resource == "" && len(t.resources) > 0
 }
 
-// Programs are all Programs in order. The list is shared: do not change it.
+// Programs returns all Programs in order. The list is shared: do not change it.
 func (x *Index) Programs() []*policy.Program { return x.programs }
 
 // Lookup returns the Programs whose rules of the given stages may match the request, each with those rules in order. It
@@ -221,7 +221,7 @@ func (x *Index) Lookup(r *policy.Request, stages policy.Stage) []policy.Selectio
 	return x.Query(r, Query{Stages: stages})
 }
 
-// Reads is what the rules that Query may return read of the object of r, which need not be there yet; nil when that may be
+// Reads returns what the rules that Query may return read of the object of r, which need not be there yet; nil when that may be
 // anything.
 func (x *Index) Reads(r *policy.Request, q Query) *value.Fields {
 	return x.place(r).view(x.order, r, q).reads

@@ -86,7 +86,7 @@ func (v *view) file(c *candidate) {
 	v.filtered = append(v.filtered, c)
 }
 
-// literals are the distinct texts of patterns; ok is false when there are none or one has a wildcard.
+// literals returns the distinct texts of patterns; ok is false when there are none or one has a wildcard.
 func literals(patterns []wildcard.Pattern) (texts []string, ok bool) {
 	for _, p := range patterns {
 		text, ok := p.Literal()
@@ -185,7 +185,7 @@ func (v *view) merge(hits []ref) []policy.Selection {
 	return group(v.order, hits)
 }
 
-// confinedTo is the namespace of the objects that the policy is for; empty for those of every namespace.
+// confinedTo returns the namespace of the objects that the policy is for; empty for those of every namespace.
 func confinedTo(p *policy.Program) string {
 	if p.Unconfined {
 		return ""

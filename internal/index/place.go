@@ -44,7 +44,7 @@ func (x *Index) place(r *policy.Request) *place {
 	return x.places.byResource.add(key, maxPlaces, func() *place { return &place{entries: x.filed(key.kind, key.resource.Resource)} })
 }
 
-// filed are the entries that may be for a kind and a resource. Where a request does not say its resource, those for each
+// filed returns the entries that may be for a kind and a resource. Where a request does not say its resource, those for each
 // resource are.
 func (x *Index) filed(kind, resource string) [][]entry {
 	out := [][]entry{x.kinds[kind]}

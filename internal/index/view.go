@@ -77,7 +77,7 @@ func newView(order func(a, b *policy.Program) int, p *place, r *policy.Request, 
 	return v
 }
 
-// readsOf is what the rules, and their exceptions, read of the object of a request; nil when that may be anything.
+// readsOf returns what the rules, and their exceptions, read of the object of a request; nil when that may be anything.
 func readsOf(rules []ref) *value.Fields {
 	out := policy.ObjectReads(nil)
 	for _, r := range rules {

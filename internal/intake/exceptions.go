@@ -36,7 +36,7 @@ type Exceptions struct {
 	due      time.Time   // zero while nothing is waited for
 }
 
-// Watches are the informers that the exceptions come from.
+// Watches returns the informers that the exceptions come from.
 func (x *Exceptions) Watches() (all []Watch) {
 	for _, k := range x.Families.ExceptionsFrom(x.Kinds) {
 		of := &exceptionsOf{Exceptions: x, kind: k}

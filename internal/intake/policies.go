@@ -65,17 +65,17 @@ func NewPolicies(o PolicyOptions) *Policies {
 	return p
 }
 
-// Requests are the kinds of policies that Ephor evaluates on requests and on objects that exist.
+// Requests returns the kinds of policies that Ephor evaluates on requests and on objects that exist.
 func Requests() family.Kinds {
 	return compile.Kinds.Where(func(k *family.Kind) bool { return !k.Foreign && k.Run == nil && !k.Offline })
 }
 
-// Scheduled are the kinds of policies that run on a schedule.
+// Scheduled returns the kinds of policies that run on a schedule.
 func Scheduled() family.Kinds {
 	return compile.Kinds.Where(func(k *family.Kind) bool { return k.Run != nil && !k.Offline })
 }
 
-// Watches are the informers that the policies come from. Policies are read as data: the compiler wants every field that was
+// Watches returns the informers that the policies come from. Policies are read as data: the compiler wants every field that was
 // written, known or not.
 func (p *Policies) Watches() (all []Watch) {
 	for _, k := range p.Kinds {
@@ -84,7 +84,7 @@ func (p *Policies) Watches() (all []Watch) {
 	return append(all, p.companions.watches(p.Kinds)...)
 }
 
-// definedAs is the resource of a custom kind; empty for one of the API server itself.
+// definedAs returns the resource of a custom kind; empty for one of the API server itself.
 func definedAs(k *family.Kind) string {
 	if k.Foreign {
 		return ""

@@ -46,7 +46,7 @@ func start(ctx context.Context, from cache.Cache, w Watch) (synced toolscache.In
 	return registration.HasSynced, nil
 }
 
-// informerOf is the informer of a kind in the best version that is served.
+// informerOf returns the informer of a kind in the best version that is served.
 func informerOf(ctx context.Context, from cache.Cache, w Watch) (cache.Informer, error) {
 	informer, err := from.GetInformer(ctx, w.Object, cache.BlockUntilSynced(false))
 	for _, version := range w.Older {

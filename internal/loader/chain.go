@@ -32,7 +32,7 @@ func (c *Chain) Apply(s *scope.Scope) *scope.Scope {
 	return s
 }
 
-// Reads are the variables that loading the entries may read, with the Needs that follow; an entry that asks the world
+// Reads returns the variables that loading the entries may read, with the Needs that follow; an entry that asks the world
 // sets Needs.Lookups.
 func (c *Chain) Reads() scope.Reads {
 	if c == nil {
@@ -41,7 +41,7 @@ func (c *Chain) Reads() scope.Reads {
 	return c.reads
 }
 
-// Names are the names that the chain defines.
+// Names returns the names that the chain defines.
 func (c *Chain) Names() []string {
 	if c == nil {
 		return nil
@@ -135,7 +135,7 @@ func limited(load func(*scope.Scope) (any, error)) func(*scope.Scope) (any, erro
 	}
 }
 
-// broken is an entry that cannot be loaded; using it is an error with the first diagnostic's text.
+// broken returns an entry that cannot be loaded; using it is an error with the first diagnostic's text.
 func broken(diags diag.List) compiled {
 	err := brokenEntry{diags.Errors()[0]}
 	return compiled{diags: diags, load: func(*scope.Scope) (any, error) { return nil, err }}

@@ -182,7 +182,7 @@ func (x *call) body(before *scope.Scope) (any, error) {
 	return body, nil
 }
 
-// reach is how far the policy of the entry may see.
+// reach returns how far the policy of the entry may see.
 func (in input) reach() world.Reach {
 	if in.policyNamespace == "" {
 		return world.Cluster()

@@ -86,7 +86,7 @@ func (c *compiled) template(raw *apiextensionsv1.JSON, path string) *template.Te
 	return t
 }
 
-// at gives the diagnostics of a template the field path of the entry.
+// at returns the diagnostics of a template the field path of the entry.
 func at(path string, t *template.Template) diag.List {
 	out := t.Diags()
 	for i := range out {

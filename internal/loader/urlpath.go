@@ -39,7 +39,7 @@ func (c *compiled) urlPath(source, path string) *urlPath {
 	return u
 }
 
-// static is the path as it was written; ok is false when it has variables.
+// static returns the path as it was written; ok is false when it has variables.
 func (u *urlPath) static() (text string, ok bool) {
 	v, ok := u.text.Static()
 	if !ok {
@@ -49,8 +49,8 @@ func (u *urlPath) static() (text string, ok bool) {
 	return text, ok
 }
 
-// eval is the path with its variables escaped. The error says which value has no place in it: a map, a list, an empty segment,
-// or data that would be the whole path.
+// eval returns the path with its variables escaped. The error says which value has no place in it: a map, a list, an empty segment, or data
+// that would be the whole path.
 func (u *urlPath) eval(env *jmespath.Env, s *scope.Scope) (string, error) {
 	return u.text.Join(env, s, func(i int, text string, authored bool) (string, error) {
 		switch {

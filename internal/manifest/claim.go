@@ -124,7 +124,7 @@ func readAll(r io.Reader) ([]byte, error) {
 	return out, nil
 }
 
-// files are the texts that were signed: the message itself, or the files of a compressed archive.
+// files returns the texts that were signed: the message itself, or the files of a compressed archive.
 func (c *Claim) files() ([][]byte, error) {
 	if !zipped(c.Message) {
 		return [][]byte{c.Message}, nil

@@ -105,7 +105,7 @@ func parse(mark string) (text, error) {
 	return t, nil
 }
 
-// parts is what the seal is over, in a fixed order.
+// parts returns what the seal is over, in a fixed order.
 func parts(c Claim, of Object) []string {
 	asked := "no"
 	if c.Asked {

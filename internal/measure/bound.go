@@ -25,16 +25,16 @@ func NewBound(text string) Bound {
 	return b
 }
 
-// Text is the text of the bound; Valid says whether it is a duration or a quantity.
+// Text returns the text of the bound; Valid says whether it is a duration or a quantity.
 func (b Bound) Text() string { return b.text }
 
 // Valid reports whether the bound is a duration or a quantity, so that something can compare with it.
 func (b Bound) Valid() bool { return b.isDuration || b.isQuantity }
 
-// Duration is the bound as a duration, and whether it is one.
+// Duration returns the bound as a duration, and whether it is one.
 func (b Bound) Duration() (time.Duration, bool) { return b.duration, b.isDuration }
 
-// Quantity is the bound as a quantity, and whether it is one.
+// Quantity returns the bound as a quantity, and whether it is one.
 func (b Bound) Quantity() (Quantity, bool) { return b.quantity, b.isQuantity }
 
 // Compare is -1, 0 or 1 as the text s is less than, equal to or greater than the bound: as durations when both are,

@@ -42,7 +42,7 @@ func ParseQuantity(s string) (Quantity, bool) {
 	return Quantity{q}, err == nil
 }
 
-// QuantityOf is the quantity of a whole number.
+// QuantityOf returns the quantity of a whole number.
 func QuantityOf(i int64) Quantity { return Quantity{*resource.NewQuantity(i, resource.DecimalSI)} }
 
 // Cmp is -1, 0 or 1 as q is less than, equal to or greater than o.

@@ -32,7 +32,7 @@ func ParseRange(s string) (Range, bool) {
 	return Range{Low: NewBound(low), High: NewBound(high), Outside: outside}, true
 }
 
-// boundLength is the length of the end of a range with which s begins; 0 when there is none.
+// boundLength returns the length of the end of a range with which s begins; 0 when there is none.
 func boundLength(s string) int {
 	i := 0
 	if i < len(s) && (s[i] == '-' || s[i] == '+') {

@@ -20,7 +20,7 @@ const (
 // Has reports whether the set has any of the effects.
 func (a Action) Has(effects Action) bool { return a&effects != 0 }
 
-// String is what the classic policies call the action: Enforce when it denies, else Audit.
+// String returns what the classic policies call the action: Enforce when it denies, else Audit.
 func (a Action) String() string {
 	if a.Has(Deny) {
 		return "Enforce"

@@ -92,10 +92,10 @@ func (id ExceptionID) Key() string {
 // Key is that of its ID.
 func (e *Exception) Key() string { return e.ID().Key() }
 
-// String is the key.
+// String returns the key.
 func (e *Exception) String() string { return e.Key() }
 
-// ExceptionKeys are the keys of exceptions.
+// ExceptionKeys returns the keys of exceptions.
 func ExceptionKeys(list []*Exception) []string {
 	out := make([]string, len(list))
 	for i, e := range list {

@@ -11,7 +11,7 @@ type Given struct {
 	Elements func(index int) map[string]any
 }
 
-// Value is what was given for the name, if anything was.
+// Value returns what was given for the name, if anything was.
 func (g *Given) Value(name string) (any, bool) {
 	if g == nil {
 		return nil, false

@@ -7,7 +7,7 @@ type ID struct {
 	Name      string
 }
 
-// Identity is the ID of the Program.
+// Identity returns the ID of the Program.
 func (p *Program) Identity() ID { return ID{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name} }
 
 // Key is `name` for cluster-scoped policies and `namespace/name` for namespaced ones.
@@ -18,5 +18,5 @@ func (id ID) Key() string {
 	return id.Namespace + "/" + id.Name
 }
 
-// String is the kind and the key.
+// String returns the kind and the key.
 func (id ID) String() string { return id.Kind + "/" + id.Key() }

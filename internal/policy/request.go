@@ -163,7 +163,7 @@ func (r *Request) Subject() (map[string]any, error) {
 	return d.Map()
 }
 
-// CreationOfOld is the request that creates the old object of an update, made by a user whom nothing matches. It evaluates
+// CreationOfOld returns the request that creates the old object of an update, made by a user whom nothing matches. It evaluates
 // whether a violation existed before the update. It has no subresource, since an object is
 // created as a whole: a rule on Pod/ephemeralcontainers does not meet it, and its refusal stands.
 func (r *Request) CreationOfOld() *Request {
@@ -243,7 +243,7 @@ func (r *Request) ServiceAccount() (namespace, name string) {
 	return namespace, name
 }
 
-// Document is the value of the variable `request`, made at most once. With roles it also
+// Document returns the value of the variable `request`, made at most once. With roles it also
 // holds request.roles and request.clusterRoles, which costs their resolution. On DELETE `object` is the old object,
 // as every mention of request.object is read as request.oldObject then.
 func (r *Request) Document(ctx context.Context, roles bool) (map[string]any, error) {
@@ -265,7 +265,7 @@ func (r *Request) Document(ctx context.Context, roles bool) (map[string]any, err
 	})
 }
 
-// Images is the value of the variable `images`, read from the object at most once.
+// Images returns the value of the variable `images`, read from the object at most once.
 func (r *Request) Images() (map[string]any, error) {
 	return r.images.get(func() (map[string]any, error) {
 		images, err := r.ImageList()
@@ -276,7 +276,7 @@ func (r *Request) Images() (map[string]any, error) {
 	})
 }
 
-// ImageList are the images of the object's containers, found at most once. The list is shared: do not change it.
+// ImageList returns the images of the object's containers, found at most once. The list is shared: do not change it.
 func (r *Request) ImageList() ([]imageref.Image, error) {
 	return r.imageList.get(func() ([]imageref.Image, error) {
 		object, err := r.Subject()
@@ -329,12 +329,12 @@ func (r *Request) makeDocument() (map[string]any, error) {
 	return doc, nil
 }
 
-// KindDocument is a kind as an admission request writes it.
+// KindDocument returns a kind as an admission request writes it.
 func KindDocument(k schema.GroupVersionKind) map[string]any {
 	return map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
 }
 
-// ResourceDocument is a resource as an admission request writes it.
+// ResourceDocument returns a resource as an admission request writes it.
 func ResourceDocument(r schema.GroupVersionResource) map[string]any {
 	return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Resource}
 }

@@ -35,7 +35,7 @@ func (t *Target) Compile() Selector {
 	return s
 }
 
-// nameOrAny is a pattern for one text, or for all when that is `*`.
+// nameOrAny returns a pattern for one text, or for all when that is `*`.
 func nameOrAny(text string) wildcard.Pattern {
 	if text == "*" {
 		return wildcard.Compile(text)

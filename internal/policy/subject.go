@@ -8,7 +8,7 @@ func (r *Request) IsNamespace() bool {
 	return r.GVK.Kind == "Namespace" && r.GVK.Group == ""
 }
 
-// EffectiveOperation is the request's operation; without one (a scan) an object counts as being created.
+// EffectiveOperation returns the request's operation; without one (a scan) an object counts as being created.
 func (r *Request) EffectiveOperation() Operation {
 	if r.Operation == "" {
 		return Create
@@ -16,7 +16,7 @@ func (r *Request) EffectiveOperation() Operation {
 	return r.Operation
 }
 
-// ObjectNamespace is the namespace that the object lives in; empty for cluster-scoped objects, Namespaces among them.
+// ObjectNamespace returns the namespace that the object lives in; empty for cluster-scoped objects, Namespaces among them.
 func (r *Request) ObjectNamespace() string {
 	if r.IsNamespace() {
 		return ""
@@ -24,7 +24,7 @@ func (r *Request) ObjectNamespace() string {
 	return r.Namespace
 }
 
-// ObjectName is the object's name, or its generateName while it has none. The request's own name comes first because
+// ObjectName returns the object's name, or its generateName while it has none. The request's own name comes first because
 // the object of a subresource (PodExecOptions) may have no metadata at all.
 func (r *Request) ObjectName() (string, error) {
 	name, _, err := r.nameOf()
@@ -47,7 +47,7 @@ func (r *Request) nameOf() (name string, generated bool, err error) {
 	return name, true, nil
 }
 
-// metadata is the object's metadata, nil when it has none.
+// metadata returns the object's metadata, nil when it has none.
 func (r *Request) metadata() (map[string]any, error) {
 	object, err := r.Subject()
 	if err != nil {
@@ -61,7 +61,7 @@ func metadataOf(object map[string]any) map[string]any {
 	return meta
 }
 
-// Labels are the labels of the object that match blocks look at (Subject), nil when it has none.
+// Labels returns the labels of the object that match blocks look at (Subject), nil when it has none.
 func (r *Request) Labels() (wildcard.Values, error) {
 	meta, err := r.metadata()
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *Request) Labels() (wildcard.Values, error) {
 	return textMap(meta["labels"]), nil
 }
 
-// OldLabels are the labels of the old object, nil when there are none.
+// OldLabels returns the labels of the old object, nil when there are none.
 func (r *Request) OldLabels() (wildcard.Values, error) {
 	object, err := r.OldObject.Map()
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *Request) OldLabels() (wildcard.Values, error) {
 	return textMap(metadataOf(object)["labels"]), nil
 }
 
-// Annotations are the annotations of the object that match blocks look at, nil when it has none.
+// Annotations returns the annotations of the object that match blocks look at, nil when it has none.
 func (r *Request) Annotations() (wildcard.Values, error) {
 	meta, err := r.metadata()
 	if err != nil {

@@ -49,8 +49,8 @@ const (
 	ClusterScope    ResourceScope = "Cluster"
 )
 
-// KindTarget is the target of a kind as an object writes it. Either text may hold wildcards; the apiVersion `*` means every
-// group and version.
+// KindTarget returns the target of a kind as an object writes it. Either text may hold wildcards; the apiVersion `*` means every group and
+// version.
 func KindTarget(apiVersion, kind string) Target {
 	group, version, named := strings.Cut(apiVersion, "/")
 	switch {
@@ -83,13 +83,13 @@ func (t *Target) Main() bool {
 	return t.Subresource == "" || t.ByResource() && t.Subresource == "*"
 }
 
-// WithoutSubresource is the target for the main resources.
+// WithoutSubresource returns the target for the main resources.
 func (t Target) WithoutSubresource() Target {
 	t.Subresource = ""
 	return t
 }
 
-// OnlyNames are the names that the objects of the target have, where each is written out; nil when there may be others.
+// OnlyNames returns the names that the objects of the target have, where each is written out; nil when there may be others.
 func (t *Target) OnlyNames() []string {
 	if t.GenerateNames || !t.ByResource() && slices.ContainsFunc(t.Names, wildcard.Has) {
 		return nil
@@ -97,7 +97,7 @@ func (t *Target) OnlyNames() []string {
 	return t.Names
 }
 
-// String is the target as people write it: group/version/Kind/subresource, or group/version, Resource=resource/subresource.
+// String returns the target as people write it: group/version/Kind/subresource, or group/version, Resource=resource/subresource.
 func (t *Target) String() string {
 	if t.ByResource() {
 		text := t.Resource

@@ -37,7 +37,7 @@ func newBinder(reads *scope.Reads, list *jmespath.Expr, depth int) binder {
 	return b
 }
 
-// elementNames are the names of an element within depth loops.
+// elementNames returns the names of an element within depth loops.
 func elementNames(depth int) []string { return []string{"element", "element" + strconv.Itoa(depth)} }
 
 func (b *binder) apply(s *scope.Scope, element any, index int) *scope.Scope {

@@ -162,7 +162,7 @@ func fields(ks []*Kind) string {
 	return s
 }
 
-// broken is the evaluator of a rule with mistakes: an error with the first of them.
+// broken returns the evaluator of a rule with mistakes: an error with the first of them.
 func (c *compiler) broken() func(*policy.Call) policy.Yield {
 	message := "the rule cannot be evaluated"
 	if errs := c.diags.Errors(); len(errs) > 0 {
@@ -214,7 +214,7 @@ func (c *compiler) decode(raw *apiextensionsv1.JSON, path string) (v any, ok boo
 
 var errNoObject = errors.New("the request carries no object")
 
-// subject is what patterns are checked against.
+// subject returns what patterns are checked against.
 func subject(s *scope.Scope) (map[string]any, error) {
 	obj, err := s.Request.Subject()
 	if err == nil && obj == nil {

@@ -43,7 +43,7 @@ func (p prelude) exempt(run handler) handler {
 	}
 }
 
-// terms are how exceptions apply to the rule.
+// terms returns how exceptions apply to the rule.
 func (p prelude) terms(r *policy.Rule) *exempt.Terms {
 	switch {
 	case p.relaxed != nil:

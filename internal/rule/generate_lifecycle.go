@@ -94,10 +94,10 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 	}
 }
 
-// before is the update with the object that it replaces: the same operation by the same user.
+// before returns the update with the object that it replaces: the same operation by the same user.
 func before(req *policy.Request) *policy.Request { return req.WithObject(req.OldObject) }
 
-// anonymous is the request without its requester: matching then uses the object alone.
+// anonymous returns the request without its requester: matching then uses the object alone.
 func anonymous(req *policy.Request) *policy.Request {
 	out := req.WithObject(req.Object)
 	out.User, out.ResolveRoles = nil, nil

@@ -85,7 +85,7 @@ func asTexts(m map[string]any) map[string]any {
 	return out
 }
 
-// labels are those of the content with those by which the object is found again.
+// labels returns those of the content with those by which the object is found again.
 func (t target) labels(s *scope.Scope, content map[string]any, source *policy.Source) (map[string]any, error) {
 	trigger, err := s.Request.Subject()
 	if err != nil {

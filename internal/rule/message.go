@@ -35,7 +35,7 @@ func (c *compiler) message(text, path string) message {
 	return message{dynamic: t}
 }
 
-// quoted is the message with what its references $( ) to the pattern stand for.
+// quoted returns the message with what its references $( ) to the pattern stand for.
 func (c *compiler) quoted(text string) string {
 	if c.quotable == nil || !strings.Contains(text, "$(") {
 		return text
@@ -57,7 +57,7 @@ func (c *compiler) quoted(text string) string {
 // empty reports whether the author wrote no message.
 func (m *message) empty() bool { return m.dynamic == nil && m.text == "" }
 
-// resolve is the message with its variables substituted.
+// resolve returns the message with its variables substituted.
 func (m *message) resolve(s *scope.Scope) (string, error) {
 	if m.dynamic == nil {
 		return m.text, nil

@@ -137,7 +137,7 @@ func (e patchError) Unwrap() error { return e.err }
 // where there is only one.
 type joiner func(in *patch.Merges, s *scope.Scope, object any) (any, error)
 
-// once is the patcher of a single merge.
+// once returns the patcher of a single merge.
 func (j joiner) once(s *scope.Scope, object any) (any, error) { return j(nil, s, object) }
 
 // strategicMerge compiles a patchStrategicMerge; nil when it is malformed. errorPath is how messages

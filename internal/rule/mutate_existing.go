@@ -176,7 +176,7 @@ func (t *mutateTarget) resolve(s *scope.Scope) (w wantedTarget, err error) {
 	return w, nil
 }
 
-// selectorText is the text form of a selector that selectorTree wrote.
+// selectorText returns the text form of a selector that selectorTree wrote.
 func selectorText(v any) (string, error) {
 	tree, _ := v.(map[string]any)
 	s := &metav1.LabelSelector{MatchLabels: map[string]string{}}
@@ -306,7 +306,7 @@ func (t *mutateTarget) mutate(s *scope.Scope, p patcher, object map[string]any, 
 	return mutated(s, p, object, nothing)
 }
 
-// targetOutcome is what the plan says of one target.
+// targetOutcome returns what the plan says of one target.
 func targetOutcome(before map[string]any, subresource string, y policy.Yield) policy.Mutated {
 	out := policy.Mutated{Before: before, Subresource: subresource, Status: y.Status, Message: y.Message}
 	if y.Object != nil && y.Status == policy.StatusPass {

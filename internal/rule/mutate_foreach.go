@@ -118,7 +118,7 @@ func runLoops(loops []*mutateLoop) patcher {
 	}
 }
 
-// withObject is a scope in which request.object, or target when the rule changes one, is another object.
+// withObject returns a scope in which request.object, or target when the rule changes one, is another object.
 func withObject(s *scope.Scope, object any) (*scope.Scope, error) {
 	if _, ok, err := s.Field("target"); ok || err != nil {
 		return s.With("target", object), err

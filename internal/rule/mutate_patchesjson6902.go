@@ -31,7 +31,7 @@ var mutateJSONPatch = &Kind{
 // editor patches an object for one of several patches in a row; edits may be changed in place (patch.Edits).
 type editor func(edits *patch.Edits, s *scope.Scope, object any) (any, error)
 
-// once is the patcher of a single patch.
+// once returns the patcher of a single patch.
 func (e editor) once(s *scope.Scope, object any) (any, error) { return e(new(patch.Edits), s, object) }
 
 // jsonPatch compiles a patchesJson6902 into an editor; nil when it is malformed. The text is decoded once, here, and the

@@ -73,7 +73,7 @@ func evaluatePreconditions(preconditions *condition.Set, s *scope.Scope) policy.
 	return policy.Yield{Status: policy.StatusSkip, Message: message}
 }
 
-// failed is a result of status error.
+// failed returns a result of status error.
 func failed(prefix string, err error) policy.Yield {
 	return policy.Yield{Status: policy.StatusError, Message: prefix + err.Error()}
 }

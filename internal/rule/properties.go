@@ -41,7 +41,7 @@ func (c *compiler) properties(in map[string]string, path string) *properties {
 	return p
 }
 
-// resolve gives the properties of one result.
+// resolve returns the properties of one result.
 func (p *properties) resolve(s *scope.Scope) map[string]string {
 	if p == nil {
 		return nil
@@ -59,7 +59,7 @@ func (p *properties) resolve(s *scope.Scope) map[string]string {
 	return out
 }
 
-// merge gives the properties that a rule was written with and those that its handler found, which win. Neither is changed.
+// merge returns the properties that a rule was written with and those that its handler found, which win. Neither is changed.
 func merge(written, found map[string]string) map[string]string {
 	switch {
 	case len(found) == 0:

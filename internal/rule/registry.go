@@ -28,10 +28,10 @@ type Kind struct {
 	lean bool
 }
 
-// Field is the API field below the rule that the kind owns.
+// Field returns the API field below the rule that the kind owns.
 func (k *Kind) Field() string { return string(k.Name) }
 
-// group is the part of the field before the dot: validate, mutate, generate or verifyImages.
+// group returns the part of the field before the dot: validate, mutate, generate or verifyImages.
 func (k *Kind) group() string {
 	g, _, _ := strings.Cut(string(k.Name), ".")
 	return g
@@ -60,7 +60,7 @@ func freeze(ks ...*Kind) []*Kind {
 // Kinds lists every rule kind, supported or not.
 func Kinds() []*Kind { return append([]*Kind(nil), kinds...) }
 
-// kindsOf are the kinds whose field the rule uses, in order of precedence.
+// kindsOf returns the kinds whose field the rule uses, in order of precedence.
 func kindsOf(r *kyvernov1.Rule) []*Kind {
 	var out []*Kind
 	for _, k := range kinds {

@@ -169,7 +169,7 @@ func (r *cel) evaluate(s *scope.Scope, in *celenv.Input) policy.Yield {
 	return y
 }
 
-// unevaluated is the result when an expression has no value: a failure, as for a ValidatingAdmissionPolicy whose
+// unevaluated returns the result when an expression has no value: a failure, as for a ValidatingAdmissionPolicy whose
 // failurePolicy is Fail. What could not be found out, or cost too much, is an error, and so is an audit annotation without
 // a value.
 func unevaluated(err error) policy.Yield {
@@ -182,7 +182,7 @@ func unevaluated(err error) policy.Yield {
 	return failed("", err)
 }
 
-// failure is the message of an expression that does not hold: its own, else that of the rule, else that of the API server.
+// failure returns the message of an expression that does not hold: its own, else that of the rule, else that of the API server.
 func (r *cel) failure(s *scope.Scope, out *celrule.Outcome) string {
 	if out.Message != "" {
 		return out.Message

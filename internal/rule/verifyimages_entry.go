@@ -79,7 +79,7 @@ func (x *imageEntry) compileSigners(c *compiler, e *kyvernov1.ImageVerification,
 	}
 }
 
-// planFor is the plan, with the variables as they are in the scope.
+// planFor returns the plan, with the variables as they are in the scope.
 func (x *imageEntry) planFor(s *scope.Scope) (*imageverify.Plan, error) {
 	if x.plan != nil {
 		return x.plan, nil

@@ -89,7 +89,7 @@ func (s sealer) Sealed(ctx context.Context, text, domain string, parts ...string
 	return text == want, err
 }
 
-// key is an entry of a set of attestors.
+// key returns an entry of a set of attestors.
 func key(name string) string { return "{keys: {publicKeys: " + name + "}}" }
 
 func verifyRule(fields string) string {

@@ -221,7 +221,7 @@ func weekDay(item string) (func(time.Time) bool, error) {
 
 func lastDay(t time.Time) int { return time.Date(t.Year(), t.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day() }
 
-// closestWeekday is the day from Monday to Friday of the month of t that is closest to the day.
+// closestWeekday returns the day from Monday to Friday of the month of t that is closest to the day.
 func closestWeekday(t time.Time, day int) int {
 	switch time.Date(t.Year(), t.Month(), day, 0, 0, 0, 0, time.UTC).Weekday() {
 	case time.Saturday:
@@ -280,7 +280,7 @@ func (x extended) Next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// clock is the first time of a day, in seconds, that is not before from.
+// clock returns the first time of a day, in seconds, that is not before from.
 func (x extended) clock(from int) (int, bool) {
 	for h := from / 3600; h < 24; h++ {
 		if !has(x.hour, h) {

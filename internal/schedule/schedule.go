@@ -49,7 +49,7 @@ func Parse(text string) (s *Schedule, err error) {
 	return &Schedule{next}, nil
 }
 
-// Next is the first time after t at which it is due, in UTC.
+// Next returns the first time after t at which it is due, in UTC.
 func (s *Schedule) Next(t time.Time) time.Time { return s.next.Next(t).UTC() }
 
 // Due reports whether it was due between last and now, and when it is due next. What was missed is made up for once.

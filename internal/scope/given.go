@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Element is the scope for the element at that position of a foreach, which is bound already: with the values that were
+// Element returns the scope for the element at that position of a foreach, which is bound already: with the values that were
 // given for it. Without such values it is s itself.
 func (s *Scope) Element(index int) *Scope {
 	if s.given == nil || s.given.Elements == nil {

@@ -71,7 +71,7 @@ func (r *Reads) AddObject(fields *value.Fields) {
 	r.AddVariable("request").Member("object").Merge(fields)
 }
 
-// AddVariable is what is read of the variable besides expressions, to be added to.
+// AddVariable returns what is read of the variable besides expressions, to be added to.
 func (r *Reads) AddVariable(name string) *value.Fields { return r.fields.Member(name) }
 
 // Object says what is read of the object of the request, as policy.Rule.Object; nil when that may be anything.
@@ -118,7 +118,7 @@ func (r *Reads) AddReads(o Reads) {
 // Has reports whether the variable of that name may be read.
 func (r *Reads) Has(name string) bool { return r.all || slices.Contains(r.names, name) }
 
-// RequestFields are the fields of the variable request that may be read; "*" stands for all of them.
+// RequestFields returns the fields of the variable request that may be read; "*" stands for all of them.
 func (r *Reads) RequestFields() []string { return r.request }
 
 func (r *Reads) addRequest(field string) {
@@ -136,7 +136,7 @@ func (r *Reads) Made() *Made {
 	return &Made{Of: slices.Clone(r.names)}
 }
 
-// Names are the names read, without those hidden behind nested variables.
+// Names returns the names read, without those hidden behind nested variables.
 func (r *Reads) Names() []string { return r.names }
 
 func (r *Reads) addName(name string) {

@@ -15,7 +15,7 @@ type requestRoot struct {
 	ctx     context.Context
 }
 
-// requestVariable is the value of the variable `request` for r, in a scope of the rule.
+// requestVariable returns the value of the variable `request` for r, in a scope of the rule.
 func requestVariable(ctx context.Context, r *policy.Request, rule *policy.Rule) (any, error) {
 	if rule == nil || !rule.Needs.Roles {
 		return &requestRoot{r, ctx}, nil
@@ -23,7 +23,7 @@ func requestVariable(ctx context.Context, r *policy.Request, rule *policy.Rule) 
 	return r.Document(ctx, true)
 }
 
-// WithObject is a child scope in which request.object is another object.
+// WithObject returns a child scope in which request.object is another object.
 func (s *Scope) WithObject(object any) (*Scope, error) {
 	v, err := requestVariable(s.Context(), s.Request.WithObject(value.Of(object)), s.Rule)
 	if err != nil {

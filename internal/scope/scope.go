@@ -58,7 +58,7 @@ type outermost struct {
 	call policy.Call
 }
 
-// New is the outermost scope of a call: it knows the request and the service account names. It keeps a copy of the call.
+// New returns the outermost scope of a call: it knows the request and the service account names. It keeps a copy of the call.
 func New(c *policy.Call) *Scope {
 	s := &outermost{call: *c}
 	s.Call, s.Env = &s.call, (*jmespath.Env)(c.Env)
@@ -194,7 +194,7 @@ func (s *Scope) Hold(v any) error {
 	return nil
 }
 
-// builtin is what the engine knows under the name, with what was given for it.
+// builtin returns what the engine knows under the name, with what was given for it.
 func (s *Scope) builtin(name string, given *policy.Given) (any, bool, error) {
 	v, ok, err := s.known(name)
 	over, also := given.Value(name)
@@ -235,7 +235,7 @@ func (s *Scope) Unforeseen() {
 	}
 }
 
-// Value is the whole context as one map, for `@` at the root and for functions applied to it. Every entry is loaded.
+// Value returns the whole context as one map, for `@` at the root and for functions applied to it. Every entry is loaded.
 func (s *Scope) Value() (any, error) {
 	out := map[string]any{}
 	for n := s; n != nil; n = n.parent {

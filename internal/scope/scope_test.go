@@ -45,7 +45,7 @@ func TestScopeLazyEntries(t *testing.T) {
 	}
 }
 
-// requestOf is the variable request, which has to hold the same as a whole and field by field.
+// requestOf returns the variable request, which has to hold the same as a whole and field by field.
 func requestOf(t *testing.T, r *policy.Request) map[string]any {
 	t.Helper()
 	v, ok, err := scopeOf(r).Field("request")

@@ -84,7 +84,7 @@ func (s *Summer) Sum(domain string, parts ...string) [sha256.Size]byte {
 // maxKept is the longest text whose room is kept for the next sum.
 const maxKept = 4 << 10
 
-// KeyID is the ID of the key.
+// KeyID returns the ID of the key.
 func (s *Summer) KeyID() string { return s.id }
 
 // String is "key ⟨ID⟩", without the secret.

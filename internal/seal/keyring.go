@@ -45,13 +45,13 @@ func NewKeyring(current Key, older ...Key) (*Keyring, error) {
 	return r, nil
 }
 
-// Current is the key that new seals are made with.
+// Current returns the key that new seals are made with.
 func (r *Keyring) Current() Key { return r.current }
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (r *Keyring) Len() int { return len(r.keys) }
 
-// Seal is the proof, by the current key, that these parts were claimed in this domain: "v1.⟨key ID⟩.⟨code in hex⟩".
+// Seal returns the proof, by the current key, that these parts were claimed in this domain: "v1.⟨key ID⟩.⟨code in hex⟩".
 func (r *Keyring) Seal(domain string, parts ...string) string {
 	code := r.current.Sum(domain, parts...)
 	return version + "." + r.current.id + "." + hex.EncodeToString(code[:])
@@ -96,7 +96,7 @@ func parse(text string) (id string, code []byte, err error) {
 	return id, code, nil
 }
 
-// sum is the code. Each part follows its length, so that ("ab", "c") and ("a", "bc") differ.
+// sum returns the code. Each part follows its length, so that ("ab", "c") and ("a", "bc") differ.
 func sum(secret []byte, domain string, parts []string) []byte {
 	h := hmac.New(sha256.New, secret)
 	text := appendPart(nil, domain)

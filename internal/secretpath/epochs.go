@@ -37,7 +37,7 @@ func ParseEpochs(text string) (Epochs, error) {
 	return e, nil
 }
 
-// String is the text to store.
+// String returns the text to store.
 func (e Epochs) String() string {
 	text, err := json.Marshal(e)
 	if err != nil {

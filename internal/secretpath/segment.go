@@ -37,7 +37,7 @@ func (e *Epoch) same(other *Epoch) bool {
 	return e.id == other.id && e.sum.KeyID() == other.sum.KeyID()
 }
 
-// Path is the path for a webhook configuration: the segment in front of the plain path, which begins with a slash.
+// Path returns the path for a webhook configuration: the segment in front of the plain path, which begins with a slash.
 func (e *Epoch) Path(plain string) string {
 	s := e.segment(plain)
 	return "/" + string(s[:]) + plain
@@ -73,7 +73,7 @@ func Split(path string) (segment, plain string, ok bool) {
 	return segment, path[end:], true
 }
 
-// Plain is the path without what looks like a segment, for people.
+// Plain returns the path without what looks like a segment, for people.
 func Plain(path string) string {
 	_, plain, _ := Split(path)
 	return plain

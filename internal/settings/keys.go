@@ -22,7 +22,7 @@ type Key struct {
 	read func(s *Settings, value string) error
 }
 
-// Keys are all keys, as they are documented.
+// Keys returns all keys, as they are documented.
 func Keys() []Key { return slices.Clone(keys) }
 
 // Texts that several keys share.

@@ -215,7 +215,7 @@ func (p *pacer) charge() time.Duration {
 	return time.Duration(-n.balance / rate * float64(time.Second))
 }
 
-// rate is what one namespace gets per second while so many are busy.
+// rate returns what one namespace gets per second while so many are busy.
 func (s *Shares) rate() float64 { return min(s.one, s.all/float64(max(s.busy, 1))) }
 
 // fill adds what has come in since the last time.
@@ -224,7 +224,7 @@ func (s *Shares) fill(n *namespace, now time.Time, rate float64) {
 	n.at = now
 }
 
-// of is the account of a namespace. The lock is held.
+// of returns the account of a namespace. The lock is held.
 func (s *Shares) of(name string) *namespace {
 	n := s.namespaces[name]
 	if n == nil {

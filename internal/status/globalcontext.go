@@ -16,7 +16,7 @@ import (
 // refreshStep is how old a stored time of refresh has to be before a newer one is worth a write.
 const refreshStep = 10 * time.Second
 
-// GlobalContext is the status that a GlobalContextEntry should have. failure is why it has no data, nil when it has
+// GlobalContext returns the status that a GlobalContextEntry should have. failure is why it has no data, nil when it has
 // some; refreshed is when they came last, zero for never. later is when a newer time of refresh is due that is not worth
 // a write yet, 0 for never.
 func GlobalContext(object *unstructured.Unstructured, failure error, refreshed, now time.Time) (s kyvernov2.GlobalContextEntryStatus, later time.Duration) {

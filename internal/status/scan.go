@@ -55,7 +55,7 @@ func (w *Writer) patch(ctx context.Context, object *unstructured.Unstructured, f
 	return true, nil
 }
 
-// targetOf is the object to patch.
+// targetOf returns the object to patch.
 func targetOf(object *unstructured.Unstructured) *unstructured.Unstructured {
 	target := &unstructured.Unstructured{}
 	target.SetGroupVersionKind(object.GroupVersionKind())

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family"
 )
 
-// Desired is the status that a policy should have; nil for one whose status the admission controller does not write. What other
+// Desired returns the status that a policy should have; nil for one whose status the admission controller does not write. What other
 // controllers report is kept. The families are those of the policies; nil for those of Ephor. The error means that the object is not a
 // policy that can be read.
 func Desired(families *compile.Registry, object *unstructured.Unstructured, state family.State) (map[string]any, error) {

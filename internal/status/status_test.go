@@ -41,7 +41,7 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return &o
 }
 
-// desired is the status of a policy as a value of its type.
+// desired returns the status of a policy as a value of its type.
 func desired(o *unstructured.Unstructured, notReady error, now time.Time) (s kyvernov1.PolicyStatus, err error) {
 	tree, err := Desired(nil, o, family.State{NotReady: notReady, Now: now})
 	if err == nil {

@@ -60,7 +60,7 @@ func (w *Writer) write(ctx context.Context, object *unstructured.Unstructured, t
 	return false, fmt.Errorf("write the status of %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
 }
 
-// replacing is the merge patch that makes have what want is: it keeps what it does not name, so that what has gone is named as null.
+// replacing returns the merge patch that makes have what want is: it keeps what it does not name, so that what has gone is named as null.
 func replacing(have, want map[string]any) map[string]any {
 	patch := make(map[string]any, len(want))
 	for key := range have {

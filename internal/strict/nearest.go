@@ -17,8 +17,8 @@ func Nearest(key string, names []string) string {
 	return best
 }
 
-// Distance is how many bytes have to be inserted, removed or replaced to get from a to b (Levenshtein). What is longer than
-// 64 bytes is not compared, and 64 away.
+// Distance returns how many bytes have to be inserted, removed or replaced to get from a to b (Levenshtein). What is longer than 64 bytes
+// is not compared, and 64 away.
 func Distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64

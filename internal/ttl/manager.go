@@ -74,7 +74,7 @@ func New(o Options) *Manager {
 	return &Manager{Options: o, watchers: map[schema.GroupVersionResource]*watcher{}}
 }
 
-// Watched are the resources that are watched, in order.
+// Watched returns the resources that are watched, in order.
 func (m *Manager) Watched() []schema.GroupVersionResource {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,7 +128,7 @@ func (m *Manager) adjust(ctx context.Context, running *sync.WaitGroup) error {
 	return failed
 }
 
-// served are the resources with the three verbs, each in its preferred version, and the groups of which it is not known.
+// served returns the resources with the three verbs, each in its preferred version, and the groups of which it is not known.
 func (m *Manager) served() ([]schema.GroupVersionResource, map[schema.GroupVersion]bool, error) {
 	unknown := map[schema.GroupVersion]bool{}
 	lists, err := m.Discovery.ServerPreferredResources()

@@ -129,7 +129,7 @@ func (w *watcher) set(obj any) {
 	}
 }
 
-// read is the object as an item; nil when it is going away already.
+// read returns the object as an item; nil when it is going away already.
 func (w *watcher) read(o *metav1.PartialObjectMetadata) (*item, error) {
 	value, labelled := o.Labels[schedule.TTLLabel]
 	if o.DeletionTimestamp != nil || !labelled {
@@ -204,7 +204,7 @@ func (w *watcher) name() string {
 	return path.Join(w.resource.Group, w.resource.Version, w.resource.Resource)
 }
 
-// key is the one by which replicas share an item: its own, or that of all items when they are counted together.
+// key returns the one by which replicas share an item: its own, or that of all items when they are counted together.
 func (w *watcher) key(i *item) string {
 	if w.MaxDeletions > 0 {
 		return w.resource.String()

@@ -106,7 +106,7 @@ func Print(v any, limit int) string {
 // to, of a mistake in a policy. A text quotes what others wrote, and goes to users, reports, events, logs and the audit log.
 const MaxMessage = 8 << 10
 
-// Message is the form of a text for people that is kept: its first MaxMessage bytes, cut between letters, and "…".
+// Message returns the form of a text for people that is kept: its first MaxMessage bytes, cut between letters, and "…".
 func Message(s string) string { return Clip(s, MaxMessage) }
 
 // Clip is s, or its beginning and "…" when it is longer than limit bytes.

@@ -26,7 +26,7 @@ func FromJSON(text string) *Doc { return &Doc{text: text} }
 // Partial reports whether parts of the document may be missing from its value (Reader.Part); Whole has them.
 func (d *Doc) Partial() bool { return d != nil && d.decoded }
 
-// Whole is the document with all of its parts: d itself unless it is partial.
+// Whole returns the document with all of its parts: d itself unless it is partial.
 func (d *Doc) Whole() *Doc {
 	if !d.Partial() {
 		return d
@@ -60,7 +60,7 @@ func (d *Doc) Map() (map[string]any, error) {
 	return m, nil
 }
 
-// Text is the text that the document was made of; empty when it was made of a value.
+// Text returns the text that the document was made of; empty when it was made of a value.
 func (d *Doc) Text() string {
 	if d == nil {
 		return ""

@@ -35,7 +35,7 @@ func (f *Fields) All() bool { return f.whole }
 // maxMembers is how many members of a place are distinguished: they are looked for one by one.
 const maxMembers = 64
 
-// Member is the member of that name, which is read from now on. A place of which very many members are read is read whole.
+// Member returns the member of that name, which is read from now on. A place of which very many members are read is read whole.
 func (f *Fields) Member(name string) *Fields {
 	if m := f.Get(name); m != nil {
 		return m
@@ -52,7 +52,7 @@ func (f *Fields) Member(name string) *Fields {
 	return m
 }
 
-// Get is the member of that name, nil when it was not asked for by Member.
+// Get returns the member of that name, nil when it was not asked for by Member.
 func (f *Fields) Get(name string) *Fields {
 	if i := slices.Index(f.names, name); i >= 0 {
 		return f.members[i]
@@ -60,7 +60,7 @@ func (f *Fields) Get(name string) *Fields {
 	return nil
 }
 
-// Names are the members that were asked for by Member, in that order.
+// Names returns the members that were asked for by Member, in that order.
 func (f *Fields) Names() []string { return slices.Clone(f.names) }
 
 // Remove takes the member of that name away and returns it; nil when there is none.
@@ -82,7 +82,7 @@ func (f *Fields) Items() *Fields {
 	return f.items
 }
 
-// ItemsRead is what is read of the items of a list, nil when nothing is said about them.
+// ItemsRead returns what is read of the items of a list, nil when nothing is said about them.
 func (f *Fields) ItemsRead() *Fields { return f.items }
 
 // String writes the tree for people: {kind metadata{name labels{…}} spec{containers[{image}]}}, with … for everything below

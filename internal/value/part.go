@@ -10,7 +10,7 @@ type Part struct {
 	size   int              // how many parts these are with all that they are made of; 0 for one
 }
 
-// PartOf is the Part that stands for the places.
+// PartOf returns the Part that stands for the places.
 func PartOf(at ...*Fields) *Part { return &Part{at: at} }
 
 // Read says that the value is read as a whole.
@@ -55,10 +55,10 @@ func (p *Part) Take(of *Fields) {
 	}
 }
 
-// Elements is what a foreach over the value goes through: the items of a list, or the value itself when it is none.
+// Elements returns what a foreach over the value goes through: the items of a list, or the value itself when it is none.
 func (p *Part) Elements() *Part { return JoinParts(p, new(Flow).Items(p)) }
 
-// JoinParts is what a value was taken from that is one of several.
+// JoinParts returns what a value was taken from that is one of several.
 func JoinParts(parts ...*Part) *Part {
 	out := &Part{}
 	for _, p := range parts {
@@ -117,7 +117,7 @@ func (f *Flow) Made(p *Part, of ...*Part) *Part {
 // Join is JoinParts within the bounds of the Flow.
 func (f *Flow) Join(parts ...*Part) *Part { return f.Made(JoinParts(parts...)) }
 
-// Member is the member of that name.
+// Member returns the member of that name.
 func (f *Flow) Member(p *Part, name string) *Part {
 	out := &Part{}
 	if p == nil || !f.count(1+len(p.at)) {
@@ -141,13 +141,13 @@ func (f *Flow) Items(p *Part) *Part {
 	return JoinParts(out, p.items)
 }
 
-// List is a list whose items are made of the parts.
+// List returns a list whose items are made of the parts.
 func (f *Flow) List(items ...*Part) *Part {
 	all := f.Join(items...)
 	return f.Made(&Part{items: all}, all)
 }
 
-// Object is an object whose members are made of the parts.
+// Object returns an object whose members are made of the parts.
 func (f *Flow) Object(members map[string]*Part) *Part {
 	out := &Part{fields: members}
 	for _, m := range members {

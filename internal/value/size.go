@@ -2,7 +2,7 @@ package value
 
 import "strconv"
 
-// Size is the length of the JSON text of v, about: escapes and the digits of fractions are not looked at. It stops as soon
+// Size returns the length of the JSON text of v, about: escapes and the digits of fractions are not looked at. It stops as soon
 // as it is over limit, so it takes no longer than that.
 func Size(v any, limit int) int {
 	left := limit

@@ -55,7 +55,7 @@ func specials(w uint64) uint64 {
 	return ((w-ones*0x20)&^w | (quote-ones)&^quote | (slash-ones)&^slash | w) & highs
 }
 
-// eight are the eight bytes of s from i on.
+// eight returns the eight bytes of s from i on.
 func eight(s string, i int) uint64 {
 	_ = s[i+7]
 	return uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |

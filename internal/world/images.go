@@ -76,7 +76,7 @@ func (c confinedDigests) Digest(ctx context.Context, req ImageRequest) (string, 
 	return c.next.Digest(ctx, req)
 }
 
-// confineImage is the request as a policy of one namespace may send it.
+// confineImage returns the request as a policy of one namespace may send it.
 func (r Reach) confineImage(req ImageRequest) (ImageRequest, error) {
 	secrets := make([]string, len(req.Secrets))
 	for i, text := range req.Secrets {

@@ -75,10 +75,10 @@ type Reach struct {
 	namespace string
 }
 
-// Cluster is the Reach of a cluster-scoped policy.
+// Cluster returns the Reach of a cluster-scoped policy.
 func Cluster() Reach { return Reach{cluster: true} }
 
-// InNamespace is the Reach of a namespaced policy. An empty namespace reaches nothing.
+// InNamespace returns the Reach of a namespaced policy. An empty namespace reaches nothing.
 func InNamespace(ns string) Reach { return Reach{namespace: ns} }
 
 // Allows reports whether an object in namespace ns (empty for cluster-scoped objects) is within reach.
@@ -89,5 +89,5 @@ func (r Reach) Allows(ns string) bool {
 // IsCluster reports whether the Reach is the whole cluster.
 func (r Reach) IsCluster() bool { return r.cluster }
 
-// Namespace is the only namespace within reach; empty for the cluster and for the zero Reach.
+// Namespace returns the only namespace within reach; empty for the cluster and for the zero Reach.
 func (r Reach) Namespace() string { return r.namespace }

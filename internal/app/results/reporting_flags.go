@@ -42,7 +42,7 @@ func (f *ReportingFlags) Complete() error {
 // Reported reports whether results of such rules are reported.
 func (f *ReportingFlags) Reported(rule string) bool { return slices.Contains(f.rules, rule) }
 
-// Allowed are the statuses that are reported.
+// Allowed returns the statuses that are reported.
 func (f *ReportingFlags) Allowed() (report.Allowed, error) {
 	out := report.Allowed{}
 	for _, name := range f.results {

@@ -73,7 +73,7 @@ func NewSending(o SendingOptions) (*Sending, error) {
 	return s, nil
 }
 
-// ReportKeys are the keys that intermediate reports are sealed with; the client's scheme knows Secrets.
+// ReportKeys returns the keys that intermediate reports are sealed with; the client's scheme knows Secrets.
 func ReportKeys(c client.Client, namespace string) *keystore.Cached {
 	store := &keystore.Store{Client: c, Reader: c, Namespace: namespace, Name: keystore.Reports}
 	return &keystore.Cached{Load: store.Load, Now: time.Now}

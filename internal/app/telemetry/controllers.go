@@ -27,7 +27,7 @@ const (
 	GlobalsName       = "global-context"
 )
 
-// Counted is the task with its rounds counted.
+// Counted returns the task with its rounds counted.
 func (o *Telemetry) Counted(t lifecycle.Task) lifecycle.Task {
 	names := controllerNames[t.Name]
 	if names == nil {
@@ -58,7 +58,7 @@ func (o *Telemetry) Counted(t lifecycle.Task) lifecycle.Task {
 	return t
 }
 
-// taken is the handler of an informer with what it takes in counted as rounds of the controller.
+// taken returns the handler of an informer with what it takes in counted as rounds of the controller.
 func (o *Telemetry) taken(name string, next toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
 	o.Metrics.Controller(name)
 	return takes{next, func() { o.Metrics.Reconciled(name) }}

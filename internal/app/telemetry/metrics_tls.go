@@ -58,8 +58,8 @@ func (f *metricsTLSFlags) task(cfg *rest.Config, o *Telemetry, keeper *certs.Kee
 // lookForCertificate is how often every replica checks for a certificate that another writer renewed.
 const lookForCertificate = time.Minute
 
-// Certificate is the task that keeps a certificate in Secrets of our namespace. Every replica runs it, since what it is for is
-// served without a lease: writes carry the version that was read, so that of two that renew at once one starts over.
+// Certificate returns the task that keeps a certificate in Secrets of our namespace. Every replica runs it, since what it is for is served
+// without a lease: writes carry the version that was read, so that of two that renew at once one starts over.
 func (o *Telemetry) Certificate(name string, cfg *rest.Config, keeper *certs.Keeper, want certs.Config) (lifecycle.Task, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {

@@ -202,7 +202,7 @@ func (o *Telemetry) Wrap(cfg *rest.Config, t observe.ClientType) *rest.Config {
 	return cfg
 }
 
-// Server is the observer of an admission server.
+// Server returns the observer of an admission server.
 func (o *Telemetry) Server() observe.Server {
 	return observe.Server{Metrics: o.Metrics, Tracer: o.Tracer}
 }

@@ -175,7 +175,7 @@ func (c *Certificates) Bundle(ctx context.Context) ([]byte, error) {
 	return c.Keeper.Bundle(&ca, time.Now()), nil
 }
 
-// Watch is a task of every replica: it reads the Secrets again, after events and at intervals, and warns of certificates that end.
+// Watch returns a task of every replica: it reads the Secrets again, after events and at intervals, and warns of certificates that end.
 func (c *Certificates) Watch() lifecycle.Task {
 	return lifecycle.Task{Name: "certificate-watch", Wake: c.again, Once: func(ctx context.Context) (time.Duration, error) {
 		if c.load(ctx) {

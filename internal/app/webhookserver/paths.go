@@ -247,7 +247,7 @@ func (p *Paths) Configurations(next toolscache.ResourceEventHandlerFuncs) toolsc
 	}
 }
 
-// stored are the cached configurations.
+// stored returns the cached configurations.
 func (p *Paths) stored() (all []client.Object, err error) {
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	var mutating admissionv1.MutatingWebhookConfigurationList

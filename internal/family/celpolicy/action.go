@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Actions are what a failure means at admission; without any action it denies.
+// Actions returns what a failure means at admission; without any action it denies.
 func Actions(list []admissionregistrationv1.ValidationAction) (out policy.Action) {
 	effects := map[admissionregistrationv1.ValidationAction]policy.Action{
 		admissionregistrationv1.Deny: policy.Deny, admissionregistrationv1.Audit: policy.Audit, admissionregistrationv1.Warn: policy.Warn,

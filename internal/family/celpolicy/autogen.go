@@ -47,7 +47,7 @@ type Config struct {
 	Template string
 }
 
-// Configs are the policies that are generated for one with these constraints: none unless it is about Pods and nothing else.
+// Configs returns the policies that are generated for one with these constraints: none unless it is about Pods and nothing else.
 func Configs(m *admissionregistrationv1.MatchResources, settings *policiesv1beta1.PodControllers) []Config {
 	if !aboutPods(m) {
 		return nil
@@ -80,7 +80,7 @@ func Configs(m *admissionregistrationv1.MatchResources, settings *policiesv1beta
 	return out
 }
 
-// Origin is the origin of a rule that was generated for a Config, by its key; the key is empty for an authored rule.
+// Origin returns the origin of a rule that was generated for a Config, by its key; the key is empty for an authored rule.
 func Origin(key string) policy.Origin {
 	return policy.Origin{Controllers: key, Custom: key == ConfigExtract}
 }
@@ -107,7 +107,7 @@ func otherController(name string) (policiesv1beta1.Target, bool) {
 	return policiesv1beta1.Target{Group: parts[2], Version: parts[1], Resource: parts[0]}, true
 }
 
-// constraintsFor are the constraints of Pods for other resources: one rule for each group and version.
+// constraintsFor returns the constraints of Pods for other resources: one rule for each group and version.
 func constraintsFor(m *admissionregistrationv1.MatchResources, targets []policiesv1beta1.Target) *admissionregistrationv1.MatchResources {
 	out := m.DeepCopy()
 	pods := m.ResourceRules[0]

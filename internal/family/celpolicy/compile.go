@@ -87,7 +87,7 @@ func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
 	return s, c
 }
 
-// NewRule is a rule of the policy without Eval, after all of its expressions were compiled.
+// NewRule returns a rule of the policy without Eval, after all of its expressions were compiled.
 func (s *Subject) NewRule(c *celrule.Compiler) *policy.Rule {
 	s.Rule.Named = c.Named()
 	r := &policy.Rule{

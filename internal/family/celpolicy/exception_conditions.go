@@ -19,7 +19,7 @@ var Environments = map[string]celenv.Kind{
 	"DeletingPolicy": celenv.Deleting, "ImageValidatingPolicy": celenv.ImageValidating,
 }
 
-// environmentOf is the environment of the expressions of policies of a kind; known is false for a kind that exceptions may not name.
+// environmentOf returns the environment of the expressions of policies of a kind; known is false for a kind that exceptions may not name.
 func environmentOf(kind string) (d celenv.Declarations, known bool) {
 	base := strings.TrimPrefix(kind, NamespacedPrefix)
 	d.Kind, known = Environments[base]

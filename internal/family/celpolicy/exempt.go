@@ -37,7 +37,7 @@ func Exempt(c *policy.Call) (out Exemption, err error) {
 	return out, err
 }
 
-// Skipped is the result of an exemption as a skip, whatever the exceptions say.
+// Skipped returns the result of an exemption as a skip, whatever the exceptions say.
 func Skipped(y policy.Yield) policy.Yield {
 	y.Status, y.Message = policy.StatusSkip, terms.Skipped+strings.Join(policy.ExceptionKeys(y.Exceptions), ", ")
 	return y

@@ -81,7 +81,7 @@ func OnTemplates(rule *policy.Rule, failed func(error) policy.Yield) {
 	}
 }
 
-// both is the result of two templates that pass.
+// both returns the result of two templates that pass.
 func both(first, second policy.Yield) policy.Yield {
 	if first.Status != policy.StatusPass {
 		return second

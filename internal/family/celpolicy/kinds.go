@@ -21,7 +21,7 @@ var (
 	namespacedVersions = []string{"v1beta1", "v1"}
 )
 
-// Kinds are the cluster-wide kind that k describes, and the one that lives in namespaces.
+// Kinds returns the cluster-wide kind that k describes, and the one that lives in namespaces.
 func Kinds(k family.Kind) family.Kinds {
 	k.Group, k.Versions = Group, versions
 	namespaced := k

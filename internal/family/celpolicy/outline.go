@@ -17,7 +17,7 @@ type Common struct {
 	Admission, Background *policiesv1beta1.SwitchOn
 }
 
-// Outline is a Program of the policy without its rules. Its Diags hold the mistakes in the settings.
+// Outline returns a Program of the policy without its rules. Its Diags hold the mistakes in the settings.
 func Outline(kind metav1.TypeMeta, meta metav1.ObjectMeta, c Common) *policy.Program {
 	out := &policy.Program{
 		APIVersion: kind.APIVersion, Kind: kind.Kind, Name: meta.Name, UID: string(meta.UID),

@@ -19,7 +19,7 @@ const (
 // PropertyIndex is the property with the position of the validation that decided.
 const PropertyIndex = "cel.validationIndex"
 
-// Failure is the message of a validation that does not hold. Texts are Kyverno's, verbatim.
+// Failure returns the message of a validation that does not hold. Texts are Kyverno's, verbatim.
 func Failure(out celrule.Outcome) string {
 	if out.MessageError != nil {
 		return "failed to evaluate message expression: " + Text(out.MessageError)
@@ -27,7 +27,7 @@ func Failure(out celrule.Outcome) string {
 	return cmp.Or(out.Message, "CEL expression validation failed at index "+strconv.Itoa(out.Index))
 }
 
-// Text is the text of an error of expressions as Kyverno words it: the library's, without the expression; several joined by a
+// Text returns the text of an error of expressions as Kyverno words it: the library's, without the expression; several joined by a
 // semicolon.
 func Text(err error) string {
 	if several := celrule.Failures(nil); errors.As(err, &several) {

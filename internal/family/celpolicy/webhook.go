@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Endpoint is an endpoint for each of the two kinds, cluster-wide first. The names and paths of the second begin with n.
+// Endpoint returns an endpoint for each of the two kinds, cluster-wide first. The names and paths of the second begin with n.
 func Endpoint(at policy.Endpoint) []policy.Endpoint {
 	at.ByName, at.Once = true, true
 	namespaced := at
@@ -38,8 +38,8 @@ type WebhookInput struct {
 	Always, Updates bool
 }
 
-// Webhook is what the policy asks of the webhooks. With conditions that the API server can evaluate, with a timeout or where versions are
-// not converted it asks for a webhook of its own.
+// Webhook returns what the policy asks of the webhooks. With conditions that the API server can evaluate, with a timeout or where versions
+// are not converted it asks for a webhook of its own.
 func Webhook(p *policy.Program, in WebhookInput) policy.Webhook {
 	at := &in.At[0]
 	if p.Namespace != "" {
@@ -84,8 +84,8 @@ func constraintsOf(configs []Config) (out []*admissionregistrationv1.MatchResour
 	return out
 }
 
-// sendable are the conditions that the API server can evaluate in a webhook. ok is false when one needs more than its environment has, or
-// there is none: then none is sent. The namespace is not known there, so conditions that read it are left out.
+// sendable returns the conditions that the API server can evaluate in a webhook. ok is false when one needs more than its environment has,
+// or there is none: then none is sent. The namespace is not known there, so conditions that read it are left out.
 func sendable(in []admissionregistrationv1.MatchCondition) (out []admissionregistrationv1.MatchCondition, ok bool) {
 	for _, m := range in {
 		c := celrule.New(celenv.Declarations{Kind: celenv.Native}, nil)
@@ -100,8 +100,8 @@ func sendable(in []admissionregistrationv1.MatchCondition) (out []admissionregis
 	return out, len(in) > 0
 }
 
-// wrapped are the conditions of the webhook: with generated policies each for the kinds of one of them, sorted by name. A condition is not
-// sent for operations without an object: the kind of an object that is not there cannot be read.
+// wrapped returns the conditions of the webhook: with generated policies each for the kinds of one of them, sorted by name. A condition is
+// not sent for operations without an object: the kind of an object that is not there cannot be read.
 func (in *WebhookInput) wrapped(conditions []admissionregistrationv1.MatchCondition, rules []admissionregistrationv1.RuleWithOperations) (out []policy.MatchCondition) {
 	add := func(prefix, expression string, c admissionregistrationv1.MatchCondition) {
 		if prefix != "" {

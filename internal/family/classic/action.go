@@ -28,7 +28,7 @@ func action(spec *kyvernov1.Spec, r *kyvernov1.Rule, path string) (policy.Action
 	return plan, diags
 }
 
-// ownAction is the action that the rule itself states.
+// ownAction returns the action that the rule itself states.
 func ownAction(r *kyvernov1.Rule) (policy.Action, bool) {
 	if v := r.Validation; v != nil && v.FailureAction != nil {
 		return of(v.FailureAction.IsEnforce()), true

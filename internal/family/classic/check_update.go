@@ -95,7 +95,7 @@ func synchronizes(rules []generateRule) bool {
 	return false
 }
 
-// newPath is where a rule of the old policy stands in the new one; a rule that is removed has the path of the list.
+// newPath returns where a rule of the old policy stands in the new one; a rule that is removed has the path of the list.
 func (r *generateRule) newPath(after []generateRule) string {
 	if now := named(after, r.Name); now != nil {
 		return now.path
@@ -103,7 +103,7 @@ func (r *generateRule) newPath(after []generateRule) string {
 	return "spec.rules"
 }
 
-// successor is the rule that a rule of the old policy has become: the one with its name, else an added one that generates
+// successor returns the rule that a rule of the old policy has become: the one with its name, else an added one that generates
 // the same, which is the rule under a new name. It is nil for a rule that is removed.
 func (r *generateRule) successor(before, after []generateRule) (now *generateRule, renamed bool) {
 	if now = named(after, r.Name); now != nil {
@@ -117,7 +117,7 @@ func (r *generateRule) successor(before, after []generateRule) (now *generateRul
 	return nil, false
 }
 
-// fixed is the part of a rule that an update keeps.
+// fixed returns the part of a rule that an update keeps.
 func (r *generateRule) fixed(matchCounts bool) kyvernov1.Rule {
 	out := *r.Rule
 	out.Generation = &kyvernov1.Generation{GeneratePattern: r.identity}

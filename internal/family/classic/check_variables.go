@@ -199,7 +199,7 @@ func walk(v any, path string, visit func(text, path string)) {
 	}
 }
 
-// contextNames are the names that context entries define, anywhere in the rule.
+// contextNames returns the names that context entries define, anywhere in the rule.
 func contextNames(v any) []string {
 	var out []string
 	switch v := v.(type) {
@@ -223,7 +223,7 @@ func contextNames(v any) []string {
 	return out
 }
 
-// bareExpressions are the JMESPath expressions that are written without braces: foreach lists and jmesPath fields.
+// bareExpressions returns the JMESPath expressions that are written without braces: foreach lists and jmesPath fields.
 func bareExpressions(tree map[string]any) []variable {
 	var out []variable
 	walkFields(tree, "", func(key, text, path string) {

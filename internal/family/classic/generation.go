@@ -5,7 +5,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// generation is how a generate rule treats what it made; the rule's own field goes before the deprecated one of the
+// generation returns how a generate rule treats what it made; the rule's own field goes before the deprecated one of the
 // policy.
 func generation(spec *kyvernov1.Spec, r *kyvernov1.Rule) *policy.Generation {
 	g := r.Generation
@@ -27,7 +27,7 @@ func onPolicyChange(spec *kyvernov1.Spec, r *kyvernov1.Rule) bool {
 	return r.Mutation != nil && len(r.Mutation.Targets) > 0 && wantsPolicyChange(spec, r)
 }
 
-// wantsPolicyChange is the field mutateExistingOnPolicyUpdate of a mutate rule; the rule's own field goes before that of
+// wantsPolicyChange returns the field mutateExistingOnPolicyUpdate of a mutate rule; the rule's own field goes before that of
 // the policy.
 func wantsPolicyChange(spec *kyvernov1.Spec, r *kyvernov1.Rule) bool {
 	if own := r.Mutation.MutateExistingOnPolicyUpdate; own != nil {

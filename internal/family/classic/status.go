@@ -19,7 +19,7 @@ const (
 	messageNotReady = "Not Ready"
 )
 
-// status is the status that a policy should have. Conditions of other types and what other controllers report are kept.
+// status returns the status that a policy should have. Conditions of other types and what other controllers report are kept.
 func status(object map[string]any, state family.State) (map[string]any, error) {
 	var p kyvernov1.ClusterPolicy // a Policy has the same spec and status
 	// By JSON: the converter of the API machinery cannot read paramRef, one of whose fields has no JSON name.

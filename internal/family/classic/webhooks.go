@@ -15,7 +15,7 @@ var (
 	allOperations = []policy.Operation{policy.Create, policy.Update, policy.Delete, policy.Connect}
 )
 
-// Webhooks are what a Program asks for at the endpoints, as in Kyverno. Generate rules count with the rules that validate.
+// Webhooks returns what a Program asks for at the endpoints, as in Kyverno. Generate rules count with the rules that validate.
 func Webhooks(p *policy.Program) (out []policy.Webhook) {
 	var stages policy.Stage
 	for _, r := range p.Rules {

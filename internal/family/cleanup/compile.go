@@ -100,7 +100,7 @@ func compileRule(p *kyvernov2.ClusterCleanupPolicy, ns string) (*policy.Rule, di
 	return rule, diags
 }
 
-// broken is the evaluator of a policy with a mistake.
+// broken returns the evaluator of a policy with a mistake.
 func broken(d diag.Diagnostic) func(*policy.Call) policy.Yield {
 	y := policy.Yield{Status: policy.StatusError, Message: d.Path + ": " + d.Summary}
 	return func(*policy.Call) policy.Yield { return y }

@@ -121,7 +121,7 @@ func (c *converter) note(path, text, hint string) {
 	}
 }
 
-// variable is a new name for the element of a loop.
+// variable returns a new name for the element of a loop.
 func (c *converter) variable() string {
 	c.loops++
 	if c.loops == 1 {
@@ -158,7 +158,7 @@ func (c *converter) rule(r *kyvernov1.Rule) map[string]any {
 	return c.assembled(kind, name, c.policy.Kind == "Policy", spec)
 }
 
-// assembled is the policy of the name. With namespaced it is of the kind that lives in namespaces.
+// assembled returns the policy of the name. With namespaced it is of the kind that lives in namespaces.
 func (c *converter) assembled(kind, name string, namespaced bool, spec map[string]any) map[string]any {
 	metadata := map[string]any{"name": name}
 	if namespaced {
@@ -184,7 +184,7 @@ func anyMap(in map[string]string) map[string]any {
 	return out
 }
 
-// annotations are those of the policy without what only classic policies have.
+// annotations returns those of the policy without what only classic policies have.
 func (c *converter) annotations() map[string]any {
 	kept := maps.Clone(c.policy.Annotations)
 	delete(kept, autogen.ControllersAnnotation)
@@ -433,7 +433,7 @@ func (c *converter) cel(v *kyvernov1.CEL, message string, spec map[string]any, p
 	}
 }
 
-// document is a typed part of a policy as JSON.
+// document returns a typed part of a policy as JSON.
 func document(v any) map[string]any {
 	raw, err := json.Marshal(v)
 	if err != nil {

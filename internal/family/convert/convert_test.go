@@ -81,7 +81,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// decoded are the mistakes in the fields of a policy.
+// decoded returns the mistakes in the fields of a policy.
 func decoded(object map[string]any) (diags diag.List) {
 	kind, _ := object["kind"].(string)
 	switch strings.TrimPrefix(kind, "Namespaced") {
@@ -99,7 +99,7 @@ func decoded(object map[string]any) (diags diag.List) {
 	return diags
 }
 
-// converted is what becomes of the rules in text: for each the spec of its policy, and the remarks.
+// converted returns what becomes of the rules in text: for each the spec of its policy, and the remarks.
 func converted(t *testing.T, text []byte) string {
 	t.Helper()
 	var in any

@@ -135,7 +135,7 @@ var reserved = []string{"false", "in", "null", "true"}
 // plain reports whether a key can be written after a dot.
 func plain(key string) bool { return identifier.MatchString(key) && !slices.Contains(reserved, key) }
 
-// field is the value of a key of the map e.
+// field returns the value of a key of the map e.
 func (e expr) field(key string) expr {
 	if plain(key) {
 		return member(e.within(bindsMember) + "." + key)
@@ -143,7 +143,7 @@ func (e expr) field(key string) expr {
 	return member(e.within(bindsMember) + "[" + text(key) + "]")
 }
 
-// optional is the value of a key of e, which may be an optional value, as an optional value.
+// optional returns the value of a key of e, which may be an optional value, as an optional value.
 func (e expr) optional(key string) expr {
 	if plain(key) {
 		return member(e.within(bindsMember) + ".?" + key)

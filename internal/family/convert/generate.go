@@ -178,7 +178,7 @@ func (t *templating) text(s, path string) string {
 	return out.String()
 }
 
-// generatorCall is a call of generator.apply; a policy of a namespace generates in its own.
+// generatorCall returns a call of generator.apply; a policy of a namespace generates in its own.
 func (c *converter) generatorCall(namespace, objects string) map[string]any {
 	if c.policy.Kind == "Policy" {
 		return map[string]any{"expression": "generator.apply([" + objects + "])"}
@@ -281,7 +281,7 @@ func hasWildcards(s *metav1.LabelSelector) bool {
 	return false
 }
 
-// plural is the resource of a kind.
+// plural returns the resource of a kind.
 func (c *converter) plural(apiVersion, kind, path string) (string, bool) {
 	t, err := match.ParseKind(apiVersion + "/" + kind)
 	if err == nil && !strings.Contains(apiVersion+kind, "{{") {

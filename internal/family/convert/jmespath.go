@@ -28,7 +28,7 @@ type term struct {
 	needs expr // what has to be there besides; zero for nothing
 }
 
-// path is the value of keys below root. A missing key is an error, in both languages.
+// path returns the value of keys below root. A missing key is an error, in both languages.
 func path(root expr, keys ...string) term {
 	at := root
 	for _, k := range keys {
@@ -37,7 +37,7 @@ func path(root expr, keys ...string) term {
 	return term{expr: at, root: root, keys: keys}
 }
 
-// orElse is the value of a path, or that of the expression when a key is missing.
+// orElse returns the value of a path, or that of the expression when a key is missing.
 func (t term) orElse(other string) expr {
 	if len(t.keys) == 0 {
 		return t.expr
@@ -52,7 +52,7 @@ func (t term) orElse(other string) expr {
 	return member(at.text + ".orValue(" + other + ")")
 }
 
-// there is the condition that all keys of a path exist.
+// there returns the condition that all keys of a path exist.
 func (t term) there() expr {
 	out, at := yes, t.root
 	if t.needs != (expr{}) {
@@ -151,7 +151,7 @@ func (s *search) tree(t *jmespath.Tree, current expr) (term, bool) {
 	return s.unknown("the construct " + strings.TrimPrefix(t.Kind, "AST"))
 }
 
-// named is the variable of a name.
+// named returns the variable of a name.
 func (s *search) named(name string) (term, bool) {
 	switch {
 	case name == "request" && !s.deleting:
@@ -170,7 +170,7 @@ func (s *search) named(name string) (term, bool) {
 	return s.unknown("the variable " + name)
 }
 
-// below is the field that the node names of a value.
+// below returns the field that the node names of a value.
 func (s *search) below(left term, t *jmespath.Tree) (term, bool) {
 	if t.Kind != "ASTField" {
 		return s.tree(t, left.expr)

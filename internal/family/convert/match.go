@@ -21,7 +21,7 @@ type filter struct {
 	path string
 }
 
-// filters are those of a match or exclude block; all reports whether all of them have to match.
+// filters returns those of a match or exclude block; all reports whether all of them have to match.
 func filters(m *kyvernov1.MatchResources, path string) (out []filter, all bool) {
 	switch {
 	case len(m.Any) > 0:
@@ -89,7 +89,7 @@ func addCondition(to []any, name string, e expr) []any {
 	return append(to, map[string]any{"name": name, "expression": e.text})
 }
 
-// selected is the condition that the filters of match stand for, besides their kinds.
+// selected returns the condition that the filters of match stand for, besides their kinds.
 func (c *converter) selected(matched []filter, all bool, subject expr, operations []string, constraints map[string]any) []any {
 	several := len(matched) > 1
 	var parts []expr
@@ -113,7 +113,7 @@ func operationsOf(f filter) []string {
 	return out
 }
 
-// operations are all that the rule is evaluated for.
+// operations returns all that the rule is evaluated for.
 func (c *converter) operations(r *kyvernov1.Rule, matched []filter) []string {
 	var out []string
 	for _, f := range matched {
@@ -220,7 +220,7 @@ func (c *converter) resourceRule(t policy.Target, kind, path string) (out [][3]s
 	return out, true
 }
 
-// filter is the condition that one filter stands for, besides its kinds and operations where those decide nothing.
+// filter returns the condition that one filter stands for, besides its kinds and operations where those decide nothing.
 func (c *converter) filter(f filter, subject expr, kinds bool) expr {
 	d := &f.ResourceDescription
 	var parts []expr
@@ -269,7 +269,7 @@ func sortedKeys(m map[string]string) []string {
 	return out
 }
 
-// kinds is the condition that the object has one of the kinds.
+// kinds returns the condition that the object has one of the kinds.
 func (c *converter) kinds(all []string, path string) expr {
 	var alternatives []expr
 	for _, kind := range all {
@@ -307,7 +307,7 @@ func (c *converter) kinds(all []string, path string) expr {
 	return or(alternatives...)
 }
 
-// anyGlob is the condition that text matches one of several names with wildcards.
+// anyGlob returns the condition that text matches one of several names with wildcards.
 func (c *converter) anyGlob(at expr, names []string) expr {
 	var plain []string
 	var alternatives []expr
@@ -341,7 +341,7 @@ func globText(at expr, s string) expr {
 	return out
 }
 
-// pair is the condition that a label or annotation is there, with wildcards in name and value.
+// pair returns the condition that a label or annotation is there, with wildcards in name and value.
 func (c *converter) pair(metadata expr, of, key, want string) expr {
 	at := metadata.optional(of)
 	if wildcard.Has(key) {
@@ -358,10 +358,10 @@ func (c *converter) pair(metadata expr, of, key, want string) expr {
 	return globText(member(at.optional(key).text+".orValue('')"), want)
 }
 
-// at is the value of a key that a variable holds.
+// at returns the value of a key that a variable holds.
 func (e expr) at(variable string) expr { return member(e.text + "[" + variable + "]") }
 
-// selector is the condition that a selector of labels holds.
+// selector returns the condition that a selector of labels holds.
 func (c *converter) selector(s *metav1.LabelSelector, metadata expr, path string) expr {
 	var parts []expr
 	for _, key := range sortedKeys(s.MatchLabels) {
@@ -406,7 +406,7 @@ func (c *converter) namespaceSelector(s *metav1.LabelSelector, path string, seve
 	}
 }
 
-// subjects is the condition about the requester.
+// subjects returns the condition about the requester.
 func (c *converter) subjects(f filter) expr {
 	username := member("request.userInfo.?username.orValue('')")
 	var users, groups []string
@@ -431,7 +431,7 @@ func (c *converter) subjects(f filter) expr {
 	return or(alternatives...)
 }
 
-// excluded is the condition that an exclude block matches.
+// excluded returns the condition that an exclude block matches.
 func (c *converter) excluded(m *kyvernov1.MatchResources, subject expr) expr {
 	all, every := filters(m, c.path+".exclude")
 	var parts []expr
@@ -450,7 +450,7 @@ func (c *converter) excluded(m *kyvernov1.MatchResources, subject expr) expr {
 	return or(parts...)
 }
 
-// covered are the resources of the pod controllers that the classic rule covers.
+// covered returns the resources of the pod controllers that the classic rule covers.
 func (c *converter) covered() (out []schema.GroupVersionResource) {
 	generated, err := autogen.Expand(c.policy.Spec.Rules, c.policy.Annotations)
 	if err != nil {

@@ -97,7 +97,7 @@ type patching struct {
 
 const noOperation = "[]"
 
-// list is the expression of all operations.
+// list returns the expression of all operations.
 func (p *patching) list() string {
 	out := sum(p.operations)
 	if p.when != yes {
@@ -124,7 +124,7 @@ func sum(lists []string) string {
 
 func written(list string) bool { return strings.HasPrefix(list, "[JSONPatch{") }
 
-// either is one list or the other.
+// either returns one list or the other.
 func either(condition expr, then, otherwise string) string {
 	if then == otherwise {
 		return then
@@ -146,20 +146,20 @@ func (l location) with(at expr, s segment, name string) location {
 	return location{at, append(slices.Clip(l.path), s), append(slices.Clip(l.names), name)}
 }
 
-// key is the place of a key of a map.
+// key returns the place of a key of a map.
 func (l location) key(key string) location {
 	escaped := strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 	return l.with(l.at.field(key), segment{static: "/" + escaped}, key)
 }
 
-// element is the place of the element whose position a variable holds.
+// element returns the place of the element whose position a variable holds.
 func (l location) element(position string) location {
 	out := l.with(l.at.at(position), segment{static: "/"}, "")
 	out.path = append(out.path, segment{dynamic: "string(" + position + ")"})
 	return out
 }
 
-// pathText is the path as an expression.
+// pathText returns the path as an expression.
 func (l location) pathText() string {
 	var parts []string
 	static := ""
@@ -186,7 +186,7 @@ func (l location) operation(op, value string) string {
 	return "[JSONPatch{op: '" + op + "', path: " + l.pathText() + value + "}]"
 }
 
-// mergeKey is the key by which the list at a place is merged; merged is false for lists that are replaced.
+// mergeKey returns the key by which the list at a place is merged; merged is false for lists that are replaced.
 func (p *patching) mergeKey(at location, path string) (key string, merged bool) {
 	kinds := p.matched
 	if p.object.text != "object" {

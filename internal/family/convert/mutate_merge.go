@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/pattern"
 )
 
-// mergeMap gives the operations that merge a map of a patch into the one that is at the place.
+// mergeMap returns the operations that merge a map of a patch into the one that is at the place.
 func (p *patching) mergeMap(m map[string]any, at location, path string) (out []string) {
 	for _, full := range slices.Sorted(maps.Keys(m)) {
 		anchor, key := patchAnchor(full)
@@ -35,7 +35,7 @@ func (p *patching) mergeMap(m map[string]any, at location, path string) (out []s
 	return out
 }
 
-// patchAnchor is the anchor of a key of a patch.
+// patchAnchor returns the anchor of a key of a patch.
 func patchAnchor(full string) (anchor, key string) {
 	if rest, ok := strings.CutPrefix(full, "+("); ok && strings.HasSuffix(rest, ")") {
 		return "+", strings.TrimSuffix(rest, ")")
@@ -43,7 +43,7 @@ func patchAnchor(full string) (anchor, key string) {
 	return pattern.Anchor(full)
 }
 
-// present is the condition that all maps lead to a place below the root.
+// present returns the condition that all maps lead to a place below the root.
 func (p *patching) present(at location) expr {
 	out, here := yes, p.object
 	for _, name := range at.names {
@@ -55,7 +55,7 @@ func (p *patching) present(at location) expr {
 	return out
 }
 
-// applies is the condition of a conditional or global anchor: of a list that some element fits.
+// applies returns the condition of a conditional or global anchor: of a list that some element fits.
 func (p *patching) applies(key string, v any, place location, path string) expr {
 	in := place.at
 	p.trail = trail{known: true, names: append(slices.Clip(place.names), key)}
@@ -80,7 +80,7 @@ func (p *patching) applies(key string, v any, place location, path string) expr 
 	return and(in.has(key), part.fits, not(part.off))
 }
 
-// mergeValue gives the operations for a key without an anchor.
+// mergeValue returns the operations for a key without an anchor.
 func (p *patching) mergeValue(v any, at, place location, key, path string) []string {
 	has := at.at.has(key)
 	switch v := v.(type) {
@@ -107,7 +107,7 @@ func (p *patching) mergeValue(v any, at, place location, key, path string) []str
 	return []string{place.operation("add", literal)}
 }
 
-// mergeList gives the operations for a list: its elements are merged by their key, or it replaces what is there.
+// mergeList returns the operations for a list: its elements are merged by their key, or it replaces what is there.
 func (p *patching) mergeList(list []any, at, place location, key, path string) []string {
 	objects := slices.ContainsFunc(list, func(e any) bool { _, ok := e.(map[string]any); return ok })
 	mergeKey, merged := "", false
@@ -202,8 +202,8 @@ func addsAbsent(v any) bool {
 	return false
 }
 
-// literal is a part of a patch as a value, where nothing is there yet; false when nothing of it is left. Empty maps and nulls are left out,
-// and elements with conditions, which apply to what is there.
+// literal returns a part of a patch as a value, where nothing is there yet; false when nothing of it is left. Empty maps and nulls are left
+// out, and elements with conditions, which apply to what is there.
 func (p *patching) literal(v any, path string) (string, bool) {
 	switch v := v.(type) {
 	case nil:

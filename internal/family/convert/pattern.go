@@ -19,7 +19,7 @@ type verdict struct {
 	off  expr // the pattern is not applicable
 }
 
-// sure is the verdict of a part without anchors that make it not applicable.
+// sure returns the verdict of a part without anchors that make it not applicable.
 func sure(fits expr) verdict { return verdict{fits, no} }
 
 // trail are the names that lead to a part of a pattern; the empty name stands for the elements of a list. known is false where the way
@@ -389,7 +389,7 @@ func glob(at expr, s string) expr {
 	return member(at.within(bindsMember) + ".matches(" + text(expression(s)) + ")")
 }
 
-// expression is a wildcard as a regular expression.
+// expression returns a wildcard as a regular expression.
 func expression(s string) string {
 	var b strings.Builder
 	b.WriteString("^(?s)")

@@ -47,7 +47,7 @@ func (o *output) rendered(objects []map[string]any) error {
 	return nil
 }
 
-// within is the namespace of an object that says where it goes.
+// within returns the namespace of an object that says where it goes.
 func (o *output) within(namespace string) (string, error) {
 	switch own := o.call.Program.Namespace; {
 	case own == "", namespace == own:
@@ -59,7 +59,7 @@ func (o *output) within(namespace string) (string, error) {
 	}
 }
 
-// itemsOf are the objects of a list, or the object itself.
+// itemsOf returns the objects of a list, or the object itself.
 func itemsOf(object map[string]any) []map[string]any {
 	items, ok := object["items"].([]any)
 	if !ok {

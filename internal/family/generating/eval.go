@@ -75,7 +75,7 @@ func (g *generator) make(run *celrule.Run, out *output) error {
 	return nil
 }
 
-// input is what expressions see. Of an object that is deleted they see what it was.
+// input returns what expressions see. Of an object that is deleted they see what it was.
 func (g *generator) input(c *policy.Call) (*celenv.Input, error) {
 	in, err := celrule.Policies.Input(c)
 	if err == nil && c.Request.Operation == policy.Delete {
@@ -84,7 +84,7 @@ func (g *generator) input(c *policy.Call) (*celenv.Input, error) {
 	return in, err
 }
 
-// failed is a policy that could not be evaluated. Unlike other kinds, reports name the policy as the rule.
+// failed returns a policy that could not be evaluated. Unlike other kinds, reports name the policy as the rule.
 func failed(err error) policy.Yield {
 	return policy.Yield{Status: policy.StatusError, Message: textFailed + celpolicy.Text(err)}
 }

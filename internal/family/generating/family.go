@@ -42,7 +42,7 @@ var endpoints = celpolicy.Endpoint(policy.Endpoint{
 	Kinds: []string{Kind}, Name: "gpol.validate.kyverno.svc", Path: "/gpol", Stages: policy.StageGenerate,
 })
 
-// status is the status that a policy should have.
+// status returns the status that a policy should have.
 func status(object map[string]any, s family.State) (map[string]any, error) {
 	p, _ := Decode(object) // the compiler reports what cannot be read
 	var e policiesv1beta1.GeneratingPolicyEvaluation

@@ -105,7 +105,7 @@ func (g *generator) again(c *policy.Call, match func(context.Context, *policy.Re
 // everyOperation is how many operations `*` stands for. As in Kyverno it does not count as the name of one.
 const everyOperation = 4
 
-// as is the request with one of its objects only, to ask about that object.
+// as returns the request with one of its objects only, to ask about that object.
 func as(r *policy.Request, object *value.Doc) *policy.Request {
 	out := r.WithObject(object)
 	out.Operation, out.OldObject = policy.Create, nil

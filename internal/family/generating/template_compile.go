@@ -56,7 +56,7 @@ func compileTemplate(source string, expression func(string) (*celenv.Expression,
 	return out, c.mistakes
 }
 
-// resolved is the content of a document or an alias.
+// resolved returns the content of a document or an alias.
 func resolved(n *yaml.Node) *yaml.Node {
 	for n != nil {
 		switch n.Kind {
@@ -167,7 +167,7 @@ func (c *compiler) mapping(n *yaml.Node, depth int) node {
 
 const textMerge = "YAML merge keys are not supported beside placeholders"
 
-// merged are the fields that a merge key brings: of mappings that come earlier, those count.
+// merged returns the fields that a merge key brings: of mappings that come earlier, those count.
 func (c *compiler) merged(of *yaml.Node, depth int) map[string]any {
 	sources := []*yaml.Node{of}
 	if r := resolved(of); r != nil && r.Kind == yaml.SequenceNode {
@@ -274,7 +274,7 @@ func (c *compiler) interpolated(n *yaml.Node) node {
 	return out
 }
 
-// closingOf is where the placeholder whose expression begins at the place ends; -1 when it does not.
+// closingOf returns where the placeholder whose expression begins at the place ends; -1 when it does not.
 func closingOf(s string, at int) int {
 	depth := 0
 	for at < len(s) {

@@ -279,7 +279,7 @@ func ctlog(in *policiesv1beta1.CTLog) world.CTLog {
 	return world.CTLog{PublicKey: in.CTLogPubKey, TSACertChain: in.TSACertChain, Ignore: in.InsecureIgnoreSCT}
 }
 
-// blocks are the keys of a text in PEM, each by itself. A text that holds none is one key, of which the verifier says what is wrong.
+// blocks returns the keys of a text in PEM, each by itself. A text that holds none is one key, of which the verifier says what is wrong.
 func blocks(text string) (out []string) {
 	for rest := []byte(text); ; {
 		block, after := pem.Decode(rest)

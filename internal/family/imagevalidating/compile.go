@@ -107,7 +107,7 @@ func (b *builder) add(spec *policiesv1beta1.ImageValidatingPolicySpec, path, con
 	}
 }
 
-// configs are the policies that are generated from the spec.
+// configs returns the policies that are generated from the spec.
 func configs(spec *policiesv1beta1.ImageValidatingPolicySpec) []celpolicy.Config {
 	var settings *policiesv1beta1.PodControllers
 	if spec.Autogen != nil {
@@ -116,7 +116,7 @@ func configs(spec *policiesv1beta1.ImageValidatingPolicySpec) []celpolicy.Config
 	return celpolicy.Configs(spec.MatchConstraints, settings)
 }
 
-// generated is the spec of a generated policy.
+// generated returns the spec of a generated policy.
 func generated(spec *policiesv1beta1.ImageValidatingPolicySpec, object map[string]any, c celpolicy.Config) (*policiesv1beta1.ImageValidatingPolicySpec, diag.List) {
 	out, diags := spec.DeepCopy(), diag.List(nil)
 	if c.Template != "" {
@@ -127,7 +127,7 @@ func generated(spec *policiesv1beta1.ImageValidatingPolicySpec, object map[strin
 	return out, diags
 }
 
-// Autogen gives the policies that are generated from a policy, as its status lists them. object is what the policy was decoded from.
+// Autogen returns the policies that are generated from a policy, as its status lists them. object is what the policy was decoded from.
 func Autogen(p *policiesv1beta1.ImageValidatingPolicy, object map[string]any) map[string]policiesv1beta1.ImageValidatingPolicyAutogenConfig {
 	out := map[string]policiesv1beta1.ImageValidatingPolicyAutogenConfig{}
 	if mode(&p.Spec) == celenv.JSON {
@@ -180,7 +180,7 @@ func compileSpec(p *policy.Program, spec *policiesv1beta1.ImageValidatingPolicyS
 	return rule, e, c.Diags
 }
 
-// reads are the fields of an object that are read where its images are found.
+// reads returns the fields of an object that are read where its images are found.
 func reads(expressions *value.Fields) *value.Fields {
 	out := policy.ObjectReads(expressions)
 	if out == nil {

@@ -118,8 +118,8 @@ func (r *evaluator) find(c *policy.Call, s *subject) error {
 	return nil
 }
 
-// unconditioned is the result where conditions have no value. With failurePolicy Ignore the policy is not for the request. The Program says
-// which that is, since --forceFailurePolicyIgnore changes it.
+// unconditioned returns the result where conditions have no value. With failurePolicy Ignore the policy is not for the request. The Program
+// says which that is, since --forceFailurePolicyIgnore changes it.
 func unconditioned(c *policy.Call, err error) policy.Yield {
 	if c.Program.Settings.FailurePolicy == policy.Ignore && !budget.Over(err) {
 		return policy.Yield{}
@@ -127,7 +127,7 @@ func unconditioned(c *policy.Call, err error) policy.Yield {
 	return failed(err)
 }
 
-// failed is a policy that could not be evaluated. What was asked of registries or of others and has no answer is unknown.
+// failed returns a policy that could not be evaluated. What was asked of registries or of others and has no answer is unknown.
 func failed(err error) policy.Yield {
 	unanswered := (*celenv.UnansweredError)(nil)
 	return policy.Yield{
@@ -161,7 +161,7 @@ func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
 	return y
 }
 
-// verdict is the result of validations and audit annotations.
+// verdict returns the result of validations and audit annotations.
 func verdict(out celrule.Outcome, err error) policy.Yield {
 	switch {
 	case err != nil:
@@ -177,8 +177,8 @@ func verdict(out celrule.Outcome, err error) policy.Yield {
 	return policy.Yield{Status: policy.StatusFail, Message: celpolicy.Failure(out), Properties: properties}
 }
 
-// require gives the result once all policies are evaluated: each image needs a signature that some policy verified. Policies of a namespace
-// do not vouch for those of the cluster, nor for those of other namespaces.
+// require returns the result once all policies are evaluated: each image needs a signature that some policy verified. Policies of a
+// namespace do not vouch for those of the cluster, nor for those of other namespaces.
 func require(p *policy.Program, passed policy.Yield, images []image) func([]policy.Result) policy.Yield {
 	return func(all []policy.Result) policy.Yield {
 		for i := range images {
@@ -208,7 +208,7 @@ func hasDigest(image string) bool {
 	return err == nil && r.Digest != ""
 }
 
-// names are the keys of a map as expressions see them: each is its own value.
+// names returns the keys of a map as expressions see them: each is its own value.
 func names[T any](of map[string]T) map[string]any {
 	out := make(map[string]any, len(of))
 	for name := range of {

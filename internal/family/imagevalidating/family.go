@@ -49,7 +49,7 @@ var (
 	})
 )
 
-// endpoints are those of both kinds, whose webhooks have the same name, as in Kyverno.
+// endpoints returns those of both kinds, whose webhooks have the same name, as in Kyverno.
 func endpoints(at policy.Endpoint) []policy.Endpoint {
 	out := celpolicy.Endpoint(at)
 	out[1].Name = out[0].Name

@@ -126,7 +126,7 @@ type noKey string
 
 func (e noKey) Error() string { return "no such key: " + string(e) }
 
-// kindOf is the kind of an object; that of the request where the object does not say it.
+// kindOf returns the kind of an object; that of the request where the object does not say it.
 func kindOf(object map[string]any, otherwise schema.GroupKind) schema.GroupKind {
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)

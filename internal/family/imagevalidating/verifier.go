@@ -58,7 +58,7 @@ func noAttestation(name string) error {
 	return &celenv.MistakeError{Reason: "attestation not found in policy: " + name}
 }
 
-// about are the authorities of the names; nil for an image that matchImageReferences leave out.
+// about returns the authorities of the names; nil for an image that matchImageReferences leave out.
 func (v *verifier) about(ctx context.Context, image string, attestors []string, text celenv.TextOf) ([]imageverify.Authority, error) {
 	selected, err := v.references.selects(ctx, v.meter, image)
 	if err != nil || !selected {

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
 )
 
-// Autogen gives the policies that are generated from a policy, as its status lists them.
+// Autogen returns the policies that are generated from a policy, as its status lists them.
 func Autogen(p *policiesv1beta1.MutatingPolicy) map[string]policiesv1beta1.MutatingPolicyAutogenConfig {
 	var settings *policiesv1beta1.PodControllers
 	if p.Spec.Autogen != nil {
@@ -23,7 +23,7 @@ func Autogen(p *policiesv1beta1.MutatingPolicy) map[string]policiesv1beta1.Mutat
 	return out
 }
 
-// generated is the spec of a generated policy. As in Kyverno, only match conditions and apply configurations are rewritten.
+// generated returns the spec of a generated policy. As in Kyverno, only match conditions and apply configurations are rewritten.
 func generated(spec *policiesv1beta1.MutatingPolicySpec, c celpolicy.Config) *policiesv1beta1.MutatingPolicySpec {
 	out := spec.DeepCopy()
 	out.MatchConstraints = c.Constraints

@@ -48,7 +48,7 @@ func Compile(p *policiesv1beta1.MutatingPolicy, o family.Options) *policy.Progra
 	return b.program
 }
 
-// types are the types of known kinds, where an apply configuration asks for them.
+// types returns the types of known kinds, where an apply configuration asks for them.
 func types(o family.Options, spec *policiesv1beta1.MutatingPolicySpec) managedfields.TypeConverter {
 	merges := slices.ContainsFunc(spec.Mutations, func(m admissionregistrationv1.Mutation) bool {
 		return m.PatchType == admissionregistrationv1.PatchTypeApplyConfiguration

@@ -84,7 +84,7 @@ func (v *variant) apply(c *policy.Call, run *celrule.Run) policy.Yield {
 	return y
 }
 
-// failed is a policy that could not be evaluated.
+// failed returns a policy that could not be evaluated.
 func failed(err error) policy.Yield {
 	return policy.Yield{Status: policy.StatusError, Message: textFailed + celpolicy.Text(err), Part: celpolicy.PartEvaluation}
 }

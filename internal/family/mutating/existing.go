@@ -84,7 +84,7 @@ func isBare(r *policy.Request) bool {
 	return r.Origin == policy.FromScan && r.Object == nil && r.OldObject == nil
 }
 
-// triggerOf is the request of the trigger: that of an object that exists is an update.
+// triggerOf returns the request of the trigger: that of an object that exists is an update.
 func triggerOf(r *policy.Request) *policy.Request {
 	if r.Origin != policy.FromScan {
 		return r
@@ -148,7 +148,7 @@ func (x *existing) eval(c *policy.Call) policy.Yield {
 	return y
 }
 
-// input is what expressions see of the trigger. Of an object that is deleted they see what it was.
+// input returns what expressions see of the trigger. Of an object that is deleted they see what it was.
 func input(c *policy.Call) (*celenv.Input, error) {
 	in, err := celrule.Policies.Input(c)
 	if err == nil && c.Request.Operation == policy.Delete {
@@ -204,7 +204,7 @@ func (withoutNamespace) Namespace() (any, error) { return nil, nil }
 // unknown stands in a grant for what only an evaluation finds out.
 const unknown = "{{ evaluated }}"
 
-// grants are the rights on the targets: on every resource where an expression gives them.
+// grants returns the rights needed on the targets: on every resource where an expression gives them.
 func (x *existing) grants(p *policy.Program) (out []policy.Grant) {
 	grant := policy.Grant{Namespace: p.Namespace, Verbs: []string{"get", "list", "update"}, Path: "spec.targetMatchConstraints"}
 	if x.expression != nil {

@@ -78,7 +78,7 @@ func (x *existing) list(c *policy.Call, operation policy.Operation) (out []found
 	return out, nil
 }
 
-// key is what tells the targets of a kind apart.
+// key returns what tells the targets of a kind apart.
 func (f *found) key() string {
 	if f.request == nil {
 		return ""
@@ -168,7 +168,7 @@ func (x *existing) evaluated(c *policy.Call, operation policy.Operation, allowed
 	return out, nil
 }
 
-// objectsOf are the objects of a value: itself, its items, or none.
+// objectsOf returns the objects of a value: itself, its items, or none.
 func objectsOf(v any) ([]map[string]any, error) {
 	if v == nil {
 		return nil, nil

@@ -14,7 +14,7 @@ var endpoints = celpolicy.Endpoint(policy.Endpoint{
 	Stages: policy.StageMutate | policy.StageMutateExisting, Words: celpolicy.Mutating,
 })
 
-// webhook is what the policy asks of the webhooks.
+// webhook returns what the policy asks of the webhooks.
 func webhook(p *policy.Program, spec *policiesv1beta1.MutatingPolicySpec) policy.Webhook {
 	var settings *policiesv1beta1.PodControllers
 	if spec.Autogen != nil {

@@ -27,7 +27,7 @@ func (p *program) eval(c *policy.Call) policy.Yield {
 	return p.mutate(c, bound)
 }
 
-// mutate is what the policy makes of the object by the bindings.
+// mutate returns what the policy makes of the object by the bindings.
 func (p *program) mutate(c *policy.Call, bound []*Binding) policy.Yield {
 	before, err := c.Request.Object.Map()
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *program) mutate(c *policy.Call, bound []*Binding) policy.Yield {
 	return y
 }
 
-// failed is a policy that could not be applied; what that means for the request is for its failurePolicy.
+// failed returns a policy that could not be applied; what that means for the request is for its failurePolicy.
 func failed(err error) policy.Yield {
 	return policy.Yield{Status: policy.StatusError, Message: "failed to evaluate policy: " + err.Error()}
 }

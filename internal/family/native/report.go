@@ -39,7 +39,7 @@ func (p *program) wouldChange(c *policy.Call, b *Binding) policy.Yield {
 	return y
 }
 
-// reportEach is what evaluate says for each binding that selects the object; its name is the property.
+// reportEach returns what evaluate says for each binding that selects the object; its name is the property.
 func (p *subject) reportEach(c *policy.Call, property string, evaluate func(*policy.Call, *Binding) policy.Yield) policy.Yield {
 	bound := []*Binding{nil}
 	if len(p.bindings) > 0 {

@@ -23,7 +23,7 @@ type subject struct {
 	reads     policy.Needs // of its expressions
 }
 
-// outline is a Program of the policy without its rule.
+// outline returns a Program of the policy without its rule.
 func outline(kind metav1.TypeMeta, meta metav1.ObjectMeta, failure *admissionregistrationv1.FailurePolicyType) *policy.Program {
 	out := &policy.Program{
 		APIVersion: kind.APIVersion, Kind: kind.Kind, Name: meta.Name, UID: string(meta.UID),
@@ -47,7 +47,7 @@ func (p *subject) about(m *admissionregistrationv1.MatchResources, params *admis
 	return diags
 }
 
-// needs are what the rule of the policy needs.
+// needs returns what the rule of the policy needs.
 func (p *subject) needs() policy.Needs {
 	needs := policy.Needs{Lookups: p.paramKind != nil, NamespaceLabels: true, OldObject: true}
 	needs.Merge(p.reads)
@@ -80,7 +80,7 @@ func (p *subject) matches(ctx context.Context, r *policy.Request) (bool, error) 
 	return len(bound) > 0, err
 }
 
-// bound are the bindings whose constraints select the request.
+// bound returns the bindings whose constraints select the request.
 func (p *subject) bound(ctx context.Context, r *policy.Request) ([]*Binding, error) {
 	var out []*Binding
 	for _, b := range p.bindings {
@@ -96,7 +96,7 @@ func (p *subject) bound(ctx context.Context, r *policy.Request) ([]*Binding, err
 	return out, nil
 }
 
-// inputs are what expressions see of the request by a binding: one for each of its parameters, at least one. b is nil for a
+// inputs returns what expressions see of the request by a binding: one for each of its parameters, at least one. b is nil for a
 // policy without bindings.
 func (p *subject) inputs(c *policy.Call, b *Binding) ([]*celenv.Input, error) {
 	in, err := celrule.Input(c)

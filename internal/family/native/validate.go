@@ -49,7 +49,7 @@ func (p *validation) compileChecks(spec *admissionregistrationv1.ValidatingAdmis
 	return p.done(c)
 }
 
-// decide is what the policy says of a request by all bindings that select it, or by itself where it has none: one that refuses
+// decide returns what the policy says of a request by all bindings that select it, or by itself where it has none: one that refuses
 // decides, else one that cannot be evaluated.
 func (p *validation) decide(c *policy.Call) policy.Yield {
 	bound := []*Binding{nil}
@@ -98,8 +98,8 @@ func (p *validation) evaluate(c *policy.Call, b *Binding) policy.Yield {
 	return y
 }
 
-// unevaluated is the result when a check has no value: its error, in the API server's words. What could not be found out, or
-// cost too much, is an error of the policy.
+// unevaluated returns the result when a check has no value: its error, in the API server's words. What could not be found out, or cost too
+// much, is an error of the policy.
 func unevaluated(err error) policy.Yield {
 	if evaluation := (*celenv.EvaluationError)(nil); errors.As(err, &evaluation) {
 		return policy.Yield{Status: policy.StatusError, Message: err.Error()}

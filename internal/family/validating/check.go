@@ -39,7 +39,7 @@ var checkModes = map[policiesv1beta1.EvaluationMode]*checkMode{
 	},
 }
 
-// checkModeOf is the mode of a policy for the requests that proxies check; nil for other policies. The controllers evaluate one as a
+// checkModeOf returns the mode of a policy for the requests that proxies check; nil for other policies. The controllers evaluate one as a
 // policy for objects of the cluster, as Kyverno's do.
 func checkModeOf(spec *policiesv1beta1.ValidatingPolicySpec) *checkMode {
 	if spec.Evaluation == nil {
@@ -116,7 +116,7 @@ func (r *checker) evaluate(c *policy.Call) policy.Yield {
 
 func undecided() policy.Yield { return policy.Yield{Status: policy.StatusSkip, Message: textUndecided} }
 
-// failed is the result where an expression has no value. With failurePolicy Ignore the policy does not decide.
+// failed returns the result where an expression has no value. With failurePolicy Ignore the policy does not decide.
 func (r *checker) failed(err error) policy.Yield {
 	if r.failure == policy.Ignore {
 		return undecided()

@@ -68,7 +68,7 @@ func mode(spec *policiesv1beta1.ValidatingPolicySpec) celenv.Mode {
 	return celenv.Kubernetes
 }
 
-// configs are the policies that are generated from the spec.
+// configs returns the policies that are generated from the spec.
 func configs(spec *policiesv1beta1.ValidatingPolicySpec) []celpolicy.Config {
 	var settings *policiesv1beta1.PodControllers
 	if spec.Autogen != nil {
@@ -77,7 +77,7 @@ func configs(spec *policiesv1beta1.ValidatingPolicySpec) []celpolicy.Config {
 	return celpolicy.Configs(spec.MatchConstraints, settings)
 }
 
-// generated is the spec of a generated policy.
+// generated returns the spec of a generated policy.
 func generated(spec *policiesv1beta1.ValidatingPolicySpec, object map[string]any, c celpolicy.Config) (*policiesv1beta1.ValidatingPolicySpec, diag.List) {
 	out, diags := spec.DeepCopy(), diag.List(nil)
 	if c.Template != "" {
@@ -88,7 +88,7 @@ func generated(spec *policiesv1beta1.ValidatingPolicySpec, object map[string]any
 	return out, diags
 }
 
-// Autogen gives the policies that are generated from a policy, as its status lists them. object is what the policy was decoded from.
+// Autogen returns the policies that are generated from a policy, as its status lists them. object is what the policy was decoded from.
 func Autogen(p *policiesv1beta1.ValidatingPolicy, object map[string]any) map[string]policiesv1beta1.ValidatingPolicyAutogenConfig {
 	out := map[string]policiesv1beta1.ValidatingPolicyAutogenConfig{}
 	for _, c := range configs(&p.Spec) {

@@ -32,7 +32,7 @@ func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
 	return r.on(c, in)
 }
 
-// input is what expressions see of the request.
+// input returns what expressions see of the request.
 func (r *evaluator) input(c *policy.Call) (*celenv.Input, error) {
 	in, err := celrule.Policies.Input(c)
 	if err == nil && r.json {
@@ -65,8 +65,8 @@ func (r *evaluator) on(c *policy.Call, in *celenv.Input) policy.Yield {
 	return y
 }
 
-// unconditioned is the result where conditions have no value. With failurePolicy Ignore the policy is not for the request. The Program says
-// which that is, since --forceFailurePolicyIgnore changes it.
+// unconditioned returns the result where conditions have no value. With failurePolicy Ignore the policy is not for the request. The Program
+// says which that is, since --forceFailurePolicyIgnore changes it.
 func unconditioned(c *policy.Call, err error) policy.Yield {
 	if c.Program.Settings.FailurePolicy == policy.Ignore {
 		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped}
@@ -78,7 +78,7 @@ func failed(text string, err error) policy.Yield {
 	return policy.Yield{Status: policy.StatusError, Message: text + celpolicy.Text(err), Part: celpolicy.PartEvaluation}
 }
 
-// verdict is the result of validations and audit annotations.
+// verdict returns the result of validations and audit annotations.
 func verdict(out celrule.Outcome, err error) policy.Yield {
 	if out.Failed == nil {
 		if err != nil { // of an annotation

@@ -5,7 +5,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
 )
 
-// status is the status that a policy should have.
+// status returns the status that a policy should have.
 func status(object map[string]any, s family.State) (map[string]any, error) {
 	p, _ := Decode(object) // the compiler reports what cannot be read
 	c := common(&p.Spec)

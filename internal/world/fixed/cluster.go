@@ -61,7 +61,7 @@ func (c *cluster) fill() error {
 	return c.err
 }
 
-// definedPlurals are the names that CustomResourceDefinitions among the objects give their resources.
+// definedPlurals returns the names that CustomResourceDefinitions among the objects give their resources.
 func definedPlurals(objects []map[string]any) map[string]string {
 	out := map[string]string{}
 	for _, o := range objects {
@@ -101,7 +101,7 @@ func (e *NotFoundError) Status() metav1.Status {
 
 const http404 = 404
 
-// list are the objects of the kinds in the namespace (empty: everywhere) that keep accepts.
+// list returns the objects of the kinds in the namespace (empty: everywhere) that keep accepts.
 func (c *cluster) list(apiVersion string, kinds []string, namespace string, keep func(map[string]any) bool) []any {
 	items := []any{}
 	for _, kind := range kinds {
