@@ -18,8 +18,8 @@ func IDOf(p *policy.Program) ID { return p.Identity() }
 // IDs is a set of policies.
 type IDs map[ID]bool
 
-// AnyNamespace is the namespace of an ID that stands for all policies of that kind and name. A request is only ever evaluated by those
-// of its own namespace and of the cluster.
+// AnyNamespace is the namespace of an ID that stands for all policies of that kind and name. A request is evaluated only by cluster-wide
+// policies and those of its own namespace.
 const AnyNamespace = "*"
 
 // Has reports whether the set names the Program.
@@ -27,7 +27,7 @@ func (s IDs) Has(p *policy.Program) bool {
 	return s[IDOf(p)] || s[ID{Kind: p.Kind, Namespace: AnyNamespace, Name: p.Name}]
 }
 
-// Catalog is the changing set of Programs. All methods are safe for all goroutines; Snapshot never waits.
+// Catalog is the changing set of Programs. Its methods are safe for concurrent use; Snapshot never waits.
 type Catalog struct {
 	snapshot atomic.Pointer[Snapshot]
 
@@ -45,26 +45,24 @@ func New() *Catalog {
 // Snapshot returns the current state. It is never nil.
 func (c *Catalog) Snapshot() *Snapshot { return c.snapshot.Load() }
 
-// Set adds Programs, or puts them in the place of those with the same ID.
+// Set adds Programs, or replaces those with the same ID.
 func (c *Catalog) Set(programs ...*policy.Program) { c.Apply(programs, nil) }
 
-// Delete removes the Programs with these IDs; one that is not there is no mistake.
+// Delete removes the Programs with these IDs and ignores missing ones.
 func (c *Catalog) Delete(ids ...ID) { c.Apply(nil, ids) }
 
-// Apply makes all changes at once: subscribers and requests see either none or all of them. Of several Programs with
-// the same ID the last counts, and a Program that is set and deleted is deleted. If nothing changes, no new Snapshot
-// is made and no watcher is notified.
+// Apply makes all changes at once: subscribers and requests see either none or all of them. Of several Programs with the same ID the last
+// one counts, and a Program that is set and deleted is deleted. Without a change, no new Snapshot is made and no watcher is notified.
 func (c *Catalog) Apply(set []*policy.Program, remove []ID) {
 	c.apply(changes{set: set, remove: remove})
 }
 
-// SetException adds an exception, or puts it in the place of the one with the same ID, and joins it to the rules that
-// it names.
+// SetException adds an exception, or replaces the one with the same ID, and joins it to the rules that it names.
 func (c *Catalog) SetException(e *policy.Exception) {
 	c.apply(changes{exceptions: map[policy.ExceptionID]*policy.Exception{e.ID(): e}})
 }
 
-// DeleteException removes the exception with that ID; one that is not there is no mistake.
+// DeleteException removes the exception with that ID and ignores a missing one.
 func (c *Catalog) DeleteException(id policy.ExceptionID) {
 	c.apply(changes{exceptions: map[policy.ExceptionID]*policy.Exception{id: nil}})
 }
@@ -82,9 +80,8 @@ func (c *Catalog) apply(change changes) {
 	}
 }
 
-// Subscribe returns a channel that becomes readable after every change, and at once for the present state; changes
-// that come while it has not been read are one wake-up. The reader then looks at Snapshot. cancel ends the
-// subscription; the channel is not closed.
+// Subscribe returns a channel that becomes readable after every change, and at once for the current state. Changes before it is read cause
+// one wake-up. The reader then calls Snapshot. cancel ends the subscription; the channel is not closed.
 func (c *Catalog) Subscribe() (changed <-chan struct{}, cancel func()) {
 	ch := make(chan struct{}, 1)
 	wake(ch)
@@ -98,7 +95,7 @@ func (c *Catalog) Subscribe() (changed <-chan struct{}, cancel func()) {
 	}
 }
 
-// Follow calls observe for the present state and after changes, until ctx is done. Changes during a call are one.
+// Follow calls observe for the current state and after changes, until ctx is done. Changes during a call cause one more call.
 func (c *Catalog) Follow(ctx context.Context, observe func(*Snapshot)) {
 	changed, cancel := c.Subscribe()
 	defer cancel()

@@ -219,7 +219,7 @@ func TestSubscribe(t *testing.T) {
 	}
 }
 
-// TestConcurrent: readers under change always see a consistent snapshot. Meant for -race.
+// TestConcurrent: readers see a consistent snapshot while it changes. Run it with -race.
 func TestConcurrent(t *testing.T) {
 	c := New()
 	c.Set(program("always", 1, "Pod"), program("wild", 1, "*"))
@@ -263,7 +263,7 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// BenchmarkFor is the selection for one request, with n policies of which one matches.
+// BenchmarkFor measures the selection for one request, with n policies of which one matches.
 func BenchmarkFor(b *testing.B) {
 	for _, n := range []int{1, 10, 100, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -285,7 +285,7 @@ func BenchmarkFor(b *testing.B) {
 	}
 }
 
-// BenchmarkSet is one policy change among n.
+// BenchmarkSet measures one policy change among n.
 func BenchmarkSet(b *testing.B) {
 	for _, n := range []int{10, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

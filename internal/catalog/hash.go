@@ -10,14 +10,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Hash stands for a set of Programs.
+// Hash is the hash of a set of Programs.
 type Hash [16]byte
 
 // String returns the hash as 32 hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// toggle adds p to the set, or removes it when it is in the set. Hashes of the members are combined by exclusive or, so that a change costs
-// the same however many Programs there are.
+// toggle adds p to the set, or removes it if it is in the set. The hashes of the members are combined by exclusive or, so that a change
+// costs the same for any number of Programs.
 func (h *Hash) toggle(p *policy.Program) {
 	sum := hashOf(p)
 	for i := range h {
@@ -25,9 +25,8 @@ func (h *Hash) toggle(p *policy.Program) {
 	}
 }
 
-// hashOf covers what makes a Program another one: the object's identity, its generation, its labels and annotations,
-// which have behaviour but do not count as a change of generation, and the exceptions that were joined to its rules. The resource version is left out since
-// a mere change of status raises it.
+// hashOf returns the hash of a Program: its identity, its generation, its labels and annotations (which affect evaluation but not the
+// generation), and the exceptions of its rules. The resource version is left out, since a status update changes it.
 func hashOf(p *policy.Program) Hash {
 	var b []byte
 	text := func(s string) {

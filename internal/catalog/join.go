@@ -8,9 +8,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Join returns the programs with the exceptions joined to the rules that they name: the policy
-// by its exact key, the rule by wildcard, computed rules included. A Program that no exception concerns is returned as
-// it is, another is a copy. The exceptions of a rule keep their order. Neither list is changed.
+// Join returns the programs with the exceptions joined to the rules that they name: the policy by its exact key, the rule by wildcard,
+// computed rules included. A Program without exceptions is returned as it is; others are copied. The exceptions of a rule keep their order.
+// Neither list is changed.
 func Join(programs []*policy.Program, exceptions []*policy.Exception) []*policy.Program {
 	if len(exceptions) == 0 {
 		return programs
@@ -23,7 +23,7 @@ func Join(programs []*policy.Program, exceptions []*policy.Exception) []*policy.
 	return out
 }
 
-// exceptionSet are exceptions by the policies that they name.
+// exceptionSet holds exceptions by the policies that they name.
 type exceptionSet map[string][]*policy.Exception
 
 func exceptionsOf(list []*policy.Exception) exceptionSet {
@@ -36,7 +36,7 @@ func exceptionsOf(list []*policy.Exception) exceptionSet {
 	return out
 }
 
-// policiesOf returns the keys of the policies that an exception names, each once.
+// policiesOf returns the keys of the policies that an exception names, without duplicates.
 func policiesOf(e *policy.Exception) []string {
 	var out []string
 	for _, r := range e.Rules {
@@ -47,7 +47,7 @@ func policiesOf(e *policy.Exception) []string {
 	return out
 }
 
-// join gives p with its exceptions: p itself when none names a rule of it.
+// join returns p with its exceptions; p itself if none names a rule of it.
 func (x exceptionSet) join(p *policy.Program) *policy.Program {
 	key := p.Key()
 	candidates := x[key]
@@ -88,7 +88,7 @@ func (x exceptionSet) join(p *policy.Program) *policy.Program {
 	return out
 }
 
-// concerns reports whether the exception names the rule of that policy. It is for policies of its kinds only, whatever it names.
+// concerns reports whether the exception names the rule of the policy. An exception applies only to policies of its kinds.
 func concerns(e *policy.Exception, p *policy.Program, rule string) bool {
 	if !slices.Contains(e.Kinds, p.Kind) {
 		return false
@@ -102,7 +102,7 @@ func concerns(e *policy.Exception, p *policy.Program, rule string) bool {
 	return false
 }
 
-// sortedExceptions returns the exceptions in the order of their IDs, so that results do not depend on which came first.
+// sortedExceptions returns the exceptions sorted by ID, so that results do not depend on their order of arrival.
 func sortedExceptions(m map[policy.ExceptionID]*policy.Exception) []*policy.Exception {
 	return slices.SortedFunc(maps.Values(m), func(a, b *policy.Exception) int { return a.ID().Compare(b.ID()) })
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// exception returns one for rules of policies, given as policy=rule,rule.
+// exception returns an exception for rules of policies, written as policy=rule,rule.
 func exception(key string, generation int64, rules ...string) *policy.Exception {
 	e := &policy.Exception{APIVersion: "kyverno.io/v2", Generation: generation, Kinds: []string{"ClusterPolicy", "Policy"}}
 	e.Name = key
@@ -33,7 +33,7 @@ func withRules(p *policy.Program, names ...string) *policy.Program {
 	return p
 }
 
-// exempt lists policy/rule: exceptions.
+// exempt lists the exceptions of each rule, as policy/rule: exceptions.
 func exempt(programs []*policy.Program) string {
 	var out []string
 	for _, p := range programs {
@@ -51,7 +51,7 @@ func exempt(programs []*policy.Program) string {
 	return strings.Join(out, "; ")
 }
 
-// The policy by its exact key, rules by wildcard, generated rules by their own names.
+// Exceptions name the policy by its exact key, rules by wildcard, and generated rules by their own names.
 func TestJoin(t *testing.T) {
 	hosts := withRules(program("hosts", 1, "Pod"), "a", "autogen-a", "b")
 	local := withRules(program("ns/hosts", 1, "Pod"), "a")
@@ -88,7 +88,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// What the conditions of an exception read, the rule has to provide.
+// A rule must load the data that the conditions of its exceptions read.
 func TestJoinMergesNeeds(t *testing.T) {
 	e := exception("n/x", 1, "hosts=*")
 	e.Needs.Roles = true
@@ -98,7 +98,7 @@ func TestJoinMergesNeeds(t *testing.T) {
 	}
 }
 
-// Exceptions and policies may come in any order; the state is that of the last of each.
+// Exceptions and policies may arrive in any order; the last version of each counts.
 func TestCatalogExceptions(t *testing.T) {
 	c := New()
 	expect := func(what, want string) {
@@ -149,7 +149,7 @@ func TestCatalogExceptions(t *testing.T) {
 	}
 }
 
-// Exceptions of two groups may have the same name in the same namespace. Each is for the policies of its own kinds, whatever it names.
+// Exceptions of two groups may have the same name in the same namespace. Each applies only to policies of its own kinds.
 func TestExceptionsOfTwoGroups(t *testing.T) {
 	c := New()
 	written := program("a", 1, "Pod")
@@ -186,7 +186,7 @@ func TestExceptionsOfTwoGroups(t *testing.T) {
 	expect("one that names a kind of another group", "kyverno.io/v2", "")
 }
 
-// An exception that names a policy without its namespace takes effect on one that was there before, and ends there.
+// An exception that names a policy without its namespace also applies to existing policies, and stops when it is deleted.
 func TestExceptionOfNamespacedPolicy(t *testing.T) {
 	c := New()
 	c.Set(program("ns/a", 1, "Pod"), program("ns/b", 1, "Pod"))
@@ -202,7 +202,7 @@ func TestExceptionOfNamespacedPolicy(t *testing.T) {
 	}
 }
 
-// An exception changes the hash of the rules' set, and wakes who follows the Catalog; the same one again does not.
+// A new exception changes the hash of the rules' set and notifies subscribers; an unchanged one does not.
 func TestExceptionChangesWake(t *testing.T) {
 	c := New()
 	c.Set(program("a", 1, "Pod"))

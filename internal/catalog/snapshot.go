@@ -15,7 +15,7 @@ type Snapshot struct {
 	hash     Hash
 	index    *index.Index
 	programs map[ID]*policy.Program // with exceptions joined
-	// authored are the same Programs without.
+	// authored are the same Programs without exceptions.
 	authored   map[ID]*policy.Program
 	exceptions map[policy.ExceptionID]*policy.Exception
 	byPolicy   exceptionSet
@@ -23,21 +23,21 @@ type Snapshot struct {
 
 // Route selects the Programs that evaluate a request: one row of the table of URL paths.
 type Route struct {
-	// Family restricts to the policies of that family; empty for all.
+	// Family limits the route to policies of that family; empty for all.
 	Family string
 	// Stages are the stages to run.
 	Stages policy.Stage
-	// FailurePolicy restricts to Programs with that failure policy; nil for both.
+	// FailurePolicy limits the route to Programs with that failure policy; nil for both.
 	FailurePolicy *policy.FailurePolicy
-	// Policies restricts to the policies that the path names; nil for a path that names none. Then an admission request is not
-	// evaluated by policies that have a webhook of their own, since their match conditions were not asked.
+	// Policies limits the route to the policies that the path names; nil for a path without names. Without names, policies with a webhook
+	// of their own do not evaluate admission requests, since their match conditions were not checked.
 	Policies IDs
-	// FixedWebhooks: the webhooks do not follow the policies, so that a timeout gives no policy a webhook of its own.
+	// FixedWebhooks: the webhooks do not follow the policies, so a timeout gives no policy a webhook of its own.
 	FixedWebhooks bool
 }
 
-// NewStatic returns the Snapshot of a fixed set, for the command line. For returns the Programs in the given order, and keeps several with
-// the same ID. The caller joins exceptions before (Join).
+// NewStatic returns the Snapshot of a fixed set, for the command line. For keeps the given order, and several Programs with the same ID.
+// The caller joins exceptions first (Join).
 func NewStatic(programs []*policy.Program) *Snapshot {
 	return newSnapshot(index.NewOrdered(programs), programs)
 }
@@ -54,15 +54,15 @@ func newSnapshot(x *index.Index, programs []*policy.Program) *Snapshot {
 	return s
 }
 
-// changes are the changes of one call. Of several for one ID the last counts.
+// changes are the changes of one call. Of several for one ID, the last one counts.
 type changes struct {
 	set    []*policy.Program
 	remove []ID
-	// exceptions are set by their ID, or removed where the value is nil.
+	// exceptions are set by their ID, or removed if the value is nil.
 	exceptions map[policy.ExceptionID]*policy.Exception
 }
 
-// with returns the Snapshot after the changes, or nil when they change nothing.
+// with returns the Snapshot after the changes, or nil if they change nothing.
 func (s *Snapshot) with(c changes) *Snapshot {
 	next := &Snapshot{version: s.version + 1, hash: s.hash, exceptions: s.exceptions, byPolicy: s.byPolicy}
 	touched := next.except(s, c.exceptions)
@@ -131,8 +131,8 @@ func (s *Snapshot) with(c changes) *Snapshot {
 	return next
 }
 
-// except makes the exceptions of s after the changes those of next, and gives the keys of the policies that they name;
-// nil when nothing changes.
+// except sets the exceptions of s to those of before after the changes, and returns the keys of the policies that they name; nil if nothing
+// changes.
 func (s *Snapshot) except(before *Snapshot, change map[policy.ExceptionID]*policy.Exception) policyNames {
 	var touched policyNames
 	for id, e := range change {
@@ -162,7 +162,7 @@ func (s *Snapshot) except(before *Snapshot, change map[policy.ExceptionID]*polic
 	return touched
 }
 
-// policyNames are policies as exceptions name them: by their keys, or by their bare names whatever their namespaces are.
+// policyNames are policies as exceptions name them: by key, or by bare name in any namespace.
 type policyNames map[string]bool
 
 func (n policyNames) names(p *policy.Program) bool { return n[p.Key()] || n[p.Name] }
@@ -170,11 +170,11 @@ func (n policyNames) names(p *policy.Program) bool { return n[p.Key()] || n[p.Na
 // Exceptions returns all exceptions, sorted by their IDs.
 func (s *Snapshot) Exceptions() []*policy.Exception { return sortedExceptions(s.exceptions) }
 
-// Version counts the changes of the Catalog; a later Snapshot has a higher one. It means nothing across processes.
+// Version counts the changes of the Catalog; a later Snapshot has a higher one. Versions of different processes cannot be compared.
 func (s *Snapshot) Version() uint64 { return s.version }
 
-// Hash stands for the set of Programs: it depends on the identity and generation of each, not on the order in which
-// they came, and is the same in every process that holds the same policies.
+// Hash returns the hash of the set of Programs. It depends on their identities and generations, not on their order, and is the same in
+// every process with the same policies.
 func (s *Snapshot) Hash() Hash { return s.hash }
 
 // Programs returns all Programs in the order of For. The list is shared: do not change it.
@@ -183,12 +183,11 @@ func (s *Snapshot) Programs() []*policy.Program { return s.index.Programs() }
 // Get returns the Program with that ID, nil when there is none.
 func (s *Snapshot) Get(id ID) *policy.Program { return s.programs[id] }
 
-// For returns the Programs that the request has to be evaluated by on that route, in order, each with those of its rules
-// that may index. Cluster-scoped policies come before namespaced ones, each by name; in a static Snapshot they come as
-// they were given. The result is shared: do not change it.
+// For returns the Programs that evaluate the request on that route, in order, each with its candidate rules (package index). Cluster-scoped
+// policies precede namespaced ones, each sorted by name; a static Snapshot keeps the given order. The result is shared: do not change it.
 //
-// A route with StageMutate answers all rules that the object may match after it was mutated; a caller that continues with the
-// mutated object must ask again for other stages.
+// A route with StageMutate returns all rules that the object may match after it was mutated; a caller that continues with the mutated
+// object must call For again for other stages.
 func (s *Snapshot) For(r *policy.Request, route Route) []policy.Selection {
 	found := s.index.Query(r, route.query(r))
 	if route.Policies == nil {
@@ -209,7 +208,7 @@ func (s *Snapshot) For(r *policy.Request, route Route) []policy.Selection {
 	return found
 }
 
-// Covers reports whether requests on the route are evaluated by the Program where its rules match them, as For does.
+// Covers reports whether the Program evaluates requests on the route that its rules match, as in For.
 func (route *Route) Covers(p *policy.Program) bool {
 	switch {
 	case route.Family != "" && route.Family != p.Family,
@@ -221,13 +220,13 @@ func (route *Route) Covers(p *policy.Program) bool {
 	return route.Policies.Has(p)
 }
 
-// Reads returns the parts of the request's object that the rules of For may read; nil when that may be any part. The object may still be
+// Reads returns the fields of the request's object that the rules of For may read; nil if they may read any field. The object may still be
 // missing.
 func (s *Snapshot) Reads(r *policy.Request, route Route) *value.Fields {
 	return s.index.Reads(r, route.query(r))
 }
 
-// query returns what the index is asked for a request on the route.
+// query returns the query of the index for a request on the route.
 func (route *Route) query(r *policy.Request) index.Query {
 	q := index.Query{Family: route.Family, Stages: route.Stages, SharedOnly: route.Policies == nil && r.Origin == policy.FromAdmission, FixedWebhooks: route.FixedWebhooks}
 	if route.FailurePolicy != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Discovery is the list of served resources, fetched on demand. It is safe for all goroutines; who finds an answer in the
-// list never waits for one who is fetching it.
+// Discovery is the list of served resources, fetched on demand. It is safe for concurrent use; a caller whose answer is in the list never
+// waits for a fetch.
 type Discovery struct {
 	client  clientdiscovery.ServerResourcesInterface
 	now     func() time.Time
@@ -32,8 +32,8 @@ type listing struct {
 	fetched time.Time
 }
 
-// A list is fetched again when it is older than maxAge, or when something is missing in it and it is older than minAge.
-// While it settles it may be missing because the API server lists a kind only some time after it is established.
+// A list is fetched again if it is older than maxAge, or if something is missing in it and it is older than minAge. While it settles, a
+// kind may be missing because the API server lists it only some time after it is established.
 const (
 	maxAge      = 10 * time.Minute
 	minAge      = 5 * time.Second
@@ -41,7 +41,7 @@ const (
 	settlingAge = 200 * time.Millisecond
 )
 
-// New returns a Discovery that has fetched nothing yet.
+// New returns a Discovery without a list; the first call fetches it.
 func New(client clientdiscovery.ServerResourcesInterface, now func() time.Time) *Discovery {
 	return &Discovery{client: client, now: now}
 }
@@ -49,13 +49,13 @@ func New(client clientdiscovery.ServerResourcesInterface, now func() time.Time) 
 // Find implements Resources.
 func (d *Discovery) Find(t policy.Target) ([]Resource, error) { return d.search(selects(&t)) }
 
-// Settling reports whether kinds may come to be served in a moment: Invalidate was called some seconds ago.
+// Settling reports whether further kinds may be served in a moment: Invalidate was called some seconds ago.
 func (d *Discovery) Settling() bool {
 	changed := d.changed.Load()
 	return changed != nil && d.now().Sub(*changed) < settling
 }
 
-// Invalidate makes the next question fetch the list anew. It is called when something may be served that was not before.
+// Invalidate lets the next call fetch the list again. It is called when new kinds may be served.
 func (d *Discovery) Invalidate() {
 	now := d.now()
 	d.changed.Store(&now)
@@ -80,8 +80,7 @@ func (d *Discovery) KindFor(gvr schema.GroupVersionResource) (schema.GroupVersio
 	return schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version, Kind: found[0].Kind}, nil
 }
 
-// BodyOf returns the subresources, as Kind/sub, that are written with objects of the kind, as Deployment/scale is with a
-// Scale.
+// BodyOf returns the subresources, as Kind/sub, whose requests hold objects of the kind, such as Deployment/scale for Scale.
 func (d *Discovery) BodyOf(kind string) []string {
 	if l := d.current.Load(); l != nil {
 		return l.bodies[kind]
@@ -119,8 +118,8 @@ func (d *Discovery) search(want func(*Resource) bool) ([]Resource, error) {
 	return found, nil
 }
 
-// fetch replaces the listing that the caller found wanting, unless another goroutine has replaced it meanwhile. A group that
-// cannot be listed (a broken aggregated API) does not hide the others.
+// fetch replaces the listing that did not have the answer, unless another goroutine has replaced it meanwhile. A group that cannot be
+// listed (a broken aggregated API) does not hide the others.
 func (d *Discovery) fetch(old *listing) (*listing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,8 +142,8 @@ func (d *Discovery) fetch(old *listing) (*listing, error) {
 	if failed != nil {
 		next.partial = failed
 		if old != nil {
-			// What a group served before its listing failed is still believed: a policy must not lose its rules because
-			// an aggregated API is down for a while.
+			// Resources of a group stay valid if its listing fails: a policy must not lose its rules because an aggregated API is
+			// temporarily unavailable.
 			next.all = append(next.all, old.all.filter(func(r *Resource) bool {
 				_, down := failed.Groups[schema.GroupVersion{Group: r.Group, Version: r.Version}]
 				return down
@@ -155,7 +154,7 @@ func (d *Discovery) fetch(old *listing) (*listing, error) {
 	return next, nil
 }
 
-// Fetch returns the list of the API server as it is now. A group that cannot be listed does not hide the others.
+// Fetch returns the current list of the API server. A group that cannot be listed does not hide the others.
 func Fetch(client clientdiscovery.ServerResourcesInterface) (List, error) {
 	d := New(client, time.Now)
 	l, err := d.fetch(nil)

@@ -37,7 +37,7 @@ func (f *flaky) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIRes
 	return f.served.ServerGroupsAndResources()
 }
 
-// What a group served before its listing failed is still believed.
+// Resources of a group stay valid if its listing fails.
 func TestStaleGroups(t *testing.T) {
 	now := time.Unix(0, 0)
 	fake := &flaky{served: cluster + "metrics.k8s.io/v1 pods PodMetrics\n"}
@@ -51,7 +51,7 @@ func TestStaleGroups(t *testing.T) {
 	}
 }
 
-// What is missing in the list is looked for again, so that a new CRD is found.
+// Missing kinds are looked up again, so that a new CRD is found.
 func TestDiscoveryIsRefreshed(t *testing.T) {
 	now := time.Unix(0, 0)
 	fake := &changing{served: cluster}
@@ -87,7 +87,7 @@ func TestBodyOf(t *testing.T) {
 	}
 }
 
-// What targets mean on an API server.
+// The resources of targets on an API server.
 func TestFind(t *testing.T) {
 	d := New(cluster, time.Now)
 	kind := func(group, version, kind, sub string) policy.Target {
@@ -157,7 +157,7 @@ func TestOneVersion(t *testing.T) {
 	}
 }
 
-// The answers that package world asks for.
+// The answers for package world.
 func TestKinds(t *testing.T) {
 	k := Kinds{Resources: New(cluster, time.Now)}
 	for _, c := range []struct {
@@ -180,7 +180,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Without an API server the resources of Kubernetes' kinds are exact.
+// Without an API server, the resources of built-in kinds are exact.
 func TestResourceOf(t *testing.T) {
 	for kind, want := range map[string]string{
 		"Pod": "pods", "Ingress": "ingresses", "NetworkPolicy": "networkpolicies", "Gateway": "gateways", "Endpoints": "endpoints",
@@ -193,7 +193,7 @@ func TestResourceOf(t *testing.T) {
 	}
 }
 
-// The definitions that are at hand say what convention cannot.
+// Available definitions give names that the convention cannot.
 func TestOffline(t *testing.T) {
 	var o Offline
 	define := func(group string, names map[string]any) {

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Kinds answers what package world asks about kinds.
+// Kinds implements the lookups of kinds of package world.
 type Kinds struct{ Resources Resources }
 
 // Namespaced implements world.Kinds.

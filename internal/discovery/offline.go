@@ -6,16 +6,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/kinds"
 )
 
-// ResourceOf returns the main resource of a kind where no API server can be asked. It is exact for the kinds of Kubernetes and for those
-// whose definition follows the naming convention of the API.
+// ResourceOf returns the main resource of a kind without an API server. It is exact for the kinds of Kubernetes and for those whose
+// definition follows the naming convention of the API.
 func ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	return gvk.GroupVersion().WithResource(kinds.Plural(gvk.Kind))
 }
 
-// Offline knows what CustomResourceDefinitions say, besides the kinds of Kubernetes. The zero Offline knows no definitions.
+// Offline knows CustomResourceDefinitions beside the kinds of Kubernetes. The zero Offline has no definitions.
 type Offline struct{ plurals map[schema.GroupKind]string }
 
-// Define takes in a decoded CustomResourceDefinition; anything else says nothing.
+// Define adds a decoded CustomResourceDefinition and ignores other objects.
 func (o *Offline) Define(object map[string]any) {
 	if object["kind"] != "CustomResourceDefinition" {
 		return

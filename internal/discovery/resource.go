@@ -35,15 +35,15 @@ func (r Resource) GVK() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 }
 
-// APIVersion is group and version as objects write them.
+// APIVersion returns group and version as in objects.
 func (r Resource) APIVersion() string { return r.GVK().GroupVersion().String() }
 
-// Resources finds what targets mean on the API server.
+// Resources resolves targets on the API server.
 type Resources interface {
-	// Find returns the resources that a target is for, as far as groups, versions, kinds or resources, subresources and scope
-	// say it. A target by kind without a subresource means main resources only, and one with a subresource only these. No
-	// resources and no error means that the API server serves no such kind. An error that wraps
-	// *discovery.ErrGroupDiscoveryFailed of client-go concerns this target only; any other means that nothing could be listed.
+	// Find returns the resources that a target selects by groups, versions, kinds or resources, subresources and scope. A target by kind
+	// without a subresource selects main resources only, and one with a subresource only these. No resources and no error means that the
+	// API server serves no such kind. An error that wraps *discovery.ErrGroupDiscoveryFailed of client-go concerns this target only; any
+	// other means that nothing could be listed.
 	Find(policy.Target) ([]Resource, error)
 }
 
@@ -63,7 +63,7 @@ func (l List) filter(want func(*Resource) bool) []Resource {
 	return out
 }
 
-// selects reports which resources a target is for.
+// selects returns a function that reports whether a target selects a resource.
 func selects(t *policy.Target) func(*Resource) bool {
 	inScope := func(r *Resource) bool {
 		switch t.Scope {
@@ -86,8 +86,7 @@ func selects(t *policy.Target) func(*Resource) bool {
 	}
 }
 
-// OneVersion takes each resource and subresource in one version: the one that its group prefers if that is among them, else the
-// first.
+// OneVersion returns each resource and subresource in one version: the one that its group prefers if it is among them, else the first.
 func OneVersion(found []Resource) []Resource {
 	var out []Resource
 	for _, r := range found {
@@ -104,12 +103,12 @@ func OneVersion(found []Resource) []Resource {
 	return out
 }
 
-// Main returns the main resources among those that were found.
+// Main returns the main resources in the list.
 func Main(found []Resource) []Resource {
 	return List(found).filter(func(r *Resource) bool { return r.Subresource == "" })
 }
 
-// listOf reads the answer of an API server.
+// listOf returns the resources in the answer of an API server.
 func listOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) List {
 	preferred := map[string]bool{}
 	for _, g := range groups {
@@ -132,7 +131,7 @@ func listOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) List {
 			name, sub, _ := strings.Cut(r.Name, "/")
 			kind := kinds[name]
 			if kind == "" {
-				continue // a subresource without a main resource has no kind that a policy could name
+				continue // policies cannot name a subresource without a main resource
 			}
 			body := schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 			if body.Version == "" {

@@ -22,8 +22,8 @@ func compiledProgram(name string, d kyvernov1.ResourceDescription, exclude ...ky
 	}}
 }
 
-// BenchmarkIndex: one policy matches the Pod; the others are excluded by what the case says. The cost must hardly
-// depend on their number.
+// BenchmarkIndex: one policy matches the Pod, and each case excludes the others in another way. The cost must hardly depend on their
+// number.
 func BenchmarkIndex(b *testing.B) {
 	pod := []string{"Pod"}
 	for _, c := range []struct {
@@ -75,7 +75,7 @@ func BenchmarkIndex(b *testing.B) {
 	}
 }
 
-// BenchmarkIndexWith is one policy change among n, and the first lookup after it.
+// BenchmarkIndexWith measures one policy change among n, and the first lookup after it.
 func BenchmarkIndexWith(b *testing.B) {
 	for _, n := range []int{10, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// cache is a map that is read without a lock and copied when something new comes. A full one is emptied.
+// cache is a map that is read without a lock and copied for a new entry. A full cache is emptied.
 type cache[K comparable, V any] struct {
 	mu  sync.Mutex // guards the making of values
 	all atomic.Pointer[map[K]*V]
 }
 
-// load returns the value of the key, nil when it was not made yet.
+// load returns the value of the key, nil if it does not exist yet.
 func (c *cache[K, V]) load(key K) *V {
 	if all := c.all.Load(); all != nil {
 		return (*all)[key]
@@ -20,7 +20,7 @@ func (c *cache[K, V]) load(key K) *V {
 	return nil
 }
 
-// add makes the value of the key unless another goroutine has made it meanwhile.
+// add creates the value of the key unless another goroutine has created it meanwhile.
 func (c *cache[K, V]) add(key K, limit int, value func() *V) *V {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,7 +39,7 @@ func (c *cache[K, V]) add(key K, limit int, value func() *V) *V {
 	return v
 }
 
-// keep takes over what old has made for the keys of which same is true.
+// keep takes over the values of old whose keys same accepts.
 func (c *cache[K, V]) keep(old *cache[K, V], same func(K) bool) {
 	all := old.all.Load()
 	if all == nil {
@@ -54,7 +54,7 @@ func (c *cache[K, V]) keep(old *cache[K, V], same func(K) bool) {
 	c.all.Store(&kept)
 }
 
-// size returns how much is kept.
+// size returns the number of values.
 func (c *cache[K, V]) size() int {
 	if all := c.all.Load(); all != nil {
 		return len(*all)

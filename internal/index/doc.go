@@ -3,13 +3,13 @@
 //	x := index.New(programs)
 //	for _, s := range x.Lookup(request, policy.StageValidate) { … } // s.Program, s.Rules: those that may match
 //
-// It answers a superset of what Match accepts, at a cost that does not depend on the number of Programs for other kinds and
-// resources, nor on those that only a literal name, namespace or label excludes. It also unites what the rules read of an
-// object (Reads), so that a review's object is decoded no further.
+// It returns a superset of the rules that Match accepts, at a cost that does not depend on the number of Programs for other kinds and
+// resources, nor on those that a literal name, namespace or label excludes. It also unites the fields of an object that the rules read
+// (Reads), so that a review's object is decoded no further.
 //
-// Rules are filed under the kind or the resource that a target names (index.go), joined for the kind and resource of a request
-// (place.go), selected for its operation and the rest of what many requests share (view.go), and compared with the name,
-// namespace and labels of one request (narrow.go). The package knows no policy language.
+// Rules are indexed by the kind or the resource of their targets (index.go), joined for the kind and resource of a request (place.go),
+// selected by its operation and other values that many requests share (view.go), and compared with the name, namespace and labels of one
+// request (narrow.go). The package knows no policy language.
 //
 // Floor 2: imports policy and leaves.
 package index

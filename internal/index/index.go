@@ -10,19 +10,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Index finds, among many Programs, the rules that may match a request. It is immutable to its callers and safe for all
-// goroutines.
+// Index finds, among many Programs, the rules that may match a request. It is immutable to its callers and safe for concurrent use.
 //
-// Rules are filed under the kinds and the resources that their targets name. What a request for one of them, with one
-// operation, may need is worked out when the first such request comes and kept as a view (see view.go), so a lookup costs
-// the same with one Program or a thousand for other kinds.
+// Rules are indexed by the kinds and the resources of their targets. The candidates for one kind or resource and one operation are computed
+// at the first such request and kept as a view (see view.go), so a lookup costs the same with one Program or a thousand for other kinds.
 type Index struct {
 	programs  []*policy.Program // in order
 	order     func(a, b *policy.Program) int
 	kinds     map[string][]entry // by the kind that targets name
 	resources map[string][]entry // by the resource that targets name
-	wild      []entry            // entries that may be for every kind
-	// byResource: a target asks for the resource or the scope. Else neither decides anything, and they are not looked at.
+	wild      []entry            // entries that may match every kind
+	// byResource: a target names a resource or a scope. Otherwise both are ignored.
 	byResource bool
 	places     places
 }
@@ -34,15 +32,15 @@ type entry struct {
 	target  *policy.Target
 }
 
-// Query says which of the Programs for a request are wanted. It is comparable.
+// Query selects among the Programs for a request. It is comparable.
 type Query struct {
-	// Family restricts to Programs of that family; empty for all.
+	// Family limits the query to Programs of that family; empty for all.
 	Family string
 	// Stages: rules of at least one of these stages.
 	Stages policy.Stage
-	// FailurePolicy restricts to Programs with that failure policy.
+	// FailurePolicy limits the query to Programs with that failure policy.
 	FailurePolicy FailurePolicies
-	// SharedOnly leaves Programs out that have a webhook of their own (policy.Program.OwnWebhook).
+	// SharedOnly excludes Programs with a webhook of their own (policy.Program.OwnWebhook).
 	SharedOnly bool
 	// FixedWebhooks: the webhooks do not follow the policies, which SharedOnly takes into account.
 	FixedWebhooks bool
@@ -58,13 +56,13 @@ const (
 	OnlyIgnore
 )
 
-// New files programs. Lookups answer cluster-scoped policies before namespaced ones, each by name.
+// New returns an index of programs. Lookups return cluster-scoped policies before namespaced ones, each sorted by name.
 func New(programs []*policy.Program) *Index {
 	return build(programs, Compare)
 }
 
-// NewOrdered files programs; lookups answer them in the order in which they were given, as the command line
-// applies policies in the order in which it loaded them.
+// NewOrdered returns an index whose lookups keep the given order, as the command line applies policies in the order in which it loaded
+// them.
 func NewOrdered(programs []*policy.Program) *Index {
 	position := make(map[*policy.Program]int, len(programs))
 	for i, p := range programs {
@@ -102,7 +100,7 @@ func build(programs []*policy.Program, order func(a, b *policy.Program) int) *In
 	return x
 }
 
-// add files the entries of p in an index that is not shared yet.
+// add adds the entries of p to an index that is not shared yet.
 func (x *Index) add(p *policy.Program) {
 	entries(p, func(e entry) {
 		x.byResource = x.byResource || asksResource(e.target) || slices.ContainsFunc(e.rule.Excludes, func(t policy.Target) bool { return asksResource(&t) })
@@ -127,9 +125,8 @@ func entries(p *policy.Program, f func(entry)) {
 	}
 }
 
-// With returns an index in which the Programs of removed are replaced by those of added. Views for kinds and resources that
-// neither names are kept; only an entry with a wildcard kind makes all of them be worked out again. It is for indexes of
-// New.
+// With returns an index in which the Programs of added replace those of removed. It keeps the views for kinds and resources that neither
+// names; an entry with a wildcard kind invalidates all views. It is for indexes of New.
 func (x *Index) With(removed, added []*policy.Program) *Index {
 	gone := make(map[*policy.Program]bool, len(removed))
 	for _, p := range removed {
@@ -179,7 +176,7 @@ func (x *Index) With(removed, added []*policy.Program) *Index {
 	return out
 }
 
-// touched are the lists of an index that a change is about.
+// touched are the parts of an index that a change affects.
 type touched struct {
 	kinds, resources map[string]bool
 	wild             bool
@@ -202,7 +199,7 @@ func (t *touched) add(e entry) {
 	}
 }
 
-// concerns reports whether the change is about what is filed for the place.
+// concerns reports whether the change affects the entries of the place.
 func (t *touched) concerns(k placeKey) bool {
 	return t.kinds[k.kind] || t.resources[k.resource.Resource] || k.resource.Resource == "" && len(t.resources) > 0
 }
@@ -210,19 +207,17 @@ func (t *touched) concerns(k placeKey) bool {
 // Programs returns all Programs in order. The list is shared: do not change it.
 func (x *Index) Programs() []*policy.Program { return x.programs }
 
-// Lookup returns the Programs whose rules of the given stages may match the request, each with those rules in order. It
-// never leaves out a rule that Match would accept; Match has still to be asked. Programs that are switched off for the
-// request's origin are left out, and namespaced ones for objects outside their namespace.
+// Lookup returns the Programs with rules of the given stages that may match the request, each with those rules in order. It never leaves
+// out a rule that Match would accept; the caller must still call Match. It excludes Programs that are switched off for the request's
+// origin, and namespaced ones for objects outside their namespace.
 //
-// With StageMutate among the stages the object's labels exclude nothing, since an earlier rule may set a label that a
-// later one selects by; everyone else must look up again with the mutated object. The result is shared: do not change
-// it.
+// With StageMutate, labels of the object exclude no rule, since an earlier rule may set a label that a later one selects by; for other
+// stages, the caller must look up again with the mutated object. The result is shared: do not change it.
 func (x *Index) Lookup(r *policy.Request, stages policy.Stage) []policy.Selection {
 	return x.Query(r, Query{Stages: stages})
 }
 
-// Reads returns what the rules that Query may return read of the object of r, which need not be there yet; nil when that may be
-// anything.
+// Reads returns the fields of r's object that the rules of Query may read; nil if they may read any field. The object may still be missing.
 func (x *Index) Reads(r *policy.Request, q Query) *value.Fields {
 	return x.place(r).view(x.order, r, q).reads
 }

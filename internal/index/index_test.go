@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// gen makes random policies and requests out of few words, so that they often meet.
+// gen makes random policies and requests from a small vocabulary, so that they often match.
 type gen struct{ *rand.Rand }
 
 func pick[T any](g gen, list ...T) T { return list[g.IntN(len(list))] }
@@ -152,7 +152,7 @@ func (g gen) request() *policy.Request {
 	return r
 }
 
-// accepted lists by brute force the rules that a query has to answer.
+// accepted returns by brute force the rules that a query has to return.
 func accepted(t *testing.T, programs []*policy.Program, r *policy.Request, q Query) (keys []string) {
 	for _, p := range programs {
 		s := p.Settings
@@ -176,7 +176,7 @@ func accepted(t *testing.T, programs []*policy.Program, r *policy.Request, q Que
 
 func key(p *policy.Program, r *policy.Rule) string { return p.Key() + "#" + p.UID + "/" + r.Name }
 
-// checkSelections returns the rules of an answer after it has looked at its order.
+// checkSelections checks the order of an answer and returns its rules.
 func checkSelections(t *testing.T, order func(a, b *policy.Program) int, selections []policy.Selection, q Query) map[string]bool {
 	out := map[string]bool{}
 	for i, s := range selections {
@@ -209,8 +209,7 @@ func (g gen) query() Query {
 	}
 }
 
-// TestIndexFindsAllThatMatch: on random policies and requests the index never leaves out a rule that Match accepts or
-// cannot tell.
+// TestIndexFindsAllThatMatch: for random policies and requests, the index never leaves out a rule that Match accepts or fails on.
 func TestIndexFindsAllThatMatch(t *testing.T) {
 	asked, answered, wanted := 0, 0, 0
 	for seed := range uint64(60) {
@@ -236,14 +235,14 @@ func TestIndexFindsAllThatMatch(t *testing.T) {
 			wanted += len(want)
 		}
 	}
-	// The answer must also be small, else an index that answers everything would pass.
+	// The answer must also be small; otherwise an index that returns everything would pass.
 	t.Logf("%d rules asked for, %d answered, %d match", asked, answered, wanted)
 	if answered > 3*wanted || wanted < 1000 {
 		t.Errorf("of %d rules the index answers %d where %d match", asked, answered, wanted)
 	}
 }
 
-// TestIndexWith: an index changed step by step answers what a new one answers.
+// TestIndexWith: an index that was changed step by step returns the same as a new one.
 func TestIndexWith(t *testing.T) {
 	for seed := range uint64(20) {
 		g := gen{rand.New(rand.NewPCG(seed, 2))}
@@ -285,7 +284,7 @@ func TestIndexWith(t *testing.T) {
 	}
 }
 
-// With keeps what a change does not touch.
+// With keeps the views that a change does not affect.
 func TestIndexWithKeepsViewsOfOtherKinds(t *testing.T) {
 	pods, services := literalProgram("a", "Pod", nil), literalProgram("b", "Service", nil)
 	index := New([]*policy.Program{pods, services})
@@ -324,7 +323,7 @@ func TestIndexOrder(t *testing.T) {
 	}
 }
 
-// A rule may set the label that a later rule selects by, so a lookup for mutation must not look at labels.
+// A rule may set the label that a later rule selects by, so a lookup for mutation must ignore labels.
 func TestIndexIgnoresLabelsWhileMutating(t *testing.T) {
 	p := literalProgram("a", "Pod", nil)
 	p.Rules[0].Stage = policy.StageMutate

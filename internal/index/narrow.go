@@ -16,12 +16,11 @@ type candidate struct {
 	excludes        []policy.Restriction
 }
 
-// newCandidate evaluates an entry for the view of r. always: nothing restricts the entry. never: it is excluded whatever
-// the object is.
+// newCandidate evaluates an entry for the view of r. always: the entry has no restriction. never: it matches no object.
 func newCandidate(e entry, restriction policy.Restriction, r *policy.Request, q Query) (c *candidate, always, never bool) {
 	c = &candidate{ref: ref{e.program, e.rule}, Restriction: restriction, policyNamespace: confinedTo(e.program)}
-	// A rule may set the label that a later one selects by, so labels decide nothing while objects are being mutated. Nor do
-	// they where the labels of the old object count too, which is decoded for few rules.
+	// A rule may set the label that a later one selects by, so labels exclude nothing during mutation. Nor do they if the labels of the old
+	// object count, too, since it is decoded for few rules.
 	mutating := q.Stages.Has(policy.StageMutate)
 	old := r.OldObject != nil
 	if mutating || c.OldLabels && old {
@@ -40,7 +39,7 @@ func newCandidate(e entry, restriction policy.Restriction, r *policy.Request, q 
 	return c, c.IsEmpty() && c.policyNamespace == "" && len(c.excludes) == 0, false
 }
 
-// file puts c where the most telling of its literal restrictions leads to it.
+// file adds c to the map of its most selective literal restriction.
 func (v *view) file(c *candidate) {
 	v.asksLabels = v.asksLabels || len(c.Labels) > 0 || slices.ContainsFunc(c.excludes, func(r policy.Restriction) bool { return len(r.Labels) > 0 })
 	put := func(m *map[string][]*candidate, keys []string) {
@@ -115,7 +114,7 @@ func (c *candidate) fits(f *policy.Facts, objectNamespace string) bool {
 	return true
 }
 
-// holds counts a failed lookup as true: Match returns the error.
+// holds returns true for a failed lookup: Match returns the error.
 func holds(r *policy.Restriction, f *policy.Facts) bool {
 	ok, err := r.Holds(f)
 	return ok || err != nil
@@ -123,12 +122,12 @@ func holds(r *policy.Restriction, f *policy.Facts) bool {
 
 var refLists = sync.Pool{New: func() any { l := make([]ref, 0, 16); return &l }}
 
-// lookup returns base as it is when no restricted rule fits, which is the common case and allocates nothing.
+// lookup returns base unchanged if no restricted rule matches, which is the common case and does not allocate.
 func (v *view) lookup(r *policy.Request) []policy.Selection {
 	if v.byName == nil && v.byNamespace == nil && v.byLabel == nil && v.filtered == nil {
 		return v.base
 	}
-	f, err := policy.FactsOf(r, v.asksLabels) // without labels the object need not even be decoded
+	f, err := policy.FactsOf(r, v.asksLabels) // without labels, the object is not decoded
 	if err != nil || f.OddLabels {
 		return v.all // Match returns the error of the object
 	}
@@ -185,7 +184,7 @@ func (v *view) merge(hits []ref) []policy.Selection {
 	return group(v.order, hits)
 }
 
-// confinedTo returns the namespace of the objects that the policy is for; empty for those of every namespace.
+// confinedTo returns the namespace that the policy is confined to; empty for all namespaces.
 func confinedTo(p *policy.Program) string {
 	if p.Unconfined {
 		return ""

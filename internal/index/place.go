@@ -6,30 +6,30 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// placeKey is what rules are filed under, where some are written by resource. Else the kind alone is.
+// placeKey is the key of rules: the kind, and the resource if some rules name resources.
 type placeKey struct {
 	kind       string
 	resource   schema.GroupVersionResource
 	namespaced bool
 }
 
-// maxPlaces bounds the places that are kept. A cluster has some hundred kinds; the bound is for requests with made-up ones,
-// which the command line can be given.
+// maxPlaces bounds the number of places. A cluster has some hundred kinds; the bound is for requests with invented kinds on the command
+// line.
 const maxPlaces = 4096
 
-// places are the places of the requests that came so far, by kind alone or by resource.
+// places are the places of earlier requests, by kind alone or by resource.
 type places struct {
 	byKind     cache[string, place]
 	byResource cache[placeKey, place]
 }
 
-// place holds the entries for one kind and resource, and the views made of them so far.
+// place holds the entries for one kind and resource, and the views of them.
 type place struct {
 	entries [][]entry
 	views   cache[viewKey, view]
 }
 
-// place is that of the request.
+// place returns the place of the request.
 func (x *Index) place(r *policy.Request) *place {
 	if !x.byResource {
 		if p := x.places.byKind.load(r.GVK.Kind); p != nil {
@@ -44,8 +44,8 @@ func (x *Index) place(r *policy.Request) *place {
 	return x.places.byResource.add(key, maxPlaces, func() *place { return &place{entries: x.filed(key.kind, key.resource.Resource)} })
 }
 
-// filed returns the entries that may be for a kind and a resource. Where a request does not say its resource, those for each
-// resource are.
+// filed returns the entries that may match a kind and a resource. If a request does not name its resource, it returns the entries for each
+// resource.
 func (x *Index) filed(kind, resource string) [][]entry {
 	out := [][]entry{x.kinds[kind]}
 	if resource != "" {
@@ -58,7 +58,7 @@ func (x *Index) filed(kind, resource string) [][]entry {
 	return append(out, x.wild)
 }
 
-// keep takes over the places of old that a change is not about.
+// keep takes over the places of old that a change does not affect.
 func (p *places) keep(old *places, changed *touched) {
 	if changed.wild {
 		return

@@ -19,7 +19,7 @@ func requestOf(kind, resource string) *policy.Request {
 	return r
 }
 
-// A policy that is written by resource is a candidate for that resource alone, and leaves objects of others decoded in part.
+// A policy by resource is a candidate for that resource only, and does not affect which fields of other objects are decoded.
 func TestIndexByResource(t *testing.T) {
 	pods := resourceProgram("pods", policy.Target{Version: "v1", Resource: "pods"}) // reads everything
 	byKind := resourceProgram("config", policy.Target{Group: "*", Version: "*", Kind: "ConfigMap"})
@@ -100,7 +100,7 @@ func TestIndexByResourceRestrictions(t *testing.T) {
 	}
 }
 
-// A change of a policy that is written by resource makes the views of that resource anew, whatever kind asked.
+// A change of a policy by resource renews the views of that resource, for every kind.
 func TestIndexWithResource(t *testing.T) {
 	x := New([]*policy.Program{literalProgram("a", "Pod", nil), literalProgram("b", "Service", nil), resourceProgram("d", policy.Target{Version: "v1", Resource: "nodes"})})
 	pod, service, nameless := requestOf("Pod", "pods"), requestOf("Service", "services"), requestOf("Pod", "")

@@ -7,16 +7,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// viewKey is all of a request that decides which entries are candidates, besides its place, names and labels.
+// viewKey holds the fields of a request that select candidates, beside its place, names and labels.
 type viewKey struct {
 	group, version, sub string
 	operation           policy.Operation
 	origin              policy.RequestOrigin
-	old                 bool // there is an old object, whose labels may count too
+	old                 bool // there is an old object, whose labels may count, too
 	query               Query
 }
 
-// maxViews bounds the views of one place. A cluster has a few dozen for each.
+// maxViews bounds the views of one place; a cluster has a few dozen for each.
 const maxViews = 1024
 
 func (p *place) view(order func(a, b *policy.Program) int, r *policy.Request, q Query) *view {
@@ -27,25 +27,25 @@ func (p *place) view(order func(a, b *policy.Program) int, r *policy.Request, q 
 	return p.views.add(key, maxViews, func() *view { return newView(order, p, r, q) })
 }
 
-// view is the answer for all requests of one place, operation, origin and query. Rules that no literal name, namespace
-// or label excludes are the base, ready to be returned; the others are filed under what they ask for, so that a lookup
-// does not even visit the ones that a request does not fulfil.
+// view is the answer for all requests of one place, operation, origin and query. Rules without a restriction by literal name, namespace or
+// label are the base, ready to be returned. The others are indexed by their restriction, so that a lookup does not visit those that a
+// request cannot match.
 type view struct {
 	order func(a, b *policy.Program) int
 	base  []policy.Selection
-	all   []policy.Selection // base and everything filed: for requests whose object cannot be read
+	all   []policy.Selection // base and all candidates, for requests with an unreadable object
 
 	byName      map[string][]*candidate
 	byNamespace map[string][]*candidate
 	byLabel     map[string]map[string][]*candidate // key, value
 	filtered    []*candidate                       // restricted by wildcards or excludes: tested one by one
-	unnamed     []*candidate                       // for objects without a name, by what their generateName begins with
+	unnamed     []*candidate                       // for objects without a name, by a prefix of their generateName
 	asksLabels  bool                               // a candidate is restricted by labels
 
-	reads *value.Fields // what the rules read of the object; nil: anything
+	reads *value.Fields // fields of the object that the rules read; nil for any
 }
 
-// newView makes the view for r, which stands for all requests with its place and key.
+// newView returns the view for r and all requests with the same place and key.
 func newView(order func(a, b *policy.Program) int, p *place, r *policy.Request, q Query) *view {
 	v := &view{order: order}
 	var always, all []ref
@@ -77,7 +77,7 @@ func newView(order func(a, b *policy.Program) int, p *place, r *policy.Request, 
 	return v
 }
 
-// readsOf returns what the rules, and their exceptions, read of the object of a request; nil when that may be anything.
+// readsOf returns the fields of a request's object that the rules and their exceptions read; nil if they may read any field.
 func readsOf(rules []ref) *value.Fields {
 	out := policy.ObjectReads(nil)
 	for _, r := range rules {
@@ -95,7 +95,7 @@ func readsOf(rules []ref) *value.Fields {
 	return out
 }
 
-// wanted reports whether the entry is asked for.
+// wanted reports whether the query selects the entry.
 func wanted(e entry, r *policy.Request, q Query) bool {
 	p := e.program
 	switch {
@@ -128,8 +128,7 @@ func compareRefs(order func(a, b *policy.Program) int) func(a, b ref) int {
 	}
 }
 
-// group orders refs, drops those that occur twice (a rule may be reached through several targets) and gathers the rules
-// of each Program.
+// group sorts refs, removes duplicates (a rule may have several matching targets) and collects the rules of each Program.
 func group(order func(a, b *policy.Program) int, refs []ref) []policy.Selection {
 	if len(refs) == 0 {
 		return nil

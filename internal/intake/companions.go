@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// companions follows the objects that belong to policies, such as bindings, and compiles the named policies again.
+// companions follows the companions of policies, such as bindings, and compiles their policies again.
 type companions struct {
 	policies *Policies
 	objects  objects

@@ -15,8 +15,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// A policy is compiled anew when a binding comes, changes its policy or goes, whichever of the two came first. Neither counts without
-// being accepted.
+// A policy is compiled again when a binding is created, changes its policy or is deleted, whichever of the two exists first. Neither counts
+// unless it is accepted.
 func TestCompanionsFollowEvents(t *testing.T) {
 	c := catalog.New()
 	p := NewPolicies(PolicyOptions{

@@ -40,7 +40,7 @@ func WatchDefinitions(ctx context.Context, from cache.Cache, changed func()) err
 			}
 		},
 		UpdateFunc: func(before, after any) {
-			if versionOf(before) != versionOf(after) { // not only looked at again
+			if versionOf(before) != versionOf(after) { // it is not a mere resync
 				news()
 			}
 		},
@@ -49,7 +49,7 @@ func WatchDefinitions(ctx context.Context, from cache.Cache, changed func()) err
 	return err
 }
 
-// servedAfter is when the API server surely serves a new definition: it may serve objects of a kind before it lists the kind.
+// servedAfter is when the API server serves a new definition at the latest: it may serve objects of a kind before it lists the kind.
 var servedAfter = []time.Duration{time.Second, 3 * time.Second}
 
 // repeated calls changed at once and again after the last call.

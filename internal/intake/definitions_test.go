@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What changes is looked at at once and again later, counted from the last change.
+// A change causes a call at once and further ones later, counted from the last change.
 func TestRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

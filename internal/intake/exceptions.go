@@ -20,8 +20,8 @@ type Exceptions struct {
 	Families *compile.Registry
 	// Kinds are the kinds of policies whose exceptions are followed; nil for all.
 	Kinds family.Kinds
-	// KeepMistaken: an exception with a mistake makes the rules that it names give errors. Else it has no effect, so that requests
-	// are held to these rules: a rule that deletes would then delete what its exception keeps.
+	// KeepMistaken: an exception with a mistake makes the rules that it names fail. Otherwise it has no effect, and the rules apply: a
+	// deletion rule would then delete objects that the exception protects.
 	KeepMistaken bool
 	// Accepts reports whether the exceptions of a namespace count.
 	Accepts func(namespace string) bool
@@ -30,13 +30,13 @@ type Exceptions struct {
 	Now     func() time.Time
 
 	mu sync.Mutex
-	// expiring are the exceptions in the catalog that expire some time.
+	// expiring are the exceptions in the catalog with an expiry.
 	expiring map[policy.ExceptionID]time.Time
-	timer    *time.Timer // runs expire at due; nil until an exception expires some time
-	due      time.Time   // zero while nothing is waited for
+	timer    *time.Timer // runs expire at due; nil until an exception has an expiry
+	due      time.Time   // zero while no timer runs
 }
 
-// Watches returns the informers that the exceptions come from.
+// Watches returns the informers of the exceptions.
 func (x *Exceptions) Watches() (all []Watch) {
 	for _, k := range x.Families.ExceptionsFrom(x.Kinds) {
 		of := &exceptionsOf{Exceptions: x, kind: k}
@@ -49,7 +49,7 @@ func (x *Exceptions) Watches() (all []Watch) {
 	return all
 }
 
-// exceptionsOf follows the exceptions of one kind. Those of another may have the same names.
+// exceptionsOf follows the exceptions of one kind. Exceptions of another kind may have the same names.
 type exceptionsOf struct {
 	*Exceptions
 	kind    *family.Exceptions
@@ -70,7 +70,7 @@ func (x *exceptionsOf) take(_, u *unstructured.Unstructured) (err error) {
 	}()
 	e, diags := x.Families.OneException(compile.Object{Value: u.Object})
 	if err := diags.Err(); err != nil {
-		// What it was before is no longer what its author wants.
+		// The previous version no longer reflects the author's intent.
 		if x.KeepMistaken && e != nil {
 			x.set(id, e.Mistaken(err))
 		} else {

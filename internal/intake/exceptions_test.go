@@ -36,7 +36,7 @@ func exceptionObject(t *testing.T, group, version, namespace, policy string, gen
 	return &u
 }
 
-// following follows the exceptions of a namespace, and gives the handler of each group.
+// following follows the exceptions of a namespace, and returns the handler of each group.
 func following(namespace string) (*catalog.Catalog, map[string]toolscache.ResourceEventHandler) {
 	c := catalog.New()
 	x := &Exceptions{Accepts: func(ns string) bool { return ns == namespace }, Catalog: c, Log: slog.New(slog.DiscardHandler), Now: time.Now}
@@ -91,7 +91,7 @@ func TestExceptionsFollowEvents(t *testing.T) {
 	}
 }
 
-// Where a mistake keeps an exception in force, the rules that it names give an error until it is corrected or gone.
+// With KeepMistaken, the rules that a mistaken exception names fail until it is corrected or deleted.
 func TestMistakenExceptions(t *testing.T) {
 	c := catalog.New()
 	x := &Exceptions{
@@ -152,8 +152,8 @@ func TestExceptionsOfTwoGroups(t *testing.T) {
 	}
 }
 
-// Row S13 of docs/security/threat-model.md: an exception counts only in the namespaces that an administrator named, whatever
-// group and version it was written in.
+// Row S13 of docs/security/threat-model.md: an exception counts only in the namespaces that an administrator named, in every group and
+// version.
 func TestS13ExceptionsOfOtherNamespaces(t *testing.T) {
 	if len(compile.Product.Exceptions()) != len(manifests) {
 		t.Fatal("there is a kind of exceptions that is not tested")
@@ -171,7 +171,7 @@ func TestS13ExceptionsOfOtherNamespaces(t *testing.T) {
 	}
 }
 
-// An exception is out of force from the moment that it names, and one that has expired never comes into force.
+// An exception ends at its expiry, and an expired one never takes effect.
 func TestExpiredExceptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, handlers := following("a")

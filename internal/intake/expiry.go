@@ -6,10 +6,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// longestExpiryWait is how long an exception may outlive its time when the clock is set, or the machine was suspended.
+// longestExpiryWait bounds how long an exception may outlive its expiry if the clock is set or the machine was suspended.
 const longestExpiryWait = time.Minute
 
-// set puts an exception into the catalog until it expires; ok is false for one that has expired.
+// set puts an exception into the catalog until it expires; ok is false for an expired one.
 func (x *Exceptions) set(id policy.ExceptionID, e *policy.Exception) (ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -55,7 +55,7 @@ func (x *Exceptions) expire() {
 	}
 }
 
-// wake makes expire run at a time, or before it. The caller holds the lock.
+// wake schedules expire at a time or earlier. The caller holds the lock.
 func (x *Exceptions) wake(at time.Time) {
 	now := x.Now()
 	if latest := now.Add(longestExpiryWait); at.After(latest) {

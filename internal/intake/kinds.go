@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Kinds follows kinds of objects. An installation may lack optional kinds: it has no objects of them, and all else works. They are followed
-// as soon as they are defined.
+// Kinds follows kinds of objects. An installation may lack optional kinds: it has no objects of them, and everything else works. They are
+// followed once they are defined.
 type Kinds struct {
 	Cache cache.Cache
 	// Live reads the API server, to find out whether a kind is defined.

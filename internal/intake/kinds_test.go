@@ -44,7 +44,7 @@ func (noInformer) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.R
 func (noInformer) HasSynced() bool                          { return true }
 func (noInformer) HasSyncedChecker() toolscache.DoneChecker { return nil }
 
-// A kind that is not defined keeps nothing else from being followed, is reported once, and is followed when it is defined.
+// An undefined kind does not block the others, is reported once, and is followed once it is defined.
 func TestOptionalKinds(t *testing.T) {
 	var log bytes.Buffer
 	c := &lacking{kinds: map[string]bool{EntryKind.Kind: true, exceptionKind.Kind: true}}
@@ -64,7 +64,7 @@ func TestOptionalKinds(t *testing.T) {
 		}
 	}
 	clear(c.kinds)
-	for _, want := range []bool{true, false} { // the round that finds the last one, and the one after it
+	for _, want := range []bool{true, false} { // the round that finds the last kind, and the next one
 		if next, err := o.Again(t.Context()); err != nil || len(o.missing) > 0 || (next > 0) != want {
 			t.Errorf("%d are missing, next %s, %v", len(o.missing), next, err)
 		}
@@ -78,7 +78,7 @@ func TestOptionalKinds(t *testing.T) {
 	}
 }
 
-// A kind that has to be there is an error where it is not defined.
+// A required kind that is not defined is an error.
 func TestRequiredKinds(t *testing.T) {
 	c := &lacking{kinds: map[string]bool{EntryKind.Kind: true}}
 	k := Kinds{Cache: c, Log: slog.New(slog.DiscardHandler)}
@@ -88,7 +88,7 @@ func TestRequiredKinds(t *testing.T) {
 	}
 }
 
-// versions is a cache whose API server knows the kinds in one version alone, from some look on.
+// versions is a cache whose API server begins to serve a single version of the kinds after some lookups.
 type versions struct {
 	cache.Cache
 	version  string
@@ -119,7 +119,7 @@ func (d defines) Get(_ context.Context, key client.ObjectKey, _ client.Object, _
 	return errors.New("not found")
 }
 
-// A kind is followed in the best version that is served, and one that is defined but not served yet is waited for.
+// A kind is followed in the best served version, and one that is defined but not served yet is awaited.
 func TestServedVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gvk := schema.GroupVersionKind{Group: "policies.kyverno.io", Version: "v1beta1", Kind: "ValidatingPolicy"}

@@ -54,7 +54,7 @@ type Policies struct {
 	changes func(*policy.Program, observe.Change)
 }
 
-// NewPolicies returns what follows policies by its Watches.
+// NewPolicies returns Policies. Their Watches follow the policies.
 func NewPolicies(o PolicyOptions) *Policies {
 	if o.Seen == nil {
 		o.Seen = func() {}
@@ -75,8 +75,7 @@ func Scheduled() family.Kinds {
 	return compile.Kinds.Where(func(k *family.Kind) bool { return k.Run != nil && !k.Offline })
 }
 
-// Watches returns the informers that the policies come from. Policies are read as data: the compiler wants every field that was
-// written, known or not.
+// Watches returns the informers of the policies. Policies are read as unstructured data: the compiler needs every field, known or not.
 func (p *Policies) Watches() (all []Watch) {
 	for _, k := range p.Kinds {
 		all = append(all, Watch{Object: Object(k.GVK()), Resource: definedAs(k), Older: k.Versions[1:], Optional: true, Handler: p.objects.handler()})
@@ -123,8 +122,8 @@ func (p *Policies) same(u *unstructured.Unstructured) {
 	}
 }
 
-// compile compiles a policy with its companions and puts it into the catalog. A policy with mistakes goes there too, since its broken
-// rules give errors, never silence, but for one that the API server evaluates: what it says of it is not known.
+// compile compiles a policy with its companions and puts it into the catalog. Policies with mistakes are included: their broken rules fail,
+// so that a mistake is never silent. The exception is a policy that the API server evaluates, since its verdict is not known.
 func (p *Policies) compile(u *unstructured.Unstructured) error {
 	id := idOf(u)
 	var program *policy.Program

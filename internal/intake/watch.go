@@ -18,7 +18,7 @@ type Watch struct {
 	Object client.Object
 	// Resource is the name of a custom kind in URLs; empty for other kinds.
 	Resource string
-	// Older are versions in which the kind is followed where the API server does not serve that of Object, best first. They are for
+	// Older are versions in which the kind is followed if the API server does not serve the version of Object, best first. They are for
 	// unstructured objects.
 	Older []string
 	// Optional reports that an installation may lack the kind.

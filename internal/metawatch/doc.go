@@ -3,7 +3,7 @@
 //
 //	metawatch.Follow(ctx, client.Resource(gvr), metav1.ListOptions{}, metawatch.Handler{Seen: seen, Gone: gone, Listed: listed, Failed: failed})
 //
-// It keeps nothing: a caller that needs a few objects of many keeps those.
+// It stores nothing: a caller that needs some of the objects stores them.
 //
 // Floor 4: imports nothing of ours.
 package metawatch

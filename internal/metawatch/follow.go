@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Resource lists and watches the metadata of objects; those of k8s.io/client-go/metadata are such.
+// Resource lists and watches the metadata of objects, as the resources of k8s.io/client-go/metadata do.
 type Resource interface {
 	List(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// Handler receives what is seen. Its functions are called one after the other, and may not change the objects.
+// Handler receives events. Its functions are called one after the other, and may not change the objects.
 type Handler struct {
 	// Seen is called for each object that is listed, and for each one that is added or changed.
 	Seen func(*metav1.PartialObjectMetadata)
@@ -67,7 +67,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// list shows all objects, and returns the version from which they can be watched.
+// list reports all objects, and returns the version from which they can be watched.
 func list(ctx context.Context, r Resource, options metav1.ListOptions, h Handler) (version string, err error) {
 	options.Limit = pageSize
 	names := map[types.NamespacedName]bool{}
@@ -91,7 +91,7 @@ func list(ctx context.Context, r Resource, options metav1.ListOptions, h Handler
 	}
 }
 
-// tail shows what changes from the version on. It returns nil when the API server no longer has that version.
+// tail reports changes from the version on. It returns nil if the API server no longer has that version.
 func tail(ctx context.Context, r Resource, options metav1.ListOptions, version string, h Handler) error {
 	for ctx.Err() == nil {
 		seconds := watchSeconds
@@ -110,7 +110,7 @@ func tail(ctx context.Context, r Resource, options metav1.ListOptions, version s
 	return nil
 }
 
-// relay shows the events of one watch and returns the version to go on from.
+// relay reports the events of one watch and returns the version to continue from.
 func relay(ctx context.Context, w watch.Interface, version string, h Handler) (string, error) {
 	defer w.Stop()
 	for {

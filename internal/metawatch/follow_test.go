@@ -29,8 +29,8 @@ func page(version, next string, names ...string) *metav1.PartialObjectMetadataLi
 	return l
 }
 
-// script is a resource whose answers are given in order. A list answers with the next page or error; a watch sends its events and
-// ends, and the last one stays open.
+// script is a resource with scripted answers. A list returns the next page or error; a watch sends its events and ends, and the last one
+// stays open.
 type script struct {
 	mu      sync.Mutex
 	lists   []any
