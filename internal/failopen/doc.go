@@ -4,10 +4,10 @@
 //	next, err := watch.Once(ctx)                 // one replica of another process than the one that answers
 //	failopen.Preserve(stored, want)              // what the owner of the configurations does while reviews do not arrive
 //
-// The lease is stamped by every answered heartbeat. When the stamp has not changed for the
-// grace period, failurePolicy Fail of the resource webhooks becomes Ignore, and an annotation says which ones they were;
-// when the stamp moves again they become Fail. The age is measured by this process alone, while it reaches the API server:
-// neither clocks that differ nor an outage of the API server count as silence.
+// Every answered heartbeat changes a stamp on the lease. If the stamp does not change for the grace period, failurePolicy Fail of the
+// resource webhooks becomes Ignore, and an annotation records which ones they were; when the stamp changes again they become Fail. This
+// process alone measures the time, and only while it reaches the API server: neither clock differences nor an outage of the API server
+// count as silence.
 //
 // It is off unless the operator sets --deadManSeconds, to let the cluster go on without its policies.
 // Floor 7: imports event and webhookconf.

@@ -39,7 +39,7 @@ func failing(o client.Object) []string {
 	return out
 }
 
-// What was opened is failClosed again exactly as it was, also when it was opened in two steps.
+// failClosed restores exactly the state before failOpen, also after two calls of failOpen.
 func TestFailOpenAndBack(t *testing.T) {
 	o := validating(webhookconf.ResourceValidating, "x-fail", "y-ignore")
 	before := o.DeepCopy()
@@ -69,7 +69,7 @@ func policiesOf(o client.Object) []**admissionv1.FailurePolicyType {
 	return at
 }
 
-// The owner of a configuration leaves it open, and changes nothing when nothing else changed.
+// The owner of a configuration keeps it open, and writes nothing if nothing else changed.
 func TestPreserve(t *testing.T) {
 	stored, want := validating(webhookconf.ResourceValidating, "x-fail"), validating(webhookconf.ResourceValidating, "x-fail")
 	Preserve(stored, want)
@@ -81,13 +81,13 @@ func TestPreserve(t *testing.T) {
 	if !equality.Semantic.DeepEqual(stored, want) {
 		t.Errorf("%+v, want %+v", want, stored)
 	}
-	// A webhook that came meanwhile is open, too, and will be failClosed with the others.
+	// A webhook that is added meanwhile fails open, too, and is restored with the others.
 	want = validating(webhookconf.ResourceValidating, "x-fail", "new-fail")
 	Preserve(stored, want)
 	if len(failing(want)) != 0 || !failClosed(want) || len(failing(want)) != 2 {
 		t.Errorf("%v", failing(want))
 	}
-	// The reviews of policies are not concerned.
+	// Reviews of policies are not affected.
 	stored, want = validating(webhookconf.PolicyValidating, "p-fail"), validating(webhookconf.PolicyValidating, "p-fail")
 	failOpen(stored, noon)
 	if Preserve(stored, want); IsOpen(want) || concerns(stored) {
@@ -97,7 +97,7 @@ func TestPreserve(t *testing.T) {
 
 func TestHeartbeatVerdicts(t *testing.T) {
 	type look struct {
-		after time.Duration // since the look before
+		after time.Duration // since the previous check
 		stamp string
 		want  verdict
 	}

@@ -11,22 +11,22 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// Annotation is on the configurations whose webhooks fail open for the time being; its value is a note in JSON.
+// Annotation is on the configurations whose webhooks temporarily fail open; its value is a note in JSON.
 const Annotation = "ephor.dev/failing-open"
 
-// note says what is to be undone.
+// note records what failClosed has to restore.
 type note struct {
 	Since    time.Time `json:"since"`
 	Webhooks []string  `json:"webhooks"`
 }
 
-// concerns reports whether a configuration can lock the cluster: those of the resources can. Reviews of policies and
-// exceptions go on failing closed, since nothing but an edit of them waits for it.
+// concerns reports whether a configuration can lock the cluster: only those for resources can. Reviews of policies and exceptions continue
+// to fail closed, since they only delay edits of these objects.
 func concerns(o client.Object) bool {
 	return webhookconf.IsResource(o.GetName())
 }
 
-// policies returns the failure policies of the webhooks by name, to be changed in place.
+// policies returns the failure policies of the webhooks with their names, as pointers into the configuration.
 func policies(o client.Object) (names []string, at []**admissionv1.FailurePolicyType) {
 	switch o := o.(type) {
 	case *admissionv1.ValidatingWebhookConfiguration:
@@ -41,7 +41,7 @@ func policies(o client.Object) (names []string, at []**admissionv1.FailurePolicy
 	return names, at
 }
 
-// failOpen makes every webhook that fails closed fail open, and reports whether there was one.
+// failOpen lets every webhook that fails closed fail open, and reports whether there was one.
 func failOpen(o client.Object, since time.Time) bool {
 	n, _ := read(o)
 	if n.Since.IsZero() {
@@ -66,7 +66,7 @@ func failOpen(o client.Object, since time.Time) bool {
 	return changed
 }
 
-// failClosed undoes what open did, and reports whether there was anything.
+// failClosed reverts failOpen, and reports whether there was anything to revert.
 func failClosed(o client.Object) bool {
 	n, noted := read(o)
 	if !noted {
@@ -85,8 +85,8 @@ func failClosed(o client.Object) bool {
 	return true
 }
 
-// Preserve makes want, which is about to replace stored, fail open as stored does. The owner of the configurations calls it
-// while it does not know that reviews arrive; once it knows, it writes want as it is, and so shuts the webhooks.
+// Preserve lets want, which is about to replace stored, fail open as stored does. The owner of the configurations calls it until it knows
+// that reviews arrive; then it writes want unchanged, which lets the webhooks fail closed again.
 func Preserve(stored, want client.Object) {
 	n, noted := read(stored)
 	if !noted || !concerns(want) {
@@ -95,10 +95,10 @@ func Preserve(stored, want client.Object) {
 	if failOpen(want, n.Since) {
 		return
 	}
-	write(want, n) // nothing of it fails closed any more; the note stays until reviews arrive
+	write(want, n) // no webhook fails closed now; the note stays until reviews arrive
 }
 
-// IsOpen reports whether a configuration fails open for the time being.
+// IsOpen reports whether a configuration temporarily fails open.
 func IsOpen(o client.Object) bool {
 	_, noted := read(o)
 	return noted

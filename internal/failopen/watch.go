@@ -19,7 +19,7 @@ import (
 // MinGrace is the shortest grace period: the next leader takes 14 s to take over, and sends a heartbeat every 10 s.
 const MinGrace = 30 * time.Second
 
-// Watch looks at the heartbeat. One Watch at a time may run in a cluster; it keeps what it saw between the rounds.
+// Watch checks the heartbeat. Only one Watch may run in a cluster; it keeps its state between rounds.
 type Watch struct {
 	Client client.Client
 	// Live reads past any cache.
@@ -29,29 +29,29 @@ type Watch struct {
 	Annotation string
 	// Grace is how long the stamp may stay the same.
 	Grace time.Duration
-	// Now is the clock; differences of its times have to be right whatever happens to the time of day.
+	// Now is the clock; it must be monotonic, so that setting the time of day has no effect.
 	Now    func() time.Time
 	Log    *slog.Logger
 	Events event.Recorder // nil for none
 
 	stamp   string
 	since   time.Time // when the stamp was first seen
-	looked  time.Time // when it was last looked at
+	looked  time.Time // when it was last checked
 	moved   bool      // it changed since the first read: a replica answers
 	silence bool      // what was last logged
 }
 
-// period returns how often the lease is looked at.
+// period returns the interval between two checks of the lease.
 func (w *Watch) period() time.Duration {
 	return max(min(w.Grace/6, 5*time.Second), 100*time.Millisecond)
 }
 
-// Once looks at the lease and opens or shuts the webhooks. It returns when to look again.
+// Once checks the lease, and lets the webhooks fail open or closed. It returns when to check again.
 func (w *Watch) Once(ctx context.Context) (time.Duration, error) {
 	var lease coordinationv1.Lease
 	err := w.Live.Get(ctx, w.Lease, &lease)
 	if client.IgnoreNotFound(err) != nil {
-		w.since = time.Time{} // who could not look does not know
+		w.since = time.Time{} // a failed check says nothing about the stamp
 		return 0, fmt.Errorf("read the lease %s: %w", w.Lease, err)
 	}
 	switch verdict, age := w.look(lease.Annotations[w.Annotation], w.Now()); verdict {
@@ -72,11 +72,11 @@ const (
 	silent   verdict = "silent"
 )
 
-// look takes note of the stamp as it is at now.
+// look compares the stamp with the last one.
 func (w *Watch) look(stamp string, now time.Time) (verdict, time.Duration) {
 	switch {
 	case w.since.IsZero() || now.Sub(w.looked) > 3*w.period():
-		// The first look, or the first one after a pause of ours: what went before does not count.
+		// After the first check, or the first one after a pause of this process, the measurement starts anew.
 		w.stamp, w.since, w.moved = stamp, now, false
 	case stamp != w.stamp:
 		w.stamp, w.since, w.moved = stamp, now, true
@@ -92,7 +92,7 @@ func (w *Watch) look(stamp string, now time.Time) (verdict, time.Duration) {
 	}
 }
 
-// silent opens the webhooks.
+// silent lets the webhooks fail open.
 func (w *Watch) silent(ctx context.Context, age time.Duration) error {
 	if !w.silence {
 		w.silence = true
@@ -102,7 +102,7 @@ func (w *Watch) silent(ctx context.Context, age time.Duration) error {
 		"WebhooksFailOpen", fmt.Sprintf("no replica has answered reviews for %s: failurePolicy Fail is now Ignore, until one does", age.Round(time.Second)))
 }
 
-// answered shuts them.
+// answered lets them fail closed again.
 func (w *Watch) answered(ctx context.Context) error {
 	if w.silence {
 		w.silence = false
@@ -111,7 +111,7 @@ func (w *Watch) answered(ctx context.Context) error {
 	return w.each(ctx, failClosed, "WebhooksFailClosed", "reviews are answered again: failurePolicy is Fail as before")
 }
 
-// each changes the configurations of resources. A conflict is no error: the next round looks again.
+// each changes the configurations for resources. A conflict is no error: the next round tries again.
 func (w *Watch) each(ctx context.Context, change func(client.Object) bool, reason, text string) error {
 	ours := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}
 	var validating admissionv1.ValidatingWebhookConfigurationList

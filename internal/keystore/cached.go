@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// renewAfter is how long keys that were read are used without another look at the Secret.
+	// renewAfter is how long keys are used before the Secret is read again.
 	renewAfter = 5 * time.Minute
-	// soonest is how long passes at least between two looks at the Secret.
+	// soonest is the minimum time between two reads of the Secret.
 	soonest = 10 * time.Second
 )
 
-// Cached holds the keys of a Secret in memory. They are read when they are needed first, and from time to time after that. It
-// is safe for all goroutines.
+// Cached holds the keys of a Secret in memory. It reads them at their first use, and periodically after that. It is safe for concurrent
+// use.
 type Cached struct {
 	// Load reads the keys, as Store.Load does.
 	Load func(context.Context) (*seal.Keyring, error)
@@ -25,14 +25,13 @@ type Cached struct {
 
 	mu    sync.Mutex
 	ring  *seal.Keyring
-	tried time.Time // when the Secret was looked at last
+	tried time.Time // when the Secret was last read
 }
 
-// Ring returns the keys. While the Secret cannot be read, the keys that were read before are used; it is an error when there
-// are none.
+// Ring returns the keys. While the Secret cannot be read, it returns the last known keys; without any, an error.
 func (c *Cached) Ring(ctx context.Context) (*seal.Keyring, error) { return c.get(ctx, renewAfter) }
 
-// Fresh returns the keys as they were some seconds ago at most: a seal was made with a key that Ring does not know.
+// Fresh returns keys that are at most some seconds old, for a seal with a key that Ring does not know.
 func (c *Cached) Fresh(ctx context.Context) (*seal.Keyring, error) { return c.get(ctx, soonest) }
 
 func (c *Cached) get(ctx context.Context, age time.Duration) (*seal.Keyring, error) {

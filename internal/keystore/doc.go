@@ -5,9 +5,9 @@
 //	ring, err = store.Rotate(ctx)   // a new current key; the old ones stay and still verify
 //	keys := &keystore.Cached{Load: store.Load, Now: time.Now} // for processes that seal and check all the time
 //
-// The Secret is made at run time, never by the chart: a key in a rendered manifest would end in Git and in Helm's release
-// history. Several replicas may load at once: the API server accepts one Secret, and the others read it.
-// A Secret without a usable key is an error, and is not overwritten: the seals made with its keys would be lost.
+// The Secret is created at run time, never by the chart: a key in a rendered manifest would end up in Git and in Helm's release history.
+// Several replicas may load at once: the API server accepts one Secret, and the others read it. A Secret without a usable key is an error
+// and is not overwritten, since the seals made with its keys would be lost.
 //
 // Floor 4: imports seal.
 package keystore

@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/seal"
 )
 
-// Seals make and check seals with the keys of a Secret.
+// Seals creates and checks seals with the keys of a Secret.
 type Seals struct{ Keys *Cached }
 
 // Seal returns the proof, by the current key, that these parts were claimed in this domain.
@@ -19,8 +19,8 @@ func (s Seals) Seal(ctx context.Context, domain string, parts ...string) (string
 	return ring.Seal(domain, parts...), nil
 }
 
-// Sealed reports whether the text is such a proof. Where its key is not known, the Secret is read again: another replica may have made a new key.
-// The error says that the Secret cannot be read.
+// Sealed reports whether the text is a seal of these parts. If its key is not known, the Secret is read again: another replica may have
+// added a key. The error means that the Secret cannot be read.
 func (s Seals) Sealed(ctx context.Context, text, domain string, parts ...string) (bool, error) {
 	if text == "" {
 		return false, nil

@@ -9,7 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/seal"
 )
 
-// Seals pass in their domain only, also those of a key that another replica has just made. Without the Secret nothing is known.
+// Seals are valid only in their domain, also those with a key that another replica has just added. Without the Secret, the check is an
+// error.
 func TestSeals(t *testing.T) {
 	store, now := newStore(), time.Unix(1e9, 0)
 	broken := false

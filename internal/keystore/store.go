@@ -18,7 +18,7 @@ import (
 const (
 	// Routes holds the key of the secret segments in webhook paths.
 	Routes = "ephor-webhook-routes"
-	// CleanupRoutes holds that of the cleanup controller's webhook paths.
+	// CleanupRoutes holds the key of the cleanup controller's webhook paths.
 	CleanupRoutes = "ephor-cleanup-routes"
 	// Marks holds the keys of the marks on generated objects.
 	Marks = "ephor-generated-marks"
@@ -34,7 +34,7 @@ const managedLabel, managedValue = "app.kubernetes.io/managed-by", "ephor"
 // currentEntry names, in the Secret's data, the entry of the current key.
 const currentEntry = "current"
 
-// maxKeys bounds the keys of one Secret. The oldest are dropped by Rotate only, after their marks were made anew.
+// maxKeys bounds the keys of one Secret. Only Rotate drops the oldest, after their marks were renewed.
 const maxKeys = 64
 
 // Store is the Secret of one kind of claim.
@@ -47,7 +47,7 @@ type Store struct {
 	Namespace, Name string
 }
 
-// Load reads the keys, and creates the Secret with a first key when there is none.
+// Load reads the keys, and creates the Secret with a first key if it does not exist.
 func (s *Store) Load(ctx context.Context) (*seal.Keyring, error) {
 	secret, err := s.read(ctx)
 	if apierrors.IsNotFound(err) {

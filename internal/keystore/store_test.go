@@ -18,7 +18,7 @@ func newStore(objects ...client.Object) *Store {
 	return &Store{Client: c, Reader: c, Namespace: "kyverno", Name: Marks}
 }
 
-// All replicas that start at once end up with the same key.
+// Replicas that start at the same time get the same key.
 func TestLoadAtOnce(t *testing.T) {
 	s := newStore()
 	const replicas = 8
@@ -65,7 +65,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// A damaged Secret is an error that tells nothing of the keys, and stays as it is.
+// A damaged Secret is an error that reveals nothing of the keys, and is not overwritten.
 func TestDamaged(t *testing.T) {
 	for name, data := range map[string]map[string][]byte{
 		"empty":               nil,

@@ -10,13 +10,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/seal"
 )
 
-// Annotation is where the mark of a generated object stands.
+// Annotation holds the mark of a generated object.
 const Annotation = "ephor.dev/generated"
 
-// domain is that of the seals of marks.
+// domain is the domain of the seals of marks.
 const domain = "generated"
 
-// maxText bounds a mark in bytes: names have at most 253 characters, and what is longer is not of ours.
+// maxText bounds a mark in bytes: names have at most 253 characters, so a longer text is not one of ours.
 const maxText = 8 << 10
 
 // The reasons why a mark proves nothing, besides those of package seal.
@@ -36,29 +36,29 @@ type Object struct {
 	UID        string `json:"uid,omitempty"`
 }
 
-// Claim is what a mark says.
+// Claim is the content of a mark.
 type Claim struct {
-	// Kind is the kind of the policy. It is empty for those kinds whose objects were marked before marks named kinds, so that these
-	// marks stay as they are.
+	// Kind is the kind of the policy. It is empty for kinds whose objects were marked before marks had kinds, so that these marks stay
+	// valid.
 	Kind string `json:"kind,omitempty"`
 	// Policy is the key of the policy: ⟨name⟩, or ⟨namespace⟩/⟨name⟩ of a namespaced one.
 	Policy string `json:"policy"`
 	Rule   string `json:"rule"`
-	// Trigger is the object that the rule was carried out for.
+	// Trigger is the object for which the rule was executed.
 	Trigger Object `json:"trigger"`
-	// Source is the UID of the object that was copied; empty when the content stands in the policy.
+	// Source is the UID of the copied object; empty if the content is in the policy.
 	Source string `json:"source,omitempty"`
-	// Asked says that the rule asks for the requester, and that the work was asked for by one who met its conditions.
+	// Asked reports that the rule depends on the requester, and that a requester that met its conditions requested the work.
 	Asked bool `json:"asked,omitempty"`
 }
 
-// text is a mark as it is written.
+// text is the encoded form of a mark.
 type text struct {
 	Claim
 	Seal string `json:"seal"`
 }
 
-// Make returns the mark of the object, which its Annotation holds. Of the object the UID does not matter.
+// Make returns the mark of the object, for its Annotation. The UID of the object is not part of it.
 func Make(ring *seal.Keyring, c Claim, of Object) string {
 	out, err := json.Marshal(text{c, ring.Seal(domain, parts(c, of)...)})
 	if err != nil {
@@ -80,7 +80,7 @@ func Read(ring *seal.Keyring, mark string, of Object) (Claim, error) {
 	return t.Claim, nil
 }
 
-// IsCurrent reports whether the mark names the current key of the ring, so that it need not be made anew. It proves nothing.
+// IsCurrent reports whether the mark names the current key of the ring, so that it need not be renewed. It proves nothing.
 func IsCurrent(ring *seal.Keyring, mark string) bool {
 	t, err := parse(mark)
 	return err == nil && ring.IsCurrent(t.Seal)
@@ -105,7 +105,7 @@ func parse(mark string) (text, error) {
 	return t, nil
 }
 
-// parts returns what the seal is over, in a fixed order.
+// parts returns the parts of the seal, in a fixed order.
 func parts(c Claim, of Object) []string {
 	asked := "no"
 	if c.Asked {

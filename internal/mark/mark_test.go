@@ -31,7 +31,7 @@ var (
 	made  = Object{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: "team", Name: "deny"}
 )
 
-// T2: a mark proves what it says, of the object that it was made for, and nothing else.
+// T2: a mark proves its claim for the object that it was made for, and nothing else.
 func TestT2Read(t *testing.T) {
 	r := ring(t, 1)
 	good := Make(r, claim, made)
@@ -95,7 +95,7 @@ func TestT2Read(t *testing.T) {
 	}
 }
 
-// FuzzRead holds that nothing but what Make returns is believed, apart from how its JSON is written.
+// FuzzRead checks that only marks of Make are accepted, however their JSON is formatted.
 func FuzzRead(f *testing.F) {
 	r := ring(f, 1)
 	f.Add(Make(r, claim, made), "team", "deny")

@@ -44,20 +44,20 @@ func (k Key) GoString() string { return k.String() }
 // MarshalText implements encoding.TextMarshaler, which JSON and log handlers use, without the secret.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// Summer computes sums of one key without allocating, for what is computed for each request. It is safe for all goroutines.
+// Summer computes sums with one key without allocating, for use in each request. It is safe for concurrent use.
 type Summer struct {
 	id   string
 	pool sync.Pool
 }
 
-// summing is the room that one computation needs.
+// summing is the memory of one computation.
 type summing struct {
 	hash hash.Hash
 	text []byte
 	sum  [sha256.Size]byte
 }
 
-// Summer returns what computes Sum of the key.
+// Summer returns a Summer of the key.
 func (k Key) Summer() *Summer {
 	secret := k.secret
 	return &Summer{id: k.id, pool: sync.Pool{New: func() any { return &summing{hash: hmac.New(sha256.New, secret[:])} }}}
@@ -81,7 +81,7 @@ func (s *Summer) Sum(domain string, parts ...string) [sha256.Size]byte {
 	return out
 }
 
-// maxKept is the longest text whose room is kept for the next sum.
+// maxKept is the longest text whose buffer is kept for the next sum.
 const maxKept = 4 << 10
 
 // KeyID returns the ID of the key.

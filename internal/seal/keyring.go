@@ -13,7 +13,7 @@ import (
 var (
 	// ErrMalformed is for a text that is no seal.
 	ErrMalformed = errors.New("it is not a seal")
-	// ErrUnknownKey is for a seal by a key that the keyring does not hold: the key was lost, or never existed.
+	// ErrUnknownKey is for a seal with a key that the keyring does not hold: the key was lost, or never existed.
 	ErrUnknownKey = errors.New("it was made with a key that is not known")
 	// ErrForged is for a seal that a known key did not make for this claim.
 	ErrForged = errors.New("it does not belong to this claim")
@@ -25,7 +25,7 @@ const version = "v1"
 // maxSeal bounds the text of a seal in bytes: the version, a key ID, a code and two dots.
 const maxSeal = len(version) + 1 + 16 + 1 + 2*sha256.Size
 
-// Keyring holds the key that new seals are made with, and older ones whose seals still pass. It is immutable.
+// Keyring holds the key for new seals, and older keys whose seals are still valid. It is immutable.
 type Keyring struct {
 	current Key
 	keys    map[string]Key
@@ -45,7 +45,7 @@ func NewKeyring(current Key, older ...Key) (*Keyring, error) {
 	return r, nil
 }
 
-// Current returns the key that new seals are made with.
+// Current returns the key for new seals.
 func (r *Keyring) Current() Key { return r.current }
 
 // Len returns the number of keys.
@@ -75,7 +75,7 @@ func (r *Keyring) Check(text, domain string, parts ...string) error {
 	return nil
 }
 
-// IsCurrent reports whether the text names the current key, so that it need not be made anew. It proves nothing.
+// IsCurrent reports whether the text names the current key, so that it need not be renewed. It proves nothing.
 func (r *Keyring) IsCurrent(text string) bool {
 	id, _, err := parse(text)
 	return err == nil && id == r.current.id

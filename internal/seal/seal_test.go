@@ -65,7 +65,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A key must not leak through any of the ways in which values reach logs and dumps.
+// A key must not appear in any form in which values reach logs and dumps.
 func TestKeysAreNotPrinted(t *testing.T) {
 	k := key(t, 'K')
 	secret := strings.Repeat("K", 4)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The check of a request allocates nothing, whatever comes.
+// The check of a request never allocates.
 //
 // The race detector makes sync.Pool forget values, so this runs in the part of the gate without it.
 func TestAllocations(t *testing.T) {

@@ -11,13 +11,13 @@ import (
 // EpochsAnnotation holds the text of the Epochs, on the Secret with the key.
 const EpochsAnnotation = "ephor.dev/webhook-epochs"
 
-// Epochs says which epochs there are. It is stored beside the key and holds nothing secret.
+// Epochs are the epochs in use. They are stored beside the key and hold no secret.
 type Epochs struct {
 	Current  Mark  `json:"current"`
 	Previous *Mark `json:"previous,omitempty"`
 }
 
-// Mark is one epoch. Its times are for people and for the age of an epoch; no epoch ends because a clock says so.
+// Mark is one epoch. Its times are for people and for the age of an epoch; no epoch ends because of a clock.
 type Mark struct {
 	ID    string    `json:"id"`
 	Began time.Time `json:"began"`
@@ -53,7 +53,7 @@ func NewID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Begin returns the epochs of which id is the current one, and the one that was current is the previous one.
+// Begin returns the epochs with id as the current one; the current one becomes the previous one.
 func (e Epochs) Begin(id string, now time.Time) Epochs {
 	next := Epochs{Current: Mark{ID: id, Began: now.UTC().Truncate(time.Second)}}
 	if e.Current.ID != "" {
@@ -79,12 +79,12 @@ func (e Epochs) End() Epochs {
 	return e
 }
 
-// Rotation decides for the one process that writes the configurations. It remembers when it first saw what, by its own
-// clock, so that clocks of different machines need not agree.
+// Rotation decides for the one process that writes the configurations. It measures times with its own clock, so that clocks of different
+// machines need not agree.
 type Rotation struct {
-	// Period is how long an epoch lasts at most before the next one begins.
+	// Period is the maximum age of an epoch before the next one begins.
 	Period time.Duration
-	// Settle is how long the configurations wait for all replicas to hear of a new epoch.
+	// Settle is how long the configurations wait until all replicas know a new epoch.
 	Settle time.Duration
 	// Overlap is how long a retired epoch is still answered.
 	Overlap time.Duration
@@ -93,19 +93,19 @@ type Rotation struct {
 	currentSince, retiredFor time.Time
 }
 
-// Step is what is to be done now.
+// Step is the next action.
 type Step struct {
-	// Begin: a new epoch begins. End: the previous epoch ends. At most one of them is set, and has to be stored.
+	// Begin: a new epoch begins. End: the previous epoch ends. At most one of them is set, and must be stored.
 	Begin, End bool
 	// Previous: the configurations carry the previous epoch, else the current one.
 	Previous bool
 	// Retire: once all configurations carry the current epoch, the previous one is retired.
 	Retire bool
-	// Wait is when to ask again without news.
+	// Wait is the time until the next call without an event.
 	Wait time.Duration
 }
 
-// Next returns the step. asked says that the current epoch is to end early. now is of the process's own clock.
+// Next returns the step. asked requests the early end of the current epoch. now is from the process's own clock.
 func (r *Rotation) Next(e Epochs, asked bool, now time.Time) Step {
 	if e.Current.ID != r.current {
 		r.current, r.currentSince = e.Current.ID, now

@@ -8,41 +8,39 @@ import (
 	"time"
 )
 
-// Verdict says why a path is answered, or why not.
+// Verdict is the reason why a path is answered, or not.
 type Verdict string
 
 // The verdicts. Their texts are values of a metric's label.
 const (
 	// Proved: the segment opens the path.
 	Proved Verdict = "proved"
-	// Standing: the path has no segment, but stands so in a webhook configuration, or did a moment ago.
+	// Standing: the path has no segment, but a webhook configuration has it without one, or had until recently.
 	Standing Verdict = "plain"
 	// Missing: the path has no segment.
 	Missing Verdict = "missing"
-	// Unknown: the segment does not open the path, or not any more.
+	// Unknown: the segment does not belong to the path, or has ended.
 	Unknown Verdict = "unknown"
-	// Unserved: the path is that of a family of policies which this program does not evaluate.
+	// Unserved: the path belongs to a family of policies which this program does not evaluate.
 	Unserved Verdict = "unserved"
 )
 
 // Answered reports whether requests with this verdict are answered.
 func (v Verdict) Answered() bool { return v == Proved || v == Standing }
 
-// Guard decides which paths are answered. The zero Guard, with its fields set, answers none. Its methods are safe for all
-// goroutines.
+// Guard decides which paths are answered. Without epochs it answers none. Its methods are safe for concurrent use.
 type Guard struct {
-	// Overlap is how long an epoch is answered after it was retired, and a plain path after the last configuration with it
-	// has gone.
+	// Overlap is how long an epoch is answered after it was retired, and a plain path after the last configuration with it was removed.
 	Overlap time.Duration
-	// Now is the clock; only differences of what it returns count, so that a clock that is set changes nothing.
+	// Now is the clock; only differences count, so that setting the clock has no effect.
 	Now func() time.Time
-	// Reread is called when a segment is not known, since this process may be late in hearing of an epoch. It calls Set
-	// before it returns. It is called at most once in rereadEvery; nil for never.
+	// Reread is called for an unknown segment, since this process may not know the latest epoch yet. It calls Set before it returns. It is
+	// called at most once in rereadEvery; nil for never.
 	Reread func()
 
 	state atomic.Pointer[state]
 
-	mu     sync.Mutex // of changes to state, and of what follows
+	mu     sync.Mutex // guards changes to state, and the following fields
 	flight chan struct{}
 	read   time.Time
 }
@@ -58,15 +56,14 @@ type open struct {
 	until time.Time // zero: until it is retired
 }
 
-// rereadEvery is the least time between two calls of Reread; patience is how long a request waits for one.
+// rereadEvery is the minimum time between two calls of Reread; patience is how long a request waits for one.
 const (
 	rereadEvery = time.Second
 	patience    = time.Second
 )
 
-// Set takes over the epochs: the current one, and the previous one (nil for none) with whether the configurations still
-// may carry it. An epoch that is retired, or not named any more, is answered for Overlap from the first time that Set
-// says so, whatever clocks say: no clock of another process counts.
+// Set sets the epochs: the current one, and the previous one (nil for none), with whether it is retired. An epoch that is retired or
+// removed is answered for Overlap from that call of Set on; clocks of other processes do not count.
 func (g *Guard) Set(current, previous *Epoch, retired bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -98,10 +95,10 @@ func (g *Guard) Set(current, previous *Epoch, retired bool) {
 	g.state.Store(next)
 }
 
-// maxEpochs bounds the epochs that are answered at once, and so the time of a check.
+// maxEpochs bounds the epochs that are answered, and thereby the time of a check.
 const maxEpochs = 4
 
-// Stand takes over the plain paths that stand in webhook configurations. One that stands no more is answered for Overlap.
+// Stand sets the plain paths in webhook configurations. A removed path is answered for Overlap.
 func (g *Guard) Stand(paths []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -138,8 +135,8 @@ func (g *Guard) load() *state {
 	return none
 }
 
-// Prove reports whether requests for the path are answered, and returns the path without its segment. It allocates nothing,
-// but for a segment that is not known it may wait until Reread has returned, for a second at most.
+// Prove reports whether requests for the path are answered, and returns the path without its segment. It does not allocate. For an unknown
+// segment it may wait for Reread, for a second at most.
 func (g *Guard) Prove(path string) (plain string, v Verdict) {
 	segment, plain, ok := Split(path)
 	if !ok {
@@ -164,7 +161,7 @@ func (g *Guard) opens(segment, plain string) bool {
 	return false
 }
 
-// late reads the epochs again, and reports whether that was done.
+// late calls Reread, and reports whether it did.
 func (g *Guard) late() bool {
 	if g.Reread == nil {
 		return false
@@ -201,8 +198,8 @@ func (g *Guard) late() bool {
 	}
 }
 
-// Open answers every path, with what looks like a segment or without: where clients are known by their certificates, or
-// the operator has switched the segments off. Answering both lets replicas with different settings work side by side.
+// Open answers every path, with or without a segment. It is for clients that are identified by certificates, or if the operator has
+// switched the segments off. It answers both forms so that replicas with different settings can run together.
 type Open struct{}
 
 // Prove implements the same question as Guard.

@@ -80,7 +80,7 @@ func TestGuard(t *testing.T) {
 	want("the new one", second.Path(route), Proved)
 	g.Set(second, first, true)
 	c.advance(time.Minute - 1)
-	g.Set(second, first, true) // the same news once more
+	g.Set(second, first, true) // the same epochs once more
 	want("retired", first.Path(route), Proved)
 	c.advance(1)
 	want("ended", first.Path(route), Unknown)
@@ -88,7 +88,7 @@ func TestGuard(t *testing.T) {
 	want("gone", first.Path(route), Unknown)
 	want("the new one", second.Path(route), Proved)
 
-	// Another key, as after the Secret was lost.
+	// Another key, as after a loss of the Secret.
 	third := NewEpoch(key(t, 3), "third")
 	g.Set(third, nil, false)
 	want("one that was never retired", second.Path(route), Proved)
@@ -120,7 +120,7 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// A process that is late in hearing of an epoch reads it when the first request comes, and not for each of many.
+// A process that does not know an epoch yet reads it at the first request, but not for each of many.
 func TestLate(t *testing.T) {
 	c := newClock()
 	g := newGuard(c)
@@ -162,10 +162,10 @@ func TestRotation(t *testing.T) {
 	c.advance(time.Minute)
 	step(false, Step{Begin: true})
 	e = e.Begin("b", c.now().Add(time.Hour))
-	step(true, Step{Previous: true, Wait: 3 * time.Second}) // one after the other
+	step(true, Step{Previous: true, Wait: 3 * time.Second}) // the second request waits for the first
 	c.advance(3 * time.Second)
 	step(true, Step{Retire: true, Wait: 3 * time.Second})
-	c.advance(time.Hour) // as long as the configurations cannot be written
+	c.advance(time.Hour) // while the configurations cannot be written
 	step(false, Step{Retire: true, Wait: 3 * time.Second})
 	e = e.Retire(c.now())
 	step(true, Step{Wait: time.Minute})
@@ -217,7 +217,7 @@ func BenchmarkProve(b *testing.B) {
 	}
 }
 
-// Only what an epoch made is proved, and what a path is without its segment is what it was made of.
+// Only segments of an epoch are valid, and the plain path is the one that the segment was made for.
 func FuzzProve(f *testing.F) {
 	e := NewEpoch(key(f, 1), "first")
 	g := newGuard(newClock())

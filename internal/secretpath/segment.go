@@ -11,10 +11,10 @@ import (
 // Size is the length of a segment: HMAC-SHA256 in lowercase hex.
 const Size = 2 * sha256.Size
 
-// domain separates segments from everything else that is made with the key.
+// domain separates segments from other uses of the key.
 const domain = "route"
 
-// Epoch makes the segments of one period. It is safe for all goroutines.
+// Epoch creates the segments of one period. It is safe for concurrent use.
 type Epoch struct {
 	id  string
 	sum *seal.Summer
@@ -49,7 +49,7 @@ func (e *Epoch) segment(plain string) (out [Size]byte) {
 	return out
 }
 
-// opens reports whether the segment is that of the plain path. It takes the same time for every wrong segment.
+// opens reports whether the segment belongs to the plain path. It takes the same time for every wrong segment.
 func (e *Epoch) opens(segment, plain string) bool {
 	want := e.segment(plain)
 	var have [Size]byte
@@ -57,8 +57,8 @@ func (e *Epoch) opens(segment, plain string) bool {
 	return subtle.ConstantTimeCompare(want[:], have[:]) == 1
 }
 
-// Split takes a path apart into the segment and the plain path. ok is false when it does not begin with what looks like a
-// segment; whether that opens the path is not looked at.
+// Split splits a path into the segment and the plain path. ok is false if the path does not begin like one with a segment; Split does not
+// check the segment.
 func Split(path string) (segment, plain string, ok bool) {
 	const end = 1 + Size
 	if len(path) < end+1 || path[0] != '/' || path[end] != '/' {
@@ -73,7 +73,7 @@ func Split(path string) (segment, plain string, ok bool) {
 	return segment, path[end:], true
 }
 
-// Plain returns the path without what looks like a segment, for people.
+// Plain returns the path without a possible segment, for people.
 func Plain(path string) string {
 	_, plain, _ := Split(path)
 	return plain

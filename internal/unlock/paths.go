@@ -36,7 +36,7 @@ func (in *Installation) repath(ctx context.Context, objects []client.Object) err
 	return nil
 }
 
-// path returns the function that makes the paths of the server whose key is in the Secret; nil without a usable Secret.
+// path returns the function that returns the paths of the server whose key is in the Secret; nil without a usable Secret.
 func (in *Installation) path(ctx context.Context, name string) (func(string) string, error) {
 	var secret corev1.Secret
 	err := in.Client.Get(ctx, client.ObjectKey{Namespace: in.Namespace, Name: name}, &secret)
@@ -48,7 +48,7 @@ func (in *Installation) path(ctx context.Context, name string) (func(string) str
 	}
 	ring, err := keystore.Parse(&secret)
 	if err != nil {
-		return nil, nil //nolint:nilerr // the controllers write it again; the way back may not depend on it
+		return nil, nil //nolint:nilerr // the controllers write it again; restoring may not depend on it
 	}
 	epochs, err := secretpath.ParseEpochs(secret.Annotations[secretpath.EpochsAnnotation])
 	if err != nil {

@@ -32,7 +32,7 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// What is put back is what was taken away, but for what the API server gives an object of its own.
+// A restored configuration equals the deleted one, except for fields that the API server sets.
 func TestPack(t *testing.T) {
 	fail := admissionv1.Fail
 	meta := metav1.ObjectMeta{
