@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/globalentry"
 )
 
-// BenchmarkRead reads 10,000 resources: as they are, a projection of them, and both after one of them has changed.
+// BenchmarkRead reads 10,000 resources: all of them, a projection, and both after one resource has changed.
 func BenchmarkRead(b *testing.B) {
 	w, _, _, _ := newWatched(1 << 30)
 	list := make([]any, 10_000)

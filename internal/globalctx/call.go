@@ -12,8 +12,7 @@ import (
 // The pauses between the attempts of one refresh double from firstPause on.
 const firstPause = 200 * time.Millisecond
 
-// longestOutage is how soon a refresh that failed is begun anew, where the interval is longer: policies that need the data
-// end in errors until then.
+// longestOutage is the pause after a failed refresh if the interval is longer: policies that need the data fail until then.
 const longestOutage = 30 * time.Second
 
 // repeated is a call that is repeated.
@@ -51,7 +50,7 @@ func (r *repeated) run(ctx context.Context) {
 	}
 }
 
-// refresh calls until there is an answer, at most once more than the limit of retries says.
+// refresh repeats the call until it succeeds, up to the limit of retries.
 func (r *repeated) refresh(ctx context.Context) (v any, err error) {
 	wait := firstPause
 	for attempt := 0; ; attempt++ {
@@ -65,7 +64,7 @@ func (r *repeated) refresh(ctx context.Context) (v any, err error) {
 	}
 }
 
-// once calls. What panics on a hostile answer must not take the process down.
+// once calls once. It recovers from panics, which a hostile answer may cause.
 func (r *repeated) once(ctx context.Context) (v any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -87,7 +86,7 @@ func (r *repeated) once(ctx context.Context) (v any, err error) {
 	return nil, fmt.Errorf("calls are %w", world.ErrUnavailable)
 }
 
-// pause waits; it is false when ctx was done first.
+// pause waits; it returns false if ctx is done first.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -11,7 +11,7 @@ type capacity struct {
 	used, max int
 }
 
-// add counts n more bytes, or fewer when n is negative. More than there is room for are not counted, and an error.
+// add counts n more bytes, or fewer if n is negative. It returns an error and counts nothing if there is no room.
 func (w *capacity) add(n int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

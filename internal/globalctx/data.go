@@ -13,16 +13,16 @@ import (
 // errNotYet is the error of an entry until its first refresh is over.
 var errNotYet = errors.New("it has not been fetched yet")
 
-// data are the data of an entry at one time, or why there are none.
+// data is the data of an entry at one time, or the reason why there is none.
 type data struct {
 	err       error
 	refreshed time.Time
 
 	mu    sync.Mutex
 	value any
-	// make computes the value on the first read; nil when it is there, or was made.
+	// make computes the value at the first read; nil if it exists already.
 	make func() (any, error)
-	// projections are what was computed of the data, by name and compiled entry: each is computed once.
+	// projections caches computed projections, by name and compiled entry.
 	projections map[projection]projected
 }
 
@@ -59,7 +59,7 @@ func (d *data) read(ctx context.Context, e *globalentry.Entry, name string) (any
 	}
 	v, err := e.Project(ctx, name, d.value)
 	if ctx.Err() != nil {
-		return v, err // it says nothing about the data
+		return v, err // this error says nothing about the data
 	}
 	if d.projections == nil || len(d.projections) > maxProjections {
 		d.projections = map[projection]projected{}
@@ -68,10 +68,10 @@ func (d *data) read(ctx context.Context, e *globalentry.Entry, name string) (any
 	return v, err
 }
 
-// maxProjections bounds what is kept for names that no entry has, and for entries that were replaced.
+// maxProjections bounds the cache for names that no entry has, and for replaced entries.
 const maxProjections = 1000
 
-// publisher holds the current data of a source and reports new ones.
+// publisher holds the current data of a source and reports changes.
 type publisher struct {
 	current atomic.Pointer[data]
 	first   chan struct{}
@@ -83,7 +83,7 @@ type publisher struct {
 
 func (p *publisher) tried() <-chan struct{} { return p.first }
 
-// get returns the current data; before there are any, their error.
+// get returns the current data, or an error before the first ones.
 func (p *publisher) get() *data {
 	if d := p.current.Load(); d != nil {
 		return d
@@ -98,7 +98,7 @@ func (p *publisher) put(d *data) {
 	p.changed()
 }
 
-// fail replaces the data by the error. When the last data came stays known.
+// fail replaces the data by the error, and keeps the time of the last data.
 func (p *publisher) fail(err error) {
 	p.put(&data{err: err, refreshed: p.get().refreshed})
 	p.failed(err)

@@ -25,10 +25,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// pageSize bounds what one answer of the API server holds while a list is read.
+// pageSize bounds one answer of the API server while a list is read.
 const pageSize = 250
 
-// overload is how soon resources are listed again that took too much room.
+// overload is the pause before resources that exceeded the capacity are listed again.
 const overload = 5 * time.Minute
 
 // watched are the resources of one kind: listed, then watched. It is the store of a reflector.
@@ -40,11 +40,11 @@ type watched struct {
 	*publisher
 
 	mu sync.Mutex
-	// objects are sorted by namespace and name; meaningless while they are not listed.
+	// objects are sorted by namespace and name; invalid while they are not listed.
 	objects []object
 	listed  bool
 	held    int // bytes of the objects, counted in capacity
-	// stop ends the list and watch of now.
+	// stop ends the current list and watch.
 	stop context.CancelCauseFunc
 }
 
@@ -58,7 +58,7 @@ func compare(a, b object) int {
 	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 }
 
-// errNotListed ends up in results only when data are let go of while they are read.
+// errNotListed is seen only by a reader whose data are released meanwhile.
 var errNotListed = errors.New("the resources are being listed anew")
 
 var _ toolscache.ReflectorStore = (*watched)(nil)
@@ -85,7 +85,7 @@ func watchResources(ctx context.Context, s *Store, r *globalentry.Resource, p *p
 
 func (w *watched) data() *data { return w.get() }
 
-// run follows the resources until ctx is done. When they take too much room they are let go, and tried again later.
+// run follows the resources until ctx is done. If they exceed the capacity, it releases them and tries again later.
 func (w *watched) run(ctx context.Context) {
 	logger := logr.FromSlogHandler(w.log.Handler()).V(1)
 	r := toolscache.NewReflectorWithOptions(w, nil, w, toolscache.ReflectorOptions{Name: "global-context", TypeDescription: w.kind, Logger: &logger})
@@ -139,7 +139,7 @@ func (w *watched) broken(err error) (tooLarge bool) {
 	return false
 }
 
-// overloaded lets go of all objects at once: those that are missing would count as "no match". w.mu is held.
+// overloaded releases all objects at once, since missing ones would count as "no match". w.mu is held.
 func (w *watched) overloaded(err error) {
 	w.clear()
 	w.fail(err)
@@ -153,7 +153,7 @@ func (w *watched) List(o metav1.ListOptions) (runtime.Object, error) {
 
 // ListWithContext implements toolscache.ListerWatcherWithContext.
 func (w *watched) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	// Resource version 0 would bring the whole list at once.
+	// Resource version 0 would return the whole list in one answer.
 	o = metav1.ListOptions{Limit: pageSize, TimeoutSeconds: o.TimeoutSeconds}
 	out := &unstructured.UnstructuredList{}
 	room := w.room()
@@ -176,7 +176,7 @@ func (w *watched) ListWithContext(ctx context.Context, o metav1.ListOptions) (ru
 	}
 }
 
-// room returns what a new list may take: what is free, and what it replaces.
+// room returns the capacity for a new list: the free capacity, and that of the list that it replaces.
 func (w *watched) room() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -195,10 +195,10 @@ func (w *watched) WatchWithContext(ctx context.Context, o metav1.ListOptions) (w
 	return w.client.Watch(ctx, o)
 }
 
-// IsWatchListSemanticsUnSupported makes the reflector list, since a list is read with a limit.
+// IsWatchListSemanticsUnSupported makes the reflector use a list, since only a list has a limit.
 func (w *watched) IsWatchListSemanticsUnSupported() bool { return true }
 
-// strip drops the bookkeeping of field ownership, often the largest part of an object.
+// strip removes managedFields, often the largest part of an object.
 func strip(u *unstructured.Unstructured) { u.SetManagedFields(nil) }
 
 // Add implements toolscache.ReflectorStore.
@@ -288,8 +288,7 @@ func (w *watched) object(obj any) (object, error) {
 	return object{u.GetNamespace(), u.GetName(), u.Object, value.Size(u.Object, w.capacity.max+1)}, nil
 }
 
-// publish replaces the data by those of the objects as they are now; the list is made on the first read. w.mu is
-// held.
+// publish replaces the data by the current objects; the list is computed at the first read. w.mu is held.
 func (w *watched) publish(refreshed time.Time) {
 	d := &data{refreshed: refreshed, make: w.list}
 	if last := w.current.Load(); last != nil && last.err == nil && last.refreshed.Equal(refreshed) {
@@ -299,7 +298,7 @@ func (w *watched) publish(refreshed time.Time) {
 	w.put(d)
 }
 
-// list returns the list of the objects as they are when it is asked for, perhaps a little newer than its data.
+// list returns the current list of the objects, which may be slightly newer than its data.
 func (w *watched) list() (any, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -313,7 +312,7 @@ func (w *watched) list() (any, error) {
 	return out, nil
 }
 
-// clear lets go of all objects. w.mu is held.
+// clear releases all objects. w.mu is held.
 func (w *watched) clear() {
 	_ = w.capacity.add(-w.held)
 	w.objects, w.held, w.listed = nil, 0, false

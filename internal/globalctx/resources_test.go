@@ -25,7 +25,7 @@ func resource(namespace, name string) *unstructured.Unstructured {
 	}}}
 }
 
-// newWatched returns resources as the reflector sees them, the number of reported changes, and the reported failures.
+// newWatched returns resources as the reflector uses them, the number of reported changes, and the reported failures.
 func newWatched(max int) (w *watched, changes *int, failure *string, stopped context.Context) {
 	changes, failure = new(int), new(string)
 	ctx, stop := context.WithCancelCause(context.Background())
@@ -99,7 +99,7 @@ func TestResourcesFollow(t *testing.T) {
 	}
 }
 
-// An author has to learn which resources may not be read.
+// An entry's error names the resources that may not be listed.
 func TestResourcesThatMayNotBeListed(t *testing.T) {
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}: "LeaseList",
@@ -119,7 +119,7 @@ func TestResourcesThatMayNotBeListed(t *testing.T) {
 	}
 }
 
-// What would take too much room is let go of at once, and is an error: part of a list would count as all of it.
+// Resources that exceed the capacity are released at once and become an error: a partial list would count as complete.
 func TestResourcesAreBounded(t *testing.T) {
 	w, _, failure, stopped := newWatched(200)
 	if err := w.Replace([]any{resource("a", "x"), resource("a", "y")}, "1"); err != nil {

@@ -16,16 +16,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Options are what a Store asks, and its limits.
+// Options are the dependencies and limits of a Store.
 type Options struct {
 	// API and Services are used by entries with calls; nil if no calls are allowed.
 	API      world.API
 	Services world.Services
-	// Resources are listed and watched by entries with a kind of resources.
+	// Resources lists and watches the resources of entries.
 	Resources dynamic.Interface
-	// MaxEntries is how many entries have data at the same time; the others have errors until there is room. 0: no limit.
+	// MaxEntries is how many entries may have data at the same time; the others fail until there is room. 0 for no limit.
 	MaxEntries int
-	// MaxBytes is what all listed resources may take together, as JSON; 0: DefaultMaxBytes.
+	// MaxBytes bounds all listed resources together, as JSON; 0 for DefaultMaxBytes.
 	MaxBytes int
 	// Changed is called for each entry whose State may have changed; nil for none. It must not wait.
 	Changed func(name string)
@@ -35,10 +35,10 @@ type Options struct {
 	Log    *slog.Logger
 }
 
-// DefaultMaxBytes is room for some ten thousand Pods or Deployments. They take a few times more in memory.
+// DefaultMaxBytes is enough for some ten thousand Pods or Deployments. They take a few times more in memory.
 const DefaultMaxBytes = 64 << 20
 
-// Store holds the data of entries. It is safe for all goroutines.
+// Store holds the data of entries. It is safe for concurrent use.
 type Store struct {
 	Options
 	ctx      context.Context // ends all refreshing
@@ -53,27 +53,27 @@ var _ world.Globals = (*Store)(nil)
 // kept is an entry with its data.
 type kept struct {
 	entry *globalentry.Entry
-	// from is nil while the Store is full, and when the entry has mistakes.
+	// from is nil while the Store is full, and if the entry has mistakes.
 	from source
 	stop context.CancelFunc
 }
 
 // source keeps the data of one entry.
 type source interface {
-	// data is what there is now; it is replaced, never modified.
+	// data returns the current data, which is replaced but never modified.
 	data() *data
-	// tried is closed when there are data or an error for the first time.
+	// tried returns a channel that is closed at the first data or error.
 	tried() <-chan struct{}
 }
 
-// State is what became of an entry.
+// State is the state of an entry.
 type State struct {
-	// Err is why there are no data; nil when there are.
+	// Err is the reason why there are no data; nil if there are.
 	Err error
-	// Pending: the first attempt to get them is not over.
+	// Pending: the first attempt to load the data is not over.
 	Pending bool
-	// Refreshed is when the data came: of a call its last answer, of resources their last list, which is watched since.
-	// Zero when they never came.
+	// Refreshed is the time of the data: for a call, its last answer; for resources, their last list, which is watched since. It is zero
+	// without data.
 	Refreshed time.Time
 }
 
@@ -94,7 +94,7 @@ func New(ctx context.Context, o Options) *Store {
 	return &Store{Options: o, ctx: ctx, capacity: &capacity{max: o.MaxBytes}, entries: map[string]*kept{}}
 }
 
-// Set takes an entry in, or what it was changed to. Data that come from the same place are kept.
+// Set adds or replaces an entry. It keeps data from the same source.
 func (s *Store) Set(e *globalentry.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,7 @@ func sameSource(a, b *globalentry.Entry) bool {
 	return reflect.DeepEqual(a.Resource, b.Resource) && reflect.DeepEqual(a.Call, b.Call)
 }
 
-// Delete forgets an entry and its data.
+// Delete removes an entry and its data.
 func (s *Store) Delete(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (k *kept) end() {
 	}
 }
 
-// startWaiting starts the sources of the entries that have none, as many as there is room for, by name.
+// startWaiting starts the sources of entries that have none, as far as there is room, in order of their names.
 func (s *Store) startWaiting() {
 	running := 0
 	var waiting []string
@@ -234,7 +234,7 @@ func (k *kept) state(limit int) State {
 	return State{Refreshed: d.refreshed}
 }
 
-// Settle waits until every entry of now has been tried once, at most until ctx is done.
+// Settle waits until every current entry was tried once, at most until ctx is done.
 func (s *Store) Settle(ctx context.Context) {
 	s.mu.RLock()
 	var tried []<-chan struct{}

@@ -29,7 +29,7 @@ func entry(t *testing.T, name, spec string) *globalentry.Entry {
 	return e
 }
 
-// read returns what a policy gets, or the error.
+// read returns the data for a policy, or the error.
 func read(s *Store, name string) string {
 	v, err := s.Global(context.Background(), name)
 	if err != nil {
@@ -40,8 +40,8 @@ func read(s *Store, name string) string {
 
 const pods = `{apiCall: {urlPath: /api/v1/pods, refreshInterval: 10m, retryLimit: 2}, projections: [{name: names, jmesPath: "items[].name"}, {name: a.b, jmesPath: "length(items)"}, {name: bad, jmesPath: "parse_json(items[0].name)"}]}`
 
-// A call is repeated at its interval; one that fails is tried again at once as often as retryLimit says, then the entry is
-// an error, and the next refresh does not wait for a long interval.
+// A call is repeated at its interval. A failed call is retried at once up to retryLimit; then the entry is an error, and the next refresh
+// does not wait for a long interval.
 func TestCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -86,7 +86,7 @@ func TestCall(t *testing.T) {
 		synctest.Wait()
 		expect("pods.names", `["pods-2"]`)
 
-		// The same place, other projections: nothing is fetched, and the new projections hold.
+		// With the same source and other projections, nothing is fetched again, and the new projections apply.
 		s.Set(entry(t, "pods", strings.Replace(pods, "names", "titles", 1)))
 		synctest.Wait()
 		expect("pods.titles", `["pods-2"]`)

@@ -20,7 +20,7 @@ const (
 	textProjectionPath = "A projection entry requires a JMESPath"
 )
 
-// check finds the author's mistakes, all of them at once.
+// check returns all mistakes of the author.
 func check(e *kyvernov2beta1.GlobalContextEntry) diag.List {
 	var l diag.List
 	if e.Name == "" {

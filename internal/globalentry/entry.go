@@ -18,13 +18,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Group and Kind are those of the objects that the package reads.
+// Group and Kind identify the objects of this package.
 const (
 	Group = "kyverno.io"
 	Kind  = "GlobalContextEntry"
 )
 
-// Versions are the served versions, which differ in their status only; the first is stored.
+// Versions are the served versions, which differ only in their status; the first one is stored.
 var Versions = []string{"v2beta1", "v2", "v2alpha1"}
 
 // Defaults of calls.
@@ -44,7 +44,7 @@ type Entry struct {
 	Diags       diag.List
 }
 
-// Resource is a kind of resources by the name that it has in paths.
+// Resource is a resource by its name in paths.
 type Resource struct {
 	APIVersion, Resource string
 	Namespace            string // empty for all namespaces
@@ -139,8 +139,7 @@ func compileCall(c *kyvernov2beta1.ExternalAPICall, diags *diag.List) *Call {
 	return out
 }
 
-// Project returns what a reference to the entry reads of its data: the data themselves for the empty name, else the
-// projection of that name.
+// Project returns the data of a reference to the entry: all data for the empty name, else the projection of that name.
 func (e *Entry) Project(ctx context.Context, name string, data any) (any, error) {
 	if e.Diags.HasErrors() {
 		return nil, errors.New(e.Diags.Errors()[0].Summary)

@@ -24,7 +24,7 @@ func compile(t *testing.T, version, spec string) (*globalentry.Entry, string) {
 	return e, text
 }
 
-// The rules of the policy language.
+// The mistakes of entries, with Kyverno's texts.
 func TestMistakes(t *testing.T) {
 	for spec, want := range map[string]string{
 		`{kubernetesResource: {version: v1, resource: pods}, projections: [{name: p, jmesPath: "[]"}]}`: "",

@@ -32,8 +32,8 @@ func (c *Chain) Apply(s *scope.Scope) *scope.Scope {
 	return s
 }
 
-// Reads returns the variables that loading the entries may read, with the Needs that follow; an entry that asks the world
-// sets Needs.Lookups.
+// Reads returns the variables that loading the entries may read, with the Needs that follow; an entry that reads the world sets
+// Needs.Lookups.
 func (c *Chain) Reads() scope.Reads {
 	if c == nil {
 		return scope.Reads{}
@@ -53,28 +53,27 @@ func (c *Chain) Names() []string {
 	return out
 }
 
-// input is what a Loader needs to know besides the entry.
+// input is the information that a Loader needs beside the entry.
 type input struct {
 	policyNamespace string // empty for cluster-scoped policies
 	path            string // of the entry's own field, such as spec.rules[0].context[1].configMap
 }
 
-// compiled is what a Loader makes of one entry.
+// compiled is the result of a Loader for one entry.
 type compiled struct {
 	load  func(before *scope.Scope) (any, error)
 	reads scope.Reads
 	diags diag.List
 }
 
-// Names that every rule has already; an entry may not take them. `image`, which only image verification knows,
-// may be taken.
+// Names that every rule already has; an entry may not use them. `image` is allowed, since only image verification defines it.
 var reserved = []string{
 	"request", "element", "elementIndex", "images", "serviceAccountName", "serviceAccountNamespace", "target", "@",
 }
 
-// Compile compiles the context entries at the field path. policyNamespace is the namespace of a namespaced policy,
-// empty for a cluster-scoped one. Mistakes are diagnostics, all at once; the Chain is usable in any case, and an
-// entry with a mistake yields an error when it is used.
+// Compile compiles the context entries at the field path. policyNamespace is the namespace of a namespaced policy, empty for a
+// cluster-scoped one. It returns all mistakes as diagnostics. The Chain is always usable, and an entry with a mistake fails when it is
+// used.
 func Compile(entries []kyvernov1.ContextEntry, policyNamespace, path string) (*Chain, diag.List) {
 	if len(entries) == 0 {
 		return nil, nil
@@ -115,13 +114,13 @@ func compileEntry(e *kyvernov1.ContextEntry, policyNamespace, path string) compi
 	switch {
 	case c.load == nil || diags.HasErrors():
 		c.load = broken(c.diags).load
-	case c.reads.Needs.Lookups: // variables are metered where they are made
+	case c.reads.Needs.Lookups: // variables are metered when they are computed
 		c.load = limited(c.load)
 	}
 	return c
 }
 
-// limited counts what an entry brings from outside.
+// limited counts the data that an entry loads.
 func limited(load func(*scope.Scope) (any, error)) func(*scope.Scope) (any, error) {
 	return func(before *scope.Scope) (any, error) {
 		v, err := load(before)

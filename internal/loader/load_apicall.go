@@ -26,7 +26,7 @@ apiCall:
 	compile: compileAPICall,
 }
 
-// call is a compiled apiCall; what the author left out is nil.
+// call is a compiled apiCall; missing parts are nil.
 type call struct {
 	entry  string
 	reach  world.Reach
@@ -59,7 +59,7 @@ func compileAPICall(e *kyvernov1.ContextEntry, in input) compiled {
 	return c
 }
 
-// compile reads what to call. Mistakes go to c.
+// compile compiles the call. It adds mistakes to c.
 func (x *call) compile(c *compiled, a *kyvernov1.APICall, in input) {
 	switch x.method = string(a.Method); x.method {
 	case "":
@@ -182,7 +182,7 @@ func (x *call) body(before *scope.Scope) (any, error) {
 	return body, nil
 }
 
-// reach returns how far the policy of the entry may see.
+// reach returns which data the policy of the entry may read.
 func (in input) reach() world.Reach {
 	if in.policyNamespace == "" {
 		return world.Cluster()

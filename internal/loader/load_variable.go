@@ -27,7 +27,7 @@ variable:
 	compile: compileVariable,
 }
 
-// variableEntry is a compiled `variable` entry; parts that the author left out are nil.
+// variableEntry is a compiled `variable` entry; missing parts are nil.
 type variableEntry struct {
 	name   string
 	value  *template.Template
@@ -86,7 +86,7 @@ func (c *compiled) template(raw *apiextensionsv1.JSON, path string) *template.Te
 	return t
 }
 
-// at returns the diagnostics of a template the field path of the entry.
+// at returns the diagnostics of a template with the field path of the entry.
 func at(path string, t *template.Template) diag.List {
 	out := t.Diags()
 	for i := range out {
@@ -149,7 +149,7 @@ func (x *variableEntry) search(before *scope.Scope, input any) (any, error) {
 	return result, nil
 }
 
-// maxShown is how much of a value an error shows.
+// maxShown bounds the part of a value that an error shows.
 const maxShown = 4096
 
 func (x *variableEntry) notNil(v any) (any, error) {

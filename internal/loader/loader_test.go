@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// objects is a cluster that holds ConfigMaps by namespace/name and remembers what was asked.
+// objects is a cluster that holds ConfigMaps by namespace/name and records reads.
 type objects struct {
 	configMaps map[string]map[string]any
 	asked      []string
@@ -51,7 +51,7 @@ func newScope(env *evalenv.Env) *scope.Scope {
 	return scope.New(&policy.Call{Env: env, Request: req, Program: &policy.Program{}, Rule: &policy.Rule{}})
 }
 
-// TestVariables are the documented results and errors of `variable` entries; v is what is looked up.
+// TestVariables tests the documented results and errors of `variable` entries; v is the entry under test.
 func TestVariables(t *testing.T) {
 	for name, c := range map[string]struct{ entries, want string }{
 		"a value":                               {`[{name: v, variable: {value: {a: [1, x]}}}]`, `{"a":[1,"x"]}`},
@@ -102,7 +102,7 @@ func lookup(s *scope.Scope, name string) string {
 	return value.JSON(v)
 }
 
-// TestConfigMap: a ConfigMap is read once, when it is first used, and only in the policy's reach.
+// TestConfigMap: a ConfigMap is read once, at its first use, and only within the policy's reach.
 func TestConfigMap(t *testing.T) {
 	cluster := &objects{configMaps: map[string]map[string]any{
 		"default/x": {"data": map[string]any{"json": `["a"]`}, "metadata": map[string]any{"name": "x"}},
@@ -136,8 +136,7 @@ func TestConfigMap(t *testing.T) {
 	}
 }
 
-// TestUnavailable: what the world does not offer is an error that differs from a missing object, never an empty
-// result.
+// TestUnavailable: data that the world does not offer is an error that differs from a missing object, never an empty result.
 func TestUnavailable(t *testing.T) {
 	chain, _ := compileYAML(t, "", `[{name: v, configMap: {name: x}}]`)
 	_, _, err := chain.Apply(newScope(&evalenv.Env{})).Field("v")
@@ -150,7 +149,7 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// TestBudgetIsNotHidden: a default stands in for a failed query, not for an evaluation that was stopped.
+// TestBudgetIsNotHidden: a default replaces a failed query, but not an evaluation that was stopped.
 func TestBudgetIsNotHidden(t *testing.T) {
 	chain, _ := compileYAML(t, "", `[{name: v, variable: {jmesPath: "request.object.metadata.*.to_string(@)", default: x}}]`)
 	env := &evalenv.Env{Meter: budget.New(context.Background(), 1, budget.DefaultBytes)}
@@ -159,7 +158,7 @@ func TestBudgetIsNotHidden(t *testing.T) {
 	}
 }
 
-// TestReads: what loading reads is known before, for scans and role resolution.
+// TestReads: the variables that loading reads are known before, for scans and role resolution.
 func TestReads(t *testing.T) {
 	for entries, want := range map[string]policy.Needs{
 		`[{name: v, variable: {jmesPath: request.userInfo.username}}]`:               {User: true},
@@ -178,7 +177,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestEveryLoaderIsDocumented holds the registry to what a contributor has to provide, and runs the examples.
+// TestEveryLoaderIsDocumented checks that each Loader has documentation, and runs the examples.
 func TestEveryLoaderIsDocumented(t *testing.T) {
 	for _, l := range loader.Loaders() {
 		if !strings.HasSuffix(l.Doc, ".") || len(l.Doc) < 20 {

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/template"
 )
 
-// query is the jmesPath of an entry that brings its own data. The nil query gives the data as they are.
+// query is the jmesPath of an entry with its own data. The nil query returns the data unchanged.
 type query struct {
 	entry  string
 	source string

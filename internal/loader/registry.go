@@ -10,7 +10,7 @@ type Loader struct {
 	Doc   string // one sentence for the reference documentation
 	// Example is a context entry in YAML.
 	Example string
-	// Owns reports whether the entry uses the field.
+	// Owns reports whether the entry has the field.
 	Owns func(*kyvernov1.ContextEntry) bool
 
 	compile func(*kyvernov1.ContextEntry, input) compiled

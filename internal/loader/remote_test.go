@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// outside is everything that entries can ask, and what was asked.
+// outside is the world of these tests; it records requests.
 type outside struct{ asked []string }
 
 func (o *outside) note(format string, args ...any) {
@@ -65,7 +65,7 @@ func (f imagesFunc) Image(_ context.Context, r world.ImageRequest) (map[string]a
 	return f(r)
 }
 
-// TestRemote are the documented results, requests and errors of the entries that send requests.
+// TestRemote tests the documented results, requests and errors of the entries that send requests.
 func TestRemote(t *testing.T) {
 	for _, c := range []struct{ entry, want, asked string }{
 		{`apiCall: {urlPath: "/api/v1/namespaces/{{ request.namespace }}/pods", jmesPath: "items[].name"}`,
@@ -113,8 +113,8 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// Rows S1, S2, S4, S5 and S11 of docs/security/threat-model.md: whatever a context entry of a namespaced policy asks for outside of its namespace, by whatever
-// trick, is an error, and no request is sent. The trick is given in the policy and once more by a variable.
+// Rows S1, S2, S4, S5 and S11 of docs/security/threat-model.md: a context entry of a namespaced policy that reads outside of its namespace
+// is an error, and no request is sent. Each trick is written in the policy and also comes through a variable.
 func TestS1S2S4S5S11NamespacedPoliciesStayInside(t *testing.T) {
 	const own = "team"
 	kinds := []string{"secrets/x", "secrets", "configmaps/x", "pods", "serviceaccounts/default/token", "pods/x/proxy/y"}
@@ -182,7 +182,7 @@ func TestS1S2S4S5S11NamespacedPoliciesStayInside(t *testing.T) {
 	}
 }
 
-// What the world does not offer is an error that says so.
+// Data that the world does not offer is an error that says so.
 func TestRemoteUnavailable(t *testing.T) {
 	for _, e := range []string{
 		`apiCall: {urlPath: /api/v1/pods}`, `apiCall: {service: {url: "https://example.com"}}`, `globalReference: {name: x}`, `imageRegistry: {reference: nginx}`,
@@ -194,7 +194,7 @@ func TestRemoteUnavailable(t *testing.T) {
 	}
 }
 
-// What the entries of a rule bring from outside is limited together; a part of a long answer may be short.
+// Data that the entries of a rule load is limited together; a small part of a long answer may be used.
 func TestContextSize(t *testing.T) {
 	w := world.World{API: world.APIFunc(func(context.Context, world.APIRequest) (any, error) {
 		return map[string]any{"long": strings.Repeat("x", 1_500_000), "short": "y"}, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// of makes a scope of a request whose object has data.
+// of returns a scope of a request whose object has data.
 func of(t *testing.T, out *outside, data map[string]any, entries string) *scope.Scope {
 	t.Helper()
 	chain, diags := compileYAML(t, "", entries)
@@ -24,13 +24,13 @@ func of(t *testing.T, out *outside, data map[string]any, entries string) *scope.
 	return chain.Apply(scope.New(&policy.Call{Env: env, Request: req, Program: &policy.Program{Name: "p"}, Rule: &policy.Rule{}}))
 }
 
-// TestT5URLPath: a variable of a urlPath is one segment or one value of the query; a urlPath that is one variable as a whole
-// is that of the author.
+// TestT5URLPath: a variable of a urlPath is one segment or one value of the query; a variable that is the whole urlPath must be the
+// author's.
 func TestT5URLPath(t *testing.T) {
 	for name, c := range map[string]struct {
 		path string
 		x    any
-		want string // what was asked, or an error
+		want string // the request, or an error
 	}{
 		"a segment":                   {"/api/v1/namespaces/a/pods/{{ request.object.data.x }}", "web", "GET /api/v1/namespaces/a/pods/web null"},
 		"a part of a segment":         {"/api/v1/namespaces/a/pods/{{ request.object.data.x }}-0", "web", "GET /api/v1/namespaces/a/pods/web-0 null"},
@@ -65,7 +65,7 @@ func TestT5URLPath(t *testing.T) {
 	}
 }
 
-// TestT6QueriesAreTheAuthors: data within the text of a jmesPath are values and names, never syntax.
+// TestT6QueriesAreTheAuthors: data in the text of a jmesPath are values and names, never syntax.
 func TestT6QueriesAreTheAuthors(t *testing.T) {
 	for name, c := range map[string]struct{ entry, x, want string }{
 		"a text":                        {`variable: {jmesPath: "to_upper('{{ request.object.data.x }}')"}`, "it's", `"IT'S"`},

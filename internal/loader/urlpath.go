@@ -12,14 +12,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// urlPath is a path of the API whose variables are escaped: each stays within one segment of the path, or within one value of
-// the query, whatever it holds. A urlPath that is nothing but one variable may hold several segments where the policy's author
-// wrote the value.
+// urlPath is a path of the API whose variables are escaped: each stays within one segment of the path, or one value of the query. A urlPath
+// that consists of a single variable may hold several segments if the policy's author wrote the value.
 type urlPath struct {
 	text  *template.Text
-	query []bool // by piece: it stands behind the question mark
+	query []bool // by piece: it follows the question mark
 	alone []bool // by piece: it is a segment of its own
-	whole bool   // the path is nothing but one variable
+	whole bool   // the path is a single variable
 }
 
 func (c *compiled) urlPath(source, path string) *urlPath {
@@ -49,7 +48,7 @@ func (u *urlPath) static() (text string, ok bool) {
 	return text, ok
 }
 
-// eval returns the path with its variables escaped. The error says which value has no place in it: a map, a list, an empty segment, or data
+// eval returns the path with its variables escaped. The error names a value that cannot be used: a map, a list, an empty segment, or data
 // that would be the whole path.
 func (u *urlPath) eval(env *jmespath.Env, s *scope.Scope) (string, error) {
 	return u.text.Join(env, s, func(i int, text string, authored bool) (string, error) {

@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// Bounds of what a requester may make us read.
+// Bounds of the data that a requester controls.
 const (
 	maxMessage    = 2 << 20 // bytes of a message, decompressed: more than an object can hold
 	maxSignatures = 32
@@ -20,13 +20,13 @@ const (
 	maxCertificate = 64 << 10
 )
 
-// Why a claim cannot be read.
+// The reasons why a claim cannot be read.
 var (
 	ErrNoSignature = errors.New("no signature found")
 	errTooLarge    = fmt.Errorf("the message is larger than %d bytes", maxMessage)
 )
 
-// Claim is what the annotations of an object say: this was signed.
+// Claim is the signed content in the annotations of an object.
 type Claim struct {
 	// Message is what was signed.
 	Message    []byte
@@ -124,7 +124,7 @@ func readAll(r io.Reader) ([]byte, error) {
 	return out, nil
 }
 
-// files returns the texts that were signed: the message itself, or the files of a compressed archive.
+// files returns the signed texts: the message itself, or the files of a compressed archive.
 func (c *Claim) files() ([][]byte, error) {
 	if !zipped(c.Message) {
 		return [][]byte{c.Message}, nil

@@ -18,18 +18,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Ignored are fields in which an object may differ from what was signed.
+// Ignored are fields in which an object may differ from the signed manifest.
 type Ignored struct {
 	// Objects select the objects; none select all.
 	Objects []Object
-	// Fields are paths such as spec.replicas or spec.ports.*.nodePort; a path stands for all below it.
+	// Fields are paths such as spec.replicas or spec.ports.*.nodePort; a path includes all fields below it.
 	Fields []string
 }
 
 // Object selects objects by wildcards; an empty field selects all.
 type Object struct{ Group, Version, Kind, Namespace, Name string }
 
-// Difference is a field that is not as it was signed.
+// Difference is a field that differs from the signed manifest.
 type Difference struct {
 	Key           string
 	Before, After any // signed, and now; nil for an absent field
@@ -43,11 +43,11 @@ const (
 
 var errTooManyFields = fmt.Errorf("the resource has more than %d fields", maxFields)
 
-// errOther says that a signature is for something else.
+// errOther reports that a signature is for another resource.
 var errOther = errors.New("the signed manifest is not that of this resource")
 
-// Compare returns the fields in which the object differs from the signed manifest of it, sorted. The error is a message
-// that holds no manifest of the object. Call it for claims whose signature holds.
+// Compare returns the fields in which the object differs from its signed manifest, sorted. The error means that the message holds no
+// manifest of the object. Call it only for claims with a verified signature.
 func (c *Claim) Compare(object map[string]any, domain string, ignored []Ignored) ([]Difference, error) {
 	signed, err := c.manifestOf(object)
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *Claim) Compare(object map[string]any, domain string, ignored []Ignored)
 	return d.out, nil
 }
 
-// manifestOf finds the manifest of the object among those that were signed.
+// manifestOf returns the manifest of the object among the signed ones.
 func (c *Claim) manifestOf(object map[string]any) (map[string]any, error) {
 	files, err := c.files()
 	if err != nil {
@@ -117,7 +117,7 @@ func identify(object map[string]any) Object {
 	return o
 }
 
-// stands reports whether a manifest is that of the object: of the same kind and name, and of its namespace or of none.
+// stands reports whether a manifest is that of the object: the same kind and name, and its namespace or none.
 func (o Object) stands(object Object) bool {
 	return o.Kind == object.Kind && o.Group == object.Group && o.Name == object.Name && (o.Namespace == "" || o.Namespace == object.Namespace)
 }
@@ -182,7 +182,7 @@ func (d *differ) compare(key string, signed, now any) {
 
 func (d *differ) done() bool { return d.fields > maxFields || len(d.out) == maxDifferences }
 
-// mayDiffer reports whether a field is ignored: by the rule, or since the API server sets it.
+// mayDiffer reports whether a field is ignored: by the rule, or because the API server sets it.
 func (d *differ) mayDiffer(key string) bool {
 	for _, pattern := range d.ignored {
 		if wildcard.Match(pattern, key) || wildcard.Match(pattern+".*", key) {
@@ -195,7 +195,7 @@ func (d *differ) mayDiffer(key string) bool {
 	return serverSets(d.about, key)
 }
 
-// ownAnnotation reports whether an annotation of the domain is one that signing adds.
+// ownAnnotation reports whether signing adds this annotation of the domain.
 func ownAnnotation(name string) bool {
 	name = strings.TrimRight(name, "0123456789")
 	switch strings.TrimSuffix(name, "_") {
@@ -230,7 +230,7 @@ func join(key, step string) string {
 	return key + "." + step
 }
 
-// JSON writes differences as Kyverno does: {"items":[{"key":…,"values":{"after":…,"before":…}}]}.
+// JSON returns differences in Kyverno's form: {"items":[{"key":…,"values":{"after":…,"before":…}}]}.
 func JSON(differences []Difference) string {
 	items := make([]any, len(differences))
 	for i, d := range differences {

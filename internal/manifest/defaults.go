@@ -22,11 +22,11 @@ var defaultsText []byte
 type defaultField struct {
 	path  string
 	value any  // of a default
-	any   bool // every value is as good as the default
+	any   bool // every value counts as the default
 	sets  bool
 }
 
-// defaultsByKind is read once, when the first signed manifest is compared.
+// defaultsByKind is computed when the first signed manifest is compared.
 var defaultsByKind = sync.OnceValue(func() map[string][]defaultField {
 	out := map[string][]defaultField{}
 	for lines := bufio.NewScanner(bytes.NewReader(defaultsText)); lines.Scan(); {
@@ -49,14 +49,14 @@ var defaultsByKind = sync.OnceValue(func() map[string][]defaultField {
 	return out
 })
 
-// podSpecs are the places of pod specs.
+// podSpecs are the paths of pod specs, by kind.
 var podSpecs = map[string]string{
 	"Pod": "spec.", "Deployment": "spec.template.spec.", "DaemonSet": "spec.template.spec.", "ReplicaSet": "spec.template.spec.",
 	"StatefulSet": "spec.template.spec.", "ReplicationController": "spec.template.spec.", "Job": "spec.template.spec.",
 	"CronJob": "spec.jobTemplate.spec.template.spec.",
 }
 
-// builtIn reports whether an API group is one of Kubernetes itself: the kinds of others are not in defaults.txt.
+// builtIn reports whether an API group is one of Kubernetes: kinds of other groups are not in defaults.txt.
 func builtIn(group string) bool {
 	switch group {
 	case "", "apps", "batch", "autoscaling", "policy":
@@ -65,7 +65,7 @@ func builtIn(group string) bool {
 	return strings.HasSuffix(group, ".k8s.io")
 }
 
-// serverSets reports whether the API server sets the field, or something above it.
+// serverSets reports whether the API server sets the field, or one that contains it.
 func serverSets(o Object, key string) bool {
 	found := false
 	eachDefault(o, key, func(f *defaultField, key string) bool {
@@ -85,7 +85,7 @@ func (d *differ) isDefault(key string, now any) bool {
 	return found
 }
 
-// eachDefault visits the lines that may be about the field until one of them is.
+// eachDefault calls visit for the lines that may match the field until one does.
 func eachDefault(o Object, key string, visit func(f *defaultField, key string) bool) {
 	all := defaultsByKind()
 	look := func(kind, key string) bool {
@@ -115,7 +115,7 @@ func matches(path, key string) bool {
 	return strings.Count(path, ".") == strings.Count(key, ".") && wildcard.Match(path, key)
 }
 
-// above reports whether the path leads to something that holds the field.
+// above reports whether the path is that of a field that contains the field.
 func above(path, key string) bool {
 	if !strings.Contains(path, "*") {
 		return strings.HasPrefix(key, path+".")

@@ -31,8 +31,8 @@ func (d *differ) derived(key, field string, now map[string]any) bool {
 	return false
 }
 
-// injected reports whether an element at the end of a list of a Pod is the token of its service account, which the API
-// server mounts into every Pod. It is recognised by its content, not by its name alone.
+// injected reports whether an element at the end of a list of a Pod is the token of its service account, which the API server mounts into
+// every Pod. It checks the content, not only the name.
 func (d *differ) injected(key string, element any) bool {
 	if d.about.Kind != "Pod" || d.about.Group != "" {
 		return false
@@ -63,8 +63,7 @@ func tokenSource(source any) bool {
 	return m["serviceAccountToken"] != nil || m["downwardAPI"] != nil
 }
 
-// sameQuantity reports whether two texts or numbers are the same amount of a resource, which the API server writes in its
-// own way: 0.5 is 500m.
+// sameQuantity reports whether two texts or numbers are the same quantity of a resource, which the API server normalizes: 0.5 becomes 500m.
 func sameQuantity(key string, a, b any) bool {
 	steps := strings.Split(key, ".")
 	last := steps[len(steps)-1]

@@ -1,15 +1,15 @@
-// Package manifest reads the signatures that a resource carries in its annotations and compares the resource with the
-// manifest that was signed.
+// Package manifest reads the signatures in a resource's annotations and compares the resource with the signed manifest.
 //
 //	claim, err := manifest.Read(object, "cosign.sigstore.dev")
 //	signer, err := world.Signatures.Blob(ctx, …)      // claim.Message, claim.Signatures
 //	differences, err := claim.Compare(object, domain, ignored)
 //
-// Only what was signed is ever parsed: Compare is for claims whose signature holds. A difference that the API server makes
-// by itself is none: metadata that it sets, and fields that it fills with their defaults (defaults.txt). A field that has
-// another value than its default was added by a user.
+// Only signed content is ever parsed: call Compare only for claims with a verified signature. A change that the API server makes is no
+// difference: metadata that it sets, and fields that it fills with their defaults (defaults.txt). A field with another value than its
+// default was added by a user.
 //
-// The package checks no signature and sends no requests: package sigverify does, as for images.
+// The package sends no requests: the caller provides keys, and the package knows no registries, transparency logs or certificate
+// authorities.
 //
 // Floor 0 (leaf): above value and wildcard.
 package manifest

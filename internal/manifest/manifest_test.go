@@ -51,7 +51,7 @@ func archive(files ...string) []byte {
 	return zip(b.Bytes())
 }
 
-// signed puts a message and signatures into the annotations of the object.
+// signed adds a message and signatures to the annotations of the object.
 func signed(o map[string]any, message []byte, signatures ...[]byte) map[string]any {
 	annotations := map[string]any{domain + "/message": base64.StdEncoding.EncodeToString(zip(message))}
 	for i, s := range signatures {
@@ -132,7 +132,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// TestCompare: differences are found, apart from those that are ignored or that the API server makes.
+// TestCompare: differences are found, except those that are ignored or that the API server makes.
 func TestCompare(t *testing.T) {
 	const deployment = `apiVersion: apps/v1
 kind: Deployment
@@ -257,7 +257,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// FuzzRead: no annotation makes reading or comparing panic, and nothing unsigned is taken for signed.
+// FuzzRead: no annotation makes reading or comparing panic, and nothing unsigned counts as signed.
 func FuzzRead(f *testing.F) {
 	f.Add(base64.StdEncoding.EncodeToString(zip([]byte(service))), "YQ==")
 	f.Add(base64.StdEncoding.EncodeToString(zip(archive(service))), "YQ==")
@@ -283,7 +283,7 @@ func BenchmarkCompare(b *testing.B) {
 	}
 }
 
-// TestLargeObjects: comparing ends soon, and what was not looked at is not taken for signed.
+// TestLargeObjects: a comparison is bounded in time, and fields that were not compared do not count as signed.
 func TestLargeObjects(t *testing.T) {
 	now := object(t, service)
 	data := map[string]any{}

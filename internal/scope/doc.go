@@ -1,5 +1,5 @@
-// Package scope is what the expressions of the classic language see: names with their values, from the request, from context
-// entries and from the elements of loops.
+// Package scope holds the variables of expressions in the classic language: names with their values, from the request, from context entries
+// and from the elements of loops.
 //
 //	s := scope.New(call)                                        // request, images, serviceAccountName, serviceAccountNamespace
 //	s = s.WithLazy("cm", func(before *scope.Scope) (any, error) { … })

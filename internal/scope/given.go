@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Element returns the scope for the element at that position of a foreach, which is bound already: with the values that were
-// given for it. Without such values it is s itself.
+// Element returns the scope for the element at that position of a foreach, with the values that the user gave for it on the command line.
+// Without such values it is s itself.
 func (s *Scope) Element(index int) *Scope {
 	if s.given == nil || s.given.Elements == nil {
 		return s

@@ -27,7 +27,7 @@ func field(t *testing.T, s *Scope, name string) any {
 	return v
 }
 
-// A given value stands in for a context entry, which is not loaded, and adds to what the engine knows.
+// A given value replaces a context entry, which is not loaded, and extends the built-in variables.
 func TestGiven(t *testing.T) {
 	s := given(&policy.Given{Names: map[string]any{"cm": "given", "request": map[string]any{"mode": "dev", "object": map[string]any{"b": 1.0}}}})
 	s = s.WithLazy("cm", func(*Scope) (any, error) { return nil, errors.New("must not be loaded") })

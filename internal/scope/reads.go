@@ -10,11 +10,11 @@ import (
 
 // Expressions is implemented by compiled values that know which variables they read, such as *template.Template.
 type Expressions interface {
-	// Roots are the top-level names that may be read; "*" when that is not known.
+	// Roots returns the top-level names that may be read; "*" if that is not known.
 	Roots() []string
-	// Expressions are the compiled queries.
+	// Expressions returns the compiled queries.
 	Expressions() []*jmespath.Expr
-	// Nested reports whether parts of the queries are only known when they are evaluated.
+	// Nested reports whether parts of the queries are known only at evaluation.
 	Nested() bool
 }
 
@@ -24,14 +24,14 @@ type Reads struct {
 	Needs policy.Needs
 	names []string
 	all   bool
-	// request are the fields of the variable request that are read; "*" when the request is read as a whole.
+	// request holds the fields of the variable request that are read; "*" if the request is read as a whole.
 	request []string
-	// fields are the parts that are read of the variables; late: what else is read is only known when a query is made.
+	// fields are the fields of variables that are read; late: further reads are known only at evaluation.
 	fields value.Fields
 	late   bool
 }
 
-// Add adds what e reads.
+// Add adds the reads of e.
 func (r *Reads) Add(e Expressions) {
 	r.AddNames(e.Roots()...)
 	r.late = r.late || e.Nested()
@@ -40,20 +40,20 @@ func (r *Reads) Add(e Expressions) {
 	}
 }
 
-// AddExpr adds what the query x reads.
+// AddExpr adds the reads of the query x.
 func (r *Reads) AddExpr(x *jmespath.Expr) {
 	r.addPaths(x)
 	x.Reads(&r.fields)
 }
 
-// AddLoop adds what a loop over the result of list reads: the query, and body, in which the elements go by names. A nil list
-// is a mistake that was reported elsewhere.
+// AddLoop adds the reads of a loop over the result of list: the query, and body, in which the elements have names. A nil list is a mistake
+// that was reported elsewhere.
 func (r *Reads) AddLoop(list *jmespath.Expr, body Reads, names ...string) {
 	if list != nil {
 		r.addPaths(list)
 		elements := list.Flow(&r.fields).Elements()
 		for _, name := range names {
-			elements.Take(body.fields.Remove(name)) // outside of the loop it is something else
+			elements.Take(body.fields.Remove(name)) // outside of the loop, the name has another meaning
 		}
 	}
 	r.AddReads(body)
@@ -66,15 +66,15 @@ func (r *Reads) addPaths(x *jmespath.Expr) {
 	}
 }
 
-// AddObject adds what of the object of the request is read besides expressions.
+// AddObject adds fields of the request's object that are read other than by expressions.
 func (r *Reads) AddObject(fields *value.Fields) {
 	r.AddVariable("request").Member("object").Merge(fields)
 }
 
-// AddVariable returns what is read of the variable besides expressions, to be added to.
+// AddVariable returns the fields of the variable that are read other than by expressions, to be extended.
 func (r *Reads) AddVariable(name string) *value.Fields { return r.fields.Member(name) }
 
-// Object says what is read of the object of the request, as policy.Rule.Object; nil when that may be anything.
+// Object returns the fields that are read of the request's object, as policy.Rule.Object; nil if any field may be read.
 func (r *Reads) Object() *value.Fields {
 	if r.all || r.late || r.fields.All() {
 		return nil
@@ -104,7 +104,7 @@ func (r *Reads) AddNames(names ...string) {
 	}
 }
 
-// AddReads adds all that o holds.
+// AddReads adds the reads of o.
 func (r *Reads) AddReads(o Reads) {
 	r.Needs.Merge(o.Needs)
 	r.all, r.late = r.all || o.all, r.late || o.late
@@ -115,7 +115,7 @@ func (r *Reads) AddReads(o Reads) {
 	}
 }
 
-// Has reports whether the variable of that name may be read.
+// Has reports whether the variable may be read.
 func (r *Reads) Has(name string) bool { return r.all || slices.Contains(r.names, name) }
 
 // RequestFields returns the fields of the variable request that may be read; "*" stands for all of them.
@@ -127,8 +127,7 @@ func (r *Reads) addRequest(field string) {
 	}
 }
 
-// Made lists the variables from which a value is made, if it is computed only from what is read; nil when that is not known,
-// or when the world is read.
+// Made returns the variables that a value is computed from; nil if that is not known, or if the world is read.
 func (r *Reads) Made() *Made {
 	if r.all || r.Needs.Lookups {
 		return nil
@@ -136,7 +135,7 @@ func (r *Reads) Made() *Made {
 	return &Made{Of: slices.Clone(r.names)}
 }
 
-// Names returns the names read, without those hidden behind nested variables.
+// Names returns the names that are read, except those in nested variables.
 func (r *Reads) Names() []string { return r.names }
 
 func (r *Reads) addName(name string) {

@@ -8,8 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// requestRoot is the variable `request` for those who read some of it: the common fields need no document, and an
-// old object that is not requested is not decoded.
+// requestRoot is the variable `request` for partial reads: the common fields need no document, and an unused old object is not decoded.
 type requestRoot struct {
 	request *policy.Request
 	ctx     context.Context
@@ -23,7 +22,7 @@ func requestVariable(ctx context.Context, r *policy.Request, rule *policy.Rule) 
 	return r.Document(ctx, true)
 }
 
-// WithObject returns a child scope in which request.object is another object.
+// WithObject returns a child scope with another request.object.
 func (s *Scope) WithObject(object any) (*Scope, error) {
 	v, err := requestVariable(s.Context(), s.Request.WithObject(value.Of(object)), s.Rule)
 	if err != nil {
@@ -64,7 +63,7 @@ func (r *requestRoot) Value() (any, error) {
 	return document, nil
 }
 
-// whole is v, or the document that v looks fields up in.
+// whole returns v, or the document whose fields v looks up.
 func whole(v any) (any, error) {
 	if root, ok := v.(jmespath.Root); ok {
 		return root.Value()

@@ -10,18 +10,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Scope is what the variables of a rule can see: a persistent chain of names. Each context entry and each foreach
-// element is a child of the scope before it, so a lazily loaded entry sees only the entries defined before it, and
-// dropping a child drops all that the element defined. A Scope belongs to one goroutine.
+// Scope holds the variables of a rule: a persistent chain of names. Each context entry and each foreach element is a child of the scope
+// before it, so a lazily loaded entry sees only the entries before it, and dropping a child drops all that the element defined. A Scope
+// belongs to one goroutine.
 type Scope struct {
 	*policy.Call
-	// Env is that of the Call, as queries and templates take it.
+	// Env is the environment of the Call, for queries and templates.
 	Env *jmespath.Env
 
-	given  *policy.Given // values that stand in for others; nil when there are none
+	given  *policy.Given // values that replace others; nil for none
 	parent *Scope
 	name   string
-	val    any                              // the error, once it could not be loaded
+	val    any                              // the error if it could not be loaded
 	load   func(parent *Scope) (any, error) // nil once loaded
 	held   int                              // bytes that entries defined after this one loaded from outside
 	made   *Made
@@ -29,10 +29,10 @@ type Scope struct {
 	broken bool // val is an error
 }
 
-// Made says of which variables a value is made; the policy's author wrote all else of it. Without it a value is data.
+// Made names the variables that a value is computed from, beside the policy author's text. A value without it is data.
 type Made struct{ Of []string }
 
-// verdict is whether a value is the author's, once it is known.
+// verdict records whether a value is the author's, once it is known.
 type verdict uint8
 
 const (
@@ -41,24 +41,22 @@ const (
 	data
 )
 
-// DefaultContextSize is the limit in bytes of the data that the context entries of one rule load from outside, where the
-// settings say nothing.
+// DefaultContextSize is the default limit in bytes of the data that the context entries of one rule load.
 const DefaultContextSize = 2 << 20
 
-// What is loaded from outside counts for the policy's budget: reading takes about a step for two bytes. More than maxWeighed
-// bytes count as so many.
+// Loaded data counts for the policy's budget: reading takes about a step for two bytes. At most maxWeighed bytes count.
 const (
 	bytesPerStep = 2
 	maxWeighed   = 64 << 20
 )
 
-// outermost is a Scope together with the Call that it is made of.
+// outermost is a Scope together with its Call.
 type outermost struct {
 	Scope
 	call policy.Call
 }
 
-// New returns the outermost scope of a call: it knows the request and the service account names. It keeps a copy of the call.
+// New returns the outermost scope of a call, with the request and the service account names. It keeps a copy of the call.
 func New(c *policy.Call) *Scope {
 	s := &outermost{call: *c}
 	s.Call, s.Env = &s.call, (*jmespath.Env)(c.Env)
@@ -73,9 +71,8 @@ func (s *Scope) With(name string, v any) *Scope {
 	return &Scope{Call: s.Call, Env: s.Env, given: s.given, parent: s, name: name, val: v}
 }
 
-// WithLazy returns a child scope in which name is loaded on first use, at most once. load gets the scope before this
-// name, so that an entry sees only earlier entries. Where a value was given for the name, it
-// is the value and nothing is loaded.
+// WithLazy returns a child scope in which name is loaded on first use, at most once. load receives the scope before this name, so that an
+// entry sees only earlier entries. If the user gave a value for the name, nothing is loaded.
 func (s *Scope) WithLazy(name string, load func(before *Scope) (any, error)) *Scope {
 	if v, ok := s.given.Value(name); ok {
 		return s.With(name, v)
@@ -83,7 +80,7 @@ func (s *Scope) WithLazy(name string, load func(before *Scope) (any, error)) *Sc
 	return &Scope{Call: s.Call, Env: s.Env, given: s.given, parent: s, name: name, load: load}
 }
 
-// WithMade is With for a value that is made of nothing but the variables that made names and of what the author wrote.
+// WithMade is With for a value that is computed only from the variables in made and the author's text.
 func (s *Scope) WithMade(name string, v any, made *Made) *Scope {
 	out := s.With(name, v)
 	out.made = made
@@ -93,15 +90,15 @@ func (s *Scope) WithMade(name string, v any, made *Made) *Scope {
 // WithLazyMade is WithLazy for such a value.
 func (s *Scope) WithLazyMade(name string, made *Made, load func(before *Scope) (any, error)) *Scope {
 	out := s.WithLazy(name, load)
-	if out.load != nil { // else a value was given for it
+	if out.load != nil { // else the user gave a value for it
 		out.made = made
 	}
 	return out
 }
 
-// Authored reports whether the values of all the names were written by the policy's author, literally or by way of other
-// such values. What comes with the request, from the cluster or from elsewhere is data, and is never evaluated; except in a
-// policy for which the operator allows that (Conf.Expand).
+// Authored reports whether the values of all the names were written by the policy's author, literally or through other such values. Values
+// from the request, the cluster or elsewhere are data and never evaluated, except in a policy for which the operator allows that
+// (Conf.Expand).
 func (s *Scope) Authored(names []string) bool {
 	if s.expands() {
 		return true
@@ -134,8 +131,7 @@ func (s *Scope) wrote(name string) bool {
 	return false
 }
 
-// Field looks a root name up. ok is false when nothing of that name exists; err says why an existing entry could not
-// be loaded.
+// Field looks up a root name. ok is false if it does not exist; err is the reason why an existing entry could not be loaded.
 func (s *Scope) Field(name string) (v any, ok bool, err error) {
 	for n := s; n != nil; n = n.parent {
 		if n.parent == nil {
@@ -167,9 +163,8 @@ func (s *Scope) get() (any, error) {
 	return s.val, nil
 }
 
-// Hold counts data that a context entry defined after s loaded from outside, together with what the entries before it
-// hold. What expressions make of data is metered by itself. Entries of a foreach element count
-// for that element only.
+// Hold counts the data of a context entry that is defined after s, together with the data of earlier entries. Values that expressions
+// compute from data are metered separately. Entries of a foreach element count only for that element.
 func (s *Scope) Hold(v any) error {
 	limit := DefaultContextSize
 	if s.Env != nil {
@@ -194,7 +189,7 @@ func (s *Scope) Hold(v any) error {
 	return nil
 }
 
-// builtin returns what the engine knows under the name, with what was given for it.
+// builtin returns the built-in variable of that name, with the values that the user gave.
 func (s *Scope) builtin(name string, given *policy.Given) (any, bool, error) {
 	v, ok, err := s.known(name)
 	over, also := given.Value(name)
@@ -228,7 +223,7 @@ func (s *Scope) known(name string) (any, bool, error) {
 	return nil, false, nil
 }
 
-// Unforeseen is called before queries are evaluated that arrived inside of values.
+// Unforeseen is called before the evaluation of queries that were found inside values.
 func (s *Scope) Unforeseen() {
 	if s.Request != nil {
 		s.Request.NoteUnforeseen()

@@ -15,7 +15,7 @@ import (
 
 func scopeOf(r *policy.Request) *Scope { return New(&policy.Call{Env: &evalenv.Env{}, Request: r}) }
 
-// An entry sees only what was defined before it, is loaded at most once, and only when used.
+// An entry sees only earlier entries, and is loaded at most once and only when used.
 func TestScopeLazyEntries(t *testing.T) {
 	loads := 0
 	s := scopeOf(&policy.Request{}).With("one", "a").WithLazy("one", func(before *Scope) (any, error) {
@@ -45,7 +45,7 @@ func TestScopeLazyEntries(t *testing.T) {
 	}
 }
 
-// requestOf returns the variable request, which has to hold the same as a whole and field by field.
+// requestOf returns the variable request, which must be the same as a whole and field by field.
 func requestOf(t *testing.T, r *policy.Request) map[string]any {
 	t.Helper()
 	v, ok, err := scopeOf(r).Field("request")
@@ -74,7 +74,7 @@ func requestOf(t *testing.T, r *policy.Request) map[string]any {
 	return document
 }
 
-// An old object that is not read is not decoded, and its mistakes affect only its readers.
+// An unused old object is not decoded, and its mistakes affect only its readers.
 func TestRequestFieldsAreReadAlone(t *testing.T) {
 	v, _, _ := scopeOf(&policy.Request{Operation: policy.Update, Object: value.Of(nil), OldObject: value.FromJSON("{")}).Field("request")
 	root := v.(jmespath.Root)
@@ -104,8 +104,7 @@ func TestRequestDocumentInScan(t *testing.T) {
 	}
 }
 
-// requestKind, requestResource and requestSubResource are what the requester asked for; what was sent where nothing else
-// is known.
+// requestKind, requestResource and requestSubResource are those of the original request, or of the review if nothing else is known.
 func TestRequestDocumentAsked(t *testing.T) {
 	r := &policy.Request{
 		RequestGVK: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
@@ -129,8 +128,7 @@ func TestRequestDocumentAsked(t *testing.T) {
 	}
 }
 
-// What the entries of one rule load from outside is limited; entries of siblings, as foreach elements are, do not
-// add up.
+// Data that the entries of one rule load is limited; entries of siblings, such as foreach elements, do not add up.
 func TestHold(t *testing.T) {
 	large := []any{strings.Repeat("x", DefaultContextSize*2/3)}
 	root := scopeOf(&policy.Request{}).With("a", 1)
@@ -149,7 +147,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// The setting maxContextSize takes the place of the default limit.
+// The setting maxContextSize replaces the default limit.
 func TestHoldWithSetting(t *testing.T) {
 	kib := strings.Repeat("x", 1<<10)
 	for limit, want := range map[int]string{0: "", -1: "", 512: "exceeds limit of 512 bytes", 4 << 20: ""} {

@@ -3,10 +3,10 @@
 //	s, diags := settings.Parse(configMap.Data)
 //	if s.Filtered(gvk, "", "kube-system", "coredns") { … }   // resourceFilters say: leave it alone
 //
-// A key that cannot be read keeps its default and gives a diagnostic; a key that is not known gives a warning. Store
-// holds the current Settings for readers that must not wait.
+// An invalid value keeps its default and causes an error diagnostic; an unknown key causes a warning. Store holds the current Settings for
+// readers that must not wait.
 //
-// The package does not watch the ConfigMap and does not act on what it says.
+// The package does not watch the ConfigMap and does not apply the settings.
 //
 // Floor 0 (leaf): imports diag and wildcard.
 package settings

@@ -9,8 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// filters are the resourceFilters, arranged so that a request looks only at those that may concern its kind: the
-// shipped ConfigMap has about sixty, of which five have a wildcard for the kind.
+// filters are the resourceFilters, indexed so that a request checks only those for its kind: the default ConfigMap has about sixty, of
+// which five have a wildcard for the kind.
 type filters struct {
 	byKind  map[string][]filter
 	anyKind []filter
@@ -23,7 +23,7 @@ type filter struct {
 	whole                     bool // all objects of the kind
 }
 
-// neverEvaluated are kinds that are filtered whatever the ConfigMap says: the engine's own bookkeeping.
+// neverEvaluated are kinds that are always filtered: the engine's own bookkeeping.
 var neverEvaluated = map[string]bool{
 	"AdmissionReport": true, "ClusterAdmissionReport": true,
 	"BackgroundScanReport": true, "ClusterBackgroundScanReport": true, "UpdateRequest": true,
@@ -52,16 +52,15 @@ func (f *filter) matches(gvk schema.GroupVersionKind, sub, namespace, name strin
 	return f.covers(gvk, namespace, name) && f.selects(gvk, sub)
 }
 
-// covers reports whether the filter is about the namespace and the name. A filter on a namespace covers the Namespace object
-// itself, too.
+// covers reports whether the filter matches the namespace and the name. A filter on a namespace covers the Namespace object itself, too.
 func (f *filter) covers(gvk schema.GroupVersionKind, namespace, name string) bool {
 	return f.namespace.Match(namespace) && f.name.Match(name) ||
 		gvk.Kind == "Namespace" && gvk.Group == "" && f.namespace.Match(name)
 }
 
-// Spared reports whether the resourceFilters keep an object from being deleted by cleanup policies. Filters on a whole
-// kind count only where they have sub-resources, too (`[ReplicaSet,*,*] [ReplicaSet/?*,*,*]`, `[*/*,kube-system,*]`): a
-// kind that is too busy for admission, such as Event, is what people clean up.
+// Spared reports whether the resourceFilters protect an object from cleanup policies. Filters on a whole kind count only if they include
+// subresources (`[ReplicaSet,*,*] [ReplicaSet/?*,*,*]`, `[*/*,kube-system,*]`): users also filter a kind that is too busy for admission,
+// such as Event, which they do want to clean up.
 func (s *Settings) Spared(gvk schema.GroupVersionKind, namespace, name string) bool {
 	for _, fs := range [][]filter{s.filters.byKind[gvk.Kind], s.filters.anyKind} {
 		for i := range fs {
@@ -78,8 +77,8 @@ func (f *filter) selects(gvk schema.GroupVersionKind, sub string) bool {
 	return f.kind.Match(gvk.Kind) && f.sub.Match(sub) && f.group.Match(gvk.Group) && f.version.Match(gvk.Version)
 }
 
-// parseFilters reads the groups in brackets; whatever stands between them is ignored. A group that cannot be read is an
-// error of type partly: the others count, since without them policies would evaluate what keeps the cluster going.
+// parseFilters parses the groups in brackets and ignores text between them. An unreadable group is an error of type partly: the others
+// count, since without them policies would evaluate objects that keep the cluster running.
 func parseFilters(text string) (filters, error) {
 	out := filters{byKind: map[string][]filter{}}
 	var mistakes partly
@@ -116,7 +115,7 @@ func parseFilters(text string) (filters, error) {
 	return out, nil
 }
 
-// parseFilter reads what stands between two brackets.
+// parseFilter parses the text between two brackets.
 func parseFilter(group string) (filter, error) {
 	parts := strings.Split(group, ",")
 	if len(parts) > 3 {
@@ -132,8 +131,8 @@ func parseFilter(group string) (filter, error) {
 	return f, err
 }
 
-// parseKind reads the kind part: [group/][version/]Kind[/subresource], each with wildcards. It is the grammar of match
-// blocks, which stands two floors above this package and yields another type.
+// parseKind parses the kind: [group/][version/]Kind[/subresource], each with wildcards. It is the grammar of match blocks, whose package is
+// two floors higher and has another type.
 func parseKind(text string) (filter, error) {
 	parts := strings.Split(text, "/")
 	group, version, kind, sub := "*", "*", "", ""

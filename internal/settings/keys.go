@@ -15,10 +15,10 @@ import (
 // Key is one key of the ConfigMap.
 type Key struct {
 	Name string
-	// Form is how its value is written, Default what holds without the key, Doc what it does.
+	// Form is the format of its value, Default the value without the key, Doc its description.
 	Form, Default, Doc string
 
-	// read puts the value into Settings; its error names what is wrong with it.
+	// read sets the value in Settings; its error says what is wrong with the value.
 	read func(s *Settings, value string) error
 }
 
@@ -34,7 +34,7 @@ const (
 
 var keys = []Key{
 	{"resourceFilters", "groups `[kind,namespace,name]` with wildcards; the kind may be `group/version/Kind/subresource`", defaultNil,
-		"Resources for which no policy is evaluated. What is missing in a group matches only what is empty. A filter on a namespace covers the Namespace object, too. A group that cannot be read is left out, with a line in the log.",
+		"Resources for which no policy is evaluated. A missing part of a group matches only an empty value. A filter on a namespace covers the Namespace object, too. An unreadable group is left out and reported in the log.",
 		func(s *Settings, v string) (err error) {
 			s.filters, err = parseFilters(v)
 			return err
@@ -123,7 +123,7 @@ var keys = []Key{
 		}},
 }
 
-// readers finds the reader of a key.
+// readers maps keys to their readers.
 var readers = func() map[string]func(*Settings, string) error {
 	m := make(map[string]func(*Settings, string) error, len(keys))
 	for _, k := range keys {
@@ -132,8 +132,8 @@ var readers = func() map[string]func(*Settings, string) error {
 	return m
 }()
 
-// parseTexts reads the labels or annotations of webhook configurations. One that the API server refuses would keep all
-// of them from being written.
+// parseTexts parses the labels or annotations of webhook configurations. An invalid one would make the API server refuse all
+// configurations.
 func parseTexts(to *map[string]string, v string, valid func(string) []string) error {
 	var texts map[string]string
 	if err := json.Unmarshal([]byte(v), &texts); err != nil {
@@ -154,10 +154,10 @@ func parseTexts(to *map[string]string, v string, valid func(string) []string) er
 	return nil
 }
 
-// maxConditions is how many conditions the API server takes for a webhook.
+// maxConditions is how many conditions the API server accepts for a webhook.
 const maxConditions = 64
 
-// parseConditions reads matchConditions as far as the API server checks them without CEL.
+// parseConditions parses matchConditions, with the checks of the API server that need no CEL.
 func parseConditions(to *[]MatchCondition, v string) error {
 	var conditions []MatchCondition
 	if err := json.Unmarshal([]byte(v), &conditions); err != nil {

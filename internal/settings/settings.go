@@ -17,16 +17,16 @@ type Settings struct {
 	// parsed image.
 	DefaultRegistry string
 	MutateRegistry  bool
-	// SuccessEvents: report what passed, too; SuccessEventActions, when not empty, lists the actions to keep of those.
+	// SuccessEvents: report successes, too; SuccessEventActions, if not empty, lists the actions of successes to report.
 	SuccessEvents       bool
 	SuccessEventActions []string
 	// Webhook holds the selectors, labels, annotations and conditions of the generated webhook configurations.
 	Webhook Webhook
-	// UpdateRequestThreshold is the number of pending update requests at which no more are made.
+	// UpdateRequestThreshold is the number of pending UpdateRequests at which no more are created.
 	UpdateRequestThreshold int
 	// MaxContextSize is the limit in bytes of the context data of one rule; 0 means none.
 	MaxContextSize int64
-	// ExpandData names the cluster policies in which variables inside of data are evaluated; nil for none.
+	// ExpandData names the cluster policies in which variables inside data are evaluated; nil for none.
 	ExpandData map[string]bool
 
 	filters filters
@@ -46,7 +46,7 @@ type MatchCondition struct {
 	Expression string `json:"expression"`
 }
 
-// Defaults returns the settings that hold without a ConfigMap.
+// Defaults returns the settings without a ConfigMap.
 func Defaults() *Settings {
 	return &Settings{DefaultRegistry: "docker.io", MutateRegistry: true, MaxContextSize: 2 << 20}
 }
@@ -81,7 +81,7 @@ func Parse(data map[string]string) (*Settings, diag.List) {
 	return s, diags
 }
 
-// partly is what is wrong with a value of which the rest counts.
+// partly is the error for parts of a value whose other parts count.
 type partly []string
 
 func (p partly) Error() string { return strings.Join(p, "; ") }

@@ -61,7 +61,7 @@ func TestFiltered(t *testing.T) {
 	}
 }
 
-// What cleanup policies leave alone.
+// Objects that cleanup policies do not delete.
 func TestExcludedFromCleanup(t *testing.T) {
 	s, diags := Parse(map[string]string{"resourceFilters": `[*/*,kyverno,*] [Event,*,*] [Node,*,*] [Node/?*,*,*] [Pod/binding,*,*]
 	  [ReplicaSet,*,*] [ReplicaSet/?*,*,*] [ClusterRole,,kyverno:*] [Secret,prod,*]`})
@@ -173,7 +173,7 @@ func TestBadKeyKeepsDefault(t *testing.T) {
 		"[Pod": "the filter [Pod has no closing bracket", "[a/b/c/d/e,*,*]": `"a/b/c/d/e" is not a kind`, "[Pod,*,*": "the filter [Pod,*,* has no closing bracket",
 		"[a,b,c,d] [Pod": "more than three parts: kind,namespace,name; the filter [Pod has",
 	} {
-		// What is wrong with one filter takes none from the others.
+		// A mistake in one filter does not affect the others.
 		s, diags := Parse(map[string]string{"resourceFilters": "[Event,*,*]" + bad + " [*/*,kube-system,*]"})
 		if !diags.HasErrors() || len(diags) != 1 || !strings.Contains(diags[0].Summary, want) {
 			t.Errorf("%s: %v", bad, diags)
@@ -217,8 +217,7 @@ func BenchmarkFiltered(b *testing.B) {
 	}
 }
 
-// What the API server would refuse in a webhook configuration is refused here, since it would keep all of them from being
-// written.
+// Values that the API server would refuse in a webhook configuration are refused here, since they would block all configurations.
 func TestWebhookKeys(t *testing.T) {
 	for _, c := range []struct{ key, value, want string }{
 		{"webhookLabels", `{"team":"a"}`, ""},

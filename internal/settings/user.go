@@ -9,7 +9,7 @@ import (
 // users are the exclude lists.
 type users struct{ names, groups, roles, clusterRoles userList }
 
-// userList is one exclude list. Items that begin with `!` are inclusions: who matches one is evaluated in any case.
+// userList is one exclude list. Items that begin with `!` are inclusions: matching users are always evaluated.
 type userList struct{ include, exclude []wildcard.Pattern }
 
 func (l *userList) parse(v string) {
@@ -39,11 +39,11 @@ func matchesAny(patterns []wildcard.Pattern, texts []string) bool {
 	return false
 }
 
-// Roles gives the roles (`namespace:name`) and cluster roles of a requester.
+// Roles returns the roles (`namespace:name`) and cluster roles of a requester.
 type Roles func() (roles, clusterRoles []string, err error)
 
-// Excluded reports whether requests of the user are to be let through unevaluated. roles is called only when a list of
-// roles is set; its error means that they are not known.
+// Excluded reports whether requests of the user are admitted without evaluation. roles is called only if a list of roles is set; its error
+// means that they are not known.
 func (s *Settings) Excluded(username string, groups []string, roles Roles) (bool, error) {
 	u := &s.users
 	needRoles := !u.roles.empty() || !u.clusterRoles.empty()
@@ -63,5 +63,5 @@ func (s *Settings) Excluded(username string, groups []string, roles Roles) (bool
 	return u.names.excludes(username) || u.groups.excludes(groups...) || u.roles.excludes(r...) || u.clusterRoles.excludes(cr...), nil
 }
 
-// NeedsRoles reports whether Excluded asks for the requester's roles.
+// NeedsRoles reports whether Excluded needs the requester's roles.
 func (s *Settings) NeedsRoles() bool { return !s.users.roles.empty() || !s.users.clusterRoles.empty() }
