@@ -23,15 +23,15 @@ const (
 // ErrExhausted is wrapped by every error that a Meter returns because a limit was passed.
 var ErrExhausted = errors.New("evaluation budget exhausted")
 
-// Over reports whether err says that the evaluation as a whole is over: a limit was passed or the context is done. What
-// the language tolerates of other errors (a default, a skipped element) must not hide such an error.
+// Over reports whether err ends the evaluation as a whole: a limit was exceeded or the context is done. Constructs that tolerate other
+// errors (a default, a skipped element) must not hide such an error.
 func Over(err error) bool {
 	return err != nil && (errors.Is(err, ErrExhausted) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
 }
 
 const checkEvery = 1024
 
-// bytesPerStep is how many bytes take about as long to make as a step.
+// bytesPerStep is how many bytes can be produced in the time of a step.
 const bytesPerStep = 8
 
 // Meter counts the steps and bytes of one evaluation. The nil Meter is unlimited. A Meter belongs to one goroutine.
@@ -40,14 +40,14 @@ type Meter struct {
 	steps      int64
 	bytes      int64
 	untilCheck int64
-	maxSteps   int64 // what is left of the rule's budget and of the account
+	maxSteps   int64 // the rest of the rule's budget and of the account
 	maxBytes   int64
 
 	account   *Account // of the policy; nil when the rule alone is metered
 	ruleSteps int64    // the rule's budget
 	ruleBytes int64
 	beside    int64 // steps that do not count for the rule
-	paced     int64 // work that the pacer knows of, in steps
+	paced     int64 // work that was passed to the pacer, in steps
 	over      error // the account is used up
 }
 
@@ -63,21 +63,21 @@ func (m *Meter) Reset(ctx context.Context, maxSteps, maxBytes int64) {
 	*m = Meter{ctx: ctx, untilCheck: checkEvery, maxSteps: maxSteps, maxBytes: maxBytes, ruleSteps: maxSteps, ruleBytes: maxBytes}
 }
 
-// Charge makes what m counts from now on a part of what the account allows. Settle ends it.
+// Charge makes the counts of m from now on also count for the account. Settle ends it.
 func (m *Meter) Charge(a *Account) {
 	m.account = a
 	m.limit()
 }
 
-// limit takes over what is left of the account.
+// limit applies the remaining budget of the account.
 func (m *Meter) limit() {
 	a := m.account
 	m.maxSteps = min(m.ruleSteps, a.left.steps-m.beside, a.all.steps-m.beside)
 	m.maxBytes = min(m.ruleBytes, a.left.bytes, a.all.bytes)
 }
 
-// Settle takes what was counted off the account and detaches it. The error, which wraps ErrExhausted, says that the account
-// is used up, so that the rule's result does not count.
+// Settle charges the counts to the account and detaches it. The error, which wraps ErrExhausted, means that the account is exhausted, so
+// the rule's result does not count.
 func (m *Meter) Settle() error {
 	a := m.account
 	if a == nil {
@@ -94,11 +94,11 @@ func (m *Meter) Settle() error {
 	return m.over
 }
 
-// work returns what was counted, in steps.
+// work returns the counted work in steps.
 func (m *Meter) work() int64 { return m.steps + m.beside + m.bytes/bytesPerStep }
 
-// Beside counts n steps that the policy takes but that are no part of its rule's budget: they have a limit of their own. The
-// error is that of Step.
+// Beside counts n steps of the policy that are not part of its rule's budget, since they have a limit of their own. The error is that of
+// Step.
 func (m *Meter) Beside(n int64) error {
 	if m == nil || m.account == nil || n <= 0 {
 		return nil
@@ -147,7 +147,7 @@ func (m *Meter) Step(n int) error {
 	return m.check()
 }
 
-// Bytes counts n bytes of newly made text or data, with the errors of Step.
+// Bytes counts n bytes of new text or data, with the errors of Step.
 func (m *Meter) Bytes(n int) error {
 	if m == nil {
 		return nil
@@ -160,8 +160,8 @@ func (m *Meter) Bytes(n int) error {
 	return m.check()
 }
 
-// Text counts the bytes of a value that is about to be written as text, whole, with the errors of Step. It walks over the
-// value, but no further than the limit of bytes.
+// Text counts the bytes of a value that is about to be converted to text, with the errors of Step. It walks over the value, but no further
+// than the limit of bytes.
 func (m *Meter) Text(v any) error {
 	if m == nil {
 		return nil
@@ -172,7 +172,7 @@ func (m *Meter) Text(v any) error {
 	return m.Bytes(value.TextLength(v, int(m.maxBytes-m.bytes)))
 }
 
-// Walk counts the steps of walking over v, whole, with the errors of Step.
+// Walk counts the steps of a complete walk over v, with the errors of Step.
 func (m *Meter) Walk(v any) error {
 	if m == nil {
 		return nil
@@ -180,10 +180,10 @@ func (m *Meter) Walk(v any) error {
 	return m.Step(1 + value.TextLength(v, int(min(m.maxSteps-m.steps+1, math.MaxInt/walkStep))*walkStep)/walkStep)
 }
 
-// walkStep is the length of text that a walk passes in one step.
+// walkStep is the length of text that counts as one step of a walk.
 const walkStep = 32
 
-// Equal is value.Equal, with each item that is compared as a step.
+// Equal is value.Equal; each comparison of an item counts as a step.
 func (m *Meter) Equal(a, b any) (bool, error) {
 	if m == nil {
 		return value.Equal(a, b), nil
@@ -205,7 +205,7 @@ func (m *Meter) Equal(a, b any) (bool, error) {
 	return equal, nil
 }
 
-// Used reports the steps and bytes counted so far.
+// Used returns the steps and bytes counted so far.
 func (m *Meter) Used() (steps, bytes int64) {
 	if m == nil {
 		return 0, 0
@@ -235,12 +235,12 @@ func (m *Meter) check() error {
 	return m.ctx.Err()
 }
 
-// exhausted says which limit was passed.
+// exhausted returns the error that names the exceeded limit.
 func (m *Meter) exhausted() error {
 	switch {
 	case m.over != nil:
 	case m.account == nil && m.bytes <= m.ruleBytes && m.steps <= m.ruleSteps:
-		return ErrExhausted // it was settled with nothing left
+		return ErrExhausted // the account had nothing left
 	case m.bytes > m.ruleBytes:
 		return fmt.Errorf("%w: more than %d bytes of data", ErrExhausted, m.ruleBytes)
 	case m.steps > m.ruleSteps:

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Limits of all rules of one policy for one request together, and of all policies of one request. A policy of the cluster
-// may cost about a second: all CEL expressions of its rules together as much as the API server grants the expressions of one,
-// or 50 rules that use up theirs. A namespaced policy, which any tenant may write, costs a tenth of that: 20,000 rules
-// of the size of a Pod Security rule on a Pod of 7 kB fit into it, or five that use up theirs.
+// Limits of all rules of one policy for one request together, and of all policies of one request. A cluster-wide policy may cost about a
+// second: all CEL expressions of its rules together as much as the API server grants for one policy, or 50 rules that exhaust their
+// budgets. A namespaced policy, which any tenant may write, may cost a tenth of that: enough for 20,000 rules of the size of a Pod Security
+// rule on a Pod of 7 kB, or five that exhaust theirs.
 const (
 	PolicySteps  = 50 * DefaultSteps
 	PolicyBytes  = 32 * DefaultBytes
@@ -23,29 +23,28 @@ const (
 
 // Pacer spreads the work of a policy over time. It belongs to one goroutine.
 type Pacer interface {
-	// Pace counts steps that were taken and waits for as long as others are to go first. An error that wraps ErrExhausted
-	// says that it would take too long; other errors are those of ctx.
+	// Pace counts steps that were taken and waits while other work has priority. An error that wraps ErrExhausted means that the wait would
+	// be too long; other errors are those of ctx.
 	Pace(ctx context.Context, steps int64) error
 	// Spend counts steps that were taken, without waiting.
 	Spend(steps int64)
-	// Done is called once, when the policy is through with the request.
+	// Done is called once, at the end of the policy's evaluation for the request.
 	Done()
 }
 
-// purse is what is left of a budget.
+// purse is the rest of a budget.
 type purse struct{ steps, bytes int64 }
 
 func (p *purse) take(steps, bytes int64) { p.steps -= steps; p.bytes -= bytes }
 
-// Request is what the policies of one request may still use. Policies of the cluster and namespaced ones have a budget of
-// their own, so that no tenant uses up what the policies of the cluster need. A zero Request must be Reset before use. It
-// belongs to one goroutine.
+// Request is the remaining budget of the policies of one request. Cluster-wide and namespaced policies have separate budgets, so that no
+// tenant exhausts the budget of the cluster-wide policies. A zero Request must be Reset before use. It belongs to one goroutine.
 type Request struct {
 	cluster, namespaced purse
-	large               []Account // of policies that used much, in case that they are evaluated again
+	large               []Account // of policies that used much, in case they are evaluated again
 }
 
-// Reset makes r as for a new request.
+// Reset prepares r for a new request.
 func (r *Request) Reset() {
 	clear(r.large)
 	*r = Request{
@@ -55,18 +54,17 @@ func (r *Request) Reset() {
 	}
 }
 
-// Account is what one policy may still use for one request. It belongs to one goroutine.
+// Account is the remaining budget of one policy for one request. It belongs to one goroutine.
 type Account struct {
-	policy     any // whose account it is
+	policy     any // the owner of the account
 	namespaced bool
 	left       purse
-	all        *purse // what is left to all such policies
+	all        *purse // the remaining budget of all such policies
 	pacer      Pacer
 	err        error
 }
 
-// Open makes a the account of a policy: a new one, or what an earlier evaluation of the request left of it. policy is compared
-// by identity.
+// Open makes a the account of a policy: a new one, or the rest of an earlier evaluation of the request. policy is compared by identity.
 func (r *Request) Open(a *Account, policy any, namespaced bool) {
 	*a = Account{policy: policy, namespaced: namespaced, left: purse{PolicySteps, PolicyBytes}, all: &r.cluster}
 	if namespaced {
@@ -87,13 +85,13 @@ func (r *Request) Close(a *Account) {
 		*k = *a
 		return
 	}
-	// What is little is not worth being remembered.
+	// Small amounts are not worth remembering.
 	if a.err != nil || a.left.steps < NamespacedPolicySteps*7/8 || a.left.bytes < NamespacedPolicyBytes*7/8 {
 		r.large = append(r.large, *a)
 	}
 }
 
-// find returns what is remembered of a policy.
+// find returns the remembered account of a policy.
 func (r *Request) find(policy any) *Account {
 	for i := range r.large {
 		if r.large[i].policy == policy {
@@ -103,7 +101,7 @@ func (r *Request) find(policy any) *Account {
 	return nil
 }
 
-// Pace lets p spread the work that is charged to the account, and waits until it may begin. Err says when it may not.
+// Pace lets p pace the work that is charged to the account, and waits until it may begin. Err returns the reason if it may not.
 func (a *Account) Pace(ctx context.Context, p Pacer) {
 	a.pacer = p
 	if a.err == nil {
@@ -111,10 +109,10 @@ func (a *Account) Pace(ctx context.Context, p Pacer) {
 	}
 }
 
-// Err says why the policy may not be evaluated any further, nil when it may.
+// Err returns the reason why the policy may not be evaluated any further; nil if it may.
 func (a *Account) Err() error { return a.err }
 
-// take settles what a meter counted.
+// take charges the counts of a meter.
 func (a *Account) take(steps, bytes int64) {
 	a.left.take(steps, bytes)
 	a.all.take(steps, bytes)
@@ -123,7 +121,7 @@ func (a *Account) take(steps, bytes int64) {
 	}
 }
 
-// over says which budget is used up when steps and bytes are taken, nil for none.
+// over returns the error for the budget that steps and bytes would exceed; nil for none.
 func (a *Account) over(steps, bytes int64) error {
 	policy, request := purse{PolicySteps, PolicyBytes}, purse{RequestSteps, RequestBytes}
 	whose := "policies of the cluster"

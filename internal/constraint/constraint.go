@@ -13,25 +13,25 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Constraints are compiled match constraints. They are immutable and safe for all goroutines.
+// Constraints are compiled match constraints. They are immutable and safe for concurrent use.
 type Constraints struct {
 	path              string // of the constraints in the object
 	targets, excludes []policy.Target
 	include, exclude  []policy.Selector
-	everything        bool            // no rules: every resource is meant
+	everything        bool            // no rules: every resource is selected
 	namespace, object labels.Selector // nil for all
 }
 
 // Options are the ways in which languages differ.
 type Options struct {
-	// GenerateNames: an object that is still without a name fulfils resourceNames when its generateName begins with one.
+	// GenerateNames: an object without a name matches resourceNames if its generateName begins one of them.
 	GenerateNames bool
-	// AnyOperation: the operations of the rules count for nothing, because objects are selected and not requests.
+	// AnyOperation: the operations of the rules are ignored, because objects are selected and not requests.
 	AnyOperation bool
 }
 
-// Compile compiles constraints; path is their field in the object, for the diagnostics. Use the constraints
-// only without an error among these. Without constraints, or without rules in them, every resource is meant.
+// Compile compiles constraints; path is their field in the object, for the diagnostics. Use the constraints only if these hold no error.
+// Without constraints, or without rules in them, every resource is selected.
 func Compile(m *admissionregistrationv1.MatchResources, path string, o Options) (*Constraints, diag.List) {
 	if m == nil {
 		m = &admissionregistrationv1.MatchResources{}
@@ -54,8 +54,8 @@ func Compile(m *admissionregistrationv1.MatchResources, path string, o Options) 
 	return c, diags
 }
 
-// selectLabels hands what a selector asks for label by label to the targets, so that an index of policies can leave them out by it. Match
-// evaluates the selector itself.
+// selectLabels adds the requirements of a selector to the targets, so that an index of policies can exclude them by label. Match evaluates
+// the selector itself.
 func selectLabels(targets []policy.Target, s *metav1.LabelSelector) {
 	equal := maps.Clone(s.MatchLabels)
 	for _, e := range s.MatchExpressions {
@@ -98,15 +98,13 @@ func compile(targets []policy.Target) []policy.Selector {
 	return out
 }
 
-// Targets returns the resources that the constraints are about. They cover every request that Match accepts. The list is shared: do not
-// change it.
+// Targets returns the resources of the constraints. They cover every request that Match accepts. The list is shared: do not change it.
 func (c *Constraints) Targets() []policy.Target { return c.targets }
 
-// Excludes returns the resources that the constraints leave out: Match accepts no request that one of them matches. The list is
-// shared: do not change it.
+// Excludes returns the excluded resources: Match accepts no request that one of them matches. The list is shared: do not change it.
 func (c *Constraints) Excludes() []policy.Target { return c.excludes }
 
-// Labels returns the selector of objects, in the words of the API server; empty for all.
+// Labels returns the object selector in the API server's notation; empty for all.
 func (c *Constraints) Labels() string {
 	if c.object == nil {
 		return ""
@@ -114,7 +112,7 @@ func (c *Constraints) Labels() string {
 	return c.object.String()
 }
 
-// Needs says what Match looks at besides the object.
+// Needs returns the data that Match needs beside the object.
 func (c *Constraints) Needs() policy.Needs {
 	return policy.Needs{NamespaceLabels: c.namespace != nil, OldObject: c.object != nil}
 }
@@ -148,7 +146,7 @@ func (c *Constraints) Match(ctx context.Context, r *policy.Request) (bool, error
 	return failed == nil, failed
 }
 
-// anyOf reports whether one of the selectors matches. An error means that none does for sure, and that one may.
+// anyOf reports whether one of the selectors matches. An error means that none certainly does, and that one may.
 func anyOf(selectors []policy.Selector, r *policy.Request) (bool, error) {
 	var failed error
 	for i := range selectors {
@@ -163,7 +161,7 @@ func anyOf(selectors []policy.Selector, r *policy.Request) (bool, error) {
 	return false, failed
 }
 
-// selectsObject asks the object selector: one of the two objects has to be selected, as for the API server.
+// selectsObject evaluates the object selector: it must select one of the two objects, as at the API server.
 func (c *Constraints) selectsObject(_ context.Context, r *policy.Request) (bool, error) {
 	if c.object == nil {
 		return true, nil
@@ -182,8 +180,7 @@ func (c *Constraints) selectsObject(_ context.Context, r *policy.Request) (bool,
 	return old != nil && c.object.Matches(labelsOf(old)), nil
 }
 
-// selectsNamespace asks the namespace selector. A Namespace is selected by its own labels, and what lies outside of
-// namespaces always.
+// selectsNamespace evaluates the namespace selector. A Namespace is selected by its own labels, and a cluster-scoped object always.
 func (c *Constraints) selectsNamespace(ctx context.Context, r *policy.Request) (bool, error) {
 	switch {
 	case c.namespace == nil:
@@ -212,7 +209,7 @@ func labelsOf(o map[string]any) decoded {
 	return decoded(in)
 }
 
-// decoded are labels as they were decoded; a value that is not a string counts as an empty one.
+// decoded holds labels as they were decoded; a value that is not a string counts as empty.
 type decoded map[string]any
 
 var _ labels.Labels = decoded(nil)

@@ -114,7 +114,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// A rule of some kilobytes can name billions of combinations; they are not made.
+// A rule of some kilobytes can name billions of combinations; they are not expanded.
 func TestCombinationsAreBounded(t *testing.T) {
 	var rule admissionregistrationv1.NamedRuleWithOperations
 	for i := range 1000 {

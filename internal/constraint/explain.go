@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/trace"
 )
 
-// explain notes what each part of the constraints says of the request.
+// explain records the result of each part of the constraints for the request.
 func (c *Constraints) explain(ctx context.Context, r *policy.Request) {
 	note := func(field string, want, got any, holds bool, err error) {
 		n := trace.Clause{Path: c.path + "." + field, Want: want, Got: got, Holds: holds}
@@ -43,7 +43,7 @@ func (c *Constraints) explain(ctx context.Context, r *policy.Request) {
 	}
 }
 
-// textOf writes labels as kubectl does.
+// textOf returns labels in kubectl's notation.
 func textOf(in decoded) string {
 	out := labels.Set{}
 	for key := range in {
@@ -52,7 +52,7 @@ func textOf(in decoded) string {
 	return out.String()
 }
 
-// described are targets as people write resources: apps/v1/deployments CREATE,UPDATE.
+// described returns targets in the usual notation of resources: apps/v1/deployments CREATE,UPDATE.
 func described(targets []policy.Target) []string {
 	out := make([]string, len(targets))
 	for i := range targets {

@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// maxTargets bounds the combinations of groups, versions and resources in one list of rules. People write some dozens.
+// maxTargets bounds the combinations of groups, versions and resources in one list of rules. Real ones have some dozens.
 const maxTargets = 4096
 
 // targetsOf returns the targets of rules.
@@ -34,7 +34,7 @@ func targetsOf(diags *diag.List, rules []admissionregistrationv1.NamedRuleWithOp
 			base.Names, base.GenerateNames = r.ResourceNames, o.GenerateNames
 		}
 		groups, versions, resources := distinct(r.APIGroups), distinct(r.APIVersions), distinct(r.Resources)
-		// Each factor is bounded by the size of the object, so that the product fits.
+		// Each factor is bounded by the size of the object, so the product does not overflow.
 		if n := len(out) + len(groups)*len(versions)*len(resources); n > maxTargets {
 			diags.Errorf(at, "the rules name %d combinations of groups, versions and resources; at most %d are possible", n, maxTargets)
 			diags.Hint("write * for groups or versions")
@@ -56,7 +56,7 @@ func targetsOf(diags *diag.List, rules []admissionregistrationv1.NamedRuleWithOp
 	return out
 }
 
-// distinct returns the texts, each once; only `*` where that is among them.
+// distinct returns the texts without duplicates; only `*` if it is among them.
 func distinct(texts []string) []string {
 	if slices.Contains(texts, "*") {
 		return []string{"*"}

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Bound is a text that was read once as a duration and as a quantity, so that values can be compared with it without
-// reading it again. The zero Bound compares with nothing.
+// Bound is a text that was parsed once as a duration and as a quantity, for comparisons with values. The zero Bound compares with nothing.
 type Bound struct {
 	text       string
 	duration   time.Duration
@@ -17,7 +16,7 @@ type Bound struct {
 	isQuantity bool
 }
 
-// NewBound reads text. A text that is no measure makes a Bound that compares with nothing.
+// NewBound parses text. A text that is no measure gives a Bound that compares with nothing.
 func NewBound(text string) Bound {
 	b := Bound{text: text}
 	b.duration, b.isDuration = Duration(text)
@@ -28,7 +27,7 @@ func NewBound(text string) Bound {
 // Text returns the text of the bound; Valid says whether it is a duration or a quantity.
 func (b Bound) Text() string { return b.text }
 
-// Valid reports whether the bound is a duration or a quantity, so that something can compare with it.
+// Valid reports whether the bound is a duration or a quantity, so that values can compare with it.
 func (b Bound) Valid() bool { return b.isDuration || b.isQuantity }
 
 // Duration returns the bound as a duration, and whether it is one.
@@ -37,14 +36,14 @@ func (b Bound) Duration() (time.Duration, bool) { return b.duration, b.isDuratio
 // Quantity returns the bound as a quantity, and whether it is one.
 func (b Bound) Quantity() (Quantity, bool) { return b.quantity, b.isQuantity }
 
-// Compare is -1, 0 or 1 as the text s is less than, equal to or greater than the bound: as durations when both are,
-// else as quantities when both are. ok is false when they do not compare.
+// Compare returns -1, 0 or 1 if the text s is less than, equal to or greater than the bound: as durations if both are, else as quantities
+// if both are. ok is false if they cannot be compared.
 func (b *Bound) Compare(s string) (sign int, ok bool) {
 	r := reading{text: s}
 	return b.compare(&r)
 }
 
-// reading is a text that is read as a duration or quantity when a bound asks for it, each at most once.
+// reading is a text that is parsed as a duration or quantity when a bound needs it, each at most once.
 type reading struct {
 	text         string
 	duration     time.Duration

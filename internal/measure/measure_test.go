@@ -43,7 +43,7 @@ func TestQuantity(t *testing.T) {
 	}
 }
 
-// TestHugeExponentsEnd is about time: comparing 1e999999999 with 1 by way of a decimal would never come back.
+// TestHugeExponentsEnd is about time: comparing 1e999999999 with 1 as decimals would never end.
 func TestHugeExponentsEnd(t *testing.T) {
 	b := NewBound("1")
 	for _, s := range []string{"1e999999999", "1E999999999", "1e-2147483648", "1e+2147483647"} {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// maxText is the length at which a text is no measure. Real ones have fewer than 40 bytes.
+// maxText bounds the length of a measure; real ones have fewer than 40 bytes.
 const maxText = 256
 
 // Duration reads a Go duration such as `1h30m`, `-5s` or `0`. A bare number other than 0 has no unit and is none.
@@ -18,7 +18,7 @@ func Duration(s string) (time.Duration, bool) {
 		return 0, false
 	}
 	switch s[len(s)-1] {
-	case 's', 'm', 'h', '0': // every unit ends so; looking first spares time.ParseDuration making an error
+	case 's', 'm', 'h', '0': // every unit ends so; the check avoids an error of time.ParseDuration
 	default:
 		return 0, false
 	}
@@ -45,7 +45,7 @@ func ParseQuantity(s string) (Quantity, bool) {
 // QuantityOf returns the quantity of a whole number.
 func QuantityOf(i int64) Quantity { return Quantity{*resource.NewQuantity(i, resource.DecimalSI)} }
 
-// Cmp is -1, 0 or 1 as q is less than, equal to or greater than o.
+// Cmp returns -1, 0 or 1 if q is less than, equal to or greater than o.
 func (q Quantity) Cmp(o Quantity) int { return q.q.Cmp(o.q) }
 
 // Number reads a decimal floating point number as Go does.
@@ -70,10 +70,10 @@ func ParseVersion(s string) (Version, bool) {
 	return Version{v}, err == nil
 }
 
-// Cmp is -1, 0 or 1 as v precedes, equals or follows o. Build metadata do not count.
+// Cmp returns -1, 0 or 1 if v precedes, equals or follows o. Build metadata do not count.
 func (v Version) Cmp(o Version) int { return v.v.Compare(o.v) }
 
-// startsNumber reports whether s may be a measure at all: it begins like a number and is not absurdly long.
+// startsNumber reports whether s may be a measure at all: it begins like a number and is short enough.
 func startsNumber(s string) bool {
 	if s == "" || len(s) > maxText {
 		return false

@@ -1,6 +1,6 @@
 package measure
 
-// Range is `a-b`, everything from a to b with both ends, or `a!-b`, everything below a or above b.
+// Range is `a-b`, all values from a to b including both, or `a!-b`, all values below a or above b.
 type Range struct {
 	Low, High Bound
 	Outside   bool // written with `!-`
@@ -32,7 +32,7 @@ func ParseRange(s string) (Range, bool) {
 	return Range{Low: NewBound(low), High: NewBound(high), Outside: outside}, true
 }
 
-// boundLength returns the length of the end of a range with which s begins; 0 when there is none.
+// boundLength returns the length of the bound with which s begins; 0 if there is none.
 func boundLength(s string) int {
 	i := 0
 	if i < len(s) && (s[i] == '-' || s[i] == '+') {
@@ -59,8 +59,7 @@ func boundLength(s string) int {
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
-// Contains reports whether the text s lies in the range. Text that does not compare with an end is not on its side of
-// it, so text that is no measure lies in no range.
+// Contains reports whether the text s lies in the range. Text that cannot be compared with a bound lies in no range.
 func (r *Range) Contains(s string) bool {
 	read := reading{text: s}
 	low, okLow := r.Low.compare(&read)

@@ -1,4 +1,4 @@
-// Package schedule reads the cron schedules of cleanup policies and says when they are due, and the values of the TTL label.
+// Package schedule parses the cron schedules of cleanup policies, computes their times, and parses the values of the TTL label.
 //
 //	s, err := schedule.Parse("*/5 * * * *")
 //	next := s.Next(lastExecution)

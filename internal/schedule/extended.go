@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// ParseExtended reads a schedule with five to seven fields: seconds before the five standard ones when there are seven, and a year
-// after them when there are six or seven. Beside what Parse knows, a day of the month may be L (the last one), LW (the last
-// weekday) or 15W (the weekday closest to the 15th), and a day of the week 5L (the last Friday) or 5#2 (the second Friday).
+// ParseExtended parses a schedule with five to seven fields: seconds before the five standard ones if there are seven, and a year after
+// them if there are six or seven. Beyond Parse, a day of the month may be L (the last one), LW (the last weekday) or 15W (the weekday
+// closest to the 15th), and a day of the week 5L (the last Friday) or 5#2 (the second Friday).
 func ParseExtended(text string) (*Schedule, error) {
 	text = strings.TrimSpace(text)
 	switch {
@@ -51,7 +51,7 @@ func ParseExtended(text string) (*Schedule, error) {
 	return &Schedule{x}, nil
 }
 
-// names stand for schedules.
+// names are named schedules.
 var names = map[string]string{
 	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0", "@daily": "0 0 * * *", "@hourly": "0 * * * *",
 }
@@ -71,7 +71,7 @@ var parts = [...]part{
 	{name: "years", min: 1970, max: 2099},
 }
 
-// parse reads lists, ranges and steps. The result is a set of bits, the first of which stands for min.
+// parse parses lists, ranges and steps. The result is a set of bits, the first of which is min.
 func (p *part) parse(text string) ([]uint64, error) {
 	out := make([]uint64, (p.max-p.min)/64+1)
 	for item := range strings.SplitSeq(text, ",") {
@@ -145,16 +145,16 @@ func number(text string) (int, error) {
 	return n, nil
 }
 
-// extended is such a schedule.
+// extended is a schedule of ParseExtended.
 type extended struct {
 	second, minute, hour, month, year []uint64
-	// day of the month, and of the week: nil for any. Where both are given, one of them has to hold.
+	// day of the month, and of the week: nil for any. If both are set, one of them must match.
 	monthDay, weekDay []func(time.Time) bool
 }
 
 func has(set []uint64, i int) bool { return set[i/64]>>(i%64)&1 == 1 }
 
-// days reads the two fields that select days.
+// days parses the two fields that select days.
 func (x *extended) days(month, week string) error {
 	if month != "*" && month != "?" {
 		for item := range strings.SplitSeq(month, ",") {

@@ -57,7 +57,7 @@ func TestParseExtended(t *testing.T) {
 	}
 }
 
-// Both readers agree about schedules with five fields.
+// Both parsers agree on schedules with five fields.
 func TestExtendedAgrees(t *testing.T) {
 	for _, text := range []string{"* * * * *", "*/7 3-5 * * *", "0 0 13 * FRI", "15,45 */6 1-10 2,4 *", "30 4 * * 1-5", "0 0 29 2 *"} {
 		a, err := schedule.Parse(text)
@@ -72,7 +72,7 @@ func TestExtendedAgrees(t *testing.T) {
 		for range 200 {
 			x, y := a.Next(at), b.Next(at)
 			if x.IsZero() || x.Year() > 2099 {
-				break // the one looks five years ahead, the other up to 2099
+				break // one parser looks five years ahead, the other up to 2099
 			}
 			if !x.Equal(y) {
 				t.Fatalf("%s after %s: %s and %s", text, at, x, y)
@@ -82,7 +82,7 @@ func TestExtendedAgrees(t *testing.T) {
 	}
 }
 
-// FuzzParseExtended reads any text: it ends, and what it accepts is due some time.
+// FuzzParseExtended parses any text: parsing ends, and an accepted schedule has a next time.
 func FuzzParseExtended(f *testing.F) {
 	for _, s := range []string{"* * * * *", "0 0 L * *", "@daily", "0 0 15W 1 5#2 2030", "*/5 1-2,3 ? JAN MON-FRI"} {
 		f.Add(s)

@@ -1,15 +1,14 @@
-// Package share bounds the processor time that namespaced policies take in a process that answers requests, each namespace
-// for itself.
+// Package share bounds the processor time of namespaced policies in a process that answers requests, for each namespace separately.
 //
 //	shares := share.New(runtime.GOMAXPROCS(0))
 //	pacer := shares.Pacer("team-a", true)     // a budget.Pacer for one policy and request
 //
-// A namespace has an account of steps (budget.Meter) that fills at a fixed rate: a twentieth of the processors, and less when
-// so many namespaces are busy that all together would pass a fifth. Work is charged to the account as it is done, in
-// portions of some 0.2 ms. A namespace in debt waits until its debt is paid; policies of other namespaces and of the cluster
-// are never charged and never wait. What would have to wait for too long is an error, which wraps budget.ErrExhausted.
+// A namespace has an account of steps (budget.Meter) that fills at a fixed rate: a twentieth of the processors, and less if so many
+// namespaces are busy that all together would exceed a fifth. Work is charged to the account as it is done, in portions of about 0.2 ms. A
+// namespace in debt waits until its debt is paid; policies of other namespaces and cluster-wide policies are never charged and never wait.
+// A wait that would be too long is an error, which wraps budget.ErrExhausted.
 //
-// The package does not measure time spent; it trusts what the meter counts. It does not decide who is paced: admission does.
+// The package does not measure time; it relies on the counts of the meter. It does not decide which policies are paced: admission does.
 //
 // Floor 4: imports budget.
 package share

@@ -10,29 +10,29 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 )
 
-// How processor time is divided. Steps of the meter take about 10 ns.
+// The division of processor time. Steps of the meter take about 10 ns.
 const (
 	stepsPerSecond = 100_000_000 // of one processor
-	// All namespaced policies together get a fifth of the processors, those of one namespace a twentieth.
+	// All namespaced policies together may use a fifth of the processors, those of one namespace a twentieth.
 	partOfAll = 5
 	partOfOne = 20
-	// burst is the time for which a namespace that was idle may use its part at once.
+	// burst is the time whose share an idle namespace may use at once.
 	burst = time.Second
-	// portion is how many steps are taken between two looks at the account.
+	// portion is how many steps are taken between two checks of the account.
 	portion = 16 << 10
-	// maxWait is how long one evaluation waits, all its waits together.
+	// maxWait bounds all waits of one evaluation together.
 	maxWait = 2 * time.Second
-	// maxDebt is the time for which a namespace pays at most: single steps of the language cannot be interrupted.
+	// maxDebt bounds the time in which a namespace pays its debt: single steps of the language cannot be interrupted.
 	maxDebt = 5 * time.Second
-	// maxLarge is how many evaluations of a namespace may be past their first portion at the same time, since each holds
-	// memory; maxWaiting how many may wait for that.
+	// maxLarge is how many evaluations of a namespace may exceed their first portion at the same time, since each holds memory; maxWaiting
+	// is how many may wait for that.
 	maxLarge   = 2
 	maxWaiting = 64
-	// sweepEvery is how often accounts that are full are dropped, and the busy ones counted.
+	// sweepEvery is how often full accounts are dropped, and busy ones counted.
 	sweepEvery = 100 * time.Millisecond
 )
 
-// Shares are the accounts of namespaces. All methods are safe for all goroutines.
+// Shares are the accounts of namespaces. Their methods are safe for concurrent use.
 type Shares struct {
 	one, all float64 // steps per second for a namespace, and for all together
 	now      func() time.Time
@@ -49,11 +49,11 @@ type namespace struct {
 	balance float64 // steps; negative for a debt
 	at      time.Time
 	using   int           // pacers that are not done
-	waiting int           // for large
+	waiting int           // evaluations that wait for large
 	large   chan struct{} // holds one for each evaluation past its first portion
 }
 
-// New returns the Shares of a process that runs on so many processors.
+// New returns the Shares of a process on this number of processors.
 func New(processors int) *Shares {
 	rate := float64(processors) * stepsPerSecond
 	return &Shares{one: rate / partOfOne, all: rate / partOfAll, now: time.Now, sleep: sleep, namespaces: map[string]*namespace{}}
@@ -70,8 +70,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Pacer paces the evaluation of one policy of a namespace for one request. Without wait it never waits: what would have to
-// wait is an error at once.
+// Pacer paces the evaluation of one policy of a namespace for one request. Without wait, it returns an error instead of waiting.
 func (s *Shares) Pacer(of string, wait bool) budget.Pacer {
 	p := &pacer{shares: s, name: of}
 	if wait {
@@ -102,7 +101,7 @@ func (p *pacer) Pace(ctx context.Context, steps int64) error {
 		return nil
 	}
 	if steps > 0 {
-		// The work is large: it holds memory, and others may have waited for the processor.
+		// The evaluation is large: it holds memory, and others may have waited for the processor.
 		if err := p.enlarge(ctx); err != nil {
 			return err
 		}
@@ -115,11 +114,11 @@ func (p *pacer) Pace(ctx context.Context, steps int64) error {
 	return p.wait(ctx, owed)
 }
 
-// wait lets owed pass, if that is not too long.
+// wait waits until the debt is paid, unless that takes too long.
 func (p *pacer) wait(ctx context.Context, owed time.Duration) error {
 	patience := p.patience
 	if end, ok := ctx.Deadline(); ok {
-		patience = min(patience, end.Sub(p.shares.now())/2) // the other half is for what comes after it
+		patience = min(patience, end.Sub(p.shares.now())/2) // the other half is for later work
 	}
 	if owed > patience {
 		return p.refused()
@@ -197,7 +196,7 @@ func (p *pacer) Done() {
 	p.shares.mu.Unlock()
 }
 
-// charge takes what was spent off the account and returns how long the debt takes to be paid; nothing without a debt.
+// charge takes the pending steps off the account and returns how long it takes to pay the debt; 0 without a debt.
 func (p *pacer) charge() time.Duration {
 	s := p.shares
 	s.mu.Lock()
@@ -215,10 +214,10 @@ func (p *pacer) charge() time.Duration {
 	return time.Duration(-n.balance / rate * float64(time.Second))
 }
 
-// rate returns what one namespace gets per second while so many are busy.
+// rate returns the steps per second of one namespace at the current number of busy ones.
 func (s *Shares) rate() float64 { return min(s.one, s.all/float64(max(s.busy, 1))) }
 
-// fill adds what has come in since the last time.
+// fill adds the steps since the last call.
 func (s *Shares) fill(n *namespace, now time.Time, rate float64) {
 	n.balance = min(n.balance+rate*now.Sub(n.at).Seconds(), s.one*burst.Seconds())
 	n.at = now

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 )
 
-// clocked are Shares of two processors on a clock that only moves while an evaluation waits.
+// clocked returns Shares of two processors with a clock that advances only while an evaluation waits.
 func clocked() (*Shares, *time.Time) {
 	s := New(2)
 	at := time.Unix(1000, 0)
@@ -31,7 +31,7 @@ func work(p budget.Pacer, steps int64) (taken int64, err error) {
 	return taken, err
 }
 
-// TestT8Share: what a namespace uses beyond its share waits, and after that is an error; another namespace does not wait.
+// TestT8Share: use beyond the share of a namespace waits, and then becomes an error; another namespace does not wait.
 func TestT8Share(t *testing.T) {
 	s, at := clocked()
 	begin := *at
@@ -53,7 +53,7 @@ func TestT8Share(t *testing.T) {
 	}
 }
 
-// TestT8ShareOfAll: when many namespaces are busy each gets less, so that all together stay within theirs.
+// TestT8ShareOfAll: if many namespaces are busy, each gets less, so that all together stay within their share.
 func TestT8ShareOfAll(t *testing.T) {
 	s, at := clocked()
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
@@ -83,7 +83,7 @@ func TestT8ShareOfAll(t *testing.T) {
 	}
 }
 
-// TestT8Large: of the evaluations that are large only some go on at a time, and those who may not wait are refused at once.
+// TestT8Large: only some large evaluations continue at a time, and those that may not wait fail at once.
 func TestT8Large(t *testing.T) {
 	s := New(2)
 	var holders []budget.Pacer

@@ -21,12 +21,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/schedule"
 )
 
-// Observer counts what happens. Its methods are called by many goroutines.
+// Observer counts deletions and rounds. Its methods are safe for concurrent use.
 type Observer interface {
-	// TTLDeleted counts an object that was deleted, TTLFailed one that could not be.
+	// TTLDeleted counts a deleted object, TTLFailed one that could not be deleted.
 	TTLDeleted(r schema.GroupVersionResource, namespace string)
 	TTLFailed(r schema.GroupVersionResource, namespace string)
-	// TTLStopped counts a round in which nothing was deleted because it would have been too much.
+	// TTLStopped counts a round that deleted nothing because it exceeded the limit.
 	TTLStopped(r schema.GroupVersionResource)
 	// Reconciled counts a round of the manager, and each object whose time was over as a round of a controller of its
 	// resource; Requeued counts those that could not be deleted.
@@ -38,14 +38,14 @@ type Observer interface {
 type Options struct {
 	Discovery discovery.ServerResourcesInterface
 	Metadata  metadata.Interface
-	// Allowed reports whether the process may do verb on all objects of the resource.
+	// Allowed reports whether the process may use the verb on all objects of the resource.
 	Allowed func(ctx context.Context, verb string, r schema.GroupVersionResource) (bool, error)
-	// Every is how often it is looked again at what is served and permitted.
+	// Every is the interval at which served resources and rights are checked again.
 	Every time.Duration
-	// MaxDeletions stops a round that would delete more objects of one resource; 0 for no limit. With a limit there is one
-	// round for each Every, without one objects go when their time is over.
+	// MaxDeletions stops a round that would delete more objects of one resource; 0 for no limit. With a limit there is one round for each
+	// Every; without one, objects are deleted as soon as their time is over.
 	MaxDeletions int
-	// Share tells which objects are deleted here; nil for all of them.
+	// Share selects the objects that this process deletes; nil for all.
 	Share cleanup.Share
 	// Namespace is where the process runs; events about limits regard it.
 	Namespace string
@@ -104,8 +104,8 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// adjust begins and ends watches, so that exactly what is served and permitted is watched. What could not be found out
-// stays as it is.
+// adjust starts and stops watches so that they match the served and permitted resources. It keeps watches whose resource could not be
+// checked.
 func (m *Manager) adjust(ctx context.Context, running *sync.WaitGroup) error {
 	served, unknown, err := m.served()
 	if err != nil {
@@ -128,7 +128,7 @@ func (m *Manager) adjust(ctx context.Context, running *sync.WaitGroup) error {
 	return failed
 }
 
-// served returns the resources with the three verbs, each in its preferred version, and the groups of which it is not known.
+// served returns the resources with the three verbs, each in its preferred version, and the groups whose discovery failed.
 func (m *Manager) served() ([]schema.GroupVersionResource, map[schema.GroupVersion]bool, error) {
 	unknown := map[schema.GroupVersion]bool{}
 	lists, err := m.Discovery.ServerPreferredResources()
@@ -156,7 +156,7 @@ func (m *Manager) served() ([]schema.GroupVersionResource, map[schema.GroupVersi
 	return out, unknown, nil
 }
 
-// allowed reports whether the process has the rights that deleting on time takes.
+// allowed reports whether the process has the rights to watch and delete objects of the resource.
 func (m *Manager) allowed(ctx context.Context, r schema.GroupVersionResource) (bool, error) {
 	for _, verb := range []string{"delete", "watch", "list"} { // the rarest first: one question settles most resources
 		if ok, err := m.Allowed(ctx, verb, r); err != nil || !ok {
@@ -166,14 +166,14 @@ func (m *Manager) allowed(ctx context.Context, r schema.GroupVersionResource) (b
 	return true, nil
 }
 
-// watch begins to watch a resource, unless it is watched already.
+// watch starts to watch a resource, unless it is watched already.
 func (m *Manager) watch(ctx context.Context, running *sync.WaitGroup, r schema.GroupVersionResource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.watchers[r] != nil {
 		return
 	}
-	// What cannot be listed, whatever the permissions say, would be tried again and again.
+	// The informer would endlessly retry a resource that cannot be listed, whatever the permissions say.
 	if _, err := m.Metadata.Resource(r).List(ctx, metav1.ListOptions{LabelSelector: schedule.TTLLabel, Limit: 1}); err != nil {
 		m.Log.Debug("TTL labels are not watched", "resource", r.String(), "error", err)
 		return
@@ -185,7 +185,7 @@ func (m *Manager) watch(ctx context.Context, running *sync.WaitGroup, r schema.G
 	running.Go(func() { w.run(ctx) })
 }
 
-// drop ends the watches that f says.
+// drop stops the watches that f selects.
 func (m *Manager) drop(f func(schema.GroupVersionResource) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -32,7 +32,7 @@ type watcher struct {
 	items map[types.NamespacedName]*item
 }
 
-// item is an object with a label that can be read.
+// item is an object with a readable label.
 type item struct {
 	object cleanup.Object
 	due    time.Time
@@ -69,11 +69,11 @@ func (w *watcher) run(ctx context.Context) {
 		next := w.round(ctx)
 		var timer <-chan time.Time
 		if next > 0 {
-			timer = time.After(min(next, w.Every)) // clocks are set
+			timer = time.After(min(next, w.Every)) // the clock may be set
 		}
 		wake := w.wake
 		if w.MaxDeletions > 0 {
-			wake, changed = nil, nil // rounds are counted by the clock
+			wake, changed = nil, nil // with a limit, only the clock starts rounds
 		}
 		select {
 		case <-ctx.Done():
@@ -85,7 +85,7 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// reduce keeps of an object what deleting it takes.
+// reduce keeps only the fields of an object that its deletion needs.
 func reduce(obj any) (any, error) {
 	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		kept := metav1.ObjectMeta{
@@ -129,7 +129,7 @@ func (w *watcher) set(obj any) {
 	}
 }
 
-// read returns the object as an item; nil when it is going away already.
+// read returns the object as an item; nil if it is being deleted.
 func (w *watcher) read(o *metav1.PartialObjectMetadata) (*item, error) {
 	value, labelled := o.Labels[schedule.TTLLabel]
 	if o.DeletionTimestamp != nil || !labelled {
@@ -164,10 +164,10 @@ func (w *watcher) forget(obj any) {
 	}
 }
 
-// shortestWait keeps a round from being repeated for a clock that is a moment behind.
+// shortestWait prevents rounds in a tight loop when the clock is slightly behind.
 const shortestWait = 20 * time.Millisecond
 
-// round deletes what is due and returns when to look again; 0 for when there is news.
+// round deletes due objects and returns when to check again; 0 to wait for a change.
 func (w *watcher) round(ctx context.Context) (next time.Duration) {
 	due, next := w.pending(w.Now())
 	if w.MaxDeletions > 0 {
@@ -183,7 +183,7 @@ func (w *watcher) round(ctx context.Context) (next time.Duration) {
 		}
 		held, release, ok := w.Share.Hold(ctx, w.key(i))
 		if !ok {
-			continue // it is another replica's now
+			continue // another replica owns it now
 		}
 		gone := w.remove(held, i)
 		release()
@@ -199,12 +199,12 @@ func (w *watcher) round(ctx context.Context) (next time.Duration) {
 	return next
 }
 
-// name is that of the resource's controller in metrics: its group, where it has one, its version and its plural.
+// name returns the name of the resource's controller in metrics: its group, if any, its version and its plural.
 func (w *watcher) name() string {
 	return path.Join(w.resource.Group, w.resource.Version, w.resource.Resource)
 }
 
-// key returns the one by which replicas share an item: its own, or that of all items when they are counted together.
+// key returns the key by which replicas share an item: its own, or one for all items if they are counted together.
 func (w *watcher) key(i *item) string {
 	if w.MaxDeletions > 0 {
 		return w.resource.String()
@@ -212,7 +212,7 @@ func (w *watcher) key(i *item) string {
 	return i.object.UID
 }
 
-// pending are our items whose time is over, and how long it is until the next one's is.
+// pending returns our due items, and the time until the next one is due.
 func (w *watcher) pending(now time.Time) (due []*item, next time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,7 +232,7 @@ func (w *watcher) pending(now time.Time) (due []*item, next time.Duration) {
 	return due, next
 }
 
-// refuse says that nothing is deleted.
+// refuse reports that nothing is deleted because of the limit.
 func (w *watcher) refuse(n int) {
 	w.Observer.TTLStopped(w.resource)
 	w.Log.Warn("objects stay although their TTL is over", "resource", w.resource.String(), "deletions", n, "limit", w.MaxDeletions)
@@ -243,7 +243,7 @@ func (w *watcher) refuse(n int) {
 	})
 }
 
-// attempts is how often an object is looked at anew that changed between the decision and the deletion.
+// attempts is how often an object is checked again if it changes between the decision and the deletion.
 const attempts = 5
 
 // remove deletes one object, and reports whether there is nothing left to do.
@@ -260,7 +260,7 @@ func (w *watcher) remove(ctx context.Context, i *item) bool {
 			break
 		}
 		if again == nil || again.object.UID != o.UID || again.due.After(w.Now()) {
-			return true // its news are on the way
+			return true // its event will arrive soon
 		}
 		o, err = again.object, errBusy
 	}
@@ -287,10 +287,10 @@ func (w *watcher) remove(ctx context.Context, i *item) bool {
 	return true
 }
 
-var errBusy = apierrors.NewConflict(schema.GroupResource{}, "", fmt.Errorf("it changes all the time"))
+var errBusy = apierrors.NewConflict(schema.GroupResource{}, "", fmt.Errorf("it keeps changing"))
 
-// again reads the object as it is now; nil when it is gone, or has no such label any more. It is a list of one, for which the
-// right to list will do.
+// again returns the current object; nil if it was deleted or has lost its label. It lists this one object, which requires only the right to
+// list.
 func (w *watcher) again(ctx context.Context, client metadata.ResourceInterface, o cleanup.Object) (*item, error) {
 	list, err := client.List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", o.Name).String()})
 	if err != nil || len(list.Items) == 0 {
@@ -298,7 +298,7 @@ func (w *watcher) again(ctx context.Context, client metadata.ResourceInterface, 
 	}
 	now, err := w.read(&list.Items[0])
 	if err != nil {
-		return nil, nil //nolint:nilerr // what cannot be read is never due
+		return nil, nil //nolint:nilerr // an unreadable label is never due
 	}
 	return now, nil
 }

@@ -46,7 +46,7 @@ func pod(name, uid, ttl string, created time.Time, change ...func(*metav1.Partia
 	return o
 }
 
-// What is due, and how long it is until the next one is.
+// The due items, and the time until the next one is due.
 func TestPending(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	created := now.Add(-time.Hour)
@@ -73,7 +73,7 @@ func TestPending(t *testing.T) {
 	if got := list(); got != "over now past 10s" {
 		t.Error(got)
 	}
-	// A failed attempt pauses; the same object keeps its pause when its news arrive, another one of the name has none.
+	// A failed attempt causes a pause. The same object keeps its pause after an event; another one of the same name has none.
 	w.items[types.NamespacedName{Namespace: "a", Name: "over"}].pause = now.Add(5 * time.Second)
 	w.set(pod("over", "1", "30m", created))
 	if got := list(); got != "now past 5s" {
@@ -91,7 +91,7 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// A round that would delete more than the limit deletes nothing: there is no client here that could.
+// A round that exceeds the limit deletes nothing: this test has no client that could.
 func TestLimit(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	w, seen := watch(&now, 2)
@@ -103,7 +103,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// What is deleted is counted, and so is what cannot be, under the name that Kyverno's controller of the resource has.
+// Deletions and failures are counted, under the name of Kyverno's controller for the resource.
 func TestCounted(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	w, seen := watch(&now, 0)
@@ -128,7 +128,7 @@ func TestCounted(t *testing.T) {
 	}
 }
 
-// Of the annotation only the three known values count.
+// Only the three known values of the annotation count.
 func TestPropagation(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	w, _ := watch(&now, 0)
@@ -142,7 +142,7 @@ func TestPropagation(t *testing.T) {
 	}
 }
 
-// A watch keeps what deleting takes, and nothing else of an object.
+// A watch keeps only the fields that a deletion needs.
 func TestReduce(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	o := pod("p", "1", "1s", now, func(o *metav1.PartialObjectMetadata) {
