@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// several returns a rule that gives one result for each status, the first of them with an object.
+// several returns a rule that yields one result for each status, the first of them with an object.
 func several(statuses ...policy.Status) func(*policy.Call) policy.Yield {
 	return func(*policy.Call) policy.Yield {
 		y := policy.Yield{Status: statuses[0], Message: "0", Object: value.Of(map[string]any{"v": "made"})}
@@ -19,7 +19,7 @@ func several(statuses ...policy.Status) func(*policy.Call) policy.Yield {
 	}
 }
 
-// TestSeveralResults: a rule may give several results, each of which counts.
+// TestSeveralResults: a rule may yield several results, each of which counts.
 func TestSeveralResults(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -78,7 +78,7 @@ func TestStagesOfTheScope(t *testing.T) {
 	}
 }
 
-// TestWarnOfAResult: a result may ask for a warning by itself, even a skip.
+// TestWarnOfAResult: a result of any status may request a warning, even a skip.
 func TestWarnOfAResult(t *testing.T) {
 	s := program(rule("a", func(*policy.Call) policy.Yield {
 		return policy.Yield{Status: policy.StatusSkip, Message: "skipped", Warn: true, Also: []policy.Yield{{Status: policy.StatusSkip, Message: "quiet"}}}

@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Annotations collect what results say for the audit event of a request: the values by their keys. The zero value is empty.
+// Annotations collects the annotations of results for the audit event of a request: the values by key. The zero value is empty.
 type Annotations map[string][]string
 
 // Add adds the annotations of an Outcome. A value that a key has already is not added again.
@@ -24,8 +24,8 @@ func (a *Annotations) Add(out *policy.Outcome) {
 	}
 }
 
-// Texts returns the annotations as the answer has them. Several values of a key are separated by commas, as the API server does it for its
-// own policies.
+// Texts returns the annotations for the answer. Several values of a key are separated by commas, as the API server does for its own
+// policies.
 func (a Annotations) Texts() map[string]string {
 	if a == nil {
 		return nil

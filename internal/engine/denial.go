@@ -7,9 +7,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// denialText returns the message of a refused request: a YAML map policy → rule → message of
-// every result that is neither pass nor skip, with sorted keys and two blanks of indentation. Two policies of the
-// same name share one entry, and the later result of the same rule replaces the earlier one, as in any map.
+// denialText returns the message of a denied request: a YAML map policy → rule → message of every result that is neither pass nor skip,
+// with sorted keys and an indentation of two. Two policies of the same name share one entry, and the later result of the same rule replaces
+// the earlier one.
 func denialText(req *policy.Request, results []policy.Result) string {
 	lines := make([]denial, 0, len(results))
 	size := 0
@@ -26,7 +26,7 @@ func denialText(req *policy.Request, results []policy.Result) string {
 	b = append(b, req.GVK.Kind...)
 	b = append(b, '/')
 	if req.GVK.Kind != "Namespace" || req.GVK.Group != "" {
-		// The API server sends a Namespace's own name as its namespace; the text has none there.
+		// The API server sends a Namespace's own name as its namespace; the message omits it.
 		b = append(b, req.Namespace...)
 	}
 	b = append(b, '/')
@@ -38,7 +38,7 @@ func denialText(req *policy.Request, results []policy.Result) string {
 // denial is one line of the YAML map of denialText.
 type denial struct{ policy, rule, message string }
 
-// appendDenials writes the map. The sort is stable, so that of two lines with the same keys the later one wins.
+// appendDenials writes the map. The sort is stable, so that the later of two lines with the same keys wins.
 func appendDenials(b []byte, lines []denial) []byte {
 	slices.SortStableFunc(lines, func(x, y denial) int {
 		if x.policy != y.policy {
@@ -73,7 +73,7 @@ func appendDenials(b []byte, lines []denial) []byte {
 	return b
 }
 
-// appendKey writes a mapping key. Long keys are written in the explicit form, which is left to the encoder.
+// appendKey writes a mapping key. Long keys have the explicit form, which the encoder writes.
 func appendKey(b []byte, s string) ([]byte, bool) {
 	if len(s) > 100 {
 		return b, false
@@ -82,9 +82,9 @@ func appendKey(b []byte, s string) ([]byte, bool) {
 	return append(b, ':'), ok
 }
 
-// appendScalar writes s as the YAML encoder would write it in block context, for the texts that occur in practice:
-// printable ASCII that begins with a letter and does not end with a blank. Such a text is plain unless it holds what
-// looks like a mapping value or a comment, and single-quoted then. ok is false for every other text.
+// appendScalar writes s as the YAML encoder would in block context, for typical texts: printable ASCII that begins with a letter and does
+// not end with a blank. Such a text is plain, or single-quoted if it contains an apparent mapping value or comment. ok is false for every
+// other text.
 func appendScalar(b []byte, s string) (_ []byte, ok bool) {
 	if s == "" || !isLetter(s[0]) || s[len(s)-1] == ' ' || len(s) <= 5 && resolvesToOther(s) {
 		return b, false
@@ -117,7 +117,7 @@ func appendScalar(b []byte, s string) (_ []byte, ok bool) {
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// resolvesToOther reports whether a YAML reader would take the short word for a boolean or null, so that it needs quotes.
+// resolvesToOther reports whether a YAML parser would read the short word as a boolean or null, so that it needs quotes.
 func resolvesToOther(s string) bool {
 	switch strings.ToLower(s) {
 	case "y", "n", "yes", "no", "on", "off", "true", "false", "null":

@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// appendEncoded writes the map with the YAML encoder: the slow way, for messages with line breaks, control characters
-// or letters outside ASCII, and for the few names that need quoting.
+// appendEncoded writes the map with the YAML encoder. This is the slow path, for messages with line breaks, control characters or non-ASCII
+// letters, and for the few names that need quotes.
 func appendEncoded(b []byte, lines []denial) []byte {
 	byPolicy := map[string]map[string]string{}
 	for _, l := range lines {
@@ -51,7 +51,7 @@ func keyLess(x, y string) bool {
 		case aLetter && bLetter:
 			return a[i] < b[i]
 		case aLetter || bLetter:
-			// A number that has ended is smaller than one that goes on; otherwise letters come last.
+			// A number that has ended is smaller than one that continues; otherwise letters come last.
 			if inDigits {
 				return aLetter
 			}

@@ -14,8 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Refusals have, byte for byte, the layout that was recorded: each recorded text is taken apart into policies, rules and
-// messages, and put together again.
+// Denials have the recorded layout, byte for byte: each recorded text is parsed into policies, rules and messages, and composed again.
 func TestRecordedDenials(t *testing.T) {
 	if os.Getenv("EPHOR_CONFORMANCE") == "none" {
 		t.Skip("EPHOR_CONFORMANCE=none: the recordings are not compared")
@@ -73,7 +72,7 @@ func TestRecordedDenials(t *testing.T) {
 				})
 			}
 		}
-		// A map gives its keys in any order; results come by policy, and the rules of one in order.
+		// A map returns its keys in any order; results are ordered by policy and rule.
 		slices.SortFunc(out.Results, func(a, b policy.Result) int {
 			return strings.Compare(b.Program.Name+b.Rule.Name, a.Program.Name+a.Rule.Name)
 		})

@@ -99,7 +99,7 @@ p:
 	}
 }
 
-// The quick writer must give what the YAML encoder gives, or leave the text to it.
+// The fast writer must write the same as the YAML encoder, or leave the text to it.
 func FuzzDenials(f *testing.F) {
 	for _, s := range []string{
 		"plain text", "key: value", "trailing:", "a #comment", "a#b", "it's", "it's: 'x'", "- item", "true", "Yes", "null", "1.5", "0x1f", "2001-01-01",
@@ -125,7 +125,7 @@ func FuzzDenials(f *testing.F) {
 	})
 }
 
-// ordered reports whether the order of keys is one for these keys.
+// ordered reports whether the encoder's order of these keys is well-defined.
 func ordered(keys ...string) bool {
 	for _, x := range keys {
 		for _, y := range keys {
@@ -151,7 +151,7 @@ func BenchmarkDenialText(b *testing.B) {
 	}
 }
 
-// The API server sends a Namespace's own name as the request's namespace; the text is `Namespace//foo` all the same.
+// The API server sends a Namespace's own name as the request's namespace; the text is still `Namespace//foo`.
 func TestDenialOfANamespace(t *testing.T) {
 	r := request(policy.Create)
 	r.GVK.Kind, r.Namespace, r.Name = "Namespace", "foo", "foo"

@@ -17,34 +17,34 @@ import (
 
 // Input is the input of one evaluation.
 type Input struct {
-	// Selections are the Programs to run, in order, each with those of its rules that may match.
+	// Selections are the Programs to evaluate, in order, each with its candidate rules.
 	Selections []policy.Selection
 	Request    *policy.Request
-	// Stages are the stages of the rules to run; others are passed over.
+	// Stages are the stages of the rules to evaluate; other rules are skipped.
 	Stages policy.Stage
-	// Plan asks rules for deferred work to say exactly what is to be done (policy.Work.Planned).
+	// Plan requests from rules with deferred work the exact changes (policy.Work.Planned).
 	Plan bool
-	// Root makes the world that each Program sees. A nil Root offers nothing.
+	// Root creates the world of each Program. A nil Root offers no data.
 	Root world.Root
-	// Select, when set, narrows the rules by their effective action for the request's namespace: the enforcing ones
-	// are answered for, the auditing ones are run after the answer.
+	// Select, if set, selects rules by their effective action for the request's namespace: enforcing rules are evaluated before the answer,
+	// auditing rules after it.
 	Select func(*policy.Rule, policy.Action) bool
 	// Before are the results of earlier evaluations of the same request, for Yield.Settle; nil for none.
 	Before []policy.Result
-	// Spent is the account of the request, which earlier evaluations have charged already; nil for none.
+	// Spent is the account of the request, which earlier evaluations have charged; nil for none.
 	Spent *budget.Request
-	// Pace gives the pacer of a namespaced Program, one for each evaluation; nil paces nothing.
+	// Pace returns the pacer of a namespaced Program for one evaluation; nil for no pacing.
 	Pace func(*policy.Program) budget.Pacer
 	// Now is the clock that measures Result.Elapsed; nil measures nothing.
 	Now func() time.Time
-	// Watch is called before each rule, may give it a context of its own, and returns what is called with its yield (of
-	// no status when the rule does not match); nil watches nothing.
+	// Watch is called before each rule, may return another context for it, and returns a function that is called with its yield (without a
+	// status if the rule does not match); nil for none.
 	Watch func(context.Context, *policy.Program, *policy.Rule) (context.Context, func(policy.Yield))
 }
 
-// Eval runs the rules of in.Selections that match in.Request, in order, and returns their results. Every rule sees the
-// object as the rules before it left it; a Program with an error among its results changes nothing. Eval never panics
-// and returns soon after ctx is done: what was not evaluated by then has status error.
+// Eval evaluates the rules of in.Selections that match in.Request, in order, and returns their results. Every rule sees the object as the
+// rules before it changed it; a Program with an error among its results changes nothing. Eval never panics and returns soon after ctx is
+// done: rules that were not evaluated by then have status error.
 func Eval(ctx context.Context, in Input) policy.Outcome {
 	out := policy.Outcome{Request: in.Request, FailurePolicy: policy.Ignore}
 	run := runs.Get().(*runner)
@@ -75,14 +75,14 @@ type runner struct {
 	in    Input
 	req   *policy.Request // with the object as mutated so far
 	meter budget.Meter
-	// metered is ctx with the meter, for rules whose Match counts; nil until one does.
+	// metered is ctx with the meter, for rules whose Match counts steps; nil until one does.
 	metered context.Context
 	spent   *budget.Request
-	own     budget.Request // for evaluations that share with no other
+	own     budget.Request // for evaluations without a shared budget
 	account budget.Account // of the Program
-	over    *policy.Rule   // at which the account was used up
+	over    *policy.Rule   // the rule that exhausted the account
 	rules   int            // of all selections
-	ended   time.Time      // the rule before, or the evaluation began
+	ended   time.Time      // the end of the previous rule, or the start of the evaluation
 
 	entered bool // world is that of reach
 	reach   world.Reach
@@ -133,7 +133,7 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 				target.Message = value.Message(target.Message)
 			}
 		}
-		out.Work = append(out.Work, yield.Work...) // also without a result: what no longer matches may have to be undone
+		out.Work = append(out.Work, yield.Work...) // also without a result: work for an object that no longer matches may have to be undone
 		if yield.Status == policy.StatusNone {
 			if yield.Object != nil {
 				r.req = req.WithObject(yield.Object)
@@ -147,7 +147,7 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 			yield = r.preExisting(yield, p, rule)
 		}
 		if out.Results == nil {
-			out.Results = make([]policy.Result, 0, r.rules) // mostly each rule has one
+			out.Results = make([]policy.Result, 0, r.rules) // most rules have one
 		}
 		if yield.Object != nil && isResize(req) {
 			r.keepToResources(out, &yield, p, rule)
@@ -166,14 +166,14 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		if v.failed && yield.Object != nil && rule.Stage.Has(policy.StageMutate) {
 			break // the patch itself failed: there is no object for the rules after it
 		}
-		// What is carried out later ends with any result but a skip.
+		// Deferred rules are finished by any result but a skip.
 		later := rule.Stage.Has(policy.StageGenerate | policy.StageMutateExisting)
 		if p.Settings.ApplyOne && (v.decided || v.failed && later) {
 			break
 		}
 	}
 	if broken {
-		r.req = before // nothing of a policy that could not do all of its work is kept
+		r.req = before // a policy with an error changes nothing
 	}
 }
 
@@ -186,7 +186,7 @@ func (r *runner) open(p *policy.Program) {
 	}
 }
 
-// close stops that, and records when the account was used up.
+// close stops charging, and records whether the account was exhausted.
 func (r *runner) close(out *policy.Outcome, p *policy.Program) {
 	r.spent.Close(&r.account)
 	if err := r.account.Err(); errors.Is(err, budget.ErrExhausted) && r.over != nil {
@@ -228,13 +228,13 @@ func (r *runner) now() time.Time {
 	return r.in.Now()
 }
 
-// verdict holds what the results of one rule have in common.
+// verdict summarizes the results of one rule.
 type verdict struct {
 	failed  bool // some result has status error
 	decided bool // some result says pass or fail
 }
 
-// record adds a result to the outcome, and after it the further ones of the same evaluation.
+// record adds a result to the outcome, followed by the further ones of the same evaluation.
 func record(out *policy.Outcome, first policy.Result) (v verdict) {
 	also := first.Also
 	first.Also = nil
@@ -345,7 +345,7 @@ func (r *runner) spentBefore(err error) error {
 	return errBefore
 }
 
-// match reports whether the rule is for the request. Its cost counts for the policy, not for the rule.
+// match reports whether the rule matches the request. The cost counts for the policy, not for the rule.
 func (r *runner) match(req *policy.Request, rule *policy.Rule) (bool, error) {
 	if rule.MatchSteps == 0 {
 		return rule.Match(r.ctx, req)
@@ -359,15 +359,15 @@ func (r *runner) match(req *policy.Request, rule *policy.Rule) (bool, error) {
 	return rule.Match(r.metered, req)
 }
 
-// textPreExisting is the message of a violation that is tolerated; textNotKnown follows that of one that is not.
+// textPreExisting is the message of a tolerated violation; textNotKnown is appended to one that is not tolerated.
 const (
 	textPreExisting = "skipping the rule evaluation as pre-existing violations are allowed"
 	textNotKnown    = " (it is not known whether the old object violated the rule: "
 )
 
-// preExisting evaluates a violation of an update: what the old object already violated does not block. The old object is
-// evaluated as if a user whom nothing matches had just created it. Only a plain failure counts: an error says nothing about
-// the old object, and with it a user could first store an object on which the rule errs and then any other.
+// preExisting evaluates a violation of an update: a violation that the old object already had does not block. The old object is evaluated
+// as if a user that no rule matches had just created it. Only a plain failure counts: an error does not prove a violation, and otherwise a
+// user could first store an object that causes an error and then any other.
 func (r *runner) preExisting(y policy.Yield, p *policy.Program, rule *policy.Rule) policy.Yield {
 	switch old := r.rule(r.req.CreationOfOld(), p, rule); old.Status {
 	case policy.StatusFail:
@@ -380,7 +380,7 @@ func (r *runner) preExisting(y policy.Yield, p *policy.Program, rule *policy.Rul
 	}
 }
 
-// failure returns a result of status error. It says what was attempted and, for a deadline, what that means.
+// failure returns a result of status error with the attempted action and, for a deadline, its meaning.
 func failure(attempt string, err error) policy.Yield {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return policy.Yield{Status: policy.StatusError, Message: attempt + ": the time for the evaluation is over"}

@@ -91,7 +91,7 @@ func TestEval(t *testing.T) {
 	}
 }
 
-// What the old object already violated does not block an update.
+// A violation that the old object already had does not block an update.
 func TestPreExistingViolations(t *testing.T) {
 	evaluate := func(old policy.Yield) policy.Outcome {
 		r := rule("r", func(s *policy.Call) policy.Yield {
@@ -130,7 +130,7 @@ func TestPreExistingViolations(t *testing.T) {
 	}
 }
 
-// Each rule sees what the rules before it made of the object; a policy with an error changes nothing.
+// Each rule sees the object as the rules before it changed it; a policy with an error changes nothing.
 func TestMutationIsThreaded(t *testing.T) {
 	appends := func(suffix string, status policy.Status) *policy.Rule {
 		return rule(suffix, func(s *policy.Call) policy.Yield {
@@ -150,7 +150,7 @@ func TestMutationIsThreaded(t *testing.T) {
 	}
 }
 
-// A patch that failed ends its policy, since there is no object for the next rule; an error before the patch does not.
+// A failed patch ends its policy, since there is no object for the next rule; an error before the patch does not.
 func TestMutationErrors(t *testing.T) {
 	mutates := func(name string, y policy.Yield) *policy.Rule {
 		r := rule(name, func(*policy.Call) policy.Yield { return y })
@@ -184,7 +184,7 @@ func TestDeadline(t *testing.T) {
 			}
 		}
 	})
-	// Without a deadline the step budget ends it; with one the deadline does, and later rules are errors, not passes.
+	// Without a deadline, the step budget ends the rule; with one, the deadline does, and later rules are errors, not passes.
 	out := Eval(ctx, Input{Selections: []policy.Selection{program(endless, rule("later", yields(policy.StatusPass, "")))}, Request: request(policy.Create), Stages: policy.StageValidate})
 	if got := statuses(out); got != "endless=error later=error" {
 		t.Errorf("got %q", got)
@@ -230,7 +230,7 @@ func TestReachOfTheWorld(t *testing.T) {
 	}
 }
 
-// Who is refused.
+// The results that deny a request.
 func TestDecide(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -263,7 +263,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// What an error means is for each rule to say, and an action may have several effects.
+// Each rule defines the meaning of an error, and an action may have several effects.
 func TestActionsAndErrors(t *testing.T) {
 	const warning = "policy p.r: why"
 	for _, c := range []struct {
@@ -332,8 +332,7 @@ func TestEvalConcurrently(t *testing.T) {
 	}
 }
 
-// Deferred work is the rule's, also where there is no result; a policy with applyRules: One asks for no more after an
-// error.
+// Deferred work is kept even without a result; a policy with applyRules: One evaluates no further rule after an error.
 func TestWork(t *testing.T) {
 	work := policy.Work{Kind: policy.WorkGenerate}
 	silent := rule("undo", func(*policy.Call) policy.Yield {
@@ -367,7 +366,7 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// Elapsed is what the clock says a rule took, for the first result of each; without a clock nothing is measured.
+// Elapsed is the measured time of a rule, in its first result; without a clock, no time is measured.
 func TestElapsed(t *testing.T) {
 	two := policy.Yield{Status: policy.StatusPass, Also: []policy.Yield{{Status: policy.StatusPass}}}
 	s := program(rule("a", func(*policy.Call) policy.Yield { return two }), rule("b", yields(policy.StatusPass, "")))
@@ -388,7 +387,7 @@ func TestElapsed(t *testing.T) {
 	}
 }
 
-// A watcher sees each rule with its yield, and what it makes of the context is what the rule gets.
+// A watcher sees each rule with its yield, and its context is passed to the rule.
 func TestWatch(t *testing.T) {
 	type key struct{}
 	reads := func(s *policy.Call) policy.Yield {

@@ -7,21 +7,21 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// isResize reports whether the request changes the resources of a running Pod. Its object is the Pod, of which the API
-// server stores nothing but the resources.
+// isResize reports whether the request changes the resources of a running Pod. Its object is the Pod, but the API server stores only the
+// resources.
 func isResize(r *policy.Request) bool {
 	return r.Subresource == "resize" && r.GVK.Kind == "Pod" && r.GVK.Group == ""
 }
 
 const textNotResources = "its change of the Pod is dropped: a request on pods/resize changes resources only"
 
-// ofResources are the places that a resize may change.
+// ofResources matches the paths that a resize may change.
 var ofResources = regexp.MustCompile(`^/spec/((containers|initContainers)/[0-9]+/)?resources(/|$)`)
 
 // keepToResources drops the changes of a rule to a Pod in a resize when they touch more than resources, and warns.
 func (r *runner) keepToResources(out *policy.Outcome, y *policy.Yield, p *policy.Program, rule *policy.Rule) {
 	if y.Status == policy.StatusError {
-		return // nothing of it is kept
+		return // nothing is kept
 	}
 	before, err := r.req.Object.Value()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// TestT13MutationOfResources: on pods/resize a rule changes resources or nothing, and a warning reports what is dropped. On the Pod
-// itself rules change what they like.
+// TestT13MutationOfResources: on pods/resize a rule may change only resources, and a warning reports dropped changes. On the Pod itself,
+// rules may change any field.
 func TestT13MutationOfResources(t *testing.T) {
 	pod := func(label, cpu string, containers ...any) map[string]any {
 		c := map[string]any{"name": "c", "resources": map[string]any{"limits": map[string]any{"cpu": cpu}}}

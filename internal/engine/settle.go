@@ -24,7 +24,7 @@ func settle(out *policy.Outcome, before []policy.Result) {
 	}
 }
 
-// settled returns the result in the place of r.
+// settled returns the yield that replaces r.
 func settled(r *policy.Result, all []policy.Result) (y policy.Yield) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// A result that depends on those of other rules is made when all are evaluated, from those of evaluations before this one too. A panic is an
-// error of the rule.
+// A result that depends on those of other rules is computed after all are evaluated, including the results of earlier evaluations. A panic
+// is an error of the rule.
 func TestSettle(t *testing.T) {
 	waits := rule("waits", func(*policy.Call) policy.Yield {
 		return policy.Yield{Status: policy.StatusPass, Settle: func(all []policy.Result) policy.Yield {
@@ -56,7 +56,7 @@ func TestChangeWithoutResult(t *testing.T) {
 	}
 }
 
-// An unknown answer does not deny where failurePolicy is Ignore; other errors have the effects of a failure.
+// An unknown answer does not deny with failurePolicy Ignore; other errors have the effects of a failure.
 func TestUnknown(t *testing.T) {
 	for _, c := range []struct {
 		unknown bool

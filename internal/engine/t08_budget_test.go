@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// taking returns a rule that takes steps, and does not tell when it may not.
+// taking returns a rule that takes steps, and hides the error of its meter.
 func taking(name string, steps int) *policy.Rule {
 	return rule(name, func(s *policy.Call) policy.Yield {
 		_ = s.Env.Meter.Step(steps)
@@ -18,8 +18,8 @@ func taking(name string, steps int) *policy.Rule {
 	})
 }
 
-// T8: of the rules of a policy, and of the policies of a request, those that no budget is left for are errors, even when the
-// rule hides the error of its meter. What namespaced policies use is not taken from policies of the cluster.
+// T8: rules beyond the budget of a policy, and policies beyond the budget of a request, are errors, even if the rule hides the error of its
+// meter. Namespaced policies do not use the budget of cluster-wide policies.
 func TestT8Accounts(t *testing.T) {
 	of := func(name, namespace string, rules int, steps int) policy.Selection {
 		p := &policy.Program{Name: name, Namespace: namespace}
@@ -39,7 +39,7 @@ func TestT8Accounts(t *testing.T) {
 		return n
 	}
 	fit := budget.NamespacedPolicySteps / budget.DefaultSteps
-	// Each namespaced policy may use half of what all of them may use together; the rule that one fails at counts, too.
+	// Each namespaced policy may use half of the budget of all of them; the rule that exceeds it counts, too.
 	one, two, three := of("one", "ns", 20, budget.DefaultSteps), of("two", "ns", 20, budget.DefaultSteps), of("three", "ns", 20, budget.DefaultSteps)
 	guard := of("guard", "", 20, budget.DefaultSteps)
 	out := eval(request(policy.Create), one, two, three, guard)
@@ -52,7 +52,7 @@ func TestT8Accounts(t *testing.T) {
 		t.Errorf("exceeded: %+v, want the three policies, the first at its rule %d", out.Exceeded, fit)
 	}
 
-	// Evaluations of one request share: what the first used the second does not have.
+	// Evaluations of one request share a budget: the second has only the rest.
 	var spent budget.Request
 	spent.Reset()
 	shared := func() policy.Outcome {
@@ -63,7 +63,7 @@ func TestT8Accounts(t *testing.T) {
 		t.Errorf("%d rules passed in the first evaluation and %d in the second, want %d and 0", a, b, fit)
 	}
 
-	// The rules that are left share a result for each action: one enforces, and its error is not hidden behind those that audit.
+	// The remaining rules share a result for each action: one enforces, and auditing rules do not hide its error.
 	audited := of("audited", "ns", 400, budget.DefaultSteps)
 	for i, r := range audited.Rules {
 		if i != 399 {
@@ -81,7 +81,7 @@ func TestT8Accounts(t *testing.T) {
 		t.Errorf("the result of the enforcing rule: %v %v %q", r.Action, r.Status, r.Message)
 	}
 
-	// Policies of the cluster have room for hundreds of large rules.
+	// The budget of cluster-wide policies is enough for hundreds of large rules.
 	many := of("many", "", 400, 200_000)
 	if out = eval(request(policy.Create), many); passed(&out, "many") != 400 || len(out.Exceeded) != 0 {
 		t.Errorf("400 rules of 200,000 steps: %d passed", passed(&out, "many"))
@@ -95,7 +95,7 @@ func (refusing) Pace(context.Context, int64) error { return budget.ErrExhausted 
 func (refusing) Spend(int64)                       {}
 func (r refusing) Done()                           { *r.done++ }
 
-// T8: a namespaced policy without a share of the processor is an error, and a policy of the cluster is not asked to wait.
+// T8: a namespaced policy without a share of the processor is an error; cluster-wide policies are not paced.
 func TestT8Paced(t *testing.T) {
 	theirs := &policy.Program{Name: "theirs", Namespace: "ns", Rules: []*policy.Rule{taking("r", 1), taking("s", 1)}}
 	ours := &policy.Program{Name: "ours", Rules: []*policy.Rule{taking("r", 1)}}

@@ -7,18 +7,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// unevaluated groups the rules of one policy that are not evaluated because its budget is used up. Rules with the same consequences share
-// one result; otherwise a policy of hundreds of rules would cost more in results, events and metrics than its budget allows.
+// unevaluated groups the rules of one policy that are not evaluated because its budget is exhausted. Rules with the same consequences share
+// one result; otherwise a policy with hundreds of rules would cost more in results, events and metrics than its budget allows.
 type unevaluated struct {
 	groups [maxGroups]group
 	used   int
 }
 
-// maxGroups is how many groups one policy may have: two actions for each stage, and a few more. A rule beyond them gets a result
-// of its own.
+// maxGroups bounds the groups of one policy: two actions for each stage, and a few more. A rule beyond them has a result of its own.
 const maxGroups = 8
 
-// group is the rules that share one result.
+// group holds the rules that share one result.
 type group struct {
 	key    consequence
 	rule   *policy.Rule // the one that the result names
@@ -26,15 +25,15 @@ type group struct {
 	more   int          // rules besides it
 }
 
-// consequence is what the result of an unevaluated rule leads to.
+// consequence is the effect of an unevaluated rule's result.
 type consequence struct {
 	stage         policy.Stage
 	action        policy.Action
 	allowExisting bool
 }
 
-// add puts the rule into its group, and reports whether the group has a result already. A rule whose action is not known has a result of
-// its own.
+// add adds the rule to its group, and reports whether the group already has a result. A rule with an unknown action has a result of its
+// own.
 func (u *unevaluated) add(rule *policy.Rule, action policy.Action, actionErr error) bool {
 	if actionErr != nil {
 		return false
@@ -53,7 +52,7 @@ func (u *unevaluated) add(rule *policy.Rule, action policy.Action, actionErr err
 	return false
 }
 
-// recorded notes the index of the result of a rule, when the rule stands for a group.
+// recorded records the index of a rule's result, if the rule represents a group.
 func (u *unevaluated) recorded(index int, rule *policy.Rule) {
 	for i := range u.groups[:u.used] {
 		if u.groups[i].rule == rule {
@@ -62,7 +61,7 @@ func (u *unevaluated) recorded(index int, rule *policy.Rule) {
 	}
 }
 
-// annotate adds to the results the number of further rules that they stand for.
+// annotate adds to each result the number of further rules that it represents.
 func (u *unevaluated) annotate(out *policy.Outcome) {
 	for _, g := range u.groups[:u.used] {
 		if g.more == 0 || g.result < 0 || g.result >= len(out.Results) {

@@ -6,16 +6,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Wording is how a route words its answers. It decides nothing.
+// Wording words the answers of a route. It decides nothing.
 type Wording = policy.Wording
 
-// ValidateWording is how the classic policies refuse a request for its object or its images.
+// ValidateWording words denials of the classic policies for the object or its images.
 var ValidateWording = Wording{
 	Refusal: func(out *policy.Outcome, _ int) string { return denialText(out.Request, out.Results) },
 	Warning: classicWarning,
 }
 
-// MutateWording is how the classic policies refuse a request that they could not mutate. A policy with an error has changed nothing.
+// MutateWording words denials of the classic policies after a failed mutation. A policy with an error has changed nothing.
 var MutateWording = Wording{
 	Refusal: func(out *policy.Outcome, by int) string {
 		return mutationText(out.Results[by].Program, out.Results[by:])
@@ -27,7 +27,7 @@ func classicWarning(r *policy.Result) string {
 	return "policy " + r.Program.Name + "." + r.Rule.Name + ": " + r.Message
 }
 
-// mutationText names the first policy that could not change the object, with what its rules said.
+// mutationText names the first policy that could not change the object, with the messages of its rules.
 func mutationText(p *policy.Program, results []policy.Result) string {
 	var rules []string
 	for i := range results {

@@ -23,8 +23,8 @@ var operators = []string{
 	"DurationGreaterThanOrEquals", "DurationGreaterThan", "DurationLessThanOrEquals", "DurationLessThan",
 }
 
-// Check finds the author's mistakes in an exception as a whole, all of them at once; those inside its match block, its
-// conditions and its podSecurity list are found by Compile. Warnings do not stop an exception.
+// Check returns all mistakes of the author in an exception, except those in its match block, its conditions and its podSecurity list, which
+// Compile reports. Warnings do not invalidate an exception.
 func Check(e *kyvernov2.PolicyException) diag.List {
 	var l diag.List
 	spec := &e.Spec

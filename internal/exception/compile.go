@@ -75,7 +75,7 @@ func compileConditions(out *policy.Exception, c *kyvernov2beta1.AnyAllConditions
 	return diags
 }
 
-// conditionList writes typed conditions as JSON values, as package condition reads them.
+// conditionList returns typed conditions as JSON values, the form that package condition reads.
 func conditionList(in []kyvernov2beta1.Condition) []any {
 	out := make([]any, len(in))
 	for i, c := range in {

@@ -1,5 +1,5 @@
-// Package exempt applies exceptions to rules. It is the only place that does, for every family and for admission, scans, deferred
-// work and the command line alike.
+// Package exempt applies exceptions to rules. No other package does, for every family and for admission, scans, deferred work and the
+// command line alike.
 //
 //	verdict, err := terms.Evaluate(call, variables)
 //	switch {
@@ -8,8 +8,8 @@
 //	default:             // evaluate the rule, with what verdict.Partial allows
 //	}
 //
-// What differs by family are the Terms: whether a rule can be evaluated in part, what an error means, and how results read. An
-// exception that has expired is none: package intake takes it out of the catalog.
+// The Terms differ by family: whether a rule can be evaluated in part, what an error means, and how results read. An expired exception has
+// no effect: package intake removes it from the catalog.
 //
 // The package does not compile exceptions (package exception, and the families) and does not join them to rules (package catalog).
 //

@@ -7,13 +7,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Terms say how exceptions apply to a rule, and how the results that they cause read. They are shared and must not be changed.
+// Terms define how exceptions apply to a rule, and the texts of the results. They are shared and must not be changed.
 type Terms struct {
-	// Skipped and Passed begin the messages of results; the keys of the exceptions follow. Without Passed, no exception asks for a pass.
+	// Skipped and Passed begin the messages of results; the keys of the exceptions follow. Passed is empty if exceptions cannot request a
+	// pass.
 	Skipped, Passed string
-	// Part is the part of the policy that reports name for such a result; empty for the rule.
+	// Part is the part of the policy in reports of such a result; empty for the rule.
 	Part string
-	// InParts: the rule can be evaluated with what partial exceptions allow. They exempt from other rules as a whole.
+	// InParts: partial exceptions exempt only from parts of the rule. Otherwise they exempt from the whole rule.
 	InParts bool
 	// First: a result names only the first of several exceptions that exempt from the whole rule.
 	First bool
@@ -22,7 +23,7 @@ type Terms struct {
 	Strict bool
 }
 
-// Verdict is what the exceptions of a rule mean for a request.
+// Verdict is the result of a rule's exceptions for a request.
 type Verdict struct {
 	// Exempt: the request is exempt from the rule as a whole, with this Result.
 	Exempt bool
@@ -31,8 +32,8 @@ type Verdict struct {
 	Partial []*policy.Exception
 }
 
-// Evaluate evaluates the exceptions of the rule of a call, in their order. Their conditions see the variables, nil in a language
-// without any. The error is that of conditions, where the terms are strict.
+// Evaluate evaluates the exceptions of the rule of a call, in order. Their conditions read the variables, nil in a language without any.
+// The error is that of a condition, if the terms are strict.
 func (t *Terms) Evaluate(c *policy.Call, variables policy.Variables) (Verdict, error) {
 	if c.Rule == nil || len(c.Rule.Exceptions) == 0 {
 		return Verdict{}, nil
@@ -58,7 +59,7 @@ func (t *Terms) Evaluate(c *policy.Call, variables policy.Variables) (Verdict, e
 	return Verdict{Exempt: true, Result: t.Result(whole)}, nil
 }
 
-// applies reports whether the exception is for the request.
+// applies reports whether the exception applies to the request.
 func applies(e *policy.Exception, c *policy.Call, variables policy.Variables) (bool, error) {
 	if c.Request.Origin == policy.FromScan && !e.Background {
 		return false, nil
@@ -74,8 +75,8 @@ func applies(e *policy.Exception, c *policy.Call, variables policy.Variables) (b
 	return e.Conditions(c, variables)
 }
 
-// Result returns the result of a rule that exceptions exempt from. The one of the highest priority decides whether that is a skip or a
-// pass; without priorities the first.
+// Result returns the result of an exempt rule. The exception with the highest priority decides between skip and pass; without priorities,
+// the first one.
 func (t *Terms) Result(by []*policy.Exception) policy.Yield {
 	first := by[0]
 	for _, e := range by[1:] {

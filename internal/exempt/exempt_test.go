@@ -12,9 +12,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// one returns an exception by its name, which says what it is: "no" does not match, "false" has conditions that do not hold, "error" has
-// conditions without a value, "lost" a match that cannot be evaluated, "part" is partial, "live" does not hold in scans, "pass" wants a
-// pass, and "first" a pass with priority.
+// one returns an exception whose name describes it: "no" does not match, "false" has conditions that are false, "error" has conditions
+// without a value, "lost" a match that cannot be evaluated, "part" is partial, "live" does not apply in scans, "pass" requests a pass, and
+// "first" a pass with priority.
 func one(name string) *policy.Exception {
 	e := &policy.Exception{Namespace: "n", Name: name, Background: true}
 	switch name {

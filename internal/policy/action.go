@@ -20,7 +20,7 @@ const (
 // Has reports whether the set has any of the effects.
 func (a Action) Has(effects Action) bool { return a&effects != 0 }
 
-// String returns what the classic policies call the action: Enforce when it denies, else Audit.
+// String returns the classic name of the action: Enforce if it denies, else Audit.
 func (a Action) String() string {
 	if a.Has(Deny) {
 		return "Enforce"
@@ -31,27 +31,27 @@ func (a Action) String() string {
 // ErrorMeaning is what a result of status error means for the request.
 type ErrorMeaning uint8
 
-// ErrorByAny refuses the request when some policy that gave a result has failurePolicy Fail. Classic rules are so: one such policy
-// decides about the errors of all. ErrorByOwn refuses it when the rule's own policy has failurePolicy Fail. ErrorByAction has the effects
-// of a failure; but an unknown answer (Yield.Unknown) denies nothing when the policy has failurePolicy Ignore.
+// ErrorByAny denies the request if some policy with a result has failurePolicy Fail, as for classic rules: one such policy decides about
+// the errors of all. ErrorByOwn denies it if the rule's own policy has failurePolicy Fail. ErrorByAction has the effects of a failure, but
+// an unknown answer (Yield.Unknown) denies nothing if the policy has failurePolicy Ignore.
 const (
 	ErrorByAny ErrorMeaning = iota
 	ErrorByOwn
 	ErrorByAction
 )
 
-// ActionPlan is the effective action of a rule: overrides by namespace, first hit wins, then the default.
+// ActionPlan is the effective action of a rule: the first matching override by namespace, else the default.
 type ActionPlan struct {
 	Default   Action
 	Overrides []ActionOverride
 }
 
-// ActionOverride sets the action for some namespaces. With neither namespaces nor selector it covers everything; with
-// both, both must hold.
+// ActionOverride sets the action for some namespaces. With neither namespaces nor selector it covers all namespaces; with both, both must
+// match.
 type ActionOverride struct {
 	Action     Action
 	Namespaces []string // wildcards
-	// Selector evaluates the namespace's labels; nil when the override has none.
+	// Selector evaluates the namespace's labels; nil if the override has none.
 	Selector func(labels map[string]string) bool
 }
 

@@ -2,7 +2,7 @@ package policy
 
 import "slices"
 
-// Annotations of a policy that reports show.
+// The annotations of a policy that reports contain.
 const (
 	annotationScored   = "policies.kyverno.io/scored"
 	annotationSeverity = "policies.kyverno.io/severity"
@@ -11,7 +11,7 @@ const (
 
 var severities = []string{"critical", "high", "medium", "low", "info"}
 
-// Annotate takes in what a policy's annotations say about its results.
+// Annotate applies the policy's annotations about its results.
 func (s *Settings) Annotate(annotations map[string]string) {
 	s.Scored = annotations[annotationScored] != "false"
 	s.Category = annotations[annotationCategory]

@@ -7,9 +7,9 @@ import (
 )
 
 // Call is one evaluation of a rule, with the request and the resources that it may use. It belongs to one goroutine, and ends when Eval
-// returns. It knows no language: each language derives the variables of its expressions from it.
+// returns. It is independent of the language: each language derives the variables of its expressions from it.
 type Call struct {
-	// Env holds the meter, the world as far as the Program reaches, and the trace.
+	// Env holds the meter, the world within the reach of the Program, and the trace.
 	*evalenv.Env
 	Request *Request
 	Program *Program
@@ -29,6 +29,6 @@ func (c *Call) Context() context.Context { return c.Meter.Context() }
 type Variables interface {
 	// Field returns the value of a name; ok is false when there is none; err says why it could not be loaded.
 	Field(name string) (v any, ok bool, err error)
-	// Value returns all of them.
+	// Value returns all variables.
 	Value() (any, error)
 }

@@ -18,37 +18,37 @@ type Exception struct {
 	UID              string
 	Generation       int64
 	ResourceVersion  string
-	// Background: the exception also holds where an existing object is scanned.
+	// Background: the exception also applies in scans of existing objects.
 	Background bool
-	// Kinds are the kinds of policies that it can be for: those of the families that have exceptions of its kind.
+	// Kinds are the kinds of policies that it can apply to: those of the families with exceptions of its kind.
 	Kinds []string
 	// Rules are the exempted rules.
 	Rules []ExceptionRules
 	// Match reports whether the exception selects the object of the request; nil when it selects each. An error means that the answer is not known.
 	Match func(ctx context.Context, r *Request) (bool, error)
-	// Conditions reports whether the conditions of the exception hold, with the variables of the rule; nil when it has none.
+	// Conditions reports whether the conditions of the exception are true, with the variables of the rule; nil if it has none.
 	Conditions func(c *Call, variables Variables) (bool, error)
-	// Needs holds what Match and Conditions read, Reads the parts of the request's object among it; nil: any part.
+	// Needs holds the data that Match and Conditions read, Reads the fields of the request's object among it; nil for any field.
 	Needs Needs
 	Reads *value.Fields
-	// Partial: the exception does not exempt from a rule that can be evaluated in part; the rule allows what Controls, Images and
-	// Values name. Other rules do not look at these.
+	// Partial: the exception exempts only from parts of a rule that can be evaluated in parts: those in Controls, Images and Values. Other
+	// rules ignore these.
 	Partial bool
-	// Controls is a value that belongs to the compiler of podSecurity rules. Images and Values are what expressions read.
+	// Controls is a value of the compiler of podSecurity rules. Images and Values are read by expressions.
 	Controls       any
 	Images, Values []string
-	// ReportPass: an exempt request is reported as passed. Of several exceptions the one of the highest Priority decides that.
+	// ReportPass: an exempt request is reported as passed. Of several exceptions, the one with the highest Priority decides.
 	ReportPass bool
 	Priority   int
-	// Expires is the moment from which on the exception has no effect in a cluster; zero for never.
+	// Expires is the time after which the exception has no effect in a cluster; zero for never.
 	Expires time.Time
-	// Object is what it was compiled of, for those who translate it.
+	// Object is the source of the exception, for its conversion.
 	Object map[string]any
 	// Diags are the mistakes found by Check and Compile. Do not use an exception with errors.
 	Diags diag.List
 }
 
-// Mistaken returns the exception in the form that makes each rule that it names give the error.
+// Mistaken returns the exception in a form in which each rule that it names fails with the error.
 func (e *Exception) Mistaken(err error) *Exception {
 	out := *e
 	out.Match = func(context.Context, *Request) (bool, error) {
@@ -67,7 +67,7 @@ func (e *Exception) ID() ExceptionID {
 	return ExceptionID{Group: group, Namespace: e.Namespace, Name: e.Name}
 }
 
-// Compare orders by the keys, and then by the groups.
+// Compare orders IDs by their keys, and then by their groups.
 func (id ExceptionID) Compare(other ExceptionID) int {
 	return cmp.Or(cmp.Compare(id.Key(), other.Key()), cmp.Compare(id.Group, other.Group))
 }
@@ -76,12 +76,12 @@ func (id ExceptionID) Compare(other ExceptionID) int {
 type ExceptionRules struct {
 	Kind   string // of the policy; empty for each of the exception's Kinds
 	Policy string // name, or namespace/name, of the policy; exact
-	// AnyNamespace: Policy is the bare name of the policy, whatever its namespace.
+	// AnyNamespace: Policy is the bare name of the policy, in any namespace.
 	AnyNamespace bool
 	Names        []string // of the rules; wildcards
 }
 
-// Key is `namespace/name`, or `name` without a namespace, as texts name exceptions.
+// Key returns `namespace/name`, or `name` without a namespace, the form in texts.
 func (id ExceptionID) Key() string {
 	if id.Namespace == "" {
 		return id.Name
@@ -89,7 +89,7 @@ func (id ExceptionID) Key() string {
 	return id.Namespace + "/" + id.Name
 }
 
-// Key is that of its ID.
+// Key returns the key of its ID.
 func (e *Exception) Key() string { return e.ID().Key() }
 
 // String returns the key.

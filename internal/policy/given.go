@@ -2,16 +2,15 @@ package policy
 
 // Given holds values that replace variables of a rule: the command line reads them from values files. A Given is immutable.
 type Given struct {
-	// Names hold values by the first name of the variable: {"cm": {"data": {…}}} for cm.data. A value wins over a
-	// context entry of its name, which is not loaded then; where the engine itself knows the name (request, images) the
-	// two are merged, key by key.
+	// Names holds values by the first name of the variable: {"cm": {"data": {…}}} for cm.data. A value replaces a context entry of its
+	// name, which is then not loaded; it is merged, key by key, into a built-in variable (request, images).
 	Names map[string]any
-	// Elements gives values for one element of a foreach, by its position; they win over Names. A value for element is
-	// merged with the element. Nil when there are none.
+	// Elements returns values for one element of a foreach, by its position; they take precedence over Names. A value for element is merged
+	// with the element. Nil for none.
 	Elements func(index int) map[string]any
 }
 
-// Value returns what was given for the name, if anything was.
+// Value returns the given value for the name, if there is one.
 func (g *Given) Value(name string) (any, bool) {
 	if g == nil {
 		return nil, false

@@ -10,7 +10,7 @@ type ID struct {
 // Identity returns the ID of the Program.
 func (p *Program) Identity() ID { return ID{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name} }
 
-// Key is `name` for cluster-scoped policies and `namespace/name` for namespaced ones.
+// Key returns `name` for cluster-scoped policies and `namespace/name` for namespaced ones.
 func (id ID) Key() string {
 	if id.Namespace == "" {
 		return id.Name

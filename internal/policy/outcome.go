@@ -10,7 +10,7 @@ import (
 // Status of a Result.
 type Status uint8
 
-// The statuses of the policy language. The zero Status is "no result".
+// The statuses of results. The zero Status is "no result".
 const (
 	StatusNone Status = iota
 	StatusPass
@@ -28,11 +28,11 @@ func (s Status) String() string { return statusNames[s] }
 type Yield struct {
 	Status     Status
 	Message    string
-	Path       string // where in the object a pattern failed, such as /spec/containers/0/image/
+	Path       string // the place in the object where a pattern failed, such as /spec/containers/0/image/
 	Properties map[string]string
 	// Annotations are for the audit event of the request, by their keys: qualified names without a prefix.
 	Annotations map[string]string
-	// Exceptions exempt the request: the status is skip, or pass where they ask for it.
+	// Exceptions exempt the request: the status is skip, or pass if they request it.
 	Exceptions []*Exception
 	// Object is the object after a mutate rule; nil when it changed nothing. With status error it is an empty object when the patch itself
 	// failed, and nil when the rule failed before the patch. A change without a result is not reported.
@@ -41,16 +41,16 @@ type Yield struct {
 	Work []Work
 	// Part is the part of the policy that gave the result, for reports that name it instead of the rule; empty for the rule.
 	Part string
-	// Warn: the result becomes a warning of an allowed request, whatever the policy's settings say.
+	// Warn: the result becomes a warning of an allowed request, independent of the policy's settings.
 	Warn bool
-	// Unknown: a question to the world had no answer; neither the policy nor the object is wrong. Such an error does not deny a request
-	// where failurePolicy is Ignore.
+	// Unknown: a lookup had no answer; neither the policy nor the object is wrong. Such an error does not deny a request if failurePolicy
+	// is Ignore.
 	Unknown bool
-	// Images are those whose signatures the evaluation asked for, with whether it found one that counts.
+	// Images are those whose signatures the evaluation verified; the value is true if a signature was accepted.
 	Images map[string]bool
 	// Attested are the answers of attestors that led to the result.
 	Attested []Attested
-	// Settle gives the result in place of this one when all rules are evaluated, from the results of all; nil when this one stands.
+	// Settle returns the result that replaces this one after the evaluation of all rules, from all results; nil to keep this one.
 	Settle func(all []Result) Yield
 	// Also are further results of the same evaluation, in order: a verifyImages rule gives one for each image. Object and
 	// Work belong to the first.
@@ -77,12 +77,12 @@ type Result struct {
 	Elapsed time.Duration
 }
 
-// WorkKind says what a Work does.
+// WorkKind is the type of a Work.
 type WorkKind string
 
 // The kinds of work.
 const (
-	// WorkGenerate creates the objects of a generate rule, or brings them up to date.
+	// WorkGenerate creates or updates the objects of a generate rule.
 	WorkGenerate WorkKind = "generate"
 	// WorkDeleteDownstream deletes the objects that a generate rule created for the request's object.
 	WorkDeleteDownstream WorkKind = "delete-downstream"
@@ -92,10 +92,10 @@ const (
 	WorkMutateExisting WorkKind = "mutate-existing"
 )
 
-// MaxHops is how many times in a row the background controller's own writes may ask for work.
+// MaxHops is how many times in a row the background controller's own writes may cause work.
 const MaxHops = 10
 
-// Work is a deferred change that a rule asks for. The background controller carries it out; the command line prints it.
+// Work is a deferred change that a rule requests. The background controller executes it; the command line prints it.
 type Work struct {
 	Program *Program
 	Rule    *Rule
@@ -104,11 +104,11 @@ type Work struct {
 	Synchronize bool
 	// SkipBackground: requests of the background controller itself cause no work.
 	SkipBackground bool
-	// Trigger is the object for which the rule is carried out; nil for that of the request.
+	// Trigger is the object for which the rule is executed; nil for that of the request.
 	Trigger *Source
-	// OfSource: the request's object is a source that the rule copies. The work is about all of its copies.
+	// OfSource: the request's object is a source that the rule copies. The work covers all of its copies.
 	OfSource bool
-	// Propagation says what a deletion does to dependents: Foreground, Background or Orphan; empty for the default.
+	// Propagation is the deletion propagation for dependents: Foreground, Background or Orphan; empty for the default.
 	Propagation string
 	// Planned: the evaluation was asked to plan (engine.Input.Plan), so that Generated is complete, up to Err.
 	Planned   bool
@@ -124,7 +124,7 @@ type Work struct {
 // Mutated is one target of a mutate rule, before and after the change.
 type Mutated struct {
 	Before map[string]any
-	// After is nil when nothing is written: the rule skipped the target, changed nothing, or failed.
+	// After is nil if nothing is written: the rule skipped the target, changed nothing, or failed.
 	After map[string]any
 	// Subresource is the written subresource; empty for the object itself.
 	Subresource string
@@ -137,7 +137,7 @@ type Generated struct {
 	Object map[string]any
 	// Source is the copied object; nil when the policy holds the content.
 	Source *Source
-	// SourceVersion is the resourceVersion of the source as it was copied; empty when it is not known.
+	// SourceVersion is the resourceVersion of the source as it was copied; empty if unknown.
 	SourceVersion string
 }
 
@@ -160,7 +160,7 @@ type Outcome struct {
 // Exceeded is a policy that exceeded its budget for one request, or the share of its namespace.
 type Exceeded struct {
 	Program *Program
-	Rule    *Rule // at which that happened
+	Rule    *Rule // the rule that exceeded it
 	Message string
 }
 
@@ -171,7 +171,7 @@ type Decision struct {
 	Warnings []string
 }
 
-// Selection is a Program with those of its rules that may match a request, in order.
+// Selection is a Program with its candidate rules for a request, in order.
 type Selection struct {
 	Program *Program
 	Rules   []*Rule

@@ -18,27 +18,27 @@ type Program struct {
 	Labels          map[string]string
 	Annotations     map[string]string
 
-	// Family names the family whose compiler made the Program.
+	// Family names the family that compiled the Program.
 	Family string
 	// Names are the names of the policy in outputs.
 	Names    Names
 	Settings Settings
-	// Webhooks are the webhooks that the policy needs at the endpoints of its family, which evaluate it in admission.
+	// Webhooks are the webhooks of the policy at the endpoints of its family.
 	Webhooks []Webhook
-	// Rules are the computed rules in order of evaluation: authored rules first, then for each its autogen rules.
+	// Rules are the computed rules in order of evaluation: each authored rule is followed by its autogen rules.
 	Rules []*Rule
-	// HandedOver: the API server itself does what the policy does to requests (family.Family.HandedOver).
+	// HandedOver: the API server itself enforces the policy on requests (family.Family.HandedOver).
 	HandedOver bool
 	// Unconfined: a namespaced policy selects objects of every namespace (family.Options.CommandLine).
 	Unconfined bool
-	// Schedule says when a policy that deletes resources is due; nil for others.
+	// Schedule is the schedule of a policy that deletes resources; nil for others.
 	Schedule *schedule.Schedule
 	// Diags are the mistakes and warnings found by Check and Compile. A Program with errors is still a Program: its
 	// broken rules evaluate to status error.
 	Diags diag.List
 }
 
-// Key is `name` for cluster-scoped policies and `namespace/name` for namespaced ones.
+// Key returns `name` for cluster-scoped policies and `namespace/name` for namespaced ones.
 func (p *Program) Key() string {
 	if p.Namespace == "" {
 		return p.Name
@@ -46,9 +46,9 @@ func (p *Program) Key() string {
 	return p.Namespace + "/" + p.Name
 }
 
-// OwnWebhook reports whether the policy has a webhook of its own instead of a share in the one of its failurePolicy: a
-// policy with match conditions, and a namespaced policy with a timeout, so that its timeout slows no other namespace.
-// fixed says that the webhooks do not follow the policies (--autoUpdateWebhooks=false): then a timeout asks for nothing.
+// OwnWebhook reports whether the policy has a webhook of its own instead of a share in the one of its failurePolicy: a policy with match
+// conditions, and a namespaced policy with a timeout, so that its timeout slows no other namespace. fixed means that the webhooks do not
+// follow the policies (--autoUpdateWebhooks=false): then a timeout has no effect.
 func (p *Program) OwnWebhook(fixed bool) bool {
 	return len(p.Settings.MatchConditions) > 0 || !fixed && p.Namespace != "" && p.Settings.TimeoutSeconds > 0
 }

@@ -38,7 +38,7 @@ type User struct {
 // Roles are the requester's roles (`namespace:name`) and cluster roles.
 type Roles struct{ Roles, ClusterRoles []string }
 
-// Origin of a Request: where it came from.
+// RequestOrigin is the origin of a Request.
 type RequestOrigin uint8
 
 // The origins of a request.
@@ -48,8 +48,8 @@ const (
 	FromCLI
 )
 
-// Request is one thing to evaluate: an admission review, a scanned object, or an object given to the command line. It is
-// immutable once evaluation has begun and may be shared by goroutines.
+// Request is one object or event to evaluate: an admission review, a scanned object, or an object from the command line. It is immutable
+// during evaluation and may be shared by goroutines.
 type Request struct {
 	Origin    RequestOrigin
 	UID       string
@@ -59,10 +59,10 @@ type Request struct {
 	GVK, RequestGVK schema.GroupVersionKind
 	GVR             schema.GroupVersionResource
 	Subresource     string
-	// Asked is the original request, where it differs: the API server converts objects before it sends them.
+	// Asked is the original request, if it differs: the API server converts objects before it sends them.
 	Asked           Asked
 	Namespace, Name string
-	// Payload says what the object is, when it is no object of a cluster. Only the command line has such requests.
+	// Payload is the type of the object if it is not a Kubernetes object. Only the command line has such requests.
 	Payload Payload
 	// Object is nil on DELETE; OldObject is nil on CREATE.
 	Object, OldObject *value.Doc
@@ -73,13 +73,13 @@ type Request struct {
 	// Conf holds the settings of the cluster for rules.
 	Conf Conf
 
-	// Given holds values of variables for the rule r of p; nil when there are none. Only the command line has them.
+	// Given returns values of variables for the rule r of p; nil for none. Only the command line has them.
 	Given func(p *Program, r *Rule) *Given
-	// ResolveRoles looks up the requester's roles; nil where that is impossible, which is an error for a rule that needs them. It is called
-	// at most once.
+	// ResolveRoles looks up the requester's roles; nil if that is impossible, which is an error for a rule that needs them. It is called at
+	// most once.
 	ResolveRoles func(context.Context) (Roles, error)
-	// ResolveNamespace looks up the labels of the request's namespace; nil where that is impossible, which is an error for a rule that
-	// needs them. It is called at most once.
+	// ResolveNamespace looks up the labels of the request's namespace; nil if that is impossible, which is an error for a rule that needs
+	// them. It is called at most once.
 	ResolveNamespace func(context.Context) (map[string]string, error)
 
 	// Trace records the evaluation; nil records nothing.
@@ -96,7 +96,7 @@ type Request struct {
 	imageList onceResult[[]imageref.Image]
 }
 
-// Asked names what a requester asked for: requestKind, requestResource and requestSubResource of an admission request.
+// Asked holds the original kind, resource and subresource: requestKind, requestResource and requestSubResource of an admission request.
 type Asked struct {
 	GVK         schema.GroupVersionKind
 	GVR         schema.GroupVersionResource
@@ -119,7 +119,7 @@ func (r *Request) AskedFor() Asked {
 type Conf struct {
 	// MaxContextSize bounds the bytes that the context entries of one rule load; 0 for DefaultContextSize, less for no limit.
 	MaxContextSize int
-	// Images says what an image reference without a registry means.
+	// Images holds the defaults for image references without a registry.
 	Images imageref.Defaults
 	// Expand names the cluster policies for which variables inside of data are evaluated. It is read-only.
 	Expand map[string]bool
@@ -132,7 +132,7 @@ func (c *Conf) Filtered(gvk schema.GroupVersionKind, sub, namespace, name string
 	return c.settings != nil && c.settings.Filtered(gvk, sub, namespace, name)
 }
 
-// ConfOf returns the part of the settings that rules see.
+// ConfOf returns the settings that rules use.
 func ConfOf(s *settings.Settings) Conf {
 	c := Conf{MaxContextSize: int(s.MaxContextSize), Images: imageref.Defaults{Registry: s.DefaultRegistry, Bare: !s.MutateRegistry}, Expand: s.ExpandData, settings: s}
 	if c.MaxContextSize <= 0 {
@@ -152,7 +152,7 @@ func (o *onceResult[T]) get(f func() (T, error)) (T, error) {
 	return o.val, o.err
 }
 
-// Subject returns the object that match blocks select by: the new object, or the old one on DELETE; nil without an object (CONNECT).
+// Subject returns the object that match blocks evaluate: the new object, or the old one on DELETE; nil without an object (CONNECT).
 func (r *Request) Subject() (map[string]any, error) {
 	d := r.Object
 	if d == nil || r.Operation == Delete {
@@ -163,9 +163,9 @@ func (r *Request) Subject() (map[string]any, error) {
 	return d.Map()
 }
 
-// CreationOfOld returns the request that creates the old object of an update, made by a user whom nothing matches. It evaluates
-// whether a violation existed before the update. It has no subresource, since an object is
-// created as a whole: a rule on Pod/ephemeralcontainers does not meet it, and its refusal stands.
+// CreationOfOld returns the request that creates the old object of an update, by a user that no rule matches. It is evaluated to find out
+// whether a violation existed before the update. It has no subresource, since an object is created as a whole: a rule on
+// Pod/ephemeralcontainers does not match it, and its denial stands.
 func (r *Request) CreationOfOld() *Request {
 	return &Request{
 		Origin: r.Origin, UID: r.UID, Operation: Create,
@@ -190,11 +190,11 @@ func (r *Request) WithObject(object *value.Doc) *Request {
 	return out
 }
 
-// Unforeseen reports whether a rule met a query that arrived inside of a value: a template in a context variable of the
-// author, or in data where Conf.Expand allows it. What it reads may be missing from a partial object.
+// Unforeseen reports whether a rule evaluated a query inside a value: a template in a context variable of the author, or in data if
+// Conf.Expand allows it. Fields that it reads may be missing in a partial object.
 func (r *Request) Unforeseen() bool { return r.unforeseen.Load() }
 
-// NoteUnforeseen is called before queries are evaluated that arrived inside of values.
+// NoteUnforeseen is called before the evaluation of queries that were found inside values.
 func (r *Request) NoteUnforeseen() {
 	if r.Object.Partial() {
 		r.unforeseen.Store(true)
@@ -243,9 +243,8 @@ func (r *Request) ServiceAccount() (namespace, name string) {
 	return namespace, name
 }
 
-// Document returns the value of the variable `request`, made at most once. With roles it also
-// holds request.roles and request.clusterRoles, which costs their resolution. On DELETE `object` is the old object,
-// as every mention of request.object is read as request.oldObject then.
+// Document returns the value of the variable `request`, computed at most once. With roles it also holds request.roles and
+// request.clusterRoles, which must be resolved. On DELETE `object` is the old object, since request.object then means request.oldObject.
 func (r *Request) Document(ctx context.Context, roles bool) (map[string]any, error) {
 	if !roles {
 		return r.document.get(func() (map[string]any, error) { return r.makeDocument() })
@@ -362,10 +361,10 @@ func stringList(in []string) []any {
 	return out
 }
 
-// Payload is a sort of documents that are no objects of a cluster.
+// Payload is a type of documents that are not Kubernetes objects.
 type Payload uint8
 
-// The sorts: any JSON document, an HTTP request, and a check request of Envoy.
+// The types: any JSON document, an HTTP request, and a check request of Envoy.
 const (
 	NoPayload Payload = iota
 	JSONPayload
@@ -373,13 +372,13 @@ const (
 	EnvoyPayload
 )
 
-// Fits reports whether a rule that is for the sort is about a request with another one: a rule for JSON documents is about objects of a
-// cluster, too.
+// Fits reports whether a rule for this type applies to a request of another type: a rule for JSON documents applies to Kubernetes objects,
+// too.
 func (p Payload) Fits(request Payload) bool {
 	return p == request || p == JSONPayload && request == NoPayload
 }
 
-// String names such documents, and One a single one.
+// String returns the plural name of such documents, and One the singular.
 func (p Payload) String() string { return payloadWords[p][0] }
 
 // One is described with String.

@@ -46,7 +46,7 @@ func TestActionFor(t *testing.T) {
 	}
 }
 
-// Information that is not available here is an error for the rule that asks, never "none".
+// Missing information is an error for the rule that needs it, never "none".
 func TestUnknownIsAnError(t *testing.T) {
 	r := &Request{Namespace: "ns", User: &User{Username: "alice"}}
 	if _, err := r.NamespaceLabels(t.Context()); !errors.Is(err, world.ErrUnavailable) {

@@ -8,21 +8,21 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Selector is a Target made ready for many requests. It is immutable and safe for all goroutines.
+// Selector is a compiled Target. It is immutable and safe for concurrent use.
 type Selector struct {
 	group, version, sub wildcard.Pattern
-	// name is that of the kind, or of the resource.
+	// name is the name of the kind or the resource.
 	name       wildcard.Pattern
 	byResource bool
-	// pod: the target `Pod`, which also covers the subresources that change a Pod's containers: ephemeralcontainers, and
-	// resize, of which the object is the Pod.
+	// pod: the target `Pod`, which also covers the subresources that change a Pod's containers: ephemeralcontainers, and resize, whose
+	// object is the Pod.
 	pod        bool
 	scope      ResourceScope
 	operations []Operation
 	Restriction
 }
 
-// Compile makes the target ready for requests.
+// Compile compiles the target for repeated use.
 func (t *Target) Compile() Selector {
 	s := Selector{byResource: t.ByResource(), scope: t.Scope, operations: t.Operations, Restriction: t.restriction()}
 	if s.byResource {
@@ -35,7 +35,7 @@ func (t *Target) Compile() Selector {
 	return s
 }
 
-// nameOrAny returns a pattern for one text, or for all when that is `*`.
+// nameOrAny returns a pattern for one text, or for all if it is `*`.
 func nameOrAny(text string) wildcard.Pattern {
 	if text == "*" {
 		return wildcard.Compile(text)
@@ -43,13 +43,13 @@ func nameOrAny(text string) wildcard.Pattern {
 	return wildcard.Literal(text)
 }
 
-// Covers reports whether group, version, kind or resource, subresource, scope and operation of the request are those of the
-// target. It is false where the request does not say its resource; see MayCover.
+// Covers reports whether the target selects the group, version, kind or resource, subresource, scope and operation of the request. It is
+// false if the request does not name its resource; see MayCover.
 func (s *Selector) Covers(r *Request) bool {
 	return s.covers(r, false)
 }
 
-// MayCover is Covers, but true where the request does not say its resource and the rest fits.
+// MayCover is Covers, but true if the request does not name its resource and the rest matches.
 func (s *Selector) MayCover(r *Request) bool {
 	return s.covers(r, true)
 }
@@ -86,7 +86,7 @@ func (s *Selector) CoversResource(r *Request) bool {
 		s.sub.Match(r.Subresource)
 }
 
-// inScope compares the scope with where the object is. A Namespace lies in no namespace.
+// inScope compares the scope with that of the object. A Namespace is in no namespace.
 func (s *Selector) inScope(r *Request) bool {
 	switch s.scope {
 	case NamespacedScope:
@@ -97,7 +97,7 @@ func (s *Selector) inScope(r *Request) bool {
 	return true
 }
 
-// Matches is Target.Matches.
+// Matches does the same as Target.Matches.
 func (s *Selector) Matches(r *Request) (bool, error) {
 	if !s.MayCover(r) {
 		return false, nil
@@ -111,13 +111,13 @@ func (s *Selector) Matches(r *Request) (bool, error) {
 	return true, nil
 }
 
-// fulfilled reports whether the request fulfils what is restricted.
+// fulfilled reports whether the request matches the restriction.
 func (s *Selector) fulfilled(r *Request) (bool, error) {
 	if s.IsEmpty() {
 		return true, nil
 	}
 	if s.Names == nil && len(s.Labels) == 0 && !r.IsNamespace() {
-		return matchAny(s.Namespaces, r.Namespace), nil // the object need not be read
+		return matchAny(s.Namespaces, r.Namespace), nil // no need to read the object
 	}
 	f, err := FactsOf(r, len(s.Labels) > 0)
 	if err != nil {
@@ -132,13 +132,13 @@ func (s *Selector) fulfilled(r *Request) (bool, error) {
 	return ok, err
 }
 
-// Restriction is what a Target says besides kinds, resources, scope and operations.
+// Restriction holds the conditions of a Target beside kinds, resources, scope and operations.
 type Restriction struct {
 	Names, Namespaces []wildcard.Pattern // nil for all
-	// Exact: an object without a name has none of the names. Prefix: it has one with which its generateName begins.
+	// Exact: an object without a name matches no name. Prefix: it matches a name that begins with its generateName's value.
 	Exact, Prefix bool
 	Labels        wildcard.Pairs
-	// OldLabels: the labels of the old object may fulfil Labels, too.
+	// OldLabels: the labels of the old object may match Labels, too.
 	OldLabels bool
 }
 
@@ -156,7 +156,7 @@ func (t *Target) restriction() (r Restriction) {
 	return r
 }
 
-// patterns compiles texts; nil when there are none, or one matches everything.
+// patterns compiles texts; nil if there are none, or if one matches everything.
 func patterns(texts []string, compile func(string) wildcard.Pattern) []wildcard.Pattern {
 	if texts == nil {
 		return nil
@@ -170,24 +170,24 @@ func patterns(texts []string, compile func(string) wildcard.Pattern) []wildcard.
 	return out
 }
 
-// IsEmpty reports whether nothing is restricted.
+// IsEmpty reports whether there is no condition.
 func (r *Restriction) IsEmpty() bool {
 	return r.Names == nil && r.Namespaces == nil && len(r.Labels) == 0
 }
 
-// Facts are what of a request a Restriction is compared with.
+// Facts are the values of a request that a Restriction is compared with.
 type Facts struct {
 	// Name is the object's name, or its generateName while it has none; then Unnamed is set.
 	Name    string
 	Unnamed bool
-	// Namespace is that of the object, or the name of a Namespace.
+	// Namespace is the object's namespace, or the name of a Namespace.
 	Namespace string
-	// Labels are those of the object. OddLabels: they are left out, because one is not a text.
+	// Labels are the object's labels. OddLabels: they are left out, because one is not a string.
 	Labels    wildcard.Values
 	OddLabels bool
 }
 
-// FactsOf reads the facts of a request; labels only where they are wanted. An error means that the object cannot be read.
+// FactsOf returns the facts of a request, with labels only if labels is set. An error means that the object cannot be read.
 func FactsOf(r *Request, labels bool) (f Facts, err error) {
 	if f.Name, f.Unnamed, err = r.nameOf(); err != nil {
 		return f, err
@@ -202,7 +202,7 @@ func FactsOf(r *Request, labels bool) (f Facts, err error) {
 	return f, err
 }
 
-// Holds reports whether the facts fulfil the restriction. An error means that comparing them takes too long.
+// Holds reports whether the facts match the restriction. An error means that the comparison takes too long.
 func (r *Restriction) Holds(f *Facts) (bool, error) {
 	if r.Names != nil && !r.hasName(f) || r.Namespaces != nil && !matchAny(r.Namespaces, f.Namespace) {
 		return false, nil

@@ -2,8 +2,8 @@ package policy
 
 import "github.com/ephor-dev/ephor/internal/wildcard"
 
-// IsNamespace reports whether the request is about a Namespace or a subresource of one. Its name plays the part of a
-// namespace, and the API server even sends it as request.namespace.
+// IsNamespace reports whether the request is for a Namespace or a subresource of one. Its name acts as a namespace, and the API server even
+// sends it as request.namespace.
 func (r *Request) IsNamespace() bool {
 	return r.GVK.Kind == "Namespace" && r.GVK.Group == ""
 }
@@ -16,7 +16,7 @@ func (r *Request) EffectiveOperation() Operation {
 	return r.Operation
 }
 
-// ObjectNamespace returns the namespace that the object lives in; empty for cluster-scoped objects, Namespaces among them.
+// ObjectNamespace returns the namespace of the object; empty for cluster-scoped objects, Namespaces included.
 func (r *Request) ObjectNamespace() string {
 	if r.IsNamespace() {
 		return ""
@@ -31,7 +31,7 @@ func (r *Request) ObjectName() (string, error) {
 	return name, err
 }
 
-// nameOf is ObjectName; generated is true when the object has no name yet.
+// nameOf is ObjectName; generated is true if the object has no name yet.
 func (r *Request) nameOf() (name string, generated bool, err error) {
 	if r.Name != "" {
 		return r.Name, false, nil
@@ -61,7 +61,7 @@ func metadataOf(object map[string]any) map[string]any {
 	return meta
 }
 
-// Labels returns the labels of the object that match blocks look at (Subject), nil when it has none.
+// Labels returns the labels of the object that match blocks evaluate (Subject), nil if it has none.
 func (r *Request) Labels() (wildcard.Values, error) {
 	meta, err := r.metadata()
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *Request) OldLabels() (wildcard.Values, error) {
 	return textMap(metadataOf(object)["labels"]), nil
 }
 
-// Annotations returns the annotations of the object that match blocks look at, nil when it has none.
+// Annotations returns the annotations of the object that match blocks evaluate, nil if it has none.
 func (r *Request) Annotations() (wildcard.Values, error) {
 	meta, err := r.metadata()
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *Request) Annotations() (wildcard.Values, error) {
 	return textMap(meta["annotations"]), nil
 }
 
-// oddLabels reports whether Labels leaves labels out, because one is not a text.
+// oddLabels reports whether Labels omits the labels because one is not a string.
 func (r *Request) oddLabels() bool {
 	meta, err := r.metadata()
 	if err != nil {
@@ -98,9 +98,8 @@ func (r *Request) oddLabels() bool {
 	return len(in) > 0 && textMap(in) == nil
 }
 
-// textMap reads a map of texts. An entry that is null counts as an empty text, as it does for the API server. Any other
-// value that is not a text makes the whole map unreadable, as recorded. Only files can hold either: the API server stores
-// texts.
+// textMap reads a map of strings. A null value counts as an empty string, as at the API server. Any other value that is not a string makes
+// the whole map unreadable, as in Kyverno. Only files can hold either: the API server stores strings.
 func textMap(v any) wildcard.Values {
 	m, _ := v.(map[string]any)
 	for _, e := range m {

@@ -2,14 +2,14 @@ package policy
 
 import "sync"
 
-// Tags holds the digests that tags of images stand for in one review. Each tag is looked up once, so that everything that the review
-// verifies, records and writes is about the same content, wherever the tag points to by then.
+// Tags holds the digests of image tags in one review. Each tag is resolved once, so that the review verifies, records and writes the same
+// content, even if the tag moves meanwhile.
 type Tags struct {
 	mu      sync.Mutex
 	digests map[string]string
 }
 
-// Digest returns the digest that is known for the key, or the one that find returns. Failures are not kept.
+// Digest returns the known digest of the key, or the result of find. Failures are not kept.
 func (t *Tags) Digest(key string, find func() (string, error)) (string, error) {
 	t.mu.Lock()
 	known := t.digests[key]
@@ -33,7 +33,7 @@ func (t *Tags) Digest(key string, find func() (string, error)) (string, error) {
 	return found, nil
 }
 
-// Tags returns the digests of the review. All requests that WithObject makes of this one share them.
+// Tags returns the digests of the review. All requests from WithObject share them.
 func (r *Request) Tags() *Tags {
 	if t := r.tags.Load(); t != nil {
 		return t

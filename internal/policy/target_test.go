@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// request is one for group/version/resource[/sub], the kind of which is given; in a namespace when that is not empty.
+// targetRequest returns a request for group/version/resource[/sub] with the given kind, in a namespace if that is not empty.
 func targetRequest(resource, kind, namespace string, more ...func(*Request)) *Request {
 	parts := strings.SplitN(resource, "/", 4)
 	r := &Request{Operation: Create, Namespace: namespace, Name: "x"}

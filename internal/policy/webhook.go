@@ -5,51 +5,51 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Endpoint is where webhooks ask about requests on behalf of the policies of a family. A family has one for each kind of webhooks.
+// Endpoint is the place where webhooks for the policies of a family are served. A family has one for each kind of webhooks.
 type Endpoint struct {
-	// Kinds are the kinds of the policies that are evaluated there.
+	// Kinds are the kinds of the policies that it evaluates.
 	Kinds []string
-	// Stages are those that are evaluated there.
+	// Stages are the stages that it evaluates.
 	Stages Stage
-	// Words are the words of answers; the zero Wording for those of the classic policies.
+	// Words is the wording of answers; the zero Wording is that of the classic policies.
 	Words Wording
-	// Mutating: its webhooks stand in the mutating configuration, and change objects.
+	// Mutating: its webhooks are in the mutating configuration, and change objects.
 	Mutating bool
-	// Name begins the names of its webhooks, and Path their paths.
+	// Name is the prefix of the names of its webhooks, and Path that of their paths.
 	Name, Path string
-	// ByName: a path names the policies that are evaluated (Path/a/b). Otherwise it names their failure policy (Path/fail), and may name
-	// one policy that has a webhook of its own (Path/fail/finegrained/a).
+	// ByName: a path names the policies to evaluate (Path/a/b). Otherwise it names their failure policy (Path/fail), and may name one
+	// policy with a webhook of its own (Path/fail/finegrained/a).
 	ByName bool
-	// Once: the API server asks once about a request, also where later webhooks changed the object.
+	// Once: the API server calls the webhook once for a request, even if later webhooks change the object.
 	Once bool
 }
 
-// Webhook is what a policy asks for at an endpoint: a share of a webhook, or one of its own.
+// Webhook is the webhook of a policy at an endpoint: a share of one, or one of its own.
 type Webhook struct {
 	*Endpoint
-	// Own says why the policy has a webhook of its own; empty for a share.
+	// Own is the reason why the policy has a webhook of its own; empty for a share.
 	Own OwnReason
 	// Conditions are the match conditions of a webhook of its own.
 	Conditions []MatchCondition
-	// Brings are the stages of rules whose targets bring resources, with Operations for the targets that name none.
+	// Brings are the stages of rules whose targets add resources, with Operations for targets without operations.
 	Brings     Stage
 	Operations []Operation
-	// Selection holds resources as the author wrote them; nil where the targets of the rules bring them.
+	// Selection holds resources as the author wrote them; nil if the targets of the rules define them.
 	Selection *WebhookSelection
 }
 
-// WebhookSelection is what a policy selects with the fields of a webhook.
+// WebhookSelection is a policy's selection with the fields of a webhook.
 type WebhookSelection struct {
 	Rules []admissionv1.RuleWithOperations
-	// NamespaceSelector and ObjectSelector are nil where all are selected.
+	// NamespaceSelector and ObjectSelector are nil if all are selected.
 	NamespaceSelector, ObjectSelector *metav1.LabelSelector
 	// Exact: requests for other versions of the resources are not converted.
 	Exact bool
-	// TimeoutSeconds is the timeout that the policy asks for; 0 for none.
+	// TimeoutSeconds is the timeout of the policy; 0 for none.
 	TimeoutSeconds int32
 }
 
-// OwnReason says why a policy has a webhook of its own.
+// OwnReason is the reason why a policy has a webhook of its own.
 type OwnReason string
 
 // The reasons.

@@ -1,11 +1,11 @@
 package policy
 
-// Wording is how a route words its answers. It decides nothing.
+// Wording words the answers of a route. It decides nothing.
 type Wording struct {
-	// Refusal words a refused request; by is the index of the first result that refuses it.
+	// Refusal returns the text for a denied request; by is the index of the first result that denies it.
 	Refusal func(out *Outcome, by int) string
-	// Warning words the warning of a result.
+	// Warning returns the text of a result's warning.
 	Warning func(r *Result) string
-	// WithRefusal: warnings are given with a refusal, too.
+	// WithRefusal: denials include warnings, too.
 	WithRefusal bool
 }
