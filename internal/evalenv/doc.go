@@ -1,4 +1,4 @@
-// Package evalenv holds what the evaluation of an expression may use besides its input, whatever its language is.
+// Package evalenv holds the resources that the evaluation of an expression may use beside its input, in any language.
 //
 //	env := &evalenv.Env{Meter: meter, World: root.For(program.Reach())}
 //	v, err := query.Search(env, data)

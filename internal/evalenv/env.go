@@ -7,12 +7,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Env is what an evaluation may use besides its input. A nil *Env has no limits and no world.
+// Env holds the resources of an evaluation beside its input. A nil *Env has no limits and no world.
 type Env struct {
 	Meter *budget.Meter
 	World world.World
-	// Images says what an image reference without a registry means.
+	// Images holds the defaults for image references without a registry.
 	Images imageref.Defaults
-	// Trace takes notes of what is evaluated; nil, as it is but for `ephor explain`, takes none.
+	// Trace records the evaluation; nil, except for `ephor explain`, records nothing.
 	Trace *trace.Log
 }

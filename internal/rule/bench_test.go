@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Rules as policies on Pods have them, one per kind, with Pods that pass and that fail.
+// Typical rules on Pods, one per kind, with Pods that pass and that fail.
 var benchRules = []struct{ name, rule string }{
 	{"pattern", `
 validate:

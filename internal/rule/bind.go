@@ -10,15 +10,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// binder defines the variables of a foreach element: element and elementIndex, and both with the nesting depth
-// behind their names. Only those that something inside the loop reads are defined, since a loop over containers runs
-// for every Pod.
+// binder defines the variables of a foreach element: element and elementIndex, and both with the nesting depth as a suffix. It defines only
+// those that are read inside the loop, since a loop over containers runs for every Pod.
 type binder struct {
 	elements, indexes []string
 	made              *scope.Made
 }
 
-// newBinder makes the binder of a loop over list, nil when it does not compile.
+// newBinder returns the binder of a loop over list, which is nil if it does not compile.
 func newBinder(reads *scope.Reads, list *jmespath.Expr, depth int) binder {
 	var b binder
 	if list != nil && !slices.Contains(list.Roots(), "*") {
@@ -50,7 +49,7 @@ func (b *binder) apply(s *scope.Scope, element any, index int) *scope.Scope {
 	return s.Element(index)
 }
 
-// conditionList writes typed conditions as JSON values.
+// conditionList returns typed conditions as JSON values.
 func conditionList(in []kyvernov1.Condition) []any {
 	out := make([]any, len(in))
 	for i, c := range in {

@@ -17,19 +17,19 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Input is what a rule's compilation needs to know besides the rule.
+// Input is the information that the compilation of a rule needs beside the rule.
 type Input struct {
 	Namespace string // of a namespaced policy; empty for cluster-scoped policies
 	Path      string // field path of the authored rule, such as spec.rules[2]
 	Index     int    // position in Program.Rules
 	Origin    policy.Origin
 	Action    policy.ActionPlan
-	// CEL is what is left for the expressions of the policy; nil for no bound.
+	// CEL is the remaining allowance for the expressions of the policy; nil for no bound.
 	CEL *celenv.Allowance
 }
 
-// Compile makes the executable rule. Mistakes are diagnostics, all at once. A rule with an error among them is still a
-// rule: it matches as far as its match block can be read, and evaluates to status error.
+// Compile returns the executable rule, and all mistakes as diagnostics. A rule with an error among them is still a rule: it matches as far
+// as its match block is readable, and evaluates to status error.
 func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	c := &compiler{in: in, name: r.Name, quotable: r.Validation}
 	out := &policy.Rule{
@@ -63,7 +63,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 		context:    c.context(r.Context, in.Path+".context"),
 		properties: c.properties(r.ReportProperties, in.Path+".reportProperties"),
 	}
-	before := len(c.diags) // what was found so far breaks at most what uses it
+	before := len(c.diags) // mistakes so far break only the parts that use them
 	pre.preconditions = c.conditions(r.Preconditions, in.Path+".preconditions")
 	run := kind.compile(c, r)
 	if c.diags[before:].HasErrors() || run == nil {
@@ -96,23 +96,23 @@ func allowsExisting(r *kyvernov1.Rule) bool {
 	return v != nil && (v.AllowExistingViolations == nil || *v.AllowExistingViolations)
 }
 
-// compiler collects what the parts of one rule have in common: mistakes and free variables.
+// compiler collects the state that the parts of one rule share: mistakes and free variables.
 type compiler struct {
 	in    Input
 	name  string
 	diags diag.List
-	// quotable is the validate block of the rule, whose pattern a message may quote; nil when there is none.
+	// quotable is the validate block of the rule, whose pattern a message may quote; nil if there is none.
 	quotable *kyvernov1.Validation
-	harmless diag.List // mistakes that the rule can be run with
+	harmless diag.List // mistakes that do not break the rule
 	reads    scope.Reads
-	looping  bool    // what is compiled is the body of a foreach
+	looping  bool    // the compiler is inside the body of a foreach
 	relaxed  relaxed // set by a kind whose handler can leave controls out
 	outputs  []policy.Output
 	// bind is set by a kind that defines variables for the whole rule.
 	bind func(*scope.Scope) *scope.Scope
 }
 
-// kind chooses the handler of the rule and reports rules with none or several.
+// kind returns the handler of the rule and reports rules with none or several.
 func (c *compiler) kind(r *kyvernov1.Rule) *Kind {
 	groups := 0
 	for _, has := range []bool{r.Validation != nil, r.Mutation != nil, r.Generation != nil, len(r.VerifyImages) > 0} {
@@ -174,13 +174,13 @@ func (c *compiler) broken() func(*policy.Call) policy.Yield {
 
 func (c *compiler) context(entries []kyvernov1.ContextEntry, path string) *loader.Chain {
 	chain, diags := loader.Compile(entries, c.in.Namespace, path)
-	// An entry that cannot be loaded is an error of the policy, but breaks only what uses it.
+	// An entry that cannot be loaded is an error of the policy, but breaks only the parts that use it.
 	c.diags.Add(diags...)
 	c.reads.AddReads(chain.Reads())
 	return chain
 }
 
-// conditions compiles an optional block of conditions; nil when there is none.
+// conditions compiles an optional block of conditions; nil if there is none.
 func (c *compiler) conditions(raw *apiextensionsv1.JSON, path string) *condition.Set {
 	v, ok := c.decode(raw, path)
 	if !ok || v == nil {
@@ -199,7 +199,7 @@ func (c *compiler) conditionTree(v any, path string) *condition.Set {
 	return set
 }
 
-// decode reads a schemaless field; ok is false when it is absent or malformed.
+// decode decodes a schemaless field; ok is false if it is absent or malformed.
 func (c *compiler) decode(raw *apiextensionsv1.JSON, path string) (v any, ok bool) {
 	if raw == nil {
 		return nil, false
@@ -214,7 +214,7 @@ func (c *compiler) decode(raw *apiextensionsv1.JSON, path string) (v any, ok boo
 
 var errNoObject = errors.New("the request carries no object")
 
-// subject returns what patterns are checked against.
+// subject returns the object that patterns are checked against.
 func subject(s *scope.Scope) (map[string]any, error) {
 	obj, err := s.Request.Subject()
 	if err == nil && obj == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/scope"
 )
 
-// How exceptions apply to the kinds of rules. The texts are Kyverno's, verbatim; the first has no blank before the keys.
+// The terms of exceptions for the kinds of rules. The texts are Kyverno's, verbatim; the first has no blank before the keys.
 var (
 	wholeRule    = &exempt.Terms{Skipped: "rule is skipped due to policy exceptions"}
 	deferredRule = &exempt.Terms{Skipped: "rule is skipped due to policy exception "}
@@ -17,8 +17,8 @@ var (
 // relaxed evaluates a request like the handler, but without the controls that exceptions name (policy.Exception.Controls).
 type relaxed func(s *scope.Scope, controls []any) policy.Yield
 
-// exempt puts the exceptions of a rule between its preconditions and its handler; no rule kind knows them. Where the handler can be
-// relaxed, partial exceptions do not exempt: what remains is evaluated, and its verdict stays when it is a failure.
+// exempt evaluates the exceptions of a rule between its preconditions and its handler; no rule kind knows them. If the handler can be
+// relaxed, partial exceptions do not exempt: the rest of the rule is evaluated, and its failure stands.
 func (p prelude) exempt(run handler) handler {
 	return func(s *scope.Scope) policy.Yield {
 		if s.Rule == nil || len(s.Rule.Exceptions) == 0 {

@@ -19,8 +19,7 @@ const (
 	textCloneVariables = "variables in %s would lead to incorrect synchronization behavior"
 )
 
-// checkGenerate finds the mistakes of a pattern that can be seen without a cluster. It is false when the pattern cannot
-// be compiled.
+// checkGenerate reports the mistakes of a pattern that can be found without a cluster. It returns false if the pattern cannot be compiled.
 func (c *compiler) checkGenerate(p *kyvernov1.GeneratePattern, path string) bool {
 	before := len(c.diags)
 	clone, list := p.Clone != (kyvernov1.CloneFrom{}), hasCloneList(p)
@@ -41,7 +40,7 @@ func (c *compiler) checkGenerate(p *kyvernov1.GeneratePattern, path string) bool
 		}
 	}
 	c.checkScope(p, path)
-	// A namespaced policy writes its own namespace out: a variable would only be known when it is too late.
+	// A namespaced policy must name its own namespace literally: the value of a variable would be known too late.
 	if ns := c.in.Namespace; ns != "" {
 		if p.Namespace != ns {
 			c.diags.Errorf(path+".namespace", textOtherNamespace, ns, p.Namespace)
@@ -63,7 +62,7 @@ func (c *compiler) checkGenerate(p *kyvernov1.GeneratePattern, path string) bool
 	return !c.diags[before:].HasErrors()
 }
 
-// noteOutputs records the objects that the pattern makes, for checks against a cluster.
+// noteOutputs records the objects of the pattern, for checks against a cluster.
 func (c *compiler) noteOutputs(p *kyvernov1.GeneratePattern, path string) {
 	if p.Kind != "" && isStatic(p.Kind) && isStatic(p.APIVersion) {
 		c.outputs = append(c.outputs, policy.Output{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Copy: p.Clone != (kyvernov1.CloneFrom{}), Path: path})
@@ -75,7 +74,7 @@ func (c *compiler) noteOutputs(p *kyvernov1.GeneratePattern, path string) {
 	}
 }
 
-// checkScope compares the namespace of the target with the scope of its kind, as far as the kind is one of Kubernetes.
+// checkScope compares the namespace of the target with the scope of its kind, if the kind is built in.
 func (c *compiler) checkScope(p *kyvernov1.GeneratePattern, path string) {
 	if p.Kind == "" || !isStatic(p.Kind) || !isStatic(p.APIVersion) {
 		return
@@ -145,7 +144,7 @@ func count(bools ...bool) int {
 	return n
 }
 
-// splitKind reads version/Kind or group/version/Kind.
+// splitKind parses version/Kind or group/version/Kind.
 func splitKind(s string) (apiVersion, kind string, ok bool) {
 	i := strings.LastIndexByte(s, '/')
 	if i <= 0 || i == len(s)-1 || strings.Count(s, "/") > 2 {
@@ -154,7 +153,7 @@ func splitKind(s string) (apiVersion, kind string, ok bool) {
 	return s[:i], s[i+1:], true
 }
 
-// builtin reports whether the kinds of the version are Kubernetes' own, so that their scope is known.
+// builtin reports whether the kinds of the version are built in, so that their scope is known.
 func builtin(apiVersion string) bool {
 	group, _ := splitAPIVersion(apiVersion)
 	return kindnames.KubernetesGroup(group)
@@ -165,7 +164,7 @@ func hasCloneList(p *kyvernov1.GeneratePattern) bool {
 	return l.Namespace != "" || len(l.Kinds) > 0 || l.Selector != nil
 }
 
-// hasPattern reports whether a pattern stands in the rule itself, beside foreach.
+// hasPattern reports whether the rule itself has a pattern, beside foreach.
 func hasPattern(p *kyvernov1.GeneratePattern) bool {
 	return p.RawData != nil || p.Clone != (kyvernov1.CloneFrom{}) || hasCloneList(p) || p.Kind != "" || p.Name != ""
 }

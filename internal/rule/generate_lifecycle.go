@@ -8,12 +8,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// newLifecycle makes a synchronizing generate rule see when its trigger ceases to be one: an update
-// after which the object no longer matches, though it did, and a deletion ask for the deletion of what was generated.
-// On DELETE nothing is generated unless the rule lists the operation.
+// newLifecycle makes a synchronizing generate rule detect that its trigger no longer is one: an update after which the object no longer
+// matches, and a deletion, request the deletion of the generated objects. On DELETE nothing is generated unless the rule lists the
+// operation.
 //
-// The client that changes or deletes a trigger need not match the rule: the garbage collector, or a
-// requester whom it excludes. Whether an object is still a trigger is a question about the object (anonymous).
+// The client that changes or deletes a trigger need not match the rule: it may be the garbage collector, or an excluded requester. Whether
+// an object is still a trigger depends on the object alone (anonymous).
 func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 	out.OnBackground = !skipsBackground(r)
 	sync := r.Generation.Synchronize
@@ -28,7 +28,7 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 	}
 	undo := policy.Work{Kind: policy.WorkDeleteDownstream, Synchronize: true, SkipBackground: !out.OnBackground}
 
-	// applied reports whether the rule generates for the request; if that is not known nothing is undone.
+	// applied reports whether the rule generates for the request; if that is unknown, nothing is deleted.
 	applied := func(c *policy.Call, req *policy.Request) bool {
 		ok, err := matchObject(c.Context(), req)
 		if err != nil || !ok {
@@ -46,7 +46,8 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 		req := c.Request
 		switch {
 		case req.Operation == policy.Delete && !onDelete:
-			// Preconditions do not count: what was made before they failed, or for CREATE only, goes with its trigger, too.
+			// Preconditions are ignored: objects that were generated before they failed, or for CREATE only, are deleted with their
+			// trigger, too.
 			if sync && !req.DryRun {
 				return policy.Yield{Work: []policy.Work{undo}}
 			}
@@ -86,7 +87,7 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 		}
 		return matchObject(ctx, before(req))
 	}
-	// The index looks at the new object; what it would leave out may have matched before.
+	// The index checks the new object, and would exclude rules that matched the old one.
 	out.Excludes = nil
 	out.Targets = slices.Clone(out.Targets)
 	for i := range out.Targets {

@@ -17,14 +17,14 @@ const (
 	labelPrefix    = "generate.kyverno.io/"
 )
 
-// target says where a generated object goes.
+// target is the identity of a generated object.
 type target struct{ apiVersion, kind, namespace, name string }
 
 func (t target) String() string {
 	return t.apiVersion + "/" + t.kind + "/" + t.namespace + "/" + t.name
 }
 
-// checkReach keeps a namespaced policy within its namespace: what it generates is evaluated like what it reads.
+// checkReach confines a namespaced policy to its namespace: its writes are checked like its reads.
 func (t target) checkReach(s *scope.Scope) error {
 	if s.Program == nil || s.Program.Namespace == "" || t.namespace == s.Program.Namespace {
 		return nil
@@ -32,8 +32,8 @@ func (t target) checkReach(s *scope.Scope) error {
 	return fmt.Errorf(textOtherNamespace, s.Program.Namespace, t.namespace)
 }
 
-// object makes the generated object of its content: its identity and labels are those of the target, whatever the
-// content says, and nothing of the source's history comes along.
+// object returns the generated object: its identity and labels are those of the target, whatever the content says, and no metadata of the
+// source's history are copied.
 func (t target) object(s *scope.Scope, content map[string]any, source *policy.Source) (map[string]any, error) {
 	if err := t.checkReach(s); err != nil {
 		return nil, err
@@ -72,8 +72,7 @@ func (t target) object(s *scope.Scope, content map[string]any, source *policy.So
 	return out, nil
 }
 
-// asTexts writes numbers and booleans as texts: variables such as elementIndex have other types than labels and annotations may
-// have.
+// asTexts converts numbers and booleans to strings: variables such as elementIndex have types that labels and annotations may not have.
 func asTexts(m map[string]any) map[string]any {
 	out := maps.Clone(m)
 	for k, v := range out {
@@ -85,7 +84,7 @@ func asTexts(m map[string]any) map[string]any {
 	return out
 }
 
-// labels returns those of the content with those by which the object is found again.
+// labels returns the labels of the content together with those that identify the object.
 func (t target) labels(s *scope.Scope, content map[string]any, source *policy.Source) (map[string]any, error) {
 	trigger, err := s.Request.Subject()
 	if err != nil {
@@ -99,7 +98,7 @@ func (t target) labels(s *scope.Scope, content map[string]any, source *policy.So
 	text := func(v any) string { s, _ := v.(string); return s }
 	gvk, namespace, uid := s.Request.GVK, text(triggerMetadata["namespace"]), text(triggerMetadata["uid"])
 	if s.Request.Subresource != "" && uid == "" {
-		// What is sent to pods/exec or pods/eviction is no part of the Pod, and is not stored: it is its own trigger.
+		// An object sent to pods/exec or pods/eviction is no part of the Pod, and is not stored: it is its own trigger.
 		gvk, namespace = s.Request.RequestGVK, s.Request.Namespace
 	}
 	set := map[string]string{

@@ -14,14 +14,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// text compiles a field that must give text.
+// text compiles a field that must be a string.
 func (c *compiler) text(source, path string) *template.Template {
 	t := template.Compile(source, template.Options{})
 	c.noted(t, path)
 	return t
 }
 
-// noted takes note of what a template reads and of what is wrong with it.
+// noted records the reads and mistakes of a template.
 func (c *compiler) noted(t *template.Template, path string) {
 	for _, d := range t.Diags() {
 		d.Path = path
@@ -93,7 +93,7 @@ func (c *compiler) generateData(p *kyvernov1.GeneratePattern, path string) gener
 	}
 }
 
-// noAnchors refuses anchors, which have no meaning in data.
+// noAnchors rejects anchors, which have no meaning in data.
 func (c *compiler) noAnchors(v any, path string) {
 	switch v := v.(type) {
 	case []any:
@@ -229,7 +229,7 @@ func cloneKind(s *scope.Scope, kindText, from, to, selector string) ([]policy.Ge
 	return out, nil
 }
 
-// selector compiles a label selector that may hold variables; it gives the selector's text form.
+// selector compiles a label selector that may hold variables. The function returns the selector's text form.
 func (c *compiler) selector(l *metav1.LabelSelector, path string) func(*scope.Scope) (string, error) {
 	if l == nil {
 		return func(*scope.Scope) (string, error) { return "", nil }

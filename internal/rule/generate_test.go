@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// cluster is the world of a request: the objects under its key `cluster`, none when it has no such key.
+// cluster is the world of a request: the objects in its key `cluster`, none if it has no such key.
 type cluster []any
 
 func clusterOf(in map[string]any) world.World {
@@ -58,7 +58,7 @@ func (c cluster) List(_ context.Context, q world.Query) ([]map[string]any, error
 	return c.find(q.APIVersion, q.Kind, q.Namespace, func(n string, set labels.Set) bool { return parsed.Matches(set) && (q.Name == "" || n == q.Name) }), nil
 }
 
-// workText shows deferred work, one line each.
+// workText returns deferred work as text, one line each.
 func workText(work []policy.Work) string {
 	var b strings.Builder
 	for _, w := range work {

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Verbs that work needs on its objects.
+// The verbs that work needs on its objects.
 var (
 	verbsChange      = []string{"get", "update"}
 	verbsCreate      = []string{"get", "create"}
@@ -17,7 +17,7 @@ var (
 	verbsCopyList    = []string{"get", "list"}
 )
 
-// grants lists the rights that the work of a rule needs; none when it has no work.
+// grants returns the rights that the work of a rule needs; none if it has no work.
 func grants(r *kyvernov1.Rule, path string) []policy.Grant {
 	var out []policy.Grant
 	switch {

@@ -9,18 +9,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// textNotString stands in for a message whose variables give something else than text.
+// textNotString replaces a message whose variables result in another type than a string.
 const textNotString = "the produced message didn't resolve to a string, check your policy definition."
 
-// message is the message of a rule: nothing, a text, or a text with variables.
+// message is the message of a rule: none, a text, or a text with variables.
 type message struct {
 	text    string
 	dynamic *template.Template
 }
 
-// message compiles the authored message. Its variables are evaluated only when a rule fails, and a variable that
-// cannot be resolved changes the text of the failure, not its status; so malformed variables are mistakes to report
-// and not a broken rule.
+// message compiles the authored message. Its variables are evaluated only if a rule fails, and an unresolved variable changes the text of
+// the failure, not its status; so malformed variables are reported as mistakes but do not break the rule.
 func (c *compiler) message(text, path string) message {
 	text = c.quoted(text)
 	t := template.Compile(text, template.Options{Path: "/validate/message"})
@@ -35,7 +34,7 @@ func (c *compiler) message(text, path string) message {
 	return message{dynamic: t}
 }
 
-// quoted returns the message with what its references $( ) to the pattern stand for.
+// quoted returns the message with its references $( ) to the pattern resolved.
 func (c *compiler) quoted(text string) string {
 	if c.quotable == nil || !strings.Contains(text, "$(") {
 		return text
@@ -72,7 +71,7 @@ func (m *message) resolve(s *scope.Scope) (string, error) {
 	return textNotString, nil
 }
 
-// sentence adds the full stop that pattern failures put behind a message.
+// sentence adds the full stop that pattern failures append to a message.
 func sentence(text string) string {
 	if strings.HasSuffix(text, ".") {
 		return text

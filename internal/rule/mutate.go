@@ -23,8 +23,8 @@ const (
 	textElements     = "failed to mutate elements: "
 )
 
-// patcher changes an object. The object is not modified; when there is nothing to change it is returned itself. The
-// error is worded as in Kyverno.
+// patcher changes an object. It does not modify the object itself, and returns it if there is nothing to change. The error has Kyverno's
+// words.
 type patcher func(s *scope.Scope, object any) (any, error)
 
 // unchanged is the message of a mutation that changed nothing.
@@ -33,7 +33,7 @@ var (
 	yieldNoElements = policy.Yield{Status: policy.StatusSkip, Message: textNoElements}
 )
 
-// onRequest makes the handler that patches the object of the request.
+// onRequest returns the handler that patches the object of the request.
 func onRequest(p patcher, nothing policy.Yield) handler {
 	if p == nil {
 		return nil
@@ -47,7 +47,7 @@ func onRequest(p patcher, nothing policy.Yield) handler {
 	}
 }
 
-// mutated patches an object and words the result.
+// mutated patches an object and returns the result.
 func mutated(s *scope.Scope, p patcher, object map[string]any, nothing policy.Yield) policy.Yield {
 	made, err := p(s, object)
 	if err != nil {
@@ -80,7 +80,7 @@ var noObject = value.Of(map[string]any{})
 
 var errNotAnObject = errors.New("the patch leaves no object behind")
 
-// mutatedText names the object that was changed.
+// mutatedText returns the message about a changed object.
 func mutatedText(object map[string]any) string {
 	kind, _ := object["kind"].(string)
 	metadata, _ := object["metadata"].(map[string]any)
@@ -104,11 +104,11 @@ func substitute(t *template.Template, s *scope.Scope) (any, error) {
 	return v, afford(s.Env.Meter, v)
 }
 
-// patchSteps is what reading a patch takes besides what its size takes.
+// patchSteps is the fixed cost of reading a patch, beside that of its size.
 const patchSteps = 400
 
-// afford counts the reading of a patch, or of data, that came out of variables. It is read whole, and some small
-// values take long to walk over.
+// afford counts the cost of reading a patch, or data, that came from variables. It is read as a whole, and some small values take long to
+// walk over.
 func afford(m *budget.Meter, v any) error {
 	if err := m.Step(patchSteps); err != nil {
 		return err
@@ -124,7 +124,7 @@ func afford(m *budget.Meter, v any) error {
 	return m.Walk(v)
 }
 
-// patchError puts words before an error and keeps it for errors.Is.
+// patchError is an error with a prefix. errors.Is finds the wrapped error.
 type patchError struct {
 	prefix string
 	err    error
@@ -133,15 +133,14 @@ type patchError struct {
 func (e patchError) Error() string { return e.prefix + e.err.Error() }
 func (e patchError) Unwrap() error { return e.err }
 
-// joiner patches an object for one of several merges in a row; what they made may be changed in place (patch.Merges), nil
-// where there is only one.
+// joiner patches an object in one of several successive merges; the results of earlier ones may be changed in place (patch.Merges), which
+// is nil for a single merge.
 type joiner func(in *patch.Merges, s *scope.Scope, object any) (any, error)
 
 // once returns the patcher of a single merge.
 func (j joiner) once(s *scope.Scope, object any) (any, error) { return j(nil, s, object) }
 
-// strategicMerge compiles a patchStrategicMerge; nil when it is malformed. errorPath is how messages
-// name the place of its variables.
+// strategicMerge compiles a patchStrategicMerge; nil if it is malformed. errorPath is the place of its variables in messages.
 func (c *compiler) strategicMerge(v any, path, errorPath string) joiner {
 	t := c.template(v, path, errorPath)
 	if static, ok := t.Static(); ok {
@@ -164,7 +163,7 @@ func (c *compiler) strategicMerge(v any, path, errorPath string) joiner {
 	}
 }
 
-// applyOverlay patches the object. An explanation gets the condition for which the patch changes nothing; path is put before its own.
+// applyOverlay patches the object. An explanation contains the condition that prevents a change; path is the prefix of its path.
 func applyOverlay(in *patch.Merges, env *jmespath.Env, o *patch.Overlay, object any, path string) (any, error) {
 	out, err := in.Apply(env.Meter, o, object)
 	if err != nil {

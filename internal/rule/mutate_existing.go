@@ -20,11 +20,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// A mutate rule with targets changes objects that exist, not that of the request: it is of another stage and
-// yields work. Admission only records that there is work; the background controller and the command line evaluate again
-// and ask for the plan, in which every target stands as it is to be.
+// A mutate rule with targets changes existing objects, not that of the request: it has another stage and yields work. Admission only
+// records that there is work. The background controller and the command line evaluate again with a plan, which holds the final state of
+// every target.
 
-// mutation makes the handler of a mutate rule: for the object of the request, or for the targets when the rule has some.
+// mutation returns the handler of a mutate rule: for the object of the request, or for the targets if the rule has some.
 func (c *compiler) mutation(r *kyvernov1.Rule, p patcher, nothing policy.Yield) handler {
 	if p == nil || len(r.Mutation.Targets) == 0 {
 		return onRequest(p, nothing)
@@ -54,7 +54,7 @@ func (c *compiler) mutation(r *kyvernov1.Rule, p patcher, nothing policy.Yield) 
 			for _, object := range found {
 				y := t.mutate(s, p, object, nothing)
 				planned.Targets = append(planned.Targets, targetOutcome(object, sub, y))
-				y.Object = nil // it is the target's, and the request's object stays as it is
+				y.Object = nil // it belongs to the target, and the request's object does not change
 				results = append(results, y)
 			}
 		}
@@ -67,14 +67,14 @@ func (c *compiler) mutation(r *kyvernov1.Rule, p patcher, nothing policy.Yield) 
 	}
 }
 
-// existing says how a rule with targets differs from one that changes the request's object.
+// existing sets the fields in which a rule with targets differs from one that changes the request's object.
 func existing(r *kyvernov1.Rule, out *policy.Rule) {
 	if r.Mutation == nil || len(r.Mutation.Targets) == 0 {
 		return
 	}
 	out.Stage = policy.StageMutateExisting
 	out.OnBackground = !skipsBackground(r)
-	// A deletion is a trigger only where the match block asks for deletions.
+	// A deletion is a trigger only if the match block lists deletions.
 	out.SkipOnDelete = !slices.ContainsFunc(out.Targets, func(t policy.Target) bool {
 		return slices.Contains(t.Operations, policy.Delete)
 	})
@@ -83,7 +83,7 @@ func existing(r *kyvernov1.Rule, out *policy.Rule) {
 // mutateTarget is one compiled entry of mutate.targets.
 type mutateTarget struct {
 	fields        *template.Template // apiVersion, kind, namespace, name and uid
-	selector      *template.Template // nil when all labels will do
+	selector      *template.Template // nil for all labels
 	namespace     string             // of a namespaced policy, which changes nothing elsewhere
 	context       *loader.Chain
 	preconditions *condition.Set
@@ -114,7 +114,7 @@ func (c *compiler) mutateTarget(in *kyvernov1.TargetResourceSpec, path string) *
 	return t
 }
 
-// selectorTree writes a label selector as JSON, so that its variables can be substituted.
+// selectorTree returns a label selector as JSON, so that its variables can be substituted.
 func selectorTree(s *metav1.LabelSelector) (any, error) {
 	tree := map[string]any{}
 	if s.MatchLabels != nil {
@@ -176,7 +176,7 @@ func (t *mutateTarget) resolve(s *scope.Scope) (w wantedTarget, err error) {
 	return w, nil
 }
 
-// selectorText returns the text form of a selector that selectorTree wrote.
+// selectorText returns the text form of a selector from selectorTree.
 func selectorText(v any) (string, error) {
 	tree, _ := v.(map[string]any)
 	s := &metav1.LabelSelector{MatchLabels: map[string]string{}}
@@ -212,7 +212,7 @@ func selectorText(v any) (string, error) {
 	return sel.String(), nil
 }
 
-// find lists the objects that the target means, and the subresource of them that is to be written.
+// find lists the objects that the target selects, and the subresource to write.
 func (t *mutateTarget) find(s *scope.Scope) (found []map[string]any, subresource string, err error) {
 	w, err := t.resolve(s)
 	if err != nil {
@@ -223,7 +223,7 @@ func (t *mutateTarget) find(s *scope.Scope) (found []map[string]any, subresource
 		return nil, "", fmt.Errorf("failed to find the targets: lists of resources are %w", world.ErrUnavailable)
 	}
 	if found, err = listTargets(s.Env.Meter.Context(), lists, w); err != nil {
-		// Who may read the object need not have the right to list all of them.
+		// An account with the right to read the object may lack the right to list all of them.
 		one, getErr := w.get(s)
 		if getErr != nil {
 			return nil, "", fmt.Errorf("failed to find the targets: %w", err)
@@ -236,7 +236,7 @@ func (t *mutateTarget) find(s *scope.Scope) (found []map[string]any, subresource
 	return slices.DeleteFunc(found, func(o map[string]any) bool { return !w.names(o) || !t.within(o) }), w.subresource, nil
 }
 
-// listTargets asks for the objects of the kinds, one by one where wildcards stand for several.
+// listTargets lists the objects of the kinds, one by one if wildcards select several.
 func listTargets(ctx context.Context, lists world.Lists, w wantedTarget) ([]map[string]any, error) {
 	q := world.Query{APIVersion: w.apiVersion, Kind: w.kind, Selector: w.selector}
 	if !wildcard.Has(w.namespace) {
@@ -278,13 +278,13 @@ func (w *wantedTarget) get(s *scope.Scope) (map[string]any, error) {
 	return objects.Get(s.Env.Meter.Context(), w.apiVersion, w.kind, w.namespace, w.name)
 }
 
-// within keeps a namespaced policy from objects elsewhere, those without a namespace included.
+// within confines a namespaced policy to objects of its namespace; it excludes cluster-scoped ones.
 func (t *mutateTarget) within(o map[string]any) bool {
 	metadata, _ := o["metadata"].(map[string]any)
 	return t.namespace == "" || metadata["namespace"] == t.namespace
 }
 
-// names reports whether the target's names mean the object. A namespace does not keep cluster-scoped objects away.
+// names reports whether the target's names match the object. The namespace does not exclude cluster-scoped objects.
 func (w *wantedTarget) names(o map[string]any) bool {
 	metadata, _ := o["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
@@ -306,7 +306,7 @@ func (t *mutateTarget) mutate(s *scope.Scope, p patcher, object map[string]any, 
 	return mutated(s, p, object, nothing)
 }
 
-// targetOutcome returns what the plan says of one target.
+// targetOutcome returns the plan of one target.
 func targetOutcome(before map[string]any, subresource string, y policy.Yield) policy.Mutated {
 	out := policy.Mutated{Before: before, Subresource: subresource, Status: y.Status, Message: y.Message}
 	if y.Object != nil && y.Status == policy.StatusPass {

@@ -20,7 +20,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// fakeLists are the objects that exist.
+// fakeLists are the existing objects.
 type fakeLists []map[string]any
 
 func (l fakeLists) List(_ context.Context, q world.Query) ([]map[string]any, error) {
@@ -44,7 +44,7 @@ func (l fakeLists) List(_ context.Context, q world.Query) ([]map[string]any, err
 	return out, nil
 }
 
-// Find knows the kinds of the objects.
+// Find returns the kinds of the objects.
 func (l fakeLists) Find(_ context.Context, apiVersion, kind string) ([]world.Kind, error) {
 	var out []world.Kind
 	for _, o := range l {
@@ -63,7 +63,7 @@ const existingObjects = `
 - {apiVersion: v1, kind: Node, metadata: {name: node}}
 `
 
-// A mutate rule with targets yields work and never touches the trigger; the plan holds every target as it is to be.
+// A mutate rule with targets yields work and never changes the trigger; the plan holds the final state of every target.
 func TestMutateExisting(t *testing.T) {
 	var lists fakeLists
 	for _, o := range golden.Decode[[]any](t, []byte(existingObjects)) {
@@ -138,7 +138,7 @@ func TestMutateExisting(t *testing.T) {
 	}
 }
 
-// A namespaced policy changes nothing outside of its namespace, whatever the world answers.
+// A namespaced policy changes nothing outside its namespace, whatever the world returns.
 func TestMutateExistingStaysInNamespace(t *testing.T) {
 	var lists leakyLists
 	for _, o := range golden.Decode[[]any](t, []byte(existingObjects)) {
@@ -172,14 +172,14 @@ mutate:
 	}
 }
 
-// leakyLists answer with more than was asked for.
+// leakyLists return more objects than requested.
 type leakyLists fakeLists
 
 func (l leakyLists) List(ctx context.Context, q world.Query) ([]map[string]any, error) {
 	return fakeLists(l).List(ctx, world.Query{APIVersion: q.APIVersion, Kind: q.Kind})
 }
 
-// namedLists answer queries for one name only, as the API server does for a right that resourceNames limits.
+// namedLists answer queries for one name only, as the API server does for a right that resourceNames limit.
 type namedLists struct {
 	fakeLists
 	name string

@@ -59,7 +59,7 @@ func (c *compiler) mutateLoop(f *kyvernov1.ForEachMutation, path string, depth i
 	}
 	l.list = c.list(f.List, path+".list")
 
-	// What the entry reads decides which of its variables have to be bound for each element.
+	// The reads of the entry determine which of its variables are bound for each element.
 	outer := c.reads
 	c.reads = scope.Reads{}
 	l.context = c.context(f.Context, path+".context")
@@ -75,7 +75,7 @@ func (c *compiler) mutateLoop(f *kyvernov1.ForEachMutation, path string, depth i
 	return l
 }
 
-// mutateBody compiles what is done for an element.
+// mutateBody compiles the patch for an element.
 func (c *compiler) mutateBody(l *mutateLoop, f *kyvernov1.ForEachMutation, path string, depth int) {
 	merge, json, nested := f.RawPatchStrategicMerge != nil, f.PatchesJSON6902 != "", len(f.ForEachMutation) > 0
 	switch {
@@ -97,7 +97,7 @@ func (c *compiler) mutateBody(l *mutateLoop, f *kyvernov1.ForEachMutation, path 
 	}
 }
 
-// runLoops makes the patcher of foreach entries: each sees the object as the entries before it left it.
+// runLoops returns the patcher of foreach entries: each sees the object as the entries before it changed it.
 func runLoops(loops []*mutateLoop) patcher {
 	return func(s *scope.Scope, object any) (any, error) {
 		before := object
@@ -118,7 +118,7 @@ func runLoops(loops []*mutateLoop) patcher {
 	}
 }
 
-// withObject returns a scope in which request.object, or target when the rule changes one, is another object.
+// withObject returns a scope with another object as request.object, or as target if the rule changes targets.
 func withObject(s *scope.Scope, object any) (*scope.Scope, error) {
 	if _, ok, err := s.Field("target"); ok || err != nil {
 		return s.With("target", object), err
@@ -140,7 +140,7 @@ func (l *mutateLoop) run(s *scope.Scope, object any) (any, error) {
 		return nil, err
 	}
 	if err != nil {
-		// Kyverno names the cause twice.
+		// As in Kyverno, the text contains the cause twice.
 		return nil, patchError{"failed to evaluate list " + l.text + ": JMESPath query failed: " + err.Error() + ": JMESPath query failed: ", err}
 	}
 	elements, ok := found.([]any)
@@ -165,7 +165,7 @@ func (l *mutateLoop) run(s *scope.Scope, object any) (any, error) {
 	return object, nil
 }
 
-// rounds is what the patches of one loop leave to each other.
+// rounds is the state that the patches of one loop share.
 type rounds struct {
 	edits  patch.Edits
 	merges patch.Merges

@@ -28,15 +28,15 @@ var mutateJSONPatch = &Kind{
 	},
 }
 
-// editor patches an object for one of several patches in a row; edits may be changed in place (patch.Edits).
+// editor patches an object in one of several successive patches; edits may be changed in place (patch.Edits).
 type editor func(edits *patch.Edits, s *scope.Scope, object any) (any, error)
 
 // once returns the patcher of a single patch.
 func (e editor) once(s *scope.Scope, object any) (any, error) { return e(new(patch.Edits), s, object) }
 
-// jsonPatch compiles a patchesJson6902 into an editor; nil when it is malformed. The text is decoded once, here, and the
-// values of its variables are put into the tree: none can add an operation. Only a patch that is a single variable as a
-// whole gets its operations from there, as a list or as the text of one.
+// jsonPatch compiles a patchesJson6902 into an editor; nil if it is malformed. The text is decoded once, here, and the values of its
+// variables are inserted into the tree, so that none can add an operation. Only a patch that consists of a single variable takes its
+// operations from there, as a list or as its text.
 func (c *compiler) jsonPatch(text, path, errorPath string) editor {
 	t, err := template.CompileDocument(text, template.Document{
 		Options: template.Options{Path: errorPath}, Decode: patch.DecodeText, Scalar: scalarInPatch,
@@ -83,12 +83,12 @@ func (c *compiler) jsonPatch(text, path, errorPath string) editor {
 	}
 }
 
-// scalarInPatch reports whether only a scalar can stand at a place of a patch: in operators and paths.
+// scalarInPatch reports whether a place of a patch must hold a scalar: operators and paths do.
 func scalarInPatch(at []any) bool {
 	return len(at) == 2 && (at[1] == "op" || at[1] == "path" || at[1] == "from")
 }
 
-// jsonPatchMistake words a patch that cannot be read.
+// jsonPatchMistake returns the message for a malformed patch.
 func jsonPatchMistake(rulePath string, err error) string {
 	if unknown := (*patch.OperationError)(nil); errors.As(err, &unknown) {
 		if unknown.UnknownOp {

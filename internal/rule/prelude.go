@@ -14,8 +14,8 @@ type handler func(*scope.Scope) policy.Yield
 
 const textPreconditions = "preconditions not met"
 
-// prelude is what every rule does before and after its handler: context entries are registered, not loaded;
-// preconditions are evaluated, then exceptions; the result gets the rule's report properties.
+// prelude is the common part of every rule before and after its handler: context entries are registered, not loaded; preconditions are
+// evaluated, then exceptions; the result gets the rule's report properties.
 type prelude struct {
 	context       *loader.Chain
 	preconditions *condition.Set                  // nil when there are none
@@ -24,7 +24,7 @@ type prelude struct {
 	bind          func(*scope.Scope) *scope.Scope // variables of the rule kind; nil when there are none
 }
 
-// around makes the evaluator of a rule. What a rule does not have costs nothing.
+// around returns the evaluator of a rule. Absent parts cost nothing.
 func (p prelude) around(run handler) func(*policy.Call) policy.Yield {
 	run = p.exempt(run)
 	eval := run
@@ -57,7 +57,7 @@ func (p prelude) around(run handler) func(*policy.Call) policy.Yield {
 	}
 }
 
-// evaluatePreconditions evaluates preconditions: no result when they hold, else a skip or an error.
+// evaluatePreconditions evaluates preconditions: no result if they are true, else a skip or an error.
 func evaluatePreconditions(preconditions *condition.Set, s *scope.Scope) policy.Yield {
 	verdict, err := preconditions.Eval(s.Env, s)
 	if err != nil {

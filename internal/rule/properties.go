@@ -20,8 +20,8 @@ type property struct {
 	template   *template.Template
 }
 
-// properties compiles reportProperties. A value whose variables cannot be resolved is reported as it was written: what a
-// report says besides the result must not change the result.
+// properties compiles reportProperties. A value with unresolved variables is reported as written: the additional text of a report must not
+// change the result.
 func (c *compiler) properties(in map[string]string, path string) *properties {
 	if len(in) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func (p *properties) resolve(s *scope.Scope) map[string]string {
 	return out
 }
 
-// merge returns the properties that a rule was written with and those that its handler found, which win. Neither is changed.
+// merge returns the properties of the rule and those of its handler, which win. Neither is changed.
 func merge(written, found map[string]string) map[string]string {
 	switch {
 	case len(found) == 0:
@@ -72,7 +72,7 @@ func merge(written, found map[string]string) map[string]string {
 	return out
 }
 
-// text writes a value as a variable inside a larger text would be written: strings as they are, others as JSON.
+// text returns a value as a variable inside a larger text: strings unchanged, others as JSON.
 func text(v any) string {
 	if s, ok := v.(string); ok {
 		return s

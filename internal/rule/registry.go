@@ -15,16 +15,16 @@ type Kind struct {
 	// Owns reports whether the rule uses the field.
 	Owns func(*kyvernov1.Rule) bool
 
-	// compile makes the handler. It reports mistakes through the compiler; a nil handler, or a diagnostic of severity
-	// Error, makes the rule a broken one.
+	// compile returns the handler. It reports mistakes through the compiler; a nil handler, or a diagnostic of severity Error, makes the
+	// rule a broken one.
 	compile func(*compiler, *kyvernov1.Rule) handler
-	// lifecycle, when set, gets the finished rule and changes what it makes of updates and deletions.
+	// lifecycle, if set, receives the finished rule and adapts its behaviour for updates and deletions.
 	lifecycle func(*kyvernov1.Rule, *policy.Rule)
 	// skipOnDelete: a DELETE request yields no result.
 	skipOnDelete bool
 	// allowExisting: violations of the old object may be tolerated.
 	allowExisting bool
-	// lean: the compiler knows all that the rule reads of the object (policy.Rule.Object).
+	// lean: the compiler knows all fields of the object that the rule reads (policy.Rule.Object).
 	lean bool
 }
 
@@ -37,8 +37,7 @@ func (k *Kind) group() string {
 	return g
 }
 
-// kinds is the frozen registry. Within a group the order is that in which the reference chooses the handler when a
-// rule has several of the fields.
+// kinds is the frozen registry. Within a group, a rule with several of the fields uses the first one, as in Kyverno.
 var kinds = freeze(
 	validateManifests, validatePodSecurity, validateCEL,
 	validateDeny, validatePattern, validateAnyPattern, validateForeach,

@@ -15,8 +15,8 @@ mutate:
   patchesJson6902: |-
 `
 
-// TestT5PatchIsReadBeforeItsVariables: the text of a JSON patch is decoded first, and variables are values in its tree. No
-// value adds an operation, and each has its place or is an error.
+// TestT5PatchIsReadBeforeItsVariables: the text of a JSON patch is decoded first, and variables are values in its tree. No value adds an
+// operation; a value that does not fit its place is an error.
 func TestT5PatchIsReadBeforeItsVariables(t *testing.T) {
 	const evil = "x\"\n- op: add\n  path: /spec/evil\n  value: \"1"
 	const evilBare = "x\n- op: add\n  path: /spec/evil\n  value: y"
@@ -57,7 +57,7 @@ func TestT5PatchIsReadBeforeItsVariables(t *testing.T) {
 	}
 }
 
-// TestT5ForeignTarget is the same for the patches of objects that exist already.
+// TestT5ForeignTarget is the same test for patches of existing objects.
 func TestT5ForeignTarget(t *testing.T) {
 	r := compileRule(t, []byte(`
 name: r
@@ -78,7 +78,7 @@ mutate:
 	}
 }
 
-// TestT6DataAreNotEvaluated: variables in objects, context data of a request and texts made of them are plain text.
+// TestT6DataAreNotEvaluated: variables in objects, in context data of a request and in texts made from them are plain text.
 func TestT6DataAreNotEvaluated(t *testing.T) {
 	const rule = `
 name: r
@@ -96,7 +96,7 @@ validate:
   message: "MESSAGE"
   deny: {}
 `
-	for name, c := range map[string]struct{ message, x, want string }{ // a message that cannot be made is empty
+	for name, c := range map[string]struct{ message, x, want string }{ // a message that cannot be resolved is empty
 		"a variable in data":                 {"says {{ request.object.spec.x }}", "{{ directory.data }}", "says {{ directory.data }}"},
 		"a literal in data":                  {"says {{ request.object.spec.x }}", "{{ 'a' }}", "says {{ 'a' }}"},
 		"by way of a context variable":       {"says {{ text }}", "{{ directory.data }}", "says by {{ directory.data }}"},
@@ -124,7 +124,7 @@ validate:
 	}
 }
 
-// TestT6AllowList: a value that evaluates to what a list allows is not what the list allows.
+// TestT6AllowList: a list allows only literal values, not values that would evaluate to an allowed one.
 func TestT6AllowList(t *testing.T) {
 	r := compileRule(t, []byte(`
 name: r
@@ -139,7 +139,7 @@ validate:
 	}
 }
 
-// TestT6ElementsOfTheAuthor: the elements of a list that the policy writes out are the author's, those of the object are data.
+// TestT6ElementsOfTheAuthor: elements of a list in the policy are the author's, those of the object are data.
 func TestT6ElementsOfTheAuthor(t *testing.T) {
 	for list, want := range map[string]string{
 		"paths":                 "fail: validation failure: x; found 1",

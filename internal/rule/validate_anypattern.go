@@ -67,7 +67,7 @@ func (c *compiler) anyPattern(raw *apiextensionsv1.JSON, path string, msg messag
 	}
 }
 
-// firstPath returns where the first alternative that failed did not fit.
+// firstPath returns the path at which the first alternative failed.
 func firstPath(c pattern.Choice) string {
 	for _, v := range c.Verdicts {
 		if v.Path != "" {

@@ -21,8 +21,8 @@ var validateCEL = &Kind{
 		"expressions too. Unlike patterns, they are also evaluated for DELETE requests, with object being null.",
 	lean: true,
 	Owns: func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.CEL != nil },
-	// No allowExisting: an update that violates is refused, whatever the old object was; what should hold for changes only
-	// compares with oldObject.
+	// No allowExisting: an update with a violation is denied, whatever the old object was; a rule for changes only can compare with
+	// oldObject.
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {
 		if h := c.cel(r); h != nil {
 			return h.run
@@ -59,7 +59,7 @@ func (c *compiler) cel(r *kyvernov1.Rule) *cel {
 			x.Diags.Errorf(at+".expression", "cel.expressions.expression is required")
 			continue
 		}
-		// The type of a message may be known at run time only; what is no text then is no message.
+		// The type of a message may be known only at run time; a value that is not a string is no message.
 		out.Validations = append(out.Validations, x.Validation(&in.Expressions[i], at, celenv.String, celenv.Dyn))
 	}
 	for i := range in.AuditAnnotations {
@@ -82,7 +82,7 @@ func (c *compiler) cel(r *kyvernov1.Rule) *cel {
 	return out
 }
 
-// params compiles paramKind and paramRef; nil when the rule has none, or none that can be read.
+// params compiles paramKind and paramRef; nil if the rule has none, or an unreadable one.
 func (c *compiler) params(kind *admissionregistrationv1.ParamKind, ref *admissionregistrationv1.ParamRef, path string) (*celrule.Params, admissionregistrationv1.ParamKind) {
 	if kind == nil && ref == nil {
 		return nil, admissionregistrationv1.ParamKind{}
@@ -117,8 +117,8 @@ func (c *compiler) params(kind *admissionregistrationv1.ParamKind, ref *admissio
 	return out, *kind
 }
 
-// run finds the parameters, and evaluates preconditions and expressions with each of them. The first parameters with which
-// the rule does not pass decide; a rule that may do without parameters passes when there are none.
+// run finds the parameters, and evaluates preconditions and expressions with each of them. The first parameters with which the rule does
+// not pass determine the result; a rule that allows missing parameters passes without any.
 func (r *cel) run(s *scope.Scope) policy.Yield {
 	in, err := celrule.Input(s.Call)
 	if err != nil {
@@ -169,9 +169,8 @@ func (r *cel) evaluate(s *scope.Scope, in *celenv.Input) policy.Yield {
 	return y
 }
 
-// unevaluated returns the result when an expression has no value: a failure, as for a ValidatingAdmissionPolicy whose
-// failurePolicy is Fail. What could not be found out, or cost too much, is an error, and so is an audit annotation without
-// a value.
+// unevaluated returns the result if an expression has no value: a failure, as for a ValidatingAdmissionPolicy with failurePolicy Fail. A
+// failed lookup, an exceeded cost limit, or an audit annotation without a value is an error.
 func unevaluated(err error) policy.Yield {
 	if annotation := (*celrule.AnnotationError)(nil); errors.As(err, &annotation) {
 		return failed("", err)
@@ -182,7 +181,7 @@ func unevaluated(err error) policy.Yield {
 	return failed("", err)
 }
 
-// failure returns the message of an expression that does not hold: its own, else that of the rule, else that of the API server.
+// failure returns the message of an expression that is false: its own, else that of the rule, else that of the API server.
 func (r *cel) failure(s *scope.Scope, out *celrule.Outcome) string {
 	if out.Message != "" {
 		return out.Message

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// parameterized is a world with parameters: Limits in namespaces, Bounds in none.
+// parameterized is a world with parameters: namespaced Limits, and cluster-scoped Bounds.
 type parameterized struct{ objects []map[string]any }
 
 func (parameterized) Namespaced(_ context.Context, apiVersion, kind string) (bool, error) {
@@ -52,7 +52,7 @@ func limit(kind, namespace, name, use string, max int64) map[string]any {
 		"metadata": map[string]any{"namespace": namespace, "name": name, "use": use}}
 }
 
-// Where parameters are looked for, and what it means when there are none.
+// The lookup of parameters, and the result if there are none.
 func TestParameters(t *testing.T) {
 	c := parameterized{[]map[string]any{
 		limit("Limit", "ns", "small", "yes", 2), limit("Limit", "ns", "large", "yes", 5), limit("Limit", "other", "small", "yes", 9),

@@ -53,7 +53,7 @@ type loop struct {
 	// One of the two is set: nested loops, or a check of the element (or of the whole resource).
 	nested []*loop
 	check  check
-	// needsResource: the check looks at a document, which deny conditions do not.
+	// needsResource: the check evaluates a document; deny conditions do not.
 	needsResource bool
 }
 
@@ -70,14 +70,14 @@ func (c *compiler) loops(entries []kyvernov1.ForEachValidation, path string, dep
 	return out
 }
 
-// maxLoopDepth is far beyond what policies use; evaluation is bounded by the budget, not by this.
+// maxLoopDepth is far beyond the needs of policies; the budget bounds evaluation, not this.
 const maxLoopDepth = 32
 
 func (c *compiler) loop(f *kyvernov1.ForEachValidation, path string, depth int, msg message) *loop {
 	l := &loop{elementScope: f.ElementScope}
 	l.list = c.list(f.List, path+".list")
 
-	// What the entry reads decides which of its variables have to be bound for each element.
+	// The reads of the entry determine which of its variables are bound for each element.
 	outer, looping := c.reads, c.looping
 	c.reads, c.looping = scope.Reads{}, true
 	l.context = c.context(f.Context, path+".context")
@@ -110,7 +110,7 @@ func (c *compiler) list(text, path string) *jmespath.Expr {
 	return query
 }
 
-// body compiles what is done with an element.
+// body compiles the check of an element.
 func (c *compiler) body(l *loop, f *kyvernov1.ForEachValidation, path string, depth int, msg message) {
 	has := 0
 	if f.Deny != nil {
@@ -139,8 +139,7 @@ func (c *compiler) body(l *loop, f *kyvernov1.ForEachValidation, path string, de
 	}
 }
 
-// anyAllTree writes typed conditions as the schemaless form, keeping the difference between an absent and an empty
-// block.
+// anyAllTree returns typed conditions in the schemaless form, with the difference between an absent and an empty block.
 func anyAllTree(c *kyvernov1.AnyAllConditions) map[string]any {
 	out := map[string]any{}
 	if c.AnyConditions != nil {
@@ -169,8 +168,7 @@ func evalLoops(loops []*loop, s *scope.Scope) policy.Yield {
 	return policy.Yield{}
 }
 
-// eval evaluates the elements in order; the first failure or error ends it. Without an applied element the Yield is
-// empty.
+// eval evaluates the elements in order and stops at the first failure or error. If no element applies, the Yield is empty.
 func (l *loop) eval(s *scope.Scope) policy.Yield {
 	elements, err := l.elements(s)
 	if err != nil {
@@ -201,7 +199,7 @@ func (l *loop) eval(s *scope.Scope) policy.Yield {
 	return policy.Yield{}
 }
 
-// What an element takes besides what is done with it: a scope with its names.
+// The cost of an element beside its check: a scope with its names.
 const (
 	elementSteps = 48
 	elementBytes = 192
@@ -215,7 +213,7 @@ func spendElement(m *budget.Meter) error {
 	return m.Bytes(elementBytes)
 }
 
-// elements evaluates the list. A missing key means that there are none; anything but a list is one element.
+// elements evaluates the list. A missing key means no elements; any value but a list is one element.
 func (l *loop) elements(s *scope.Scope) ([]any, error) {
 	v, err := l.list.Search(s.Env, s)
 	if err != nil {
@@ -265,7 +263,7 @@ func (l *loop) element(outer *scope.Scope, element any, index int) policy.Yield 
 	return y
 }
 
-// inScope decides whether patterns are checked against the element or against the whole resource.
+// inScope reports whether patterns are checked against the element, or against the whole resource.
 func (l *loop) inScope(element any) (bool, error) {
 	_, isMap := element.(map[string]any)
 	if l.elementScope == nil {
@@ -277,7 +275,7 @@ func (l *loop) inScope(element any) (bool, error) {
 	return *l.elementScope, nil
 }
 
-// goType names the type of an element with Kyverno's words.
+// goType returns the type of an element in Kyverno's words.
 func goType(v any) string {
 	switch v.(type) {
 	case string:

@@ -51,11 +51,12 @@ func objectOf(o kyvernov1.ObjectReference) manifest.Object {
 
 // manifestCheck is a validate.manifests rule, compiled.
 type manifestCheck struct {
-	signers            imageEntry // who has to sign; only its plan is used
+	signers            imageEntry // the required signers; only its plan is used
 	domain, repository string
 	ignored            []manifest.Ignored
 }
 
+// Features that are not available offline.
 var (
 	errSignatures = fmt.Errorf("signatures of manifests are %w", world.ErrUnavailable)
 	errRepository = fmt.Errorf("signatures of manifests in repositories are %w", world.ErrUnavailable)
@@ -101,15 +102,15 @@ type manifestRun struct {
 	scope      *scope.Scope
 	object     map[string]any
 	claim      *manifest.Claim
-	unreadable error // why there is no claim
+	unreadable error // the reason why there is no claim
 
 	compared   bool
-	difference error    // what the signed manifest says against the object; nil when it says the same
-	signed     []string // what was found out about satisfied entries
+	difference error    // the difference of the object from the signed manifest; nil for none
+	signed     []string // the results of satisfied entries
 }
 
-// entry verifies the signature of one attestor. What is wrong with the annotations is the requester's doing, so it is a
-// failure and not an error, which a failurePolicy might let pass.
+// entry verifies the signature of one attestor. The requester controls the annotations, so a mistake in them is a failure and not an error,
+// which a failurePolicy might admit.
 func (r *manifestRun) entry(e *imageverify.Signer) error {
 	if e.Attestor == nil {
 		return errors.New("keys, certificates, keyless, or a nested attestor is required")

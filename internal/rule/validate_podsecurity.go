@@ -29,7 +29,7 @@ func (c *compiler) podSecurity(in *kyvernov1.PodSecurity) handler {
 	path := c.in.Path + ".validate.podSecurity"
 	mistakes := pss.CheckStandard(in.Level, in.Version, path)
 	c.diags.Add(mistakes...)
-	// Kyverno names the list of exclusions without the word validate.
+	// As in Kyverno, the path of the list of exclusions omits the word validate.
 	excluded, diags := pss.CompileExclusions(in.Exclude, in.Level, c.in.Path+".podSecurity.exclude")
 	c.diags.Add(diags...)
 	standard, err := pss.New(in.Level, in.Version)
@@ -44,7 +44,7 @@ func (c *compiler) podSecurity(in *kyvernov1.PodSecurity) handler {
 		pass: policy.Yield{Status: policy.StatusPass, Message: "Validation rule '" + c.name + "' passed."},
 		fail: "Validation rule '" + c.name + "' failed. It violates PodSecurity \"" + in.Level + ":" + in.Version + "\": ",
 	}
-	// Exceptions name controls too; those are excluded beside the rule's own.
+	// Exceptions name controls, too; they are excluded in addition to the rule's own.
 	c.relaxed = func(s *scope.Scope, controls []any) policy.Yield {
 		lists := []pss.Exclusions{excluded}
 		for _, v := range controls {

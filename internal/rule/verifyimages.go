@@ -22,7 +22,7 @@ var verifyImages = &Kind{
 		return v.evaluate
 	},
 	lifecycle: func(r *kyvernov1.Rule, out *policy.Rule) {
-		// Digests and records are required of requests only, as in Kyverno.
+		// Digests and records are required only in requests, as in Kyverno.
 		out.NoScan = !slices.ContainsFunc(r.VerifyImages, func(e kyvernov1.ImageVerification) bool {
 			modern := ModernImages(&e)
 			return len(modern.Attestors)+len(modern.Attestations) > 0
@@ -32,11 +32,11 @@ var verifyImages = &Kind{
 				return
 			}
 		}
-		out.Stage = policy.StageVerifyImages // a validating review has nothing to require
+		out.Stage = policy.StageVerifyImages // a validating review requires nothing
 	},
 }
 
-// on reads a switch that is on where the author says nothing.
+// on returns the value of a switch whose default is on.
 func on(b *bool) bool { return b == nil || *b }
 
 // imageRule is a verifyImages rule, compiled.

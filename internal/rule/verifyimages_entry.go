@@ -16,11 +16,11 @@ import (
 type imageEntry struct {
 	imageverify.Entry
 
-	// plan says who has to sign what. It is made with the rule unless it holds variables, which are read only for an image
-	// that the entry is about: whatever else happens in a cluster must not depend on them.
+	// plan holds the required signers. It is computed with the rule unless it holds variables, which are read only for an image of the
+	// entry, so that no other part of the cluster depends on them.
 	plan       *imageverify.Plan
 	variables  *template.Template
-	names      []string         // of the variables for statements, by attestation; empty where there are none
+	names      []string         // of the variables for statements, by attestation; empty without one
 	conditions []*condition.Set // by attestation; nil where there are none
 	deny       handler          // nil when there is no validate block
 }
@@ -53,7 +53,7 @@ func (c *compiler) imageEntry(e *kyvernov1.ImageVerification, path string) *imag
 	return out
 }
 
-// compileSigners compiles who has to sign: everything in the entry that may hold variables.
+// compileSigners compiles the required signers: all parts of the entry that may hold variables.
 func (x *imageEntry) compileSigners(c *compiler, e *kyvernov1.ImageVerification, path string) {
 	who := &kyvernov1.ImageVerification{
 		Type: e.Type, Attestors: e.Attestors, Repository: e.Repository, CosignOCI11: e.CosignOCI11,
@@ -79,7 +79,7 @@ func (x *imageEntry) compileSigners(c *compiler, e *kyvernov1.ImageVerification,
 	}
 }
 
-// planFor returns the plan, with the variables as they are in the scope.
+// planFor returns the plan with the variables of the scope.
 func (x *imageEntry) planFor(s *scope.Scope) (*imageverify.Plan, error) {
 	if x.plan != nil {
 		return x.plan, nil
@@ -134,7 +134,7 @@ func ModernImages(e *kyvernov1.ImageVerification) *kyvernov1.ImageVerification {
 		out.Attestors = append(append([]kyvernov1.AttestorSet(nil), e.Attestors...), set)
 		return &out
 	}
-	// Of an entry with attestations the older fields say who signed these.
+	// In an entry with attestations, the deprecated fields define their signers.
 	out.Attestations = append([]kyvernov1.Attestation(nil), e.Attestations...)
 	for i := range out.Attestations {
 		if a := &out.Attestations[i]; len(a.Attestors) == 0 {

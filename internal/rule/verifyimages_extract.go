@@ -18,7 +18,7 @@ type extractors map[string]*kindExtractors
 
 type kindExtractors struct {
 	list    []imageref.Extractor
-	convert []*jmespath.Expr // by position in list; nil where there is no jmesPath
+	convert []*jmespath.Expr // by position in list; nil without a jmesPath
 }
 
 var errNotText = errors.New("the result is no text")
@@ -58,7 +58,7 @@ func (c *compiler) extractors(r *kyvernov1.Rule) extractors {
 	return out
 }
 
-// images lists the images of the request's object. The extractors of a rule replace what is known about the kind.
+// images returns the images of the request's object. The extractors of a rule replace the built-in ones of the kind.
 func (x extractors) images(s *scope.Scope) ([]imageref.Image, error) {
 	k := x[s.Request.GVK.Kind]
 	if k == nil {
@@ -71,7 +71,7 @@ func (x extractors) images(s *scope.Scope) ([]imageref.Image, error) {
 	return k.images(s.Env, object)
 }
 
-// of lists the images of an object of the kind.
+// of returns the images of an object of the kind.
 func (x extractors) of(env *jmespath.Env, kind string, object map[string]any) ([]imageref.Image, error) {
 	if k := x[kind]; k != nil {
 		return k.images(env, object)

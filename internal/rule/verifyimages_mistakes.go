@@ -12,7 +12,7 @@ import (
 // signatureAlgorithms are the hash algorithms of signatures.
 var signatureAlgorithms = []string{"sha224", "sha256", "sha384", "sha512"}
 
-// imageMistakes finds what is wrong with an entry.
+// imageMistakes reports the mistakes of an entry.
 func (c *compiler) imageMistakes(e *kyvernov1.ImageVerification, path string) {
 	if len(e.ImageReferences) == 0 {
 		c.diags.Errorf(path+".imageReferences", "An image reference is required")
@@ -60,7 +60,7 @@ func (c *compiler) attestorSetMistakes(set *kyvernov1.AttestorSet, path string, 
 	if len(set.Entries) == 0 {
 		c.diags.Errorf(path+".entries", "An entry is required")
 	}
-	entries := 0 // a text of several keys stands for as many entries; a variable may hold any number
+	entries := 0 // a text with several keys counts as several entries; a variable may hold any number
 	for i := range set.Entries {
 		e := &set.Entries[i]
 		at := path + index(".entries", i)
@@ -160,7 +160,7 @@ func (c *compiler) algorithm(name, path string) {
 	}
 }
 
-// attestorWarning warns of an attestor that nothing, or everything, satisfies. Kyverno accepts such a policy, so it is accepted here.
+// attestorWarning warns of an attestor that is never, or always, satisfied. Kyverno accepts such a policy, so it is accepted here.
 func (c *compiler) attestorWarning(path, mistake string) {
 	if mistake != "" {
 		c.diags.Warnf(path, "%s", mistake)

@@ -37,7 +37,8 @@ func planOf(e *kyvernov1.ImageVerification) *imageverify.Plan {
 	return p
 }
 
-// anyIdentity signs attestations that name no attestor: any holder of a certificate of a trusted authority. There is no such signer for Notary.
+// anyIdentity is the signer of attestations without an attestor: any holder of a certificate of a trusted authority. Notary has no such
+// signer.
 func anyIdentity(notary bool) *imageverify.Signer {
 	if notary {
 		return &imageverify.Signer{}
@@ -100,7 +101,7 @@ func attestorEntryOf(e *kyvernov1.Attestor, path string, notary bool) imageverif
 		if s := e.Keys.Secret; s != nil {
 			a.Key.SecretNamespace, a.Key.SecretName = s.Namespace, s.Name
 		}
-		// A key may also be named where keys are written.
+		// The field for keys may also name one.
 		if place, named := strings.CutPrefix(e.Keys.PublicKeys, "k8s://"); named {
 			a.Key.PublicKey = ""
 			a.Key.SecretNamespace, a.Key.SecretName, _ = strings.Cut(place, "/")
@@ -124,7 +125,7 @@ func attestorEntryOf(e *kyvernov1.Attestor, path string, notary bool) imageverif
 		return out
 	}
 	if notary {
-		out.Path = path // as Kyverno writes it
+		out.Path = path // in Kyverno's form
 	}
 	if a.Algorithm == "" {
 		a.Algorithm = defaultAlgorithm
@@ -133,7 +134,7 @@ func attestorEntryOf(e *kyvernov1.Attestor, path string, notary bool) imageverif
 	return out
 }
 
-// publicKeys splits a text with several PEM blocks; any other text is one key, which may also be named from elsewhere.
+// publicKeys splits a text with several PEM blocks; any other text is one key, possibly a reference.
 func publicKeys(text string) []string {
 	var out []string
 	rest := []byte(text)
@@ -145,7 +146,7 @@ func publicKeys(text string) []string {
 		out = append(out, string(pem.EncodeToMemory(block)))
 	}
 	if len(out) == 0 || strings.Count(text, "-----BEGIN") != len(out) {
-		return []string{strings.TrimSpace(text)} // a malformed block stays in
+		return []string{strings.TrimSpace(text)} // a malformed block is kept
 	}
 	return out
 }

@@ -24,7 +24,7 @@ func (v *imageRule) Begin(variables policy.Variables, entry int, image *imageref
 	return &imageSession{entry: v.entries[entry], image: image, scope: s}
 }
 
-// imageSession is the evaluation of one image by one entry. Its scope gains the statements that have a name.
+// imageSession is the evaluation of one image by one entry. Its scope is extended by statements with a name.
 type imageSession struct {
 	entry *imageEntry
 	image *imageref.Image

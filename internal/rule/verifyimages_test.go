@@ -21,9 +21,8 @@ const (
 	digestB = "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-// notary is a fake registry: who signed which image, and which statements there are. Every key signs, apart from the one
-// named bad, the one named down, whose verification cannot be carried out, and the one named other, which signed another
-// image.
+// notary is a fake registry with the signers and statements of images. Every key signs, except bad; the verification of down is not
+// possible; and other signed another image.
 type notary struct {
 	asked      []string
 	statements []world.Statement
@@ -74,7 +73,7 @@ func signer(a *world.Attestor) string {
 	return a.Keyless.Subject
 }
 
-// sealer seals with a sum that has no key.
+// sealer seals with a sum without a key.
 type sealer struct{ down bool }
 
 func (s sealer) Seal(_ context.Context, domain string, parts ...string) (string, error) {
@@ -126,7 +125,7 @@ func texts(y policy.Yield) string {
 	return strings.Join(out, " | ")
 }
 
-// TestAttestorSets is the logic of the policy language.
+// TestAttestorSets tests the logic of attestor sets.
 func TestAttestorSets(t *testing.T) {
 	const path = ".attestors[0].entries"
 	bad := func(i int) string { return fmt.Sprintf("%s[%d].keys: no matching signatures found", path, i) }
@@ -181,13 +180,13 @@ func TestAttestorSets(t *testing.T) {
 	}
 }
 
-// TestVerifyThenRequire takes an object through both halves: what the first recorded satisfies the second.
+// TestVerifyThenRequire evaluates both stages for an object: the record of the first one satisfies the second.
 func TestVerifyThenRequire(t *testing.T) {
 	for _, c := range []struct {
 		name, fields string
 		images       []string
 		verify       string
-		images2      []string // after the first half; nil when they stay
+		images2      []string // after the first stage; nil if unchanged
 		require      string
 	}{
 		{"signed", "  attestors: [{entries: [" + key("a") + "]}]\n", []string{"ghcr.io/x:1"},
@@ -318,7 +317,7 @@ func TestAttestations(t *testing.T) {
 	}
 }
 
-// recorded evaluates both halves of a rule on an object, and returns it with its records.
+// recorded evaluates both stages of a rule on an object, and returns it with its records.
 func recorded(t *testing.T, r *policy.Rule, object map[string]any) map[string]any {
 	t.Helper()
 	y := r.Eval(verifyScope(t, r, &notary{}, request(map[string]any{"object": object}), policy.StageVerifyImages))
@@ -339,8 +338,8 @@ const plain, scoped, proof = "kyverno.io/verify-images", "kyverno.io/verify-imag
 
 const tagsStay = "  mutateDigest: false\n  verifyDigest: false\n  attestors: [{entries: [{keys: {publicKeys: a}}]}]\n"
 
-// TestRecords: proved records of other policies and rules stay, those of the rule are replaced, and nothing that a user writes
-// stands for a verification.
+// TestRecords: proved records of other policies and rules stay, those of the rule are replaced, and no record of a user counts as a
+// verification.
 func TestRecords(t *testing.T) {
 	r := compileRule(t, []byte(verifyRule(tagsStay)), nil)
 	made := func(annotations map[string]any, image string) map[string]any {
@@ -355,7 +354,7 @@ func TestRecords(t *testing.T) {
 		t.Errorf("records of a digest: %v", pinned)
 	}
 
-	// What is not proved is dropped, also what is proved for another object.
+	// Records without a proof are dropped, and so are those that are proved for another object.
 	const others = `{"version":1,"policies":{"d/other":{"s":{"i":"pass"}},"/p":{"r":{"forged":"pass"},"s":{"i":"fail"}}}}`
 	for name, annotations := range map[string]map[string]any{
 		"no proof":         {"team": "a", plain: `{"ghcr.io/old":true,"ghcr.io/x:1":"fail"}`, scoped: others},
@@ -368,7 +367,7 @@ func TestRecords(t *testing.T) {
 		}
 	}
 
-	// What is proved for the object stays.
+	// Records that are proved for the object stay.
 	second := compileRule(t, []byte(strings.Replace(verifyRule(tagsStay), "name: r", "name: s", 1)), nil)
 	both := annotationsOf(recorded(t, second, recorded(t, r, pod(nil, "ghcr.io/x:1"))))
 	if both[scoped] != `{"version":1,"policies":{"/p":{"r":{"ghcr.io/x:1":"pass"},"s":{"ghcr.io/x:1":"pass"}}}}` || both[plain] != fresh[plain] {
@@ -376,8 +375,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// Row S17 of docs/security/threat-model.md: only records that the installation wrote for this object count, in a review that requires them and in an
-// update that keeps images.
+// Row S17 of docs/security/threat-model.md: only records that the installation wrote for this object count, both in a review that requires
+// them and in an update that keeps images.
 func TestS17RecordsCannotBeForged(t *testing.T) {
 	r := compileRule(t, []byte(verifyRule(tagsStay)), nil)
 	const record = `{"version":1,"policies":{"/p":{"r":{"ghcr.io/x:1":"pass"}}}}`
@@ -421,7 +420,7 @@ func TestS17RecordsCannotBeForged(t *testing.T) {
 		if got := texts(r.Eval(verifyScope(t, r, nil, req, policy.StageValidate))); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
-		// An update keeps the image only where the old object proves it.
+		// An update keeps the image only if the old object proves it.
 		n := &notary{}
 		req = request(map[string]any{"operation": "UPDATE", "object": c.object, "oldObject": c.object})
 		y := r.Eval(verifyScope(t, r, n, req, policy.StageVerifyImages))
@@ -435,7 +434,7 @@ func TestS17RecordsCannotBeForged(t *testing.T) {
 	if got := texts(r.Eval(verifyScope(t, r, nil, elsewhere, policy.StageValidate))); got != unverified {
 		t.Errorf("another namespace: %s", got)
 	}
-	for _, stage := range []policy.Stage{policy.StageVerifyImages, policy.StageValidate} { // without keys nothing is known
+	for _, stage := range []policy.Stage{policy.StageVerifyImages, policy.StageValidate} { // without keys, no record can be checked
 		s := verifyScope(t, r, &notary{}, request(map[string]any{"object": moved}), stage)
 		s.Env.World.Seals = sealer{down: true}
 		if y := r.Eval(s); y.Status != policy.StatusError || !strings.Contains(y.Message, "no keys") {
@@ -449,7 +448,7 @@ func TestS17RecordsCannotBeForged(t *testing.T) {
 	}
 }
 
-// An entry that fails is recorded as failed, although another one writes a digest behind the tag afterwards.
+// An entry that fails is recorded as failed, even if another one later adds a digest to the tag.
 func TestRecordsOfSeveralEntries(t *testing.T) {
 	r := compileRule(t, []byte("name: r\nmatch: {any: [{resources: {kinds: [Pod]}}]}\nverifyImages:\n"+
 		"- {imageReferences: ['ghcr.io/*'], failureAction: Enforce, mutateDigest: false, verifyDigest: false, attestors: [{entries: ["+key("bad")+"]}]}\n"+
@@ -468,7 +467,7 @@ func TestRecordsOfSeveralEntries(t *testing.T) {
 	}
 }
 
-// TestUnchangedImages: an update keeps what was verified before, and verifies what is new.
+// TestUnchangedImages: an update keeps earlier verifications, and verifies new images.
 func TestUnchangedImages(t *testing.T) {
 	r := compileRule(t, []byte(verifyRule(tagsStay)), nil)
 	record := annotationsOf(recorded(t, r, pod(nil, "ghcr.io/x:1", "ghcr.io/gone:1")))
@@ -505,7 +504,7 @@ func TestUnchangedImages(t *testing.T) {
 	}
 }
 
-// TestStages: a rule takes part where it has something to do, and a scan verifies without changing anything.
+// TestStages: a rule takes part in the stages in which it has work, and a scan verifies without changing anything.
 func TestStages(t *testing.T) {
 	const both = policy.StageVerifyImages | policy.StageValidate
 	for fields, want := range map[string]policy.Stage{
@@ -526,7 +525,7 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// secretary notes how a registry is logged in to.
+// secretary records the credentials of registry logins.
 type secretary struct {
 	notary
 	logins []world.ImageRequest
@@ -537,7 +536,7 @@ func (n *secretary) Verify(ctx context.Context, r world.SignatureRequest) (strin
 	return n.notary.Verify(ctx, r)
 }
 
-// TestPullSecrets: what the object logs in with is used beside the credentials of the entry.
+// TestPullSecrets: the pull secrets of the object are used beside the credentials of the entry.
 func TestPullSecrets(t *testing.T) {
 	r := compileRule(t, []byte(verifyRule("  mutateDigest: false\n  imageRegistryCredentials: {secrets: [own]}\n  attestors: [{entries: ["+key("a")+"]}]\n")), nil)
 	for _, secret := range []string{"first", "second"} {
@@ -560,7 +559,7 @@ func TestPullSecrets(t *testing.T) {
 	}
 }
 
-// recaller answers from memory what it was asked on behalf of the same part of a policy, about the same digest.
+// recaller caches answers for the same part of a policy and the same digest.
 type recaller struct {
 	notary
 	memory map[string]bool
@@ -577,8 +576,8 @@ func (n *recaller) Verify(ctx context.Context, r world.SignatureRequest) (string
 	return n.notary.Verify(ctx, r)
 }
 
-// Row S15 of docs/security/threat-model.md: answers are remembered for the same entry of the same version of a policy, and for a digest. The message
-// says so, and validate blocks are evaluated all the same.
+// Row S15 of docs/security/threat-model.md: answers are cached for the same entry of the same version of a policy, and for a digest. The
+// message mentions the cache, and validate blocks are still evaluated.
 func TestS15VerificationsBelongToADigest(t *testing.T) {
 	n := &recaller{memory: map[string]bool{}}
 	const signed = "  attestors: [{entries: [{keys: {publicKeys: a}}]}]\n"
@@ -609,7 +608,7 @@ func TestS15VerificationsBelongToADigest(t *testing.T) {
 	}
 }
 
-// TestMissingImage: an image that a registry does not have is unverified, and one that cannot be asked about is an error.
+// TestMissingImage: an image that does not exist in the registry is unverified, and one that cannot be looked up is an error.
 func TestMissingImage(t *testing.T) {
 	r := compileRule(t, []byte(verifyRule("  attestors: [{entries: ["+key("a")+"]}]\n")), nil)
 	for err, want := range map[error]string{
@@ -624,7 +623,7 @@ func TestMissingImage(t *testing.T) {
 	}
 }
 
-// An outage does not hide what was read and does not satisfy.
+// An outage does not hide statements that were read and are not accepted.
 func TestOutageAndForgery(t *testing.T) {
 	const where = "failed to verify image ghcr.io/x:1: "
 	down, bad := func(set, i int) string {
@@ -649,7 +648,8 @@ func TestOutageAndForgery(t *testing.T) {
 	}
 }
 
-// Row S14 of docs/security/threat-model.md: a tag that moves during a review changes nothing, since it is looked up once. The verified digest is written.
+// Row S14 of docs/security/threat-model.md: a tag that moves during a review has no effect, since it is resolved once. The verified digest
+// is written.
 func TestS14TagsAreLookedUpOnce(t *testing.T) {
 	moving := &movingTag{}
 	first := compileRule(t, []byte(verifyRule(tagsStay)), nil)
@@ -670,7 +670,7 @@ func TestS14TagsAreLookedUpOnce(t *testing.T) {
 	}
 }
 
-// movingTag is a registry whose tags name another image at each lookup.
+// movingTag is a registry whose tags resolve to another image at each lookup.
 type movingTag struct {
 	notary
 	lookups int
@@ -681,7 +681,7 @@ func (m *movingTag) Image(_ context.Context, r world.ImageRequest) (map[string]a
 	return map[string]any{"resolvedImage": "x@" + []string{digestA, digestB}[(m.lookups-1)%2]}, nil
 }
 
-// TestNotaryPaths: messages name entries of Notary without the kind of their attestor, as Kyverno's.
+// TestNotaryPaths: messages name Notary entries without the kind of their attestor, as in Kyverno.
 func TestNotaryPaths(t *testing.T) {
 	r := compileRule(t, []byte(verifyRule("  type: Notary\n  attestors: [{entries: [{certificates: {cert: bad}}]}]\n")), nil)
 	y := r.Eval(verifyScope(t, r, &notary{}, request(map[string]any{"object": pod(nil, "ghcr.io/x:1")}), policy.StageVerifyImages))
@@ -690,7 +690,7 @@ func TestNotaryPaths(t *testing.T) {
 	}
 }
 
-// TestSkippedTags: a tag that is skipped cannot be written before the digest of another image.
+// TestSkippedTags: a skipped tag cannot be combined with the digest of another image.
 func TestSkippedTags(t *testing.T) {
 	r := compileRule(t, []byte(verifyRule("  skipImageReferences: ['ghcr.io/x:debug*', 'ghcr.io/y@*']\n  attestors: [{entries: ["+key("bad")+"]}]\n")), nil)
 	for image, want := range map[string]policy.Status{

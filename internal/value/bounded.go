@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// A value that an expression made may hold the same part many times over: thirty lists, each of which holds the one
-// before twice, are a few hundred bytes, but a walk over them sees a billion items. So the functions of this file bound
-// a walk over a value that an expression may have made.
+// Expressions can build values that hold the same part many times: thirty lists, each of which holds the previous one twice, take a few
+// hundred bytes, but a walk over them visits a billion items. The functions of this file bound such walks.
 
-// What an item and an object count besides their text. To walk over an object takes longer than its text says.
+// The counts of an item and an object beside their text. A walk over an object takes longer than its text.
 const (
 	nodeLength = 8
 	mapLength  = 48
 )
 
-// TextLength estimates the length of the JSON text of v. It stops as soon as it is over limit, so it takes no longer than that.
+// TextLength estimates the length of the JSON text of v. It stops beyond limit, so it takes no longer than that.
 func TextLength(v any, limit int) int {
 	left := limit
 	textLength(v, &left)
@@ -48,8 +47,8 @@ func textLength(v any, left *int) {
 	}
 }
 
-// EqualWithin is Equal for values that may be large: it compares at most *nodes items, from which it subtracts those that
-// it compared. finished is false when they were not enough; then there is no answer.
+// EqualWithin is Equal for values that may be large: it compares at most *nodes items, and subtracts the compared ones from it. finished is
+// false if they were not enough; then there is no answer.
 func EqualWithin(a, b any, nodes *int) (equal, finished bool) {
 	if *nodes--; *nodes < 0 {
 		return false, false
@@ -89,8 +88,7 @@ func EqualWithin(a, b any, nodes *int) (equal, finished bool) {
 	return Equal(a, b), true
 }
 
-// Print is fmt.Sprint(v), the way in which messages show values. Of a value that is larger than limit it shows about the
-// first limit bytes and "…".
+// Print is fmt.Sprint(v), as messages show values. Of a value that is larger than limit it returns about the first limit bytes and "…".
 func Print(v any, limit int) string {
 	if s, ok := v.(string); ok {
 		return Clip(s, limit)
@@ -102,14 +100,14 @@ func Print(v any, limit int) string {
 	return Clip(fmt.Sprint(prune(v, &left)), limit) + "…"
 }
 
-// MaxMessage is how many bytes of a text for people are kept: of the message of a result, of an error that a request leads
-// to, of a mistake in a policy. A text quotes what others wrote, and goes to users, reports, events, logs and the audit log.
+// MaxMessage bounds a text for people in bytes: the message of a result, an error of a request, a mistake in a policy. A text quotes users'
+// data, and goes to users, reports, events, logs and the audit log.
 const MaxMessage = 8 << 10
 
-// Message returns the form of a text for people that is kept: its first MaxMessage bytes, cut between letters, and "…".
+// Message returns at most the first MaxMessage bytes of a text for people, cut between characters, and "…".
 func Message(s string) string { return Clip(s, MaxMessage) }
 
-// Clip is s, or its beginning and "…" when it is longer than limit bytes.
+// Clip returns s, or its beginning and "…" if it is longer than limit bytes.
 func Clip(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -117,7 +115,7 @@ func Clip(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// prune copies as much of v as fits.
+// prune copies as much of v as the limit allows.
 func prune(v any, left *int) any {
 	*left -= nodeLength
 	switch x := v.(type) {

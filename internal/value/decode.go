@@ -8,20 +8,20 @@ import (
 	"sync"
 )
 
-// MaxDepth is the nesting at which a document is refused. Kubernetes objects nest some twenty levels deep.
+// MaxDepth bounds the nesting of a document. Kubernetes objects nest some twenty levels deep.
 const MaxDepth = 1000
 
 // ErrTooDeep is returned for a document that nests deeper than MaxDepth.
 var ErrTooDeep = fmt.Errorf("the JSON document nests deeper than %d levels", MaxDepth)
 
-// MaxItems is the number of items and members at which a document is refused. The largest object that a cluster can
-// store (1.5 MiB) does not have so many; a text of brackets has, and would take fifty times its own size.
+// MaxItems bounds the items and members of a document. The largest object that a cluster can store (1.5 MiB) has fewer; a text of brackets
+// may have more, and would take fifty times its size.
 const MaxItems = 1 << 19
 
 // ErrTooManyItems is returned for a document with more than MaxItems items.
 var ErrTooManyItems = fmt.Errorf("the JSON document has more than %d items", MaxItems)
 
-// SyntaxError says what is wrong with a JSON text, in the words of encoding/json.
+// SyntaxError is a mistake in a JSON text, in the words of encoding/json.
 type SyntaxError struct {
 	// Offset is the number of bytes that were read before the mistake.
 	Offset int
@@ -30,9 +30,9 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return e.msg }
 
-// DecodeJSON decodes one JSON document, which must fill the whole input. Numbers become int64 where the literal has
-// neither fraction nor exponent and fits, else float64; a number beyond float64 is an error. Of several equal keys the last
-// one counts; invalid UTF-8 becomes U+FFFD. Errors are *SyntaxError, ErrTooDeep or ErrTooManyItems.
+// DecodeJSON decodes one JSON document, which must fill the whole input. A number becomes int64 if the literal has neither fraction nor
+// exponent and fits, else float64; a number beyond float64 is an error. Of several equal keys the last one counts; invalid UTF-8 becomes
+// U+FFFD. Errors are *SyntaxError, ErrTooDeep or ErrTooManyItems.
 func DecodeJSON(b []byte) (any, error) { return decode(string(b), false) }
 
 // DecodeJSONFloat is DecodeJSON with every number a float64.
@@ -47,8 +47,8 @@ func decode(text string, floats bool) (any, error) {
 	return v, r.End()
 }
 
-// scratch holds the members of the objects and lists that are being read, so that each map and list can be made in its
-// final size. It is a stack: an inner object's members lie above the outer one's.
+// scratch holds the members of the objects and lists that are being read, so that each map and list is allocated in its final size. It is a
+// stack: an inner object's members lie above the outer one's.
 type scratch struct {
 	keys   []string
 	values []any
@@ -190,7 +190,7 @@ func (r *Reader) number() (any, error) {
 		if !r.floats {
 			return n, nil
 		}
-		if !negative || n != 0 { // -0 is a float64 of its own
+		if !negative || n != 0 { // -0 exists only as a float64
 			return float64(n), nil
 		}
 	} else if isInt && !r.floats {
@@ -205,7 +205,7 @@ func (r *Reader) number() (any, error) {
 	return f, nil
 }
 
-// scanNumber moves over a number literal and reports whether it has neither fraction nor exponent.
+// scanNumber skips a number literal and reports whether it has neither fraction nor exponent.
 func (r *Reader) scanNumber() (isInt bool, err error) {
 	b, i := r.s, r.i
 	if i < len(b) && b[i] == '-' {
@@ -265,8 +265,8 @@ func (r *Reader) unexpectedEnd() error {
 	return &SyntaxError{Offset: len(r.s), msg: "unexpected end of JSON input"}
 }
 
-// invalid complains about byte i. Inside a token encoding/json reads the end of the input as a blank, so we do: the text
-// reaches users through parse_json.
+// invalid returns the error for byte i. Inside a token, encoding/json reads the end of the input as a blank, and so does this: users see
+// the text through parse_json.
 func (r *Reader) invalid(i int, context string) error {
 	if i >= len(r.s) {
 		return &SyntaxError{Offset: len(r.s), msg: "invalid character ' ' " + context}

@@ -9,18 +9,17 @@ import (
 // document". A Doc is safe for use by several goroutines; do not copy it.
 type Doc struct {
 	once sync.Once
-	text string // empty when it was made of a value
+	text string // empty for a Doc of a value
 	// decoded: v is what was decoded of text before.
 	decoded bool
 	v       any
 	err     error
 }
 
-// Of wraps a decoded value.
+// Of returns a Doc of a decoded value.
 func Of(v any) *Doc { return &Doc{v: v} }
 
-// FromJSON wraps the text of a JSON document, which is decoded with DecodeJSON when it is first asked for. An empty text
-// or null gives the value nil.
+// FromJSON returns a Doc of a JSON text, which DecodeJSON decodes at its first use. An empty text or null gives the value nil.
 func FromJSON(text string) *Doc { return &Doc{text: text} }
 
 // Partial reports whether parts of the document may be missing from its value (Reader.Part); Whole has them.
@@ -47,7 +46,7 @@ func (d *Doc) Value() (any, error) {
 	return d.v, d.err
 }
 
-// Map returns the document as an object; nil for the nil Doc and for null; an error when it is something else.
+// Map returns the document as an object; nil for the nil Doc and for null; an error if it has another type.
 func (d *Doc) Map() (map[string]any, error) {
 	v, err := d.Value()
 	if err != nil || v == nil {
@@ -60,7 +59,7 @@ func (d *Doc) Map() (map[string]any, error) {
 	return m, nil
 }
 
-// Text returns the text that the document was made of; empty when it was made of a value.
+// Text returns the text of the document; empty for a Doc of a value.
 func (d *Doc) Text() string {
 	if d == nil {
 		return ""

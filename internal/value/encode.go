@@ -65,7 +65,7 @@ func appendObject(dst []byte, m map[string]any) []byte {
 	return append(dst, '}')
 }
 
-// appendForeign writes what is not of the representation (a typed map, a struct), as a courtesy to messages and tests.
+// appendForeign writes values outside the representation (a typed map, a struct), for messages and tests.
 func appendForeign(dst []byte, v any) []byte {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -5,37 +5,37 @@ import (
 	"strings"
 )
 
-// Fields says which parts of a document are read: a tree of members and items. The zero Fields says that its place is
-// looked at, but nothing below it. A Fields is made by one goroutine; afterwards it is safe for all of them.
+// Fields holds the parts of a document that are read: a tree of members and items. The zero Fields means that its place is read, but
+// nothing below it. One goroutine builds a Fields; afterwards it is safe for concurrent use.
 type Fields struct {
 	whole   bool     // everything below is read
 	names   []string // of the members that are read
 	members []*Fields
 	items   *Fields // of a list
-	// rest: the members that are not named are read, too, each as a whole, but for one.
+	// rest: unnamed members are read, too, each as a whole, except one.
 	rest   bool
 	except string
-	// every: of an object all members are there, at least by name.
+	// every: the names of all members of an object are kept.
 	every bool
 }
 
-// ReadAll says that everything below is read.
+// ReadAll marks everything below as read.
 func (f *Fields) ReadAll() { f.whole = true }
 
-// ReadAllBut says that everything below is read, except for the member of that name, unless Member says otherwise.
+// ReadAllBut marks everything below as read, except the member of that name, unless Member adds it.
 func (f *Fields) ReadAllBut(name string) { f.rest, f.except = true, name }
 
-// ReadNames says that the names of all members are read, if the place is an object: as many are there as in the document.
-// What is read of a member that is named is for Member to say; others are read as a whole.
+// ReadNames marks the names of all members as read, if the place is an object: the decoded object then has as many as the document. Member
+// defines which parts of a member are read; others are read as a whole.
 func (f *Fields) ReadNames() { f.every = true }
 
 // All reports whether everything below is read.
 func (f *Fields) All() bool { return f.whole }
 
-// maxMembers is how many members of a place are distinguished: they are looked for one by one.
+// maxMembers bounds the distinguished members of a place, since the search is linear.
 const maxMembers = 64
 
-// Member returns the member of that name, which is read from now on. A place of which very many members are read is read whole.
+// Member returns the member of that name and marks it as read. A place with very many read members is read as a whole.
 func (f *Fields) Member(name string) *Fields {
 	if m := f.Get(name); m != nil {
 		return m
@@ -52,7 +52,7 @@ func (f *Fields) Member(name string) *Fields {
 	return m
 }
 
-// Get returns the member of that name, nil when it was not asked for by Member.
+// Get returns the member of that name, nil if Member was not called for it.
 func (f *Fields) Get(name string) *Fields {
 	if i := slices.Index(f.names, name); i >= 0 {
 		return f.members[i]
@@ -60,10 +60,10 @@ func (f *Fields) Get(name string) *Fields {
 	return nil
 }
 
-// Names returns the members that were asked for by Member, in that order.
+// Names returns the members for which Member was called, in that order.
 func (f *Fields) Names() []string { return slices.Clone(f.names) }
 
-// Remove takes the member of that name away and returns it; nil when there is none.
+// Remove removes the member of that name and returns it; nil if there is none.
 func (f *Fields) Remove(name string) *Fields {
 	i := slices.Index(f.names, name)
 	if i < 0 {
@@ -74,7 +74,7 @@ func (f *Fields) Remove(name string) *Fields {
 	return m
 }
 
-// Items stands for every item of a list.
+// Items returns the Fields of every item of a list.
 func (f *Fields) Items() *Fields {
 	if f.items == nil {
 		f.items = &Fields{}
@@ -82,11 +82,11 @@ func (f *Fields) Items() *Fields {
 	return f.items
 }
 
-// ItemsRead returns what is read of the items of a list, nil when nothing is said about them.
+// ItemsRead returns the Fields of the items of a list; nil if there are none.
 func (f *Fields) ItemsRead() *Fields { return f.items }
 
-// String writes the tree for people: {kind metadata{name labels{…}} spec{containers[{image}]}}, with … for everything below
-// (behind names: for all other members) and -name for what is left out of it.
+// String returns the tree for people: {kind metadata{name labels{…}} spec{containers[{image}]}}, with … for everything below (after names:
+// for all other members) and -name for an omitted member.
 func (f *Fields) String() string {
 	switch {
 	case f == nil, f.whole:
@@ -113,7 +113,7 @@ func (f *Fields) String() string {
 	return b.String()
 }
 
-// Merge adds what o reads, and shares nothing with it.
+// Merge adds the parts of o, and shares nothing with it.
 func (f *Fields) Merge(o *Fields) {
 	f.whole = f.whole || o.whole || o.rest && !(f.rest && f.except == o.except)
 	f.every = f.every || o.every
@@ -125,8 +125,8 @@ func (f *Fields) Merge(o *Fields) {
 	}
 }
 
-// member says what is read of a member: nil for all of it; omitted for nothing, so that it need not be there. A place of
-// which no member is named is read whole: either only its presence matters, or it was thought to be a list.
+// member returns the Fields of a member: nil for all of it; omitted means that it is not read at all. A place without named members is read
+// as a whole: either only its presence matters, or it was expected to be a list.
 func (f *Fields) member(name string) (below *Fields, omitted bool) {
 	switch {
 	case f == nil, f.whole:
@@ -140,7 +140,7 @@ func (f *Fields) member(name string) (below *Fields, omitted bool) {
 	return nil, !f.every && (!f.rest || name == f.except)
 }
 
-// item says what is read of the items of a list: nil for all of them.
+// item returns the Fields of the items of a list; nil for all of them.
 func (f *Fields) item() *Fields {
 	if f == nil || f.whole {
 		return nil

@@ -2,7 +2,7 @@ package value
 
 import "maps"
 
-// Merge is base with the keys of over put over it, map by map; anything but two maps is replaced. Neither is changed.
+// Merge returns base merged with over, map by map; over replaces other values. Neither is changed.
 func Merge(base, over any) any {
 	b, ok := base.(map[string]any)
 	o, also := over.(map[string]any)

@@ -2,18 +2,18 @@ package value
 
 import "slices"
 
-// Part is what a value was taken from: places of a document, or a list or an object made of such.
+// Part is the source of a value: places of a document, or a list or an object built from such.
 type Part struct {
 	at     []*Fields
-	items  *Part            // of a list that was made
-	fields map[string]*Part // of an object that was made
-	size   int              // how many parts these are with all that they are made of; 0 for one
+	items  *Part            // of a list that was built
+	fields map[string]*Part // of an object that was built
+	size   int              // the number of all parts in it; 0 for one
 }
 
-// PartOf returns the Part that stands for the places.
+// PartOf returns the Part for the places.
 func PartOf(at ...*Fields) *Part { return &Part{at: at} }
 
-// Read says that the value is read as a whole.
+// Read marks the value as read as a whole.
 func (p *Part) Read() {
 	if p == nil {
 		return
@@ -27,7 +27,7 @@ func (p *Part) Read() {
 	}
 }
 
-// ReadNames says that the value's length is read, or of an object the names of all its members.
+// ReadNames marks the value's length, or the names of all its members, as read.
 func (p *Part) ReadNames() {
 	if p == nil {
 		return
@@ -37,7 +37,7 @@ func (p *Part) ReadNames() {
 	}
 }
 
-// Take says that of the value is read what of says.
+// Take marks the fields in of as read.
 func (p *Part) Take(of *Fields) {
 	if p == nil || of == nil {
 		return
@@ -55,10 +55,10 @@ func (p *Part) Take(of *Fields) {
 	}
 }
 
-// Elements returns what a foreach over the value goes through: the items of a list, or the value itself when it is none.
+// Elements returns the elements of a foreach over the value: the items of a list, or the value itself if it is none.
 func (p *Part) Elements() *Part { return JoinParts(p, new(Flow).Items(p)) }
 
-// JoinParts returns what a value was taken from that is one of several.
+// JoinParts returns the source of a value that is one of several.
 func JoinParts(parts ...*Part) *Part {
 	out := &Part{}
 	for _, p := range parts {
@@ -84,16 +84,16 @@ func JoinParts(parts ...*Part) *Part {
 	return out
 }
 
-// Flow follows the parts of a document through one expression. The zero Flow is ready to use.
+// Flow follows the parts of a document through one expression. The zero Flow is ready for use.
 type Flow struct{ places int }
 
-// maxPlaces bounds what an expression may lead to: [a, b][].[a, b][] doubles it with each step.
+// maxPlaces bounds the places of an expression: [a, b][].[a, b][] doubles them with each step.
 const maxPlaces = 512
 
-// Lost reports that the expression leads to too many places to follow: it is to be taken as one that reads everything.
+// Lost reports that the expression has too many places to follow, so that it counts as reading everything.
 func (f *Flow) Lost() bool { return f.places > maxPlaces }
 
-// Lose gives up following the expression.
+// Lose stops following the expression.
 func (f *Flow) Lose() { f.places = maxPlaces + 1 }
 
 // count reports whether there may be n more places.
@@ -102,7 +102,7 @@ func (f *Flow) count(n int) bool {
 	return !f.Lost()
 }
 
-// Made is p, which was made of the parts: {a: @, b: @} | {a: @, b: @} doubles what it is made of with each step, too.
+// Made returns p, which was built from the parts: {a: @, b: @} | {a: @, b: @} doubles its parts with each step, too.
 func (f *Flow) Made(p *Part, of ...*Part) *Part {
 	for _, part := range of {
 		p.size += 1 + part.size
@@ -129,7 +129,7 @@ func (f *Flow) Member(p *Part, name string) *Part {
 	return JoinParts(out, p.fields[name])
 }
 
-// Items is each of the items of a list.
+// Items returns the Part of the items of a list.
 func (f *Flow) Items(p *Part) *Part {
 	out := &Part{}
 	if p == nil || !f.count(1+len(p.at)) {
@@ -141,13 +141,13 @@ func (f *Flow) Items(p *Part) *Part {
 	return JoinParts(out, p.items)
 }
 
-// List returns a list whose items are made of the parts.
+// List returns a list with items of the parts.
 func (f *Flow) List(items ...*Part) *Part {
 	all := f.Join(items...)
 	return f.Made(&Part{items: all}, all)
 }
 
-// Object returns an object whose members are made of the parts.
+// Object returns an object with members of the parts.
 func (f *Flow) Object(members map[string]*Part) *Part {
 	out := &Part{fields: members}
 	for _, m := range members {

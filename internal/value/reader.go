@@ -16,7 +16,7 @@ import "fmt"
 //
 // Like encoding/json it takes null for the zero value of whatever is asked for. A Reader is used by one goroutine.
 type Reader struct {
-	s      string // strings are cut out of it
+	s      string // strings are slices of it
 	i      int
 	depth  int
 	items  int
@@ -26,8 +26,8 @@ type Reader struct {
 // NewReader returns a Reader of text. Numbers are read as by DecodeJSON.
 func NewReader(text string) *Reader { return &Reader{s: text} }
 
-// Object reads an object and calls member for each key. The callback reads the key's value with r, or returns without
-// reading it, and it is skipped. Null has no members. An error of the callback ends the reading and is returned.
+// Object reads an object and calls member for each key. The callback either reads the key's value with r, or it is skipped. Null has no
+// members. An error of the callback ends the reading and is returned.
 func (r *Reader) Object(member func(key string) error) error {
 	if ok, err := r.open('{', "an object"); !ok {
 		return err
@@ -61,7 +61,7 @@ func (r *Reader) Array(item func(i int) error) error {
 	}
 }
 
-// one runs a callback that reads one value and skips the value when it read nothing.
+// one calls a callback that reads one value, and skips the value if it read nothing.
 func (r *Reader) one(read func() error) error {
 	if _, ok := r.peek(); !ok {
 		return r.unexpectedEnd()
@@ -96,7 +96,7 @@ func (r *Reader) open(bracket byte, what string) (bool, error) {
 	return true, nil
 }
 
-// Part decodes the next value as a document of which only fields are read; nil for all of it.
+// Part decodes the next value as a document with only these fields; nil for all of it.
 func (r *Reader) Part(fields *Fields) (*Doc, error) {
 	start := r.i
 	v, err := r.AnyOf(fields)
@@ -112,8 +112,8 @@ func (r *Reader) Part(fields *Fields) (*Doc, error) {
 // Any decodes the next value.
 func (r *Reader) Any() (any, error) { return r.AnyOf(nil) }
 
-// AnyOf is Any for a value of which only fields are read; nil for all of it. Members that are not read are not in the
-// result, as if they were not there; their syntax is checked all the same. Lists keep their length.
+// AnyOf is Any for a value of which only these fields are read; nil for all of it. Other members are not in the result, but their syntax is
+// checked. Lists keep their length.
 func (r *Reader) AnyOf(fields *Fields) (any, error) {
 	sc := scratches.Get().(*scratch)
 	v, err := r.value(sc, r.depth, fields)
@@ -130,7 +130,7 @@ func (r *Reader) AnyOf(fields *Fields) (any, error) {
 	return v, nil
 }
 
-// Raw returns the text of the next value, a part of the Reader's input.
+// Raw returns the text of the next value, as a slice of the Reader's input.
 func (r *Reader) Raw() (string, error) {
 	if _, ok := r.peek(); !ok {
 		return "", r.unexpectedEnd()
@@ -178,7 +178,7 @@ func (r *Reader) Null() bool {
 	return ok && c == 'n' && r.literal("null") == nil
 }
 
-// Skip moves over the next value, checking its syntax.
+// Skip skips the next value and checks its syntax.
 func (r *Reader) Skip() error { return r.skip(r.depth) }
 
 func (r *Reader) skip(depth int) error {
@@ -227,7 +227,7 @@ func (r *Reader) skip(depth int) error {
 	return r.invalid(r.i, "looking for beginning of value")
 }
 
-// End reports an error when anything but white space is left.
+// End returns an error if anything but white space is left.
 func (r *Reader) End() error {
 	if _, ok := r.peek(); ok {
 		return r.invalid(r.i, "after top-level value")
@@ -247,10 +247,10 @@ func (r *Reader) peek() (byte, bool) {
 	return 0, false
 }
 
-// key reads up to a member's value: the comma (unless first), the key and the colon. done means the object is closed.
+// key reads up to a member's value: the comma (unless first), the key and the colon. done means that the object is closed.
 func (r *Reader) key(first bool) (key string, done bool, err error) { return r.nextKey(first, true) }
 
-// nextKey is key; wanted false leaves the key itself out.
+// nextKey is key; with wanted false it omits the key itself.
 func (r *Reader) nextKey(first, wanted bool) (key string, done bool, err error) {
 	c, ok := r.peek()
 	if !ok {
@@ -285,7 +285,7 @@ func (r *Reader) nextKey(first, wanted bool) (key string, done bool, err error) 
 	return key, false, nil
 }
 
-// item reads up to a list's next item. done means the list is closed.
+// item reads up to a list's next item. done means that the list is closed.
 func (r *Reader) item(first bool) (done bool, err error) {
 	c, ok := r.peek()
 	if !ok {

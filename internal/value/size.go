@@ -2,8 +2,8 @@ package value
 
 import "strconv"
 
-// Size returns the length of the JSON text of v, about: escapes and the digits of fractions are not looked at. It stops as soon
-// as it is over limit, so it takes no longer than that.
+// Size returns the approximate length of the JSON text of v: it ignores escapes and the digits of fractions. It stops beyond limit, so it
+// takes no longer than that.
 func Size(v any, limit int) int {
 	left := limit
 	size(v, &left)

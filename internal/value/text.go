@@ -11,11 +11,11 @@ const (
 	highs = 0x8080808080808080
 )
 
-// text reads a string literal. Without escapes it is a part of the input; the scan looks at eight bytes at once, since
-// most bytes of a Kubernetes object are inside strings.
+// text reads a string literal. Without escapes it is a slice of the input; the scan checks eight bytes at once, since most bytes of a
+// Kubernetes object are inside strings.
 func (r *Reader) text() (string, error) { return r.literalText(true) }
 
-// literalText is text; wanted false only checks the literal and returns anything.
+// literalText is text; with wanted false it only checks the literal and returns an arbitrary text.
 func (r *Reader) literalText(wanted bool) (string, error) {
 	b, start := r.s, r.i+1
 	ascii := true
@@ -47,8 +47,8 @@ func (r *Reader) literalText(wanted bool) (string, error) {
 	}
 }
 
-// specials sets the high bit of each byte of w that is below 0x20, a quote, a backslash, or not ASCII. A byte above such a
-// one may be taken for one, too.
+// specials sets the high bit of each byte of w that is below 0x20, a quote, a backslash, or not ASCII. It may also set that of a byte above
+// such a one.
 func specials(w uint64) uint64 {
 	quote := w ^ ones*'"'
 	slash := w ^ ones*'\\'
@@ -62,7 +62,7 @@ func eight(s string, i int) uint64 {
 		uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
 }
 
-// unescape reads a string literal that begins at start and has escapes or invalid UTF-8. Without wanted it only checks it.
+// unescape reads a string literal that begins at start and has escapes or invalid UTF-8. With wanted false it only checks it.
 func (r *Reader) unescape(start int, wanted bool) (string, error) {
 	b, i := r.s, start
 	out := make([]byte, 0, 64)
@@ -104,7 +104,7 @@ func (r *Reader) unescape(start int, wanted bool) (string, error) {
 				}
 				i += 4
 				if utf16.IsSurrogate(char) {
-					// A pair is one character; half a pair is U+FFFD, and what follows stands for itself.
+					// A surrogate pair is one character; half a pair is U+FFFD, and the next character is read separately.
 					low := rune(-1)
 					if i+2 < len(b) && b[i+1] == '\\' && b[i+2] == 'u' {
 						if low, err = r.hex4(i + 3); err != nil {

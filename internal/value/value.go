@@ -19,8 +19,8 @@ func Float(v any) (float64, bool) {
 	return 0, false
 }
 
-// Equal reports whether two values are the same JSON document: the order of keys does not matter, the order of items
-// does, and numbers compare by their value (int64 1 equals float64 1.0). Values that are not JSON are never equal.
+// Equal reports whether two values are the same JSON document: the order of keys does not matter, the order of items does, and numbers are
+// compared by value (int64 1 equals float64 1.0). Values that are not JSON are never equal.
 func Equal(a, b any) bool {
 	switch x := a.(type) {
 	case nil:
@@ -32,7 +32,7 @@ func Equal(a, b any) bool {
 		y, ok := b.(bool)
 		return ok && x == y
 	case int64:
-		// Two int64 compare exactly: both may lie beyond what a float64 can tell apart.
+		// Two int64 are compared exactly, since a float64 may not distinguish them.
 		if y, ok := b.(int64); ok {
 			return x == y
 		}
