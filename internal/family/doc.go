@@ -1,12 +1,12 @@
-// Package family describes families of policies: what every part of Ephor needs to know of the kinds of a family.
+// Package family describes families of policies: the properties of a family's kinds that all parts of Ephor need.
 //
 //	var Family = &family.Family{Name: "classic", Kinds: kinds, Compile: compileSource}   // in internal/family/classic
 //
 //	k := compile.Kinds.Of("kyverno.io", "ClusterPolicy")  // nil for a kind of no family
 //	k.LabelPrefix                                         // cpol.kyverno.io/
 //
-// Each family exports its descriptor from a package below this one, and package compile lists the descriptors: to add a family,
-// write its folder and one row there. No other package names a kind.
+// Each family exports its descriptor from a package below this one, and package compile lists the descriptors: a new family needs its
+// folder and one row there. No other package names a kind.
 //
 // Floor 1: imports policy and diag.
 package family

@@ -11,30 +11,30 @@ import (
 type Family struct {
 	Name string
 	Doc  string
-	// Kinds are the kinds of its policies. A kind that lives in namespaces stands after its cluster-wide sibling.
+	// Kinds are the kinds of its policies. A namespaced kind follows its cluster-wide sibling.
 	Kinds Kinds
 	// Companions are the kinds of objects that its policies are compiled with, such as bindings.
 	Companions []Companion
-	// Endpoints are where the webhooks for its policies ask; none where the API server does not ask about requests.
+	// Endpoints are the endpoints of the webhooks for its policies; none if the policies do not evaluate requests.
 	Endpoints []policy.Endpoint
-	// Status describes the status of its policies; nil for a family whose status the admission controller does not write.
+	// Status describes the status of its policies; nil if the admission controller does not write it.
 	Status *Status
 	// Compile decodes, checks and compiles one policy. It always returns a Program; its Diags are complete.
 	Compile func(Source) *policy.Program
-	// Review, when set, finds what a policy may not be when it is written, though one that is stored is evaluated.
+	// Review, if set, returns mistakes that prevent writing a policy, although a stored one with them is evaluated.
 	Review func(Reviewed) diag.List
-	// FieldErrors: mistakes are worded as the API server's errors about fields, in one list, and repeated as warnings.
+	// FieldErrors: mistakes have the form of the API server's field errors, in one list, and are repeated as warnings.
 	FieldErrors bool
-	// HandedOver, when set, reports whether the API server itself does what the policy does to requests, by a policy that was made from
-	// it. Its status says so; a policy is compiled anew when that changes.
+	// HandedOver, if set, reports whether the API server itself enforces the policy on requests, by a policy that was generated from it.
+	// The status of the policy records this; a policy is compiled again when that changes.
 	HandedOver func(object map[string]any) bool
 	// Exceptions are the objects that exempt from its policies; nil for none. Families may share them.
 	Exceptions *Exceptions
-	// CheckUpdate, when set, finds what the update of a stored policy may not change.
+	// CheckUpdate, if set, returns the forbidden changes in an update of a stored policy.
 	CheckUpdate func(old, updated map[string]any) diag.List
 }
 
-// Source is what a Program is compiled of.
+// Source is the input of Compile.
 type Source struct {
 	Object map[string]any
 	// Companions are the contents of the companions that belong to the policy (Attached.Content).
@@ -42,52 +42,52 @@ type Source struct {
 	Options
 }
 
-// Reviewed is a policy that is written.
+// Reviewed is a policy under review.
 type Reviewed struct {
 	Object map[string]any
-	// Program is what the object compiles to.
+	// Program is the compiled object.
 	Program *policy.Program
 	Permissions
 }
 
-// Permissions are what the operator permits to policies.
+// Permissions are the permissions that the operator gives to policies.
 type Permissions struct {
-	// ServicesInNamespaces: expressions of namespaced policies may ask HTTP services.
+	// ServicesInNamespaces: expressions of namespaced policies may call HTTP services.
 	ServicesInNamespaces bool
-	// Documents: policies are for the command line, where those for documents are what they say, and need no constraints.
+	// Documents: policies are for the command line, where those for documents need no constraints.
 	Documents bool
 }
 
-// Options say what Programs are for.
+// Options describe the use of Programs.
 type Options struct {
-	// Types gives the types of known kinds, by which lists are merged; nil for none. It may take a while, and is called only for
-	// policies that need it.
+	// Types returns the types of known kinds, by which lists are merged; nil for none. It may be slow, and is called only for policies that
+	// need it.
 	Types func() managedfields.TypeConverter
-	// CommandLine: the Programs evaluate what the user gives, wherever it would be in a cluster. A policy of a namespace is for the
-	// objects of every namespace, as Kyverno's command line has it, and one for documents is for objects of a cluster, too.
+	// CommandLine: the Programs evaluate the user's objects, whatever their namespace. A namespaced policy applies to objects of every
+	// namespace, as on Kyverno's command line, and a policy for documents also applies to Kubernetes objects.
 	CommandLine bool
-	// Existing asks for Programs that say what policies mean for objects that exist, in reports, and not for requests.
+	// Existing requests Programs that evaluate existing objects, for reports, and not requests.
 	Existing bool
 }
 
-// Companion describes a kind of objects that belong to policies of a family.
+// Companion describes a kind of objects that belong to policies of a family, such as bindings.
 type Companion struct {
 	Group, Kind string
 	Versions    []string
-	// Policy is the kind of policies that they belong to.
+	// Policy is the kind of these policies.
 	Policy string
-	// Compile decodes and checks one such object. Use the result only without an error among the diagnostics.
+	// Compile decodes and checks one companion. Use the result only if the diagnostics hold no error.
 	Compile func(object map[string]any) (Attached, diag.List)
 }
 
-// Attached is a compiled companion with the policy that it belongs to.
+// Attached is a compiled companion with its policy.
 type Attached struct {
 	Policy policy.ID
-	// Content is for the compiler of the policy.
+	// Content is the input for the compiler of the policy.
 	Content any
 }
 
-// Companion returns the kind of companions that an object is of; nil when the family has no such kind.
+// Companion returns the kind of companions of an object; nil if the family has no such kind.
 func (f *Family) Companion(group, kind string) *Companion {
 	for i := range f.Companions {
 		if c := &f.Companions[i]; c.Group == group && c.Kind == kind {

@@ -18,41 +18,40 @@ type Kind struct {
 	Kind  string
 	// Resource is the name of the kind in URLs, Short its abbreviation; empty for none.
 	Resource, Short string
-	// Versions are the served versions; the first is the one that is stored, read and written.
+	// Versions are the served versions; the first one is stored, read and written.
 	Versions   []string
 	Namespaced bool
-	// Retired are versions that are not served any more. The webhooks for policies name them all the same.
+	// Retired are versions that are no longer served. The webhooks for policies still name them.
 	Retired []string
 
-	// LabelPrefix begins the labels with which intermediate reports name policies of the kind; empty for no label.
+	// LabelPrefix is the prefix of the labels with which intermediate reports name policies of the kind; empty for no label.
 	LabelPrefix string
-	// Source is what reports name as the source of results.
+	// Source is the source of results in reports.
 	Source string
-	// Metrics describes the metrics for results; nil for those of most policies (kyverno_policy_results).
+	// Metrics describes the metrics for results; nil for the common ones (kyverno_policy_results).
 	Metrics *Metrics
-	// Review says which webhooks ask about policies of the kind when they are written.
+	// Review is the set of webhooks that review policies of the kind.
 	Review Review
-	// Work are the types of the UpdateRequests (spec.requestType) that ask for work of policies of the kind.
+	// Work are the types of the UpdateRequests (spec.requestType) with work of policies of the kind.
 	Work Work
 	// BareLabels: labels of objects that its policies generate name the policy without its namespace, and no rule. The executor adds them,
 	// not the evaluation.
 	BareLabels bool
-	// Foreign reports that the API server evaluates policies of the kind itself. The command line applies them, and reports cover
-	// those that ask for it.
+	// Foreign: the API server itself evaluates policies of the kind. The command line applies them, and reports include them on request.
 	Foreign bool
-	// Switch is the flag that makes reports cover policies of the kind; nil where they always do, or never.
+	// Switch is the flag that adds policies of the kind to reports; nil if they are always or never included.
 	Switch *Switch
-	// Run describes the runs of policies that delete on a schedule, in the cleanup controller; nil for policies that do not.
+	// Run describes the runs of policies that delete on a schedule, in the cleanup controller; nil for other policies.
 	Run *Run
-	// Offline reports that only the command line evaluates policies of the kind: the controllers do not carry out their work yet.
+	// Offline: only the command line evaluates policies of the kind, since no controller executes their work yet.
 	Offline bool
-	// NoExceptions is the error of a test with exceptions beside policies of the kind; empty where they may stand together.
+	// NoExceptions is the error of a test with exceptions and policies of the kind; empty if they may be combined.
 	NoExceptions string
-	// Superseded reports whether Kyverno has given the kind a successor, which kyverno_deprecated_resource_total counts.
+	// Superseded reports whether Kyverno has a successor of the kind, which kyverno_deprecated_resource_total counts.
 	Superseded bool
 }
 
-// Names returns what outputs call policies of the kind.
+// Names returns the names of policies of the kind in outputs.
 func (k *Kind) Names() policy.Names {
 	n := policy.Names{Source: k.Source, LabelPrefix: k.LabelPrefix}
 	if k.Metrics != nil {
@@ -64,10 +63,10 @@ func (k *Kind) Names() policy.Names {
 	return n
 }
 
-// Work names types of UpdateRequests; empty for work that policies of the kind do not ask for.
+// Work holds types of UpdateRequests; empty for work that policies of the kind do not have.
 type Work struct {
-	Generate string // to make objects, and to keep what was made up to date
-	Mutate   string // to change objects that exist
+	Generate string // to create objects and keep them up to date
+	Mutate   string // to change existing objects
 }
 
 // GVK returns the kind in its first version.
@@ -83,12 +82,12 @@ func (k *Kind) GVR() schema.GroupVersionResource {
 // Kinds are kinds of policies: those of one family, or of all.
 type Kinds []*Kind
 
-// Of returns the kind of a group; nil when it is not among them.
+// Of returns the kind of a group; nil if it is not in the list.
 func (all Kinds) Of(group, kind string) *Kind {
 	return all.first(func(k *Kind) bool { return k.Group == group && k.Kind == kind })
 }
 
-// Owner returns the kind of an object by its API version, whether that is served or not; nil when it is not among them.
+// Owner returns the kind of an object by its API version, served or not; nil if it is not in the list.
 func (all Kinds) Owner(apiVersion, kind string) *Kind {
 	group, _, ok := strings.Cut(apiVersion, "/")
 	if !ok {
@@ -97,7 +96,7 @@ func (all Kinds) Owner(apiVersion, kind string) *Kind {
 	return all.Of(group, kind)
 }
 
-// Scoped returns the first kind that lives in namespaces, or that does not.
+// Scoped returns the first kind with that scope.
 func (all Kinds) Scoped(namespaced bool) *Kind {
 	return all.first(func(k *Kind) bool { return k.Namespaced == namespaced })
 }
@@ -107,22 +106,22 @@ func (all Kinds) Named(kind string) *Kind {
 	return all.first(func(k *Kind) bool { return k.Kind == kind })
 }
 
-// ForWork returns the kind whose policies an UpdateRequest of the type names; nil for an unknown type.
+// ForWork returns the kind of the policies in UpdateRequests of the type; nil for an unknown type.
 func (all Kinds) ForWork(requestType string, namespaced bool) *Kind {
 	return all.first(func(k *Kind) bool {
 		return k.Namespaced == namespaced && requestType != "" && (k.Work.Generate == requestType || k.Work.Mutate == requestType)
 	})
 }
 
-// Delegates reports whether objects of the kind get work done with the rights of another account. That holds for every policy that
-// lives in a namespace: its author is asked for his own rights when it is written. No namespaced policy may write one, for its
-// author would then be the background controller, who may do more than the author of the first (S7 in docs/security/threat-model.md).
+// Delegates reports whether objects of the kind cause work with the rights of another account. This holds for every namespaced policy: its
+// review checks the rights of its author. No namespaced policy may write another one, since the background controller would then be its
+// author, with more rights than the author of the first (S7 in docs/security/threat-model.md).
 func (all Kinds) Delegates(kind schema.GroupKind) bool {
 	k := all.Of(kind.Group, kind.Kind)
 	return k != nil && k.Namespaced
 }
 
-// Where returns the kinds of which is holds, in their order.
+// Where returns the kinds that is accepts, in their order.
 func (all Kinds) Where(is func(*Kind) bool) (out Kinds) {
 	for _, k := range all {
 		if is(k) {

@@ -15,20 +15,20 @@ import (
 type Status struct {
 	// Conditions is the path of the list of conditions below the status.
 	Conditions []string
-	// Extended reports that the status has the fields budget and backgroundScan, for what was left undone.
+	// Extended: the status has the fields budget and backgroundScan, for parts that were not evaluated.
 	Extended bool
-	// Rights reports that Make asks for State.Missing. Listable: only for rights on resources that can be listed, not on subresources.
+	// Rights: Make uses State.Missing. Listable: only for rights on resources that can be listed, not on subresources.
 	Rights, Listable bool
-	// Make makes the status that a policy should have. What other controllers report is kept. The error means that the object cannot
+	// Make returns the status that a policy should have. It keeps the fields of other controllers. The error means that the object cannot
 	// be read.
 	Make func(object map[string]any, s State) (map[string]any, error)
 }
 
 // State is what the controllers know about a policy.
 type State struct {
-	// Program is the policy; nil for one that cannot be used.
+	// Program is the policy; nil if it cannot be used.
 	Program *policy.Program
-	// NotReady is why requests are not evaluated by the policy, nil when they are.
+	// NotReady is the reason why the policy does not evaluate requests; nil if it does.
 	NotReady error
 	// Missing are the rights that the reports controller lacks to scan the resources of the policy.
 	Missing []MissingRight
@@ -62,7 +62,7 @@ type MissingRight struct {
 	Generated bool
 }
 
-// Tree returns a typed status as the API server stores it.
+// Tree returns a typed status as an unstructured value.
 func Tree(status any) (map[string]any, error) {
 	text, err := json.Marshal(status)
 	if err != nil {

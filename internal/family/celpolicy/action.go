@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Actions returns what a failure means at admission; without any action it denies.
+// Actions returns the effects of a failure at admission; without any action it denies.
 func Actions(list []admissionregistrationv1.ValidationAction) (out policy.Action) {
 	effects := map[admissionregistrationv1.ValidationAction]policy.Action{
 		admissionregistrationv1.Deny: policy.Deny, admissionregistrationv1.Audit: policy.Audit, admissionregistrationv1.Warn: policy.Warn,
@@ -24,7 +24,7 @@ func Actions(list []admissionregistrationv1.ValidationAction) (out policy.Action
 	return out
 }
 
-// CheckActions reports the actions that there are not.
+// CheckActions reports unknown actions.
 func CheckActions(c *celrule.Compiler, list []admissionregistrationv1.ValidationAction, path string) {
 	allowed := []string{string(admissionregistrationv1.Deny), string(admissionregistrationv1.Audit), string(admissionregistrationv1.Warn)}
 	for i, a := range list {

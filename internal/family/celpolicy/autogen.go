@@ -12,14 +12,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Keys of the policies that are generated for the controllers of Pods, as the status of a policy names them.
+// Keys of the generated policies for Pod controllers in the status of a policy.
 const (
 	ConfigDefaults = "defaults"
 	ConfigCronJobs = "cronjobs"
 	ConfigExtract  = "extract"
 )
 
-// controllers are the resources that policies are generated for.
+// controllers are the resources that get generated policies.
 var controllers = map[string]struct {
 	config string
 	target policiesv1beta1.Target
@@ -32,22 +32,22 @@ var controllers = map[string]struct {
 	"cronjobs":     {ConfigCronJobs, policiesv1beta1.Target{Group: "batch", Version: "v1", Resource: "cronjobs", Kind: "CronJob"}},
 }
 
-// templatePaths are where the controllers of a configuration have the template of their Pods.
+// templatePaths are the paths of Pod templates, by configuration.
 var templatePaths = map[string]string{ConfigDefaults: "spec.template", ConfigCronJobs: "spec.jobTemplate.spec.template"}
 
-// Config is a policy that is generated for controllers of Pods.
+// Config is a generated policy for Pod controllers.
 type Config struct {
 	// Key is its name in the status.
 	Key string
-	// Targets are the resources that it is for, in the order of group, version and resource.
+	// Targets are its resources, in the order of group, version and resource.
 	Targets []policiesv1beta1.Target
 	// Constraints select them.
 	Constraints *admissionregistrationv1.MatchResources
-	// Template is where they have the template of their Pods; empty where it has to be looked for.
+	// Template is the path of their Pod template; empty if it must be searched.
 	Template string
 }
 
-// Configs returns the policies that are generated for one with these constraints: none unless it is about Pods and nothing else.
+// Configs returns the policies that are generated from one with these constraints: none unless it selects only Pods.
 func Configs(m *admissionregistrationv1.MatchResources, settings *policiesv1beta1.PodControllers) []Config {
 	if !aboutPods(m) {
 		return nil
@@ -85,7 +85,7 @@ func Origin(key string) policy.Origin {
 	return policy.Origin{Controllers: key, Custom: key == ConfigExtract}
 }
 
-// aboutPods reports whether the constraints select Pods by one rule that says nothing else. A namespaceSelector is possible.
+// aboutPods reports whether the constraints select Pods by one rule without further conditions, except a namespaceSelector.
 func aboutPods(m *admissionregistrationv1.MatchResources) bool {
 	if m == nil || len(m.ResourceRules) != 1 || len(m.ExcludeResourceRules) > 0 {
 		return false
@@ -98,7 +98,7 @@ func aboutPods(m *admissionregistrationv1.MatchResources) bool {
 		slices.Equal(r.Resources, []string{"pods"})
 }
 
-// otherController reads resource.version.group, where the group may have dots.
+// otherController parses resource.version.group, where the group may have dots.
 func otherController(name string) (policiesv1beta1.Target, bool) {
 	parts := strings.SplitN(name, ".", 3)
 	if len(parts) != 3 || slices.Contains(parts, "") {
@@ -107,7 +107,7 @@ func otherController(name string) (policiesv1beta1.Target, bool) {
 	return policiesv1beta1.Target{Group: parts[2], Version: parts[1], Resource: parts[0]}, true
 }
 
-// constraintsFor returns the constraints of Pods for other resources: one rule for each group and version.
+// constraintsFor returns the constraints of Pods, applied to other resources: one rule for each group and version.
 func constraintsFor(m *admissionregistrationv1.MatchResources, targets []policiesv1beta1.Target) *admissionregistrationv1.MatchResources {
 	out := m.DeepCopy()
 	pods := m.ResourceRules[0]
@@ -126,8 +126,8 @@ func constraintsFor(m *admissionregistrationv1.MatchResources, targets []policie
 
 var podFields = regexp.MustCompile(`(object|oldObject)\.(spec|metadata)(\.namespace)?`)
 
-// Rewrite writes a part of the spec of a policy for Pods for controllers that have a template of Pods at that path. Every text is
-// rewritten, messages and literals included, as Kyverno does. The namespace of the object stays. The spec is not changed.
+// Rewrite converts a part of the spec of a policy for Pods to controllers with a Pod template at that path. As in Kyverno, it rewrites
+// every text, including messages and literals. The namespace of the object stays. The spec is not changed.
 func Rewrite(spec any, template string) any {
 	switch x := spec.(type) {
 	case string:

@@ -15,45 +15,44 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Input is what Compile needs of a policy.
+// Input is the input of Compile.
 type Input struct {
 	// Kind and Mode are the environment of its expressions.
 	Kind celenv.Kind
 	Mode celenv.Mode
-	// Payload is the sort of documents that the policy is about on the command line; NoPayload for objects of a cluster. A policy in
-	// Mode JSON is about JSONPayload.
+	// Payload is the type of documents that the policy evaluates on the command line; NoPayload for Kubernetes objects. A policy in Mode
+	// JSON has JSONPayload.
 	Payload policy.Payload
-	// Constraints are spec.matchConstraints. Without constraints a policy matches nothing. A policy for documents (Payload) has no use for
-	// them: it matches whatever the command line gives it, and nothing in a cluster.
+	// Constraints are spec.matchConstraints. Without constraints a policy matches nothing. A policy for documents (Payload) ignores them:
+	// on the command line it matches every document, and nothing in a cluster.
 	Constraints *admissionregistrationv1.MatchResources
 	// AnyOperation: objects are selected and not requests.
 	AnyOperation bool
 	Conditions   []admissionregistrationv1.MatchCondition
-	// ConditionsPath is the field of the conditions; spec.matchConditions when it is empty.
+	// ConditionsPath is the field of the conditions; the default is spec.matchConditions.
 	ConditionsPath string
 	// VariablesFirst: the conditions may use variables.
 	VariablesFirst bool
 	Variables      []admissionregistrationv1.Variable
 	// Allowance bounds the expressions of the policy together, those of generated rules included.
 	Allowance *celenv.Allowance
-	// Path is the field of the spec; "spec" when it is empty.
+	// Path is the field of the spec; the default is "spec".
 	Path string
 }
 
-// Subject is what a policy is about: the requests that its constraints select, its conditions and its variables. It is immutable
-// once the rule is made.
+// Subject is the compiled selection of a policy: constraints, conditions and variables. It is immutable after NewRule.
 type Subject struct {
-	// Rule holds the conditions and variables, and what the family adds to them.
+	// Rule holds the conditions and variables, and the expressions of the family.
 	Rule celrule.Rule
 
-	constraints *constraint.Constraints // nil selects nothing, or everything when payload is set
-	payload     policy.Payload          // the policy is for all documents of this sort, on the command line
-	mistakes    diag.List               // in the constraints: nothing is known of any request
+	constraints *constraint.Constraints // nil selects nothing, or everything if payload is set
+	payload     policy.Payload          // on the command line, the policy evaluates all documents of this type
+	mistakes    diag.List               // in the constraints: no request can be matched
 	namespace   string                  // of a namespaced policy
 }
 
-// Compile compiles constraints, conditions and variables. The family compiles its own expressions with the Compiler, whose
-// diagnostics hold all mistakes.
+// Compile compiles constraints, conditions and variables. The family compiles its own expressions with the Compiler, whose diagnostics hold
+// all mistakes.
 func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
 	if in.Mode == celenv.JSON {
 		in.Payload = policy.JSONPayload
@@ -104,7 +103,7 @@ func (s *Subject) NewRule(c *celrule.Compiler) *policy.Rule {
 	return r
 }
 
-// Broken is Eval for a rule whose policy has mistakes: an error, so that a stored policy with a mistake is not taken for one that holds.
+// Broken returns the Eval of a rule whose policy has mistakes: an error, so that a stored policy with a mistake never seems to pass.
 func Broken(mistakes diag.List) func(*policy.Call) policy.Yield {
 	texts := make([]string, 0, len(mistakes))
 	for _, d := range mistakes.Errors() {
@@ -116,7 +115,7 @@ func Broken(mistakes diag.List) func(*policy.Call) policy.Yield {
 	}
 }
 
-// match reports whether the constraints select the request. A namespaced policy is about its own namespace.
+// match reports whether the constraints select the request. A namespaced policy selects only its own namespace.
 func (s *Subject) match(ctx context.Context, r *policy.Request) (bool, error) {
 	switch {
 	case s.namespace != "" && r.ObjectNamespace() != s.namespace:

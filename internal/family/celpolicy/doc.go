@@ -1,4 +1,4 @@
-// Package celpolicy is what the families of policies.kyverno.io have in common: policies that are written in CEL, with match
+// Package celpolicy holds the common parts of the families of policies.kyverno.io: policies that are written in CEL, with match
 // constraints, match conditions, variables, evaluation switches, and exceptions of their own.
 //
 //	p, diags := &policiesv1beta1.ValidatingPolicy{}, diag.List(nil)
@@ -8,8 +8,8 @@
 //	c.Validation(…)                                     // the family's own expressions
 //	rule := subject.NewRule(c)                          // Match, Targets, Needs, Object: Eval is the family's
 //
-// While a request is evaluated, Exempt says what the exceptions of the rule mean for it, and Text is how errors of expressions are
-// worded. Expand makes the policies for the controllers of Pods by rewriting texts; Templates finds the Pod templates of other objects.
+// During the evaluation of a request, Exempt evaluates the exceptions of the rule, and Text words errors of expressions. Configs and
+// Rewrite generate the policies for Pod controllers by rewriting texts; Templates finds the Pod templates of other objects.
 //
 // It knows no kind of policy: each family has a folder beside this one.
 //

@@ -12,10 +12,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// maxConditions is how many conditions an exception may have, as the API server's own policies.
+// maxConditions is how many conditions an exception may have, as in the API server's own policies.
 const maxConditions = 64
 
-// checkException finds the author's mistakes in an exception but for those in expressions, all of them at once.
+// checkException reports all mistakes in an exception, except those in expressions.
 func checkException(diags *diag.List, spec *policiesv1beta1.PolicyExceptionSpec) {
 	if len(spec.PolicyRefs) == 0 {
 		diags.Invalid("spec.policyRefs", "", "must specify at least one policy ref")
@@ -42,7 +42,7 @@ func checkException(diags *diag.List, spec *policiesv1beta1.PolicyExceptionSpec)
 	}
 }
 
-// checkConditions finds mistakes in the number and the names of conditions, as the API server does in those of its own policies.
+// checkConditions reports mistakes in the number and the names of conditions, as the API server does for its own policies.
 func checkConditions(diags *diag.List, spec *policiesv1beta1.PolicyExceptionSpec) {
 	if n := len(spec.MatchConditions); n > maxConditions {
 		diags.TooMany("spec.matchConditions", n, maxConditions)

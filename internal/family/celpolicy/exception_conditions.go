@@ -19,7 +19,7 @@ var Environments = map[string]celenv.Kind{
 	"DeletingPolicy": celenv.Deleting, "ImageValidatingPolicy": celenv.ImageValidating,
 }
 
-// environmentOf returns the environment of the expressions of policies of a kind; known is false for a kind that exceptions may not name.
+// environmentOf returns the environment of expressions for policies of a kind; known is false if exceptions may not name the kind.
 func environmentOf(kind string) (d celenv.Declarations, known bool) {
 	base := strings.TrimPrefix(kind, NamespacedPrefix)
 	d.Kind, known = Environments[base]
@@ -42,9 +42,9 @@ func (x *conditions) hold(c *policy.Call) (bool, error) {
 	return x.Hold(c.Context(), c.Meter, x.named, in)
 }
 
-// compileConditions compiles the conditions. In a cluster they are evaluated with the reach of the policy, which is more than that of
-// their author, and so they have no library that looks anything up, as Kyverno's review has it. On the command line they are
-// compiled in the environment of each kind of policy that the exception names.
+// compileConditions compiles the conditions. In a cluster they are evaluated with the reach of the policy, which exceeds that of their
+// author, and therefore have no library with lookups, as in Kyverno's review. On the command line they are compiled in the environment of
+// each kind of policy that the exception names.
 func compileConditions(out *policy.Exception, spec *policiesv1beta1.PolicyExceptionSpec, o family.Options, diags *diag.List) {
 	var reads value.Fields
 	defer func() { out.Reads = policy.ObjectReads(&reads) }()
@@ -55,7 +55,7 @@ func compileConditions(out *policy.Exception, spec *policiesv1beta1.PolicyExcept
 		c := celrule.New(d, &celenv.Allowance{})
 		x := &conditions{}
 		for i, m := range spec.MatchConditions {
-			if m.Expression != "" { // else it was reported that it has to be set
+			if m.Expression != "" { // a missing expression was reported before
 				x.Conditions = append(x.Conditions, c.Expression(m.Expression, "spec.matchConditions["+strconv.Itoa(i)+"].expression", celenv.Bool))
 			}
 		}
@@ -81,7 +81,7 @@ func compileConditions(out *policy.Exception, spec *policiesv1beta1.PolicyExcept
 		}
 		x, found := compile(d)
 		byKind[ref.Kind] = x
-		if len(mistakes) == 0 { // else the same mistakes were found before
+		if len(mistakes) == 0 { // otherwise the same mistakes were found before
 			mistakes = found
 		}
 	}

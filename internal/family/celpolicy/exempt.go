@@ -8,22 +8,22 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// terms are how exceptions apply to the policies. The texts are Kyverno's, verbatim.
+// terms define how exceptions apply to the policies. The texts are Kyverno's, verbatim.
 var terms = &exempt.Terms{
 	Skipped: "rule is skipped due to policy exception: ", Passed: "rule is passed due to policy exception: ",
 	Part: PartException, InParts: true, Strict: true,
 }
 
-// Exemption is what the exceptions of a rule mean for a request.
+// Exemption is the effect of a rule's exceptions on a request.
 type Exemption struct {
-	// Full is the result when an exception exempts the request as a whole; else its status is StatusNone.
+	// Full is the result if an exception exempts the whole request; else its status is StatusNone.
 	Full policy.Yield
-	// Allowed are the images and values of the exceptions that relax the policy in part.
+	// Allowed are the images and values of the exceptions that partly relax the policy.
 	Allowed celenv.Exceptions
 }
 
-// Exempt evaluates the exceptions of the rule in their order. The error is that of conditions without a value, unless an exception
-// before them exempts the request.
+// Exempt evaluates the exceptions of the rule in order. The error is that of conditions without a value, unless an earlier exception
+// exempts the request.
 func Exempt(c *policy.Call) (out Exemption, err error) {
 	if len(c.Rule.Exceptions) == 0 {
 		return out, nil
@@ -37,7 +37,7 @@ func Exempt(c *policy.Call) (out Exemption, err error) {
 	return out, err
 }
 
-// Skipped returns the result of an exemption as a skip, whatever the exceptions say.
+// Skipped returns the result of an exemption as a skip, even if exceptions request a pass.
 func Skipped(y policy.Yield) policy.Yield {
 	y.Status, y.Message = policy.StatusSkip, terms.Skipped+strings.Join(policy.ExceptionKeys(y.Exceptions), ", ")
 	return y

@@ -10,15 +10,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Template is a template of Pods inside of an object, as a Pod.
+// Template is a Pod template inside an object, as a Pod.
 type Template struct {
-	// Path is where it is.
+	// Path is its path in the object.
 	Path string
 	Pod  map[string]any
 }
 
-// Templates finds the templates of Pods in the spec of an object, in the order of their paths: parts with a list of containers of which
-// each has a name and an image. A Pod has the name and the namespace of the object where its template has none.
+// Templates returns the Pod templates in the spec of an object, sorted by path: parts with a list of containers that all have a name and an
+// image. A Pod has the name and the namespace of the object if its template has none.
 func Templates(m *budget.Meter, object map[string]any) ([]Template, error) {
 	if err := m.Walk(object["spec"]); err != nil {
 		return nil, err
@@ -42,8 +42,8 @@ func Templates(m *budget.Meter, object map[string]any) ([]Template, error) {
 	return out, nil
 }
 
-// OnTemplates makes the rule one for objects that have templates of Pods somewhere: it is evaluated on each template as a Pod. The first
-// that does not pass decides. failed words an object that cannot be read.
+// OnTemplates makes the rule evaluate each Pod template in an object as a Pod. The first one that does not pass determines the result.
+// failed returns the result for an unreadable object.
 func OnTemplates(rule *policy.Rule, failed func(error) policy.Yield) {
 	evaluate := rule.Eval
 	rule.Object = nil // templates may be anywhere

@@ -11,8 +11,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// FuzzRewrite rewrites any text for controllers of Pods: the namespace of the object stays, nothing is lost, and each part of the Pod that the
-// text named is named below the template.
+// FuzzRewrite rewrites random texts for Pod controllers: the namespace of the object stays, no text is lost, and each mention of a part of
+// the Pod moves below the template.
 func FuzzRewrite(f *testing.F) {
 	for _, s := range []string{"object.spec.a", "oldObject.metadata.namespace", "object.metadata.namespaces", "xobject.spec", "object.spec.object.spec", "request.object.spec", "object.?spec", "é"} {
 		f.Add(s)
@@ -37,7 +37,7 @@ func FuzzRewrite(f *testing.F) {
 	})
 }
 
-// FuzzTemplates looks for templates of Pods in any object: each one found is a Pod with containers, and paths are in order.
+// FuzzTemplates searches for Pod templates in random objects: each one found is a Pod with containers, and paths are sorted.
 func FuzzTemplates(f *testing.F) {
 	for _, s := range []string{
 		`{"spec":{"template":{"spec":{"containers":[{"name":"a","image":"b"}]}}}}`,

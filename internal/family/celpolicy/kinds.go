@@ -12,7 +12,7 @@ import (
 // Group is the API group of the families.
 const Group = "policies.kyverno.io"
 
-// NamespacedPrefix begins the kind of a policy that lives in a namespace: NamespacedValidatingPolicy.
+// NamespacedPrefix begins the name of a namespaced kind: NamespacedValidatingPolicy.
 const NamespacedPrefix = "Namespaced"
 
 // The served versions; the first is the stored one. The deprecated v1alpha1 has no namespaced kinds.
@@ -21,7 +21,7 @@ var (
 	namespacedVersions = []string{"v1beta1", "v1"}
 )
 
-// Kinds returns the cluster-wide kind that k describes, and the one that lives in namespaces.
+// Kinds returns the cluster-wide kind that k describes, and its namespaced sibling.
 func Kinds(k family.Kind) family.Kinds {
 	k.Group, k.Versions = Group, versions
 	namespaced := k

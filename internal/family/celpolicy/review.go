@@ -17,7 +17,7 @@ const (
 	textNoServices = "http.* is not allowed in namespaced policies; set --allowHTTPInNamespacedPolicies to enable"
 )
 
-// ReviewConstraints finds constraints without a rule, with which a policy would be for nothing.
+// ReviewConstraints reports constraints without a rule, with which a policy would match nothing.
 func ReviewConstraints(m *admissionregistrationv1.MatchResources) (diags diag.List) {
 	if m == nil || len(m.ResourceRules) == 0 {
 		diags.Required("spec.matchConstraints", textNoRule)
@@ -25,8 +25,7 @@ func ReviewConstraints(m *admissionregistrationv1.MatchResources) (diags diag.Li
 	return diags
 }
 
-// ReviewCalls finds what the expressions of a namespaced policy call though it is not permitted there. Such a call in a stored policy is
-// an error of the evaluation.
+// ReviewCalls reports calls in expressions that a namespaced policy may not use. Such a call in a stored policy is an error at evaluation.
 func ReviewCalls(in family.Reviewed) (diags diag.List) {
 	p := in.Program
 	if p.Namespace == "" {

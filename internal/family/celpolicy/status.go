@@ -32,13 +32,13 @@ const (
 		" (or an equivalent ClusterRole labeled rbac.kyverno.io/aggregate-to-reports-controller)."
 )
 
-// ConditionsPath is where the status of a policy has its conditions, ReadyPath where it says whether all of them are true.
+// ConditionsPath is the path of the conditions in the status, ReadyPath that of the field that reports whether all of them are true.
 var (
 	ConditionsPath = []string{"conditionStatus", "conditions"}
 	ReadyPath      = []string{"conditionStatus", "ready"}
 )
 
-// RightsCondition says that no rights are missing, in the words of granted, or which are, after the words of lacking.
+// RightsCondition returns the condition about missing rights: the text granted if none is missing, else lacking with a list.
 func RightsCondition(missing []family.MissingRight, granted, lacking string) metav1.Condition {
 	if len(missing) == 0 {
 		return metav1.Condition{Type: ConditionRights, Status: metav1.ConditionTrue, Reason: reasonSucceeded, Message: granted}
@@ -63,13 +63,13 @@ func lacking(condition metav1.Condition, work []family.LackingRights) metav1.Con
 	return condition
 }
 
-// asked reports whether requests are evaluated by the policy: the API server asks about them, or evaluates them itself.
+// asked reports whether the policy evaluates requests: in a webhook, or in the API server itself.
 func asked(p *policy.Program) bool {
 	return p != nil && p.Settings.Admission && (len(p.Webhooks) > 0 || p.HandedOver)
 }
 
-// Status makes the status of a policy. webhook says whether the policy is to be in a webhook, scanned whether its resources are read
-// for reports. autogen are the generated policies by their keys, nil for a kind that has none. The rest of the stored status stays.
+// Status returns the status of a policy. webhook reports whether the policy should have a webhook, scanned whether its resources are read
+// for reports. autogen are the generated policies by their keys, nil for a kind without them. Other fields of the stored status stay.
 func Status(object map[string]any, s family.State, webhook, scanned bool, autogen any) (map[string]any, error) {
 	var stored struct {
 		Status struct {
@@ -77,7 +77,7 @@ func Status(object map[string]any, s family.State, webhook, scanned bool, autoge
 		} `json:"status"`
 	}
 	if err := json.Unmarshal(value.AppendJSON(nil, map[string]any{"status": object["status"]}), &stored); err != nil {
-		stored.Status.ConditionStatus = nil // what cannot be read is written anew
+		stored.Status.ConditionStatus = nil // an unreadable status is overwritten
 	}
 	c := stored.Status.ConditionStatus
 	if c == nil {
@@ -124,7 +124,7 @@ func Status(object map[string]any, s family.State, webhook, scanned bool, autoge
 			return nil, err
 		}
 		if all, _ := configs["configs"].(map[string]any); len(all) == 0 {
-			configs = map[string]any{} // Kyverno's clients read an empty object as none
+			configs = map[string]any{} // Kyverno's clients expect an empty object for none
 		}
 		tree["autogen"] = configs
 	}
@@ -137,7 +137,7 @@ func Status(object map[string]any, s family.State, webhook, scanned bool, autoge
 	return tree, nil
 }
 
-// missingText lists rights after the words of lacking.
+// missingText appends a list of rights to lacking.
 func missingText(lacking string, missing []family.MissingRight) string {
 	texts, hint := make([]string, len(missing)), ""
 	for i, m := range missing {

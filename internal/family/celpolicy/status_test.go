@@ -14,8 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// The conditions say whether the API server asks about requests, and whether scans may read the resources. A policy is ready when all
-// are true.
+// The conditions report whether the policy has a webhook, and whether scans may read its resources. A policy is ready if all are true.
 func TestStatus(t *testing.T) {
 	served := &policy.Program{Webhooks: make([]policy.Webhook, 1), Settings: policy.Settings{Admission: true}}
 	execs := schema.GroupVersionResource{Version: "v1", Resource: "pods/exec"}
@@ -72,7 +71,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// What is right stays as it is: the time of a transition, what other controllers report. A condition that no longer applies goes.
+// Unchanged parts stay: transition times, and fields of other controllers. A condition that no longer applies is removed.
 func TestStatusStays(t *testing.T) {
 	served := &policy.Program{Webhooks: make([]policy.Webhook, 1), Settings: policy.Settings{Admission: true}}
 	first, err := celpolicy.Status(map[string]any{}, family.State{Program: served, Now: time.Unix(1000, 0)}, true, true, map[string]any{"defaults": map[string]any{"targets": []any{}}})

@@ -10,16 +10,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/celrule"
 )
 
-// Parts of a policy that give a result of their own. Reports name them as the rule.
+// Parts of a policy with results of their own. Reports name them as the rule.
 const (
 	PartEvaluation = "evaluation"
 	PartException  = "exception"
 )
 
-// PropertyIndex is the property with the position of the validation that decided.
+// PropertyIndex is the property with the index of the decisive validation.
 const PropertyIndex = "cel.validationIndex"
 
-// Failure returns the message of a validation that does not hold. Texts are Kyverno's, verbatim.
+// Failure returns the message of a failed validation. Texts are Kyverno's, verbatim.
 func Failure(out celrule.Outcome) string {
 	if out.MessageError != nil {
 		return "failed to evaluate message expression: " + Text(out.MessageError)
@@ -27,8 +27,7 @@ func Failure(out celrule.Outcome) string {
 	return cmp.Or(out.Message, "CEL expression validation failed at index "+strconv.Itoa(out.Index))
 }
 
-// Text returns the text of an error of expressions as Kyverno words it: the library's, without the expression; several joined by a
-// semicolon.
+// Text returns the text of an expression error as in Kyverno: the library's text without the expression; several are joined by semicolons.
 func Text(err error) string {
 	if several := celrule.Failures(nil); errors.As(err, &several) {
 		texts := make([]string, len(several))

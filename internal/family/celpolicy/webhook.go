@@ -24,7 +24,7 @@ func Endpoint(at policy.Endpoint) []policy.Endpoint {
 	return []policy.Endpoint{at, namespaced}
 }
 
-// WebhookInput is what a policy says about its webhook.
+// WebhookInput is a policy's input for its webhook.
 type WebhookInput struct {
 	// At are the endpoints of the two kinds (Endpoint).
 	At          []policy.Endpoint
@@ -33,13 +33,13 @@ type WebhookInput struct {
 	// Configs are the policies that are generated for controllers of Pods; Rewritten gives their conditions.
 	Configs   []Config
 	Rewritten func(Config) []admissionregistrationv1.MatchCondition
-	// Always: requests that the rules do not name are sent for the resources as well, whatever the operation. Updates: the conditions
-	// only hold back the creation of objects, since an object that was a trigger may cease to be one.
+	// Always: the webhook also receives requests of other operations for the resources. Updates: the conditions filter only the creation of
+	// objects, since an update may end an object's role as a trigger.
 	Always, Updates bool
 }
 
-// Webhook returns what the policy asks of the webhooks. With conditions that the API server can evaluate, with a timeout or where versions
-// are not converted it asks for a webhook of its own.
+// Webhook returns the webhook of the policy. With conditions that the API server can evaluate, with a timeout, or without version
+// conversion, it is a webhook of its own.
 func Webhook(p *policy.Program, in WebhookInput) policy.Webhook {
 	at := &in.At[0]
 	if p.Namespace != "" {
@@ -84,8 +84,8 @@ func constraintsOf(configs []Config) (out []*admissionregistrationv1.MatchResour
 	return out
 }
 
-// sendable returns the conditions that the API server can evaluate in a webhook. ok is false when one needs more than its environment has,
-// or there is none: then none is sent. The namespace is not known there, so conditions that read it are left out.
+// sendable returns the conditions that the API server can evaluate in a webhook. ok is false if there are none, or if one needs more than
+// the webhook environment; then none is sent. The namespace is not available there, so conditions that read it are left out.
 func sendable(in []admissionregistrationv1.MatchCondition) (out []admissionregistrationv1.MatchCondition, ok bool) {
 	for _, m := range in {
 		c := celrule.New(celenv.Declarations{Kind: celenv.Native}, nil)
@@ -100,8 +100,8 @@ func sendable(in []admissionregistrationv1.MatchCondition) (out []admissionregis
 	return out, len(in) > 0
 }
 
-// wrapped returns the conditions of the webhook: with generated policies each for the kinds of one of them, sorted by name. A condition is
-// not sent for operations without an object: the kind of an object that is not there cannot be read.
+// wrapped returns the conditions of the webhook, sorted by name. If there are generated policies, each condition is limited to the kinds of
+// its policy. A condition is not sent for operations without an object, whose kind cannot be read.
 func (in *WebhookInput) wrapped(conditions []admissionregistrationv1.MatchCondition, rules []admissionregistrationv1.RuleWithOperations) (out []policy.MatchCondition) {
 	add := func(prefix, expression string, c admissionregistrationv1.MatchCondition) {
 		if prefix != "" {
@@ -156,7 +156,7 @@ func withoutObject(rules []admissionregistrationv1.RuleWithOperations) bool {
 
 type kindText struct{ version, kind string }
 
-// unless is true of objects of other kinds, in Kyverno's words.
+// unless returns an expression that is true for objects of other kinds, as Kyverno writes it.
 func unless(kinds ...kindText) string {
 	var terms []string
 	for _, k := range kinds {

@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Validating is how policies with validations refuse a request. Texts are Kyverno's, verbatim.
+// Validating words denials of policies with validations. Texts are Kyverno's, verbatim.
 var Validating = policy.Wording{
 	Refusal: func(out *policy.Outcome, _ int) string {
 		var texts []string
@@ -29,7 +29,7 @@ func piece(r *policy.Result) string {
 	return "Policy " + r.Program.Name + " " + what + ": " + r.Message
 }
 
-// Mutating is how policies refuse a request that they could not mutate.
+// Mutating words denials after a failed mutation.
 var Mutating = policy.Wording{
 	Refusal: func(out *policy.Outcome, _ int) string {
 		var texts []string

@@ -11,8 +11,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// action returns the plan of a rule's effective action; the first hit wins: the rule's overrides, the rule's
-// action, the policy's overrides, the policy's action.
+// action returns the plan of a rule's effective action; the first match wins: the rule's overrides, the rule's action, the policy's
+// overrides, the policy's action.
 func action(spec *kyvernov1.Spec, r *kyvernov1.Rule, path string) (policy.ActionPlan, diag.List) {
 	var plan policy.ActionPlan
 	var diags diag.List

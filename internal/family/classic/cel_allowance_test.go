@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 )
 
-// What the CEL expressions of a policy take to be compiled is bounded for all of its rules together, so that the author of
-// one policy cannot keep the processor for a minute.
+// The compilation of CEL expressions is bounded for all rules of a policy together, so that the author of one policy cannot occupy the
+// processor for a minute.
 func TestCELExpressionsOfAPolicy(t *testing.T) {
 	policyWith := func(rules, expressions int, expression, kind string) map[string]any {
 		var all []any

@@ -9,8 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// Check finds the author's mistakes in a policy as a whole, all of them at once. The mistakes inside a
-// match block, a context entry, a pattern or a condition are found by Compile. Warnings do not stop a policy.
+// Check returns all mistakes in a policy that concern it as a whole. Compile reports mistakes inside a match block, a context entry, a
+// pattern or a condition. Warnings do not invalidate a policy.
 func Check(p *kyvernov1.ClusterPolicy) diag.List {
 	c := &checker{policy: p, spec: &p.Spec, background: background(&p.Spec)}
 	c.names()
@@ -98,7 +98,7 @@ func (c *checker) webhook() {
 	}
 }
 
-// switches checks the fields that turn whole ways of evaluation on and off.
+// switches checks the fields that enable or disable admission, background and autogen.
 func (c *checker) switches() {
 	s := c.spec
 	if s.GenerateExistingOnPolicyUpdate != nil {

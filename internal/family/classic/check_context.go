@@ -8,8 +8,8 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 )
 
-// contexts checks what authors owe to readers of a context entry: a ConfigMap of a cluster-wide policy lies in a
-// namespace that is written out. A policy that was stored without one goes on reading `default`.
+// contexts checks that context entries of a cluster-wide policy name the namespace of a ConfigMap. A stored policy without one continues to
+// read from `default`.
 func (c *checker) contexts(r *kyvernov1.Rule, path string) {
 	if namespaced(c.policy) {
 		return
@@ -21,7 +21,7 @@ func (c *checker) contexts(r *kyvernov1.Rule, path string) {
 	c.configMaps(tree, path)
 }
 
-// free are the fields that hold objects of any form, in which `context` is a field like any other.
+// free are the fields that hold arbitrary objects, in which `context` is an ordinary field.
 var free = []string{"pattern", "anyPattern", "patchStrategicMerge", "data", "value"}
 
 func (c *checker) configMaps(v any, path string) {

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// The values that the CRDs allow; a policy that does not come through the API server is held to them too.
+// The values that the CRDs allow; they also apply to policies from other sources than the API server.
 var (
 	failurePolicies = []string{"Ignore", "Fail"}
 	applyRules      = []string{"All", "One"}
@@ -21,7 +21,7 @@ var (
 	registryProviders = []string{"default", "amazon", "azure", "google", "github"}
 )
 
-// oneOf checks an enumeration in the words of the API server. The empty value is an absent one.
+// oneOf checks an enumeration, with the API server's text. The empty value means an absent field.
 func (c *checker) oneOf(path, got string, allowed []string) {
 	if got == "" || slices.Contains(allowed, got) {
 		return

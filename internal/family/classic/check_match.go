@@ -18,7 +18,7 @@ type locatedFilter struct {
 
 func (f *locatedFilter) resources() string { return f.path + ".resources" }
 
-// filters lists the filters of both blocks.
+// filters returns the filters of both blocks.
 func filters(r *kyvernov1.Rule, path string) []locatedFilter {
 	out := blockFilters(&r.MatchResources, path+".match")
 	if r.ExcludeResources != nil {
@@ -50,7 +50,7 @@ const (
 	textBackgroundPrefix = "only select variables are allowed in background mode. Set spec.background=false to disable background mode for this policy rule: "
 )
 
-// matchAgainstRule checks what a match block without a particular kind forbids the rest of the rule.
+// matchAgainstRule checks the restrictions on a rule whose match block names no particular kind.
 func (c *checker) matchAgainstRule(r *kyvernov1.Rule, path string) {
 	blocks := blockFilters(&r.MatchResources, path+".match")
 	if len(blocks) == 0 {
@@ -82,7 +82,7 @@ func onlyOperations(d *kyvernov1.ResourceDescription) bool {
 		d.Selector == nil && d.NamespaceSelector == nil
 }
 
-// metadataOnly reports whether the patterns and patches of a rule look at nothing but metadata.
+// metadataOnly reports whether the patterns and patches of a rule use only metadata.
 func metadataOnly(r *kyvernov1.Rule) bool {
 	if v := r.Validation; v != nil {
 		if v.RawPattern != nil && !onlyMetadataKeys(v.RawPattern.Raw) {
@@ -101,7 +101,7 @@ func metadataOnly(r *kyvernov1.Rule) bool {
 	return true
 }
 
-// backgroundMatch checks what a scan cannot know: who made the request, and subresources.
+// backgroundMatch rejects selectors that a scan cannot evaluate: the requester, and subresources.
 func (c *checker) backgroundMatch(r *kyvernov1.Rule, path string, index int) {
 	for _, f := range filters(r, path) {
 		at := "spec/rules[" + strconv.Itoa(index) + "]" + strings.ReplaceAll(strings.TrimPrefix(f.path, path), ".", "/")
@@ -123,7 +123,7 @@ func (c *checker) backgroundMatch(r *kyvernov1.Rule, path string, index int) {
 			continue
 		}
 		for _, k := range kinds {
-			// Only subresource wildcards are refused in practice; `Pod/exec` is accepted.
+			// As in Kyverno, only subresource wildcards are rejected; `Pod/exec` is accepted.
 			if t, err := match.ParseKind(k); err == nil && subresourceWildcard(t.Kind, t.Subresource) {
 				c.diags.Errorf(f.resources()+".kinds", "background scan enabled with subresource %s", k)
 				c.diags.Code(diag.BackgroundKind, k)
@@ -153,8 +153,8 @@ func userInfoFields(u *kyvernov1.UserInfo) []string {
 	return out
 }
 
-// mutatesExisting reports whether some rule changes existing resources; then the restrictions of background mode on
-// user information are lifted.
+// mutatesExisting reports whether some rule changes existing resources; then the restrictions of background mode on user information do not
+// apply.
 func mutatesExisting(spec *kyvernov1.Spec) bool {
 	return slices.ContainsFunc(spec.Rules, func(r kyvernov1.Rule) bool { return r.Mutation != nil && len(r.Mutation.Targets) > 0 })
 }

@@ -37,8 +37,8 @@ func (c *checker) conflicts(in []kyvernov1.ValidationFailureActionOverride, path
 	}
 }
 
-// conflict reports two namespace patterns with different actions that can cover the same namespace. Two patterns are
-// taken to conflict when one covers the other's text.
+// conflict reports two namespace patterns with different actions that may match the same namespace. Two patterns conflict if one matches
+// the other's text.
 func (c *checker) conflict(path, a, b string) {
 	prefix := "conflicting namespaces found in path: " + path + ": "
 	switch wildA, wildB := wildcard.Has(a), wildcard.Has(b); {

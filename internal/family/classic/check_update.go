@@ -8,18 +8,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// Texts of denials and warnings that users know, verbatim.
+// Texts of denials and warnings: Kyverno's, verbatim.
 const (
 	textImmutable = "changes of immutable fields of a rule spec in a generate rule is disallowed"
 	textStale     = "no synchronization will be performed to the old target resource upon policy updates: changes in the generate rule pattern could result in stale targets"
 )
 
-// CheckUpdate finds what an update of a stored policy may not change in its generate rules.
+// CheckUpdate reports forbidden changes of generate rules in an update of a stored policy.
 //
-// It compares first what the rules generate, as a set. When something of the old policy is missing in the new one, the
-// update is admitted with a warning, whatever else changes: the old targets are no longer synchronized. Otherwise the
-// new policy still generates everything that the old one generated, and its rules have to stay what they are, since
-// the targets are found again by the name and the trigger of their rule. Rules may be added and removed.
+// It first compares what the rules generate, as a set. If something of the old policy is missing in the new one, the update is admitted
+// with a warning, whatever else changes: the old targets are no longer synchronized. Otherwise the new policy still generates everything
+// that the old one did, and its rules may not change otherwise, since targets are found by the name and the trigger of their rule. Rules
+// may be added and removed.
 func CheckUpdate(old, updated *kyvernov1.ClusterPolicy) diag.List {
 	var l diag.List
 	before, after := generateRules(old), generateRules(updated)
@@ -46,11 +46,11 @@ func CheckUpdate(old, updated *kyvernov1.ClusterPolicy) diag.List {
 	return l
 }
 
-// generateRule is a generate rule of a policy with the path where it stands.
+// generateRule is a generate rule of a policy with its path.
 type generateRule struct {
 	*kyvernov1.Rule
 	path     string
-	identity kyvernov1.GeneratePattern // what it generates and from what source, without the data
+	identity kyvernov1.GeneratePattern // what it generates and from which source, without the data
 }
 
 func generateRules(p *kyvernov1.ClusterPolicy) []generateRule {
@@ -95,7 +95,7 @@ func synchronizes(rules []generateRule) bool {
 	return false
 }
 
-// newPath returns where a rule of the old policy stands in the new one; a rule that is removed has the path of the list.
+// newPath returns the path of an old rule in the new policy; for a removed rule, the path of the list.
 func (r *generateRule) newPath(after []generateRule) string {
 	if now := named(after, r.Name); now != nil {
 		return now.path
@@ -103,8 +103,8 @@ func (r *generateRule) newPath(after []generateRule) string {
 	return "spec.rules"
 }
 
-// successor returns the rule that a rule of the old policy has become: the one with its name, else an added one that generates
-// the same, which is the rule under a new name. It is nil for a rule that is removed.
+// successor returns the new version of an old rule: the one with its name, else an added one that generates the same, which is a renamed
+// rule. It is nil for a removed rule.
 func (r *generateRule) successor(before, after []generateRule) (now *generateRule, renamed bool) {
 	if now = named(after, r.Name); now != nil {
 		return now, false
@@ -117,7 +117,7 @@ func (r *generateRule) successor(before, after []generateRule) (now *generateRul
 	return nil, false
 }
 
-// fixed returns the part of a rule that an update keeps.
+// fixed returns the part of a rule that an update may not change.
 func (r *generateRule) fixed(matchCounts bool) kyvernov1.Rule {
 	out := *r.Rule
 	out.Generation = &kyvernov1.Generation{GeneratePattern: r.identity}

@@ -34,7 +34,7 @@ spec:
     validate: {deny: {}}
 `
 
-// TestUpdates shows what an update may change in generate rules. The changes are pairs of a text and its replacement.
+// TestUpdates shows the allowed changes of generate rules. The changes are pairs of a text and its replacement.
 func TestUpdates(t *testing.T) {
 	const (
 		none, immutable, stale = "", "changes of immutable fields", "no synchronization will be performed"
@@ -83,7 +83,7 @@ func TestUpdates(t *testing.T) {
 		wantUpdate(t, c.name, generating, replaced(t, c.name, generating, c.changes), c.want, c.want == immutable)
 	}
 
-	// While no rule of the stored policy synchronizes, its match blocks may change, and nothing else more than before.
+	// If no rule of the stored policy synchronizes, match blocks may change, too, but nothing else.
 	loose := strings.Replace(generating, "synchronize: true, ", "", 1)
 	for _, c := range []struct {
 		name    string
@@ -100,7 +100,7 @@ func TestUpdates(t *testing.T) {
 		wantUpdate(t, c.name+", without synchronization", loose, replaced(t, c.name, loose, c.changes), c.want, c.want == immutable)
 	}
 
-	// Of two rules that generate the same one may go.
+	// One of two rules that generate the same may be removed.
 	twice := strings.Replace(generating, last, sameMore+last, 1)
 	wantUpdate(t, "one of two rules for the same target less", twice, generating, none, false)
 }

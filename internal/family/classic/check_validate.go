@@ -15,7 +15,7 @@ import (
 
 const textStringLabels = "labels and annotations supports only string values, \"use double quotes around the non string values\""
 
-// validation checks what concerns the rule's body as a whole and gives its warnings.
+// validation checks the rule's body as a whole and adds warnings.
 func (c *checker) validation(r *kyvernov1.Rule, path string) {
 	if len(r.CELPreconditions) > 0 && (r.Validation == nil || r.Validation.CEL == nil) {
 		c.diags.Errorf(path+".celPreconditions", "celPrecondition can only be used with validate.cel")
@@ -66,7 +66,7 @@ func (c *checker) podWarnings(r *kyvernov1.Rule, path string) {
 	}
 }
 
-// stringLabels checks that the labels and annotations of a pattern are text: Kubernetes knows no others.
+// stringLabels checks that the labels and annotations of a pattern are strings, as Kubernetes requires.
 func (c *checker) stringLabels(raw *apiextensionsv1.JSON, path string) {
 	v, ok := decodeRaw(raw)
 	if !ok {
@@ -116,7 +116,7 @@ func (c *checker) labelsOf(metadata any, path string) {
 	}
 }
 
-// bareKey takes the anchor off a pattern key.
+// bareKey removes the anchor from a pattern key.
 func bareKey(key string) string {
 	if i := strings.IndexByte(key, '('); i >= 0 && i <= 1 && strings.HasSuffix(key, ")") {
 		return key[i+1 : len(key)-1]
@@ -127,7 +127,7 @@ func bareKey(key string) string {
 func onlyMetadataKeys(raw []byte) bool {
 	v, err := value.DecodeJSON(raw)
 	if err != nil {
-		return true // reported where the pattern is compiled
+		return true // reported by the compiler of the pattern
 	}
 	switch v := v.(type) {
 	case []any:
@@ -154,7 +154,7 @@ func onlyMetadata(v any) bool {
 
 var objectField = regexp.MustCompile(`request\.object\.([A-Za-z0-9_-]+)`)
 
-// metadataConditions reports whether the keys of a legacy list of deny conditions look at metadata only.
+// metadataConditions reports whether the keys of a legacy list of deny conditions use only metadata.
 func metadataConditions(raw []byte) bool {
 	v, err := value.DecodeJSON(raw)
 	list, ok := v.([]any)
@@ -173,7 +173,7 @@ func metadataConditions(raw []byte) bool {
 	return true
 }
 
-// subresourceWarnings reminds authors that scale and status are written through subresources.
+// subresourceWarnings warns authors that scale and status are written through subresources.
 func (c *checker) subresourceWarnings(r *kyvernov1.Rule, path string) {
 	kinds := ""
 	for _, f := range filters(r, path) {
@@ -198,7 +198,7 @@ func (c *checker) subresourceWarnings(r *kyvernov1.Rule, path string) {
 		look(validate)
 		before := replicas
 		look(deny)
-		replicas = before // conditions may well read the replicas of the whole object
+		replicas = before // conditions may read the replicas of the whole object
 	}
 	if r.Mutation != nil {
 		if tree, err := ruleTree(&kyvernov1.Rule{Mutation: r.Mutation}); err == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// variable is one `{{ … }}` in a rule: its text without braces, and where it stands.
+// variable is one `{{ … }}` in a rule: its text without braces, and its path.
 type variable struct {
 	text string
 	path string // below the rule: /validate/message
@@ -31,16 +31,16 @@ var (
 	insideLoop   = regexp.MustCompile(`^/[a-zA-Z]+/(\d+/)?foreach/`)
 )
 
-// builtins are the names that every rule knows.
+// builtins are the variables of every rule.
 var builtins = []string{"request", "serviceAccountName", "serviceAccountNamespace", "images", "image"}
 
-// allowedNames is how the message for an unknown name lists what may be used.
+// allowedNames lists the allowed names in the message for an unknown one.
 const allowedNames = `request\.|serviceAccountName|serviceAccountNamespace|element|elementIndex|@|images|images\.|image\.|([a-z_0-9]+\()[^{}]`
 
-// textPolicyChangePrefix is verbatim.
+// textPolicyChangePrefix is Kyverno's text, verbatim.
 const textPolicyChangePrefix = "only select variables are allowed in on policy update. Set spec.mutateExistingOnPolicyUpdate=false to disable update policy mode for this policy rule: "
 
-// variables checks which data the variables of a rule use, and where variables stand.
+// variables checks which data the variables of a rule use, and where variables are used.
 func (c *checker) variables(r *kyvernov1.Rule, path string) {
 	tree, err := ruleTree(r)
 	if err != nil {
@@ -90,8 +90,7 @@ func (c *checker) variables(r *kyvernov1.Rule, path string) {
 	}
 }
 
-// name checks the name with which a variable begins. Function calls, literals and the like may hold any name: what
-// does not exist is null there.
+// name checks the first name of a variable. Function calls and literals may hold any name: a missing one is null there.
 func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string) {
 	name := leadingName.FindString(v.text)
 	rest := strings.TrimSpace(v.text[len(name):])
@@ -105,7 +104,7 @@ func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string)
 			c.diags.Code(diag.ElementOutsideForeach, v.text)
 		}
 	case slices.Contains(builtins, name), slices.Contains(known, name):
-	case attestation.MatchString(v.path): // the names are those of the attested statement
+	case attestation.MatchString(v.path): // these names come from the attested statement
 	case name == "target" && hasTarget(r, v.path):
 	default:
 		where := "variable substitution failed for rule " + r.Name
@@ -125,12 +124,12 @@ func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string)
 
 var (
 	targetSpec = regexp.MustCompile(`^/mutate/targets/(\d+)/`)
-	// targetOwn are the parts of a target that are evaluated when it has been found.
+	// targetOwn matches the parts of a target that are evaluated after it was found.
 	targetOwn = regexp.MustCompile(`^/mutate/targets/\d+/(context|preconditions)/`)
 )
 
-// hasTarget reports whether the variable `target` exists at a place of the rule: not while the trigger is evaluated, nor
-// while the targets are looked for.
+// hasTarget reports whether the variable `target` exists at a place of the rule: not during the evaluation of the trigger, nor during the
+// search for targets.
 func hasTarget(r *kyvernov1.Rule, path string) bool {
 	if r.Mutation == nil || len(r.Mutation.Targets) == 0 {
 		return false
@@ -166,12 +165,12 @@ func ruleTree(r *kyvernov1.Rule) (map[string]any, error) {
 	return v.(map[string]any), nil
 }
 
-// collect lists the variables in all keys and values below v, in document order with sorted keys.
+// collect returns the variables in all keys and values below v, in document order with sorted keys.
 func collect(v any, path string) []variable {
 	var out []variable
 	walk(v, path, func(text, path string) {
 		if !strings.Contains(text, "{{") {
-			return // nearly every text: spare the regular expression
+			return // nearly every text, without a regular expression
 		}
 		for _, m := range variableText.FindAllStringSubmatch(text, -1) {
 			if m[1] == "" { // not escaped
@@ -182,7 +181,7 @@ func collect(v any, path string) []variable {
 	return out
 }
 
-// walk visits every text, keys included.
+// walk visits every text, including keys.
 func walk(v any, path string, visit func(text, path string)) {
 	switch v := v.(type) {
 	case string:
@@ -223,7 +222,7 @@ func contextNames(v any) []string {
 	return out
 }
 
-// bareExpressions returns the JMESPath expressions that are written without braces: foreach lists and jmesPath fields.
+// bareExpressions returns the JMESPath expressions without braces: foreach lists and jmesPath fields.
 func bareExpressions(tree map[string]any) []variable {
 	var out []variable
 	walkFields(tree, "", func(key, text, path string) {
@@ -255,7 +254,7 @@ func walkFields(v any, path string, visit func(key, text, path string)) {
 
 var indexStep = regexp.MustCompile(`/(\d+)(/|$)`)
 
-// fieldPath writes /validate/foreach/0/list as .validate.foreach[0].list.
+// fieldPath converts /validate/foreach/0/list to .validate.foreach[0].list.
 func fieldPath(slashed string) string {
 	for indexStep.MatchString(slashed) {
 		slashed = indexStep.ReplaceAllString(slashed, "[$1]$2")

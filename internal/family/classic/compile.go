@@ -13,9 +13,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/rule"
 )
 
-// Compile makes the Program of a policy: its settings, its rules and those that they imply for pod controllers. It
-// always returns a Program; Program.Diags holds the mistakes, and a rule with a mistake is a rule that evaluates to
-// status error. Do not change p afterwards.
+// Compile returns the Program of a policy: its settings, its rules and their autogen rules for Pod controllers. Program.Diags holds the
+// mistakes; a rule with a mistake evaluates to status error. Do not change p afterwards.
 func Compile(p *kyvernov1.ClusterPolicy) *policy.Program {
 	out := &policy.Program{
 		APIVersion: p.APIVersion, Kind: p.Kind, Name: p.Name,
@@ -26,7 +25,7 @@ func Compile(p *kyvernov1.ClusterPolicy) *policy.Program {
 	if namespaced(p) {
 		out.Namespace = p.Namespace
 		if out.Namespace == "" {
-			out.Namespace = "default" // as kubectl would have put it
+			out.Namespace = "default" // as kubectl does
 		}
 	}
 	expressions := &celenv.Allowance{}
@@ -56,8 +55,8 @@ func addRule(out *policy.Program, p *kyvernov1.ClusterPolicy, r *kyvernov1.Rule,
 	compiled.Generation, compiled.OnPolicyChange = generation(&p.Spec, r), onPolicyChange(&p.Spec, r)
 	out.Rules = append(out.Rules, compiled)
 	for _, d := range append(diags, more...) {
-		// A mistake in an authored rule is one in the rules generated from it too, and one in the policy's overrides
-		// is found with every rule: once is enough.
+		// A mistake in an authored rule also appears in its autogen rules, and one in the policy's overrides with every rule; it is
+		// reported once.
 		if origin.IsAutogen() {
 			if d.Severity == diag.Warning || out.Diags.HasErrors() {
 				continue

@@ -20,14 +20,14 @@ const (
 	Policy        = "Policy"
 )
 
-// Owns reports whether the object belongs to the family, whatever its version.
+// Owns reports whether the object belongs to the family, in any version.
 func Owns(apiVersion, kind string) bool {
 	return familyKinds.Owner(apiVersion, kind) != nil
 }
 
-// Decode reads a ClusterPolicy or Policy of any served version into the hub type; its Kind tells which it is. Both
-// kinds have the same fields. Unknown fields and values of the wrong type are diagnostics at their field paths, and
-// everything else is decoded. The status is the controllers' own and is not evaluated.
+// Decode decodes a ClusterPolicy or Policy of any served version into the hub type; its Kind distinguishes the two. Both kinds have the
+// same fields. Unknown fields and values of the wrong type are diagnostics at their field paths, and everything else is decoded. The status
+// belongs to the controllers and is not checked.
 func Decode(object map[string]any) (*kyvernov1.ClusterPolicy, diag.List) {
 	p := &kyvernov1.ClusterPolicy{}
 	diags := strict.Decode(object, p)
@@ -52,7 +52,7 @@ func Decode(object map[string]any) (*kyvernov1.ClusterPolicy, diag.List) {
 	return p, out
 }
 
-// owners are the fields of a rule, and the fields that belong below them.
+// owners are the fields of a rule, each with its own fields.
 var owners = []struct {
 	field string
 	below []string
@@ -68,7 +68,7 @@ var owners = []struct {
 
 var ruleField = regexp.MustCompile(`^spec\.rules\[\d+\]\.[^.\[]+$`)
 
-// misplaced says where an unknown field of a rule belongs, when it is written one level too high; empty for others.
+// misplaced returns a hint for an unknown field of a rule that belongs one level deeper; empty for others.
 func misplaced(d diag.Diagnostic) string {
 	if d.Code != diag.UnknownField || !ruleField.MatchString(d.Path) {
 		return ""

@@ -4,13 +4,11 @@
 //	diags.Add(classic.Check(p)...)         // the author's mistakes
 //	program := classic.Compile(p)          // always a Program; Program.Diags holds what Compile found
 //
-// Decode brings every version to one hub type. Check looks at the policy as a whole and at what one part forbids
-// another; the mistakes inside a match block, a context entry, a pattern or a condition are found by the package that
-// compiles it, so that accepting a policy and running it cannot disagree. Compile expands the rules for pod
-// controllers and joins the settings.
+// Decode converts every version to one hub type. Check reports mistakes that concern the policy as a whole, or a combination of parts. The
+// package that compiles a match block, a context entry, a pattern or a condition reports the mistakes in it, so that review and evaluation
+// cannot disagree. Compile expands the rules for Pod controllers and applies the settings.
 //
-// It does not evaluate anything, and knows neither exceptions nor the cluster: kinds that do not exist are no mistake
-// here.
+// It does not evaluate anything, and knows neither exceptions nor the cluster: an unknown kind is no mistake here.
 //
 // Floor 2: imports strict, autogen, rule and what they import.
 package classic

@@ -38,7 +38,7 @@ var familyKinds = family.Kinds{
 	},
 }
 
-// reviews are the webhooks that ask about policies of the family.
+// reviews are the webhooks that review policies of the family.
 const reviews = family.ReviewPolicy | family.ReviewDefaults
 
 var versions = []string{"v1", "v2beta1"}

@@ -17,19 +17,19 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// maxMatchConditions is how many match conditions the API server takes for one webhook.
+// maxMatchConditions is how many match conditions the API server accepts for one webhook.
 const maxMatchConditions = 64
 
-// namespaceObject is a variable of stored policies; for a webhook's conditions the API server compiles it, and gives it no value.
+// namespaceObject is a variable of stored policies. In a webhook's conditions, the API server compiles it but gives it no value.
 var namespaceObject = regexp.MustCompile(`\bnamespaceObject\b`)
 
-// guard makes the conditions of the policy's webhook conditions of its rules too: where they do not hold, no rule
-// has a result. At admission the API server asked them before it asked us.
+// guard adds the conditions of the policy's webhook to its rules: if they are false, no rule has a result. At admission the API server has
+// already evaluated them.
 func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondition) {
 	if len(conditions) == 0 {
 		return
 	}
-	if n := len(conditions); n > maxMatchConditions { // the API server would refuse the webhook, and all others with it
+	if n := len(conditions); n > maxMatchConditions { // the API server would refuse the webhook together with all others
 		out.Diags.Errorf("spec.webhookConfiguration.matchConditions", "Too many: %d: must have at most %d items", n, maxMatchConditions)
 		out.Diags.Hint("join expressions with &&")
 	}

@@ -13,16 +13,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// The texts of the condition Ready; tests and users compare them. The second is followed by the reason.
+// The texts of the condition Ready, which tests and users compare. The reason follows the second one.
 const (
 	messageReady    = "Ready"
 	messageNotReady = "Not Ready"
 )
 
-// status returns the status that a policy should have. Conditions of other types and what other controllers report are kept.
+// status returns the status that a policy should have. It keeps conditions of other types and fields of other controllers.
 func status(object map[string]any, state family.State) (map[string]any, error) {
 	var p kyvernov1.ClusterPolicy // a Policy has the same spec and status
-	// By JSON: the converter of the API machinery cannot read paramRef, one of whose fields has no JSON name.
+	// JSON is used because the converter of the API machinery cannot read paramRef, one of whose fields has no JSON name.
 	if err := json.Unmarshal(value.AppendJSON(nil, object), &p); err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func status(object map[string]any, state family.State) (map[string]any, error) {
 	return family.Tree(s)
 }
 
-// count counts the authored rules by what they do.
+// count counts the authored rules by kind.
 func count(rules []kyvernov1.Rule) kyvernov1.RuleCountStatus {
 	var c kyvernov1.RuleCountStatus
 	for i := range rules {

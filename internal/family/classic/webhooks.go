@@ -2,20 +2,20 @@ package classic
 
 import "github.com/ephor-dev/ephor/internal/policy"
 
-// Endpoints are where the webhooks for policies of the family ask.
+// Endpoints are the endpoints of the webhooks for policies of the family.
 var Endpoints = []policy.Endpoint{
 	{Kinds: []string{ClusterPolicy, Policy}, Name: "validate.kyverno.svc", Path: "/validate", Stages: policy.StageValidate | policy.StageGenerate | policy.StageMutateExisting},
 	{Kinds: []string{ClusterPolicy, Policy}, Name: "mutate.kyverno.svc", Path: "/mutate", Mutating: true, Stages: policy.StageMutate | policy.StageVerifyImages},
 }
 
-// The stages and operations of the two endpoints. Without operations of its own a filter means these.
+// The stages of the two endpoints, and the default operations of their filters.
 var (
 	validates     = policy.Webhook{Endpoint: &Endpoints[0], Brings: policy.StageValidate | policy.StageMutateExisting, Operations: allOperations}
 	mutates       = policy.Webhook{Endpoint: &Endpoints[1], Brings: policy.StageMutate | policy.StageVerifyImages, Operations: allOperations[:2]}
 	allOperations = []policy.Operation{policy.Create, policy.Update, policy.Delete, policy.Connect}
 )
 
-// Webhooks returns what a Program asks for at the endpoints, as in Kyverno. Generate rules count with the rules that validate.
+// Webhooks returns the webhooks of a Program, as in Kyverno. Generate rules count as validating ones.
 func Webhooks(p *policy.Program) (out []policy.Webhook) {
 	var stages policy.Stage
 	for _, r := range p.Rules {

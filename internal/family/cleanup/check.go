@@ -23,8 +23,8 @@ const (
 	textKindRequired  = "at least one element must be specified in a kind block, the kind attribute is mandatory when working with the resources element"
 )
 
-// Check finds the author's mistakes in a policy as a whole, all of them at once. The mistakes inside a match block, a
-// context entry or a condition are found by Compile.
+// Check returns all mistakes in a policy that concern it as a whole. Compile reports mistakes inside a match block, a context entry or a
+// condition.
 func Check(p *kyvernov2.ClusterCleanupPolicy) diag.List {
 	var l diag.List
 	spec := &p.Spec
@@ -98,8 +98,7 @@ func checkFilters(l *diag.List, p *kyvernov2.ClusterCleanupPolicy) {
 	}
 }
 
-// clusterWide reports whether a kind is one of Kubernetes that lives outside of namespaces. A kind written without its
-// group may be of any.
+// clusterWide reports whether a kind is a built-in cluster-scoped kind. A kind without a group may be of any group.
 func clusterWide(group, version, kind string) bool {
 	groups := []string{group}
 	if group == "*" {

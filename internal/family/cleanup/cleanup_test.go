@@ -71,8 +71,8 @@ func call(p *policy.Program, req *policy.Request) *policy.Call {
 	return &policy.Call{Env: env, Request: req, Program: p, Rule: p.Rules[0]}
 }
 
-// Row S6 of docs/security/threat-model.md: the context of a namespaced cleanup policy is as confined as that of any other: a
-// Program has the reach of its policy, and nothing gives it another.
+// Row S6 of docs/security/threat-model.md: the context of a namespaced cleanup policy is confined like that of any other policy: a Program
+// has the reach of its policy, and no other.
 func TestS6Confined(t *testing.T) {
 	for _, path := range []string{
 		"/api/v1/namespaces/other/secrets", "/api/v1/namespaces/own/../other/secrets", "/api/v1/secrets", "/api/v1/namespaces/%6fther/secrets",

@@ -22,14 +22,14 @@ import (
 // RuleKind is the kind of the only rule of a Program of this family.
 const RuleKind policy.RuleKind = "cleanup"
 
-// Texts of results, as the command line reference has them.
+// Texts of results, as on Kyverno's command line.
 const (
 	TextMatched    = "resource matched"
 	TextNotMatched = "resource did not match"
 )
 
-// Compile makes the Program of a policy. It always returns a Program; Program.Diags holds the mistakes. With an error
-// among them, or among those that Check finds, the rule evaluates to status error. Do not change p afterwards.
+// Compile returns the Program of a policy. Program.Diags holds the mistakes. With an error among them, or among those of Check, the rule
+// evaluates to status error. Do not change p afterwards.
 func Compile(p *kyvernov2.ClusterCleanupPolicy) *policy.Program {
 	out := &policy.Program{
 		APIVersion: p.APIVersion, Kind: p.Kind, Namespace: namespace(p), Name: p.Name,
@@ -109,7 +109,7 @@ func broken(d diag.Diagnostic) func(*policy.Call) policy.Yield {
 // allowed are the variables of a cleanup policy beside its context entries.
 var allowed = []string{"target", "images"}
 
-// checkVariables refuses variables that nothing can be known of when a policy is executed: there is no request.
+// checkVariables rejects variables without a value when a policy is executed: there is no request.
 func checkVariables(name string, reads *scope.Reads, context []string) diag.List {
 	var l diag.List
 	refuse := func(variable string) {
@@ -130,7 +130,7 @@ func checkVariables(name string, reads *scope.Reads, context []string) diag.List
 	return l
 }
 
-// conditionTree writes typed conditions as JSON values; nil when there are none.
+// conditionTree returns typed conditions as JSON values; nil if there are none.
 func conditionTree(c *kyvernov2beta1.AnyAllConditions) map[string]any {
 	if c == nil || c.AnyConditions == nil && c.AllConditions == nil {
 		return nil

@@ -18,14 +18,14 @@ const (
 	ClusterCleanupPolicy = "ClusterCleanupPolicy"
 )
 
-// Owns reports whether the object belongs to the family, whatever its version.
+// Owns reports whether the object belongs to the family, in any version.
 func Owns(apiVersion, kind string) bool {
 	return familyKinds.Owner(apiVersion, kind) != nil
 }
 
-// Decode reads a policy of any served version; its Kind tells which it is, both have the same fields. Unknown fields
-// and values of the wrong type are diagnostics at their field paths, and everything else is decoded. The status is the
-// controller's own and is not evaluated.
+// Decode decodes a policy of any served version; its Kind distinguishes the two kinds, which have the same fields. Unknown fields and
+// values of the wrong type are diagnostics at their field paths, and everything else is decoded. The status belongs to the controller and
+// is not checked.
 func Decode(object map[string]any) (*kyvernov2.ClusterCleanupPolicy, diag.List) {
 	p := &kyvernov2.ClusterCleanupPolicy{}
 	found := strict.Decode(object, p)
@@ -42,13 +42,13 @@ func Decode(object map[string]any) (*kyvernov2.ClusterCleanupPolicy, diag.List) 
 	return p, diags
 }
 
-// namespace is that of a CleanupPolicy; empty for a ClusterCleanupPolicy.
+// namespace returns the namespace of a CleanupPolicy; empty for a ClusterCleanupPolicy.
 func namespace(p *kyvernov2.ClusterCleanupPolicy) string {
 	switch {
 	case p.Kind != CleanupPolicy:
 		return ""
 	case p.Namespace == "":
-		return "default" // as kubectl would have put it
+		return "default" // as kubectl does
 	}
 	return p.Namespace
 }

@@ -5,9 +5,8 @@
 //	diags.Add(cleanup.Check(p)...)
 //	program := cleanup.Compile(p)   // one rule of stage delete, and program.Schedule
 //
-// The rule passes for a resource that is to be deleted, with the deletion as work, and fails for one that matches without
-// meeting the conditions; `target` is the resource. A policy with a mistake is a Program whose rule evaluates to status error,
-// so that nothing is deleted by it.
+// The rule passes for a resource to delete, with the deletion as work, and fails for one that matches but does not meet the conditions;
+// `target` is the resource. A policy with a mistake is a Program whose rule evaluates to status error, so that it deletes nothing.
 //
 // It neither waits for the schedule nor deletes anything.
 //

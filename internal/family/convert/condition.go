@@ -90,7 +90,7 @@ func (c *converter) condition(m map[string]any, path string) expr {
 	return no
 }
 
-// inner is a variable that is a text inside of an expression: there it is a path.
+// inner matches a quoted variable inside an expression, where it is a path.
 var inner = regexp.MustCompile(`'\{\{\s*([A-Za-z0-9_.]+)\s*\}\}'`)
 
 var wholeVariable = regexp.MustCompile(`^\{\{([^{}]*)\}\}$`)
@@ -119,7 +119,7 @@ func (c *converter) operand(v any, path string) (term, bool) {
 
 var variables = regexp.MustCompile(`\{\{([^{}]*)\}\}`)
 
-// texts converts text with variables into the parts of a sum.
+// texts converts text with variables into the operands of a concatenation.
 func (c *converter) texts(s, path string) ([]string, bool) {
 	if plain := variables.ReplaceAllString(s, ""); strings.Contains(plain, "{{") || strings.Contains(plain, "}}") {
 		c.refuse(path, "a variable inside a variable, or with braces, is not converted", "")
@@ -148,7 +148,7 @@ func (c *converter) texts(s, path string) ([]string, bool) {
 	return parts, true
 }
 
-// literal reports whether a value of a condition is written out, which may be a text of the language of operators.
+// literal reports whether a value of a condition is literal; it may contain operators.
 func literal(v any) bool {
 	s, isText := v.(string)
 	return !isText || !strings.Contains(s, "{{")

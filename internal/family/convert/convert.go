@@ -20,35 +20,35 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Remark is about one place of the classic policy.
+// Remark is a remark about one place of the classic policy.
 type Remark struct {
 	Path string // such as spec.rules[0].validate.pattern.spec
 	Text string
 	Hint string // what to do about it; may be empty
 }
 
-// Rule is what one classic rule becomes.
+// Rule is the conversion of one classic rule.
 type Rule struct {
 	Name string
-	// Policy is the policy in CEL; nil when there is no way.
+	// Policy is the CEL policy; nil if the rule cannot be converted.
 	Policy map[string]any
-	// Reasons say why there is no way.
+	// Reasons are the reasons why the rule cannot be converted.
 	Reasons []Remark
-	// Notes say what the converted policy does in another way.
+	// Notes describe differences in the behaviour of the converted policy.
 	Notes []Remark
-	// Uncovered are kinds that the classic rule covers, and Policy does not, as a note says.
+	// Uncovered are kinds that the classic rule covers, and Policy does not; a note reports them.
 	Uncovered []string
 }
 
-// Resources finds the resources of a kind selector without wildcards: one, but for kinds of the same name in several groups. It finds
-// none of kinds that are not known.
+// Resources returns the resources of a kind selector without wildcards: one, except for kinds of the same name in several groups. It
+// returns none for unknown kinds.
 type Resources func(policy.Target) []schema.GroupVersionResource
 
-// Lists reports whether the field of a kind is a list, by the names that lead to it; the empty name stands for the elements of a list.
-// known is false where the schema does not say.
+// Lists reports whether the field of a kind is a list. names is its path; the empty name means the elements of a list. known is false if
+// the schema does not determine it.
 type Lists func(kind schema.GroupVersionKind, names []string) (list, known bool)
 
-// Schemas is what is known of kinds.
+// Schemas holds the available information about kinds.
 type Schemas struct {
 	Resources Resources
 	Lists     Lists
@@ -86,20 +86,20 @@ func Policy(object map[string]any, schemas Schemas) ([]Rule, diag.List) {
 	return out, diags
 }
 
-// converter converts one rule and collects what stands in the way.
+// converter converts one rule and collects the obstacles.
 type converter struct {
 	policy   *kyvernov1.ClusterPolicy
 	schemas  Schemas
 	index    int
-	trail    trail // of the part of a pattern that is converted
+	trail    trail // of the current part of a pattern
 	path     string
 	loops    int
 	element  expr // of the loop around it; zero outside of loops
 	position expr // of the element in its list; zero where it is not known
-	// object is what `request.object` means: the object, or the Pod in it.
+	// object is the value of `request.object`: the object, or the Pod in it.
 	object  expr
 	entries map[string]term // of the context, by their names
-	// variables are those that the policy needs for its expressions.
+	// variables are the variables that the converted expressions need.
 	variables []any
 	// deleting: the policy selects objects and not requests, and `target` is the object.
 	deleting  bool
@@ -130,7 +130,7 @@ func (c *converter) variable() string {
 	return "e" + strconv.Itoa(c.loops)
 }
 
-// rule makes the policy of a rule.
+// rule returns the policy of a rule.
 func (c *converter) rule(r *kyvernov1.Rule) map[string]any {
 	spec := map[string]any{}
 	c.settings(r, spec)
@@ -158,7 +158,7 @@ func (c *converter) rule(r *kyvernov1.Rule) map[string]any {
 	return c.assembled(kind, name, c.policy.Kind == "Policy", spec)
 }
 
-// assembled returns the policy of the name. With namespaced it is of the kind that lives in namespaces.
+// assembled returns the policy with the name, of the namespaced kind if namespaced is set.
 func (c *converter) assembled(kind, name string, namespaced bool, spec map[string]any) map[string]any {
 	metadata := map[string]any{"name": name}
 	if namespaced {
@@ -184,7 +184,7 @@ func anyMap(in map[string]string) map[string]any {
 	return out
 }
 
-// annotations returns those of the policy without what only classic policies have.
+// annotations returns the annotations of the policy, except those for classic policies only.
 func (c *converter) annotations() map[string]any {
 	kept := maps.Clone(c.policy.Annotations)
 	delete(kept, autogen.ControllersAnnotation)
@@ -192,7 +192,7 @@ func (c *converter) annotations() map[string]any {
 	return anyMap(kept)
 }
 
-// settings converts what the policy says for all of its rules.
+// settings converts the settings of the policy for all of its rules.
 func (c *converter) settings(r *kyvernov1.Rule, spec map[string]any) {
 	s := &c.policy.Spec
 	if r.Generation != nil {
@@ -239,7 +239,7 @@ func (c *converter) settings(r *kyvernov1.Rule, spec map[string]any) {
 	}
 }
 
-// commonSettings are the settings that each kind has.
+// commonSettings converts the settings that all kinds have.
 func (c *converter) commonSettings(r *kyvernov1.Rule, spec map[string]any) {
 	s := &c.policy.Spec
 	timeout := s.WebhookTimeoutSeconds
@@ -295,7 +295,7 @@ func (c *converter) validation(r *kyvernov1.Rule, spec map[string]any) {
 	}
 }
 
-// foreach converts loops: each element of each list has to fit.
+// foreach converts loops: each element of each list must match.
 func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) expr {
 	out := yes
 	for i := range loops {
@@ -341,7 +341,7 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 	return out
 }
 
-// anyPattern converts alternatives. They are not applicable together, when none of them is.
+// anyPattern converts alternatives. They are not applicable if none of them is.
 func (c *converter) anyPattern(raw any, at expr, path string) expr {
 	all, _ := raw.([]any)
 	fits, off := no, yes
@@ -352,7 +352,7 @@ func (c *converter) anyPattern(raw any, at expr, path string) expr {
 	return or(fits, off)
 }
 
-// existing says that a policy in CEL has no exemption for objects that violated it before.
+// existing adds the note that a CEL policy has no exemption for earlier violations.
 func (c *converter) existing(v *kyvernov1.Validation, path string) {
 	if v.AllowExistingViolations == nil || *v.AllowExistingViolations {
 		c.note(path+".allowExistingViolations", "an update of an object that violated the rule before is allowed by the classic policy, and not by a policy in CEL", "")
@@ -393,13 +393,13 @@ func (c *converter) message(message, path string, validation map[string]any) {
 		validation["messageExpression"] = strings.Join(parts, " + ")
 		return
 	}
-	// A message decides nothing: it stays as it is written.
+	// A message does not affect the verdict, so it stays unconverted.
 	c.reasons = before
 	validation["message"] = message
 	c.note(path, "the variables of the message are not converted: they are shown as they are written", "write a messageExpression")
 }
 
-// cel takes over a rule that is written in CEL.
+// cel converts a rule that is written in CEL.
 func (c *converter) cel(v *kyvernov1.CEL, message string, spec map[string]any, path string) {
 	if v.ParamKind != nil || v.ParamRef != nil {
 		c.refuse(path+".paramKind", "parameters have no counterpart", "read the object with resource.Get in a variable")

@@ -40,7 +40,7 @@ func resources(t policy.Target) []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{{Group: group, Version: "v1", Resource: kinds.Plural(t.Kind)}}
 }
 
-// lists knows the fields of Pods and ConfigMaps that the files have, and nothing of other kinds.
+// lists knows the fields of Pods and ConfigMaps in the files, and no other kinds.
 func lists(kind schema.GroupVersionKind, names []string) (list, known bool) {
 	switch strings.Join(names, ".") {
 	case "spec.containers..args", "metadata.finalizers":
@@ -49,7 +49,7 @@ func lists(kind schema.GroupVersionKind, names []string) (list, known bool) {
 	return false, kind.Kind != "Widget"
 }
 
-// TestPolicy converts the rules in testdata. Each file has sections: a rule, and what becomes of it. Every converted policy compiles.
+// TestPolicy converts the rules in testdata. Each file has sections: a rule, and its conversion. Every converted policy compiles.
 func TestPolicy(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -99,7 +99,7 @@ func decoded(object map[string]any) (diags diag.List) {
 	return diags
 }
 
-// converted returns what becomes of the rules in text: for each the spec of its policy, and the remarks.
+// converted returns the conversion of the rules in text: for each the spec of its policy, and the remarks.
 func converted(t *testing.T, text []byte) string {
 	t.Helper()
 	var in any

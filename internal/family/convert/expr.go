@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// expr is a CEL expression with what is needed to put it inside another one.
+// expr is a CEL expression with the information needed to embed it in another one.
 type expr struct {
 	text  string
 	binds binding
 }
 
-// binding says how tightly the outermost operator of an expression binds.
+// binding is the precedence of the outermost operator of an expression.
 type binding int
 
 const (
@@ -33,7 +33,7 @@ var (
 func member(text string) expr     { return expr{text, bindsMember} }
 func comparison(text string) expr { return expr{text, bindsComparison} }
 
-// within writes e as an operand of an operator that binds as tightly as b.
+// within returns e as an operand of an operator with the precedence b.
 func (e expr) within(b binding) string {
 	if e.binds < b {
 		return "(" + e.text + ")"
@@ -41,10 +41,10 @@ func (e expr) within(b binding) string {
 	return e.text
 }
 
-// and joins conditions, without those that always hold.
+// and joins conditions, without those that are always true.
 func and(all ...expr) expr { return join(all, yes, no, " && ", bindsAnd) }
 
-// or joins alternatives, without those that never hold.
+// or joins alternatives, without those that are always false.
 func or(all ...expr) expr { return join(all, no, yes, " || ", bindsOr) }
 
 func join(all []expr, neutral, decisive expr, operator string, b binding) expr {
@@ -93,7 +93,7 @@ func not(e expr) expr {
 	return expr{"!" + e.within(bindsMember), bindsUnary}
 }
 
-// text writes a CEL string.
+// text returns a CEL string literal.
 func text(s string) string {
 	var b strings.Builder
 	b.WriteByte('\'')
@@ -118,7 +118,7 @@ func text(s string) string {
 	return b.String()
 }
 
-// list writes a CEL list of strings.
+// list returns a CEL list of strings.
 func list(all []string) string {
 	parts := make([]string, len(all))
 	for i, s := range all {
@@ -132,7 +132,7 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // reserved are the words of CEL that are no names of fields.
 var reserved = []string{"false", "in", "null", "true"}
 
-// plain reports whether a key can be written after a dot.
+// plain reports whether a key can follow a dot.
 func plain(key string) bool { return identifier.MatchString(key) && !slices.Contains(reserved, key) }
 
 // field returns the value of a key of the map e.

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// generationSettings converts what the policy says for generate rules.
+// generationSettings converts the settings of the policy for generate rules.
 func (c *converter) generationSettings(r *kyvernov1.Rule, spec map[string]any) {
 	s, g := &c.policy.Spec, r.Generation
 	evaluation := map[string]any{}
@@ -65,7 +65,7 @@ func (c *converter) generation(r *kyvernov1.Rule, spec map[string]any) {
 	spec["generate"] = []any{made}
 }
 
-// data converts an object that the rule has in it: a template in YAML.
+// data converts an object that is part of the rule: a template in YAML.
 func (c *converter) data(g *kyvernov1.GeneratePattern, path string) map[string]any {
 	object := map[string]any{}
 	if g.RawData != nil {
@@ -110,7 +110,7 @@ func (c *converter) data(g *kyvernov1.GeneratePattern, path string) map[string]a
 	return map[string]any{"template": template}
 }
 
-// templating writes variables as placeholders.
+// templating converts variables to placeholders.
 type templating struct {
 	*converter
 	placeholders bool
@@ -140,7 +140,7 @@ func (t *templating) value(v any, path string) any {
 	return v
 }
 
-// text writes one text. A variable alone keeps its type; beside other text it has to be a scalar, in both languages.
+// text converts one text. A variable alone keeps its type; beside other text it must be a scalar, in both languages.
 func (t *templating) text(s, path string) string {
 	if !strings.Contains(s, "{{") {
 		if strings.Contains(s, "((") {
@@ -186,7 +186,7 @@ func (c *converter) generatorCall(namespace, objects string) map[string]any {
 	return map[string]any{"expression": "generator.apply(" + namespace + ", [" + objects + "])"}
 }
 
-// place converts a name or namespace, which may have variables.
+// place converts a name or namespace, which may contain variables.
 func (c *converter) place(s, path string) (string, bool) {
 	t, ok := c.operand(s, path)
 	if ok && t.shape != textShape {

@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/jmespath"
 )
 
-// shape is what is known of the value of an expression.
+// shape is the known type of an expression's value.
 type shape int
 
 const (
@@ -25,7 +25,7 @@ type term struct {
 	root  expr     // of a path
 	keys  []string // of a path
 	shape shape
-	needs expr // what has to be there besides; zero for nothing
+	needs expr // further parts that must exist; zero for none
 }
 
 // path returns the value of keys below root. A missing key is an error, in both languages.
@@ -37,7 +37,7 @@ func path(root expr, keys ...string) term {
 	return term{expr: at, root: root, keys: keys}
 }
 
-// orElse returns the value of a path, or that of the expression when a key is missing.
+// orElse returns the value of a path, or that of the expression if a key is missing.
 func (t term) orElse(other string) expr {
 	if len(t.keys) == 0 {
 		return t.expr
@@ -79,7 +79,7 @@ func (c *converter) search(source, path string) (term, bool) {
 type search struct {
 	*converter
 	path, source string
-	piped        []term // what stands left of the pipes around
+	piped        []term // the left sides of the enclosing pipes
 }
 
 // pipeMark is the current value right of a pipe.
@@ -170,7 +170,7 @@ func (s *search) named(name string) (term, bool) {
 	return s.unknown("the variable " + name)
 }
 
-// below returns the field that the node names of a value.
+// below returns the field of a value that the node names.
 func (s *search) below(left term, t *jmespath.Tree) (term, bool) {
 	if t.Kind != "ASTField" {
 		return s.tree(t, left.expr)
@@ -241,7 +241,7 @@ func (s *search) index(t *jmespath.Tree, current expr) (term, bool) {
 	return term{expr: member(left.within(bindsMember) + "[" + n + "]"), shape: anyShape}, true
 }
 
-// list converts the left side of a projection: a list, which is empty when a key is missing.
+// list converts the left side of a projection: a list, which is empty if a key is missing.
 func (s *search) list(t *jmespath.Tree, current expr) (term, bool) {
 	switch {
 	case t.Kind == "ASTSubexpression" && t.Children[1].Kind == "ASTMultiSelectList":
@@ -260,7 +260,7 @@ func (s *search) list(t *jmespath.Tree, current expr) (term, bool) {
 	return term{expr: left.orElse("[]"), shape: listShape}, true
 }
 
-// sum converts [a, b][]: the elements of the lists a and b, of those that are there.
+// sum converts [a, b][]: the elements of the existing lists among a and b.
 func (s *search) sum(t *jmespath.Tree, left term) (term, bool) {
 	var parts []string
 	for i := range t.Children {
@@ -277,7 +277,7 @@ func (s *search) sum(t *jmespath.Tree, left term) (term, bool) {
 	return term{expr: expr{strings.Join(parts, " + "), bindsComparison}, shape: listShape}, true
 }
 
-// projection converts a[].b, a[*].b and a[?c].b: what lacks b is left out.
+// projection converts a[].b, a[*].b and a[?c].b: elements without b are left out.
 func (s *search) projection(t *jmespath.Tree, current expr) (term, bool) {
 	source := &t.Children[0]
 	if source.Kind == "ASTFlatten" {
@@ -318,7 +318,7 @@ func (s *search) projection(t *jmespath.Tree, current expr) (term, bool) {
 	return term{expr: member(all.within(bindsMember) + ".map(" + x + ", " + kept.text + ", " + item.text + ")"), shape: listShape}, true
 }
 
-// either converts a || b where b is a literal that stands for what is missing.
+// either converts a || b, where b is a literal that replaces a missing value.
 func (s *search) either(t *jmespath.Tree, current expr) (term, bool) {
 	left, ok := s.tree(&t.Children[0], current)
 	if !ok {
@@ -352,7 +352,7 @@ func (s *search) either(t *jmespath.Tree, current expr) (term, bool) {
 	return term{expr: left.orElse(right.text), shape: right.shape}, true
 }
 
-// condition converts what is true or false.
+// condition converts a boolean expression.
 func (s *search) condition(t *jmespath.Tree, current expr) (expr, bool) {
 	switch t.Kind {
 	case "ASTAndExpression":
@@ -377,10 +377,10 @@ func (s *search) condition(t *jmespath.Tree, current expr) (expr, bool) {
 	return v.expr, ok
 }
 
-// comparators are the operators by the names that jmespath.Tree gives.
+// comparators maps the names of jmespath.Tree to operators.
 var comparators = map[string]string{"tEQ": "==", "tNE": "!=", "tLT": "<", "tLTE": "<=", "tGT": ">", "tGTE": ">="}
 
-// comparison converts a comparison. What is missing is null, which equals nothing but null and is in no order.
+// comparison converts a comparison. A missing value is null, which equals only null and has no order.
 func (s *search) comparison(t *jmespath.Tree, current expr) (expr, bool) {
 	operator, ok := comparators[t.Value]
 	if !ok {
@@ -403,7 +403,7 @@ func (s *search) comparison(t *jmespath.Tree, current expr) (expr, bool) {
 	return and(left.there(), compared), true
 }
 
-// calls are the functions with a counterpart of the same meaning: %1 and %2 stand for arguments.
+// calls are the functions with an equivalent in CEL: %1 and %2 are arguments.
 var calls = map[string]struct {
 	arguments int
 	form      string
@@ -464,7 +464,7 @@ func (s *search) call(t *jmespath.Tree, current expr) (term, bool) {
 	return term{expr: member(out), shape: form.shape, needs: needs}, true
 }
 
-// time converts the functions about points in time, with layouts of RFC 3339.
+// time converts the functions for points in time, with RFC 3339 layouts.
 func (s *search) time(name string, arguments []term, needs expr) (term, bool) {
 	at := func(t term) string { return "timestamp(" + t.text + ")" }
 	switch {

@@ -21,7 +21,7 @@ type filter struct {
 	path string
 }
 
-// filters returns those of a match or exclude block; all reports whether all of them have to match.
+// filters returns the filters of a match or exclude block; all reports whether all of them must match.
 func filters(m *kyvernov1.MatchResources, path string) (out []filter, all bool) {
 	switch {
 	case len(m.Any) > 0:
@@ -39,7 +39,7 @@ func filters(m *kyvernov1.MatchResources, path string) (out []filter, all bool) 
 	return out, all
 }
 
-// What stands in the way of context entries.
+// The reason why context entries are not converted.
 const (
 	textContext = "context entries are not converted"
 	hintContext = "write them as variables: resource.Get for configMap and apiCall, globalContext.Get for globalReference"
@@ -81,7 +81,7 @@ func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 	}
 }
 
-// addCondition adds a condition, unless it always holds.
+// addCondition adds a condition, unless it is always true.
 func addCondition(to []any, name string, e expr) []any {
 	if e == yes {
 		return to
@@ -89,7 +89,7 @@ func addCondition(to []any, name string, e expr) []any {
 	return append(to, map[string]any{"name": name, "expression": e.text})
 }
 
-// selected returns the condition that the filters of match stand for, besides their kinds.
+// selected returns the condition for the filters of match, beside their kinds.
 func (c *converter) selected(matched []filter, all bool, subject expr, operations []string, constraints map[string]any) []any {
 	several := len(matched) > 1
 	var parts []expr
@@ -113,7 +113,7 @@ func operationsOf(f filter) []string {
 	return out
 }
 
-// operations returns all that the rule is evaluated for.
+// operations returns all operations for which the rule is evaluated.
 func (c *converter) operations(r *kyvernov1.Rule, matched []filter) []string {
 	var out []string
 	for _, f := range matched {
@@ -139,7 +139,7 @@ func (c *converter) operations(r *kyvernov1.Rule, matched []filter) []string {
 	return out
 }
 
-// resourceRules name what the policy is about.
+// resourceRules returns the resource rules of the policy.
 func (c *converter) resourceRules(matched []filter, operations []string) []any {
 	type rule struct {
 		groups, versions []string
@@ -194,7 +194,7 @@ func anyList(in []string) []any {
 	return out
 }
 
-// resourceRule is group, version and resource of each resource that a kind selector stands for.
+// resourceRule returns group, version and resource of each resource that a kind selector selects.
 func (c *converter) resourceRule(t policy.Target, kind, path string) (out [][3]string, ok bool) {
 	sub := func(resource string) string {
 		if t.Subresource == "" {
@@ -220,7 +220,7 @@ func (c *converter) resourceRule(t policy.Target, kind, path string) (out [][3]s
 	return out, true
 }
 
-// filter returns the condition that one filter stands for, besides its kinds and operations where those decide nothing.
+// filter returns the condition for one filter, without its kinds and operations if they are irrelevant.
 func (c *converter) filter(f filter, subject expr, kinds bool) expr {
 	d := &f.ResourceDescription
 	var parts []expr
@@ -331,7 +331,7 @@ func (c *converter) anyGlob(at expr, names []string) expr {
 	return or(alternatives...)
 }
 
-// globText is glob for what is known to be text.
+// globText is glob for a known string.
 func globText(at expr, s string) expr {
 	if !wildcard.Has(s) {
 		return comparison(at.text + " == " + text(s))
@@ -341,7 +341,7 @@ func globText(at expr, s string) expr {
 	return out
 }
 
-// pair returns the condition that a label or annotation is there, with wildcards in name and value.
+// pair returns the condition that a label or annotation exists, with wildcards in name and value.
 func (c *converter) pair(metadata expr, of, key, want string) expr {
 	at := metadata.optional(of)
 	if wildcard.Has(key) {
@@ -361,7 +361,7 @@ func (c *converter) pair(metadata expr, of, key, want string) expr {
 // at returns the value of a key that a variable holds.
 func (e expr) at(variable string) expr { return member(e.text + "[" + variable + "]") }
 
-// selector returns the condition that a selector of labels holds.
+// selector returns the condition for a label selector.
 func (c *converter) selector(s *metav1.LabelSelector, metadata expr, path string) expr {
 	var parts []expr
 	for _, key := range sortedKeys(s.MatchLabels) {
@@ -389,7 +389,7 @@ func (c *converter) selector(s *metav1.LabelSelector, metadata expr, path string
 	return and(parts...)
 }
 
-// namespaceSelector takes over a selector of namespaces.
+// namespaceSelector converts a selector of namespaces.
 func (c *converter) namespaceSelector(s *metav1.LabelSelector, path string, several bool, constraints map[string]any) {
 	path += ".resources.namespaceSelector"
 	wild := slices.ContainsFunc(sortedKeys(s.MatchLabels), func(k string) bool { return wildcard.Has(k) || wildcard.Has(s.MatchLabels[k]) }) ||
@@ -450,7 +450,7 @@ func (c *converter) excluded(m *kyvernov1.MatchResources, subject expr) expr {
 	return or(parts...)
 }
 
-// covered returns the resources of the pod controllers that the classic rule covers.
+// covered returns the resources of the Pod controllers that the classic rule covers.
 func (c *converter) covered() (out []schema.GroupVersionResource) {
 	generated, err := autogen.Expand(c.policy.Spec.Rules, c.policy.Annotations)
 	if err != nil {
@@ -479,7 +479,7 @@ func (c *converter) covered() (out []schema.GroupVersionResource) {
 	return out
 }
 
-// autogen makes the policy cover the pod controllers that the classic rule covers.
+// autogen makes the policy cover the Pod controllers that the classic rule covers.
 func (c *converter) autogen(r *kyvernov1.Rule, spec, constraints map[string]any, operations []string) {
 	covered := c.covered()
 	rules, _ := constraints["resourceRules"].([]any)
@@ -512,7 +512,7 @@ func (c *converter) autogen(r *kyvernov1.Rule, spec, constraints map[string]any,
 	}
 }
 
-// rulesFor are rules for resources, one for each group and version.
+// rulesFor returns rules for resources, one for each group and version.
 func rulesFor(all []schema.GroupVersionResource, operations []string) (out []any) {
 	var order []schema.GroupVersion
 	of := map[schema.GroupVersion][]string{}
@@ -530,8 +530,8 @@ func rulesFor(all []schema.GroupVersionResource, operations []string) (out []any
 	return out
 }
 
-// inTemplates makes the policy change the template of pod controllers as it changes Pods: one policy about all of them, with the Pod and
-// its path as variables. (What is generated for controllers from a MutatingPolicy about Pods changes no metadata, and nothing by JSON patches.)
+// inTemplates makes the policy change the template of Pod controllers as it changes Pods: one policy for all of them, with the Pod and its
+// path as variables. (Autogen policies of a MutatingPolicy for Pods change no metadata, and do not support JSON patches.)
 func (c *converter) inTemplates(resources []string) {
 	c.object = member("variables.pod")
 	pod, path := "object.kind == 'Pod' ? object : object.spec.template", "object.kind == 'Pod' ? '' : '/spec/template'"
@@ -542,8 +542,8 @@ func (c *converter) inTemplates(resources []string) {
 	c.variables = append(c.variables, map[string]any{"name": "pod", "expression": pod}, map[string]any{"name": "path", "expression": path})
 }
 
-// replicationControllers are the only controllers of pods that policies in CEL do not cover.
+// replicationControllers are the only Pod controllers that CEL policies do not cover.
 const replicationControllers = "replicationcontrollers"
 
-// podControllers are the resources that a policy in CEL about pods covers without being asked.
+// podControllers are the resources that a CEL policy for Pods covers by default.
 var podControllers = []string{"cronjobs", "daemonsets", "deployments", "jobs", "replicasets", "statefulsets"}

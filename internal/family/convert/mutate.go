@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/patch"
 )
 
-// mutation converts the mutate block of a rule: one JSON patch, whose operations depend on what the object has.
+// mutation converts the mutate block of a rule to one JSON patch, whose operations depend on the object.
 func (c *converter) mutation(r *kyvernov1.Rule, spec map[string]any) {
 	m, path := r.Mutation, c.path+".mutate"
 	var all []string
@@ -35,7 +35,7 @@ func (c *converter) mutation(r *kyvernov1.Rule, spec map[string]any) {
 	spec["mutations"] = mutations
 }
 
-// patches converts one of the two sorts of patches.
+// patches converts one of the two types of patches.
 func (c *converter) patches(merge bool, decoded func() (any, bool), operations, path string) *patching {
 	p := &patching{converter: c, when: yes}
 	root := location{at: c.object}
@@ -91,8 +91,8 @@ func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string
 // patching collects the operations of one patch.
 type patching struct {
 	*converter
-	when       expr     // what the whole patch depends on
-	operations []string // expressions that give lists of operations
+	when       expr     // the condition of the whole patch
+	operations []string // expressions for lists of operations
 }
 
 const noOperation = "[]"
@@ -106,7 +106,7 @@ func (p *patching) list() string {
 	return out
 }
 
-// sum joins lists of operations. Neighbours that are written out become one list.
+// sum joins lists of operations. Adjacent literal lists become one.
 func sum(lists []string) string {
 	var out []string
 	for _, l := range lists {
@@ -124,7 +124,7 @@ func sum(lists []string) string {
 
 func written(list string) bool { return strings.HasPrefix(list, "[JSONPatch{") }
 
-// either returns one list or the other.
+// either returns an expression for one list or the other.
 func either(condition expr, then, otherwise string) string {
 	if then == otherwise {
 		return then
@@ -132,14 +132,14 @@ func either(condition expr, then, otherwise string) string {
 	return "(" + condition.within(bindsOr) + " ? " + then + " : " + otherwise + ")"
 }
 
-// location is a place in the object: its value, and its path as the patch writes it.
+// location is a place in the object: its value, and its path in a patch.
 type location struct {
 	at    expr
 	path  []segment
 	names []string // the keys that lead to it, below the root; the empty one for the elements of a list
 }
 
-// segment is a part of a path: text, or an expression that gives text.
+// segment is a part of a path: text, or an expression for text.
 type segment struct{ static, dynamic string }
 
 func (l location) with(at expr, s segment, name string) location {
@@ -152,7 +152,7 @@ func (l location) key(key string) location {
 	return l.with(l.at.field(key), segment{static: "/" + escaped}, key)
 }
 
-// element returns the place of the element whose position a variable holds.
+// element returns the place of the element whose index is in a variable.
 func (l location) element(position string) location {
 	out := l.with(l.at.at(position), segment{static: "/"}, "")
 	out.path = append(out.path, segment{dynamic: "string(" + position + ")"})
@@ -190,7 +190,7 @@ func (l location) operation(op, value string) string {
 func (p *patching) mergeKey(at location, path string) (key string, merged bool) {
 	kinds := p.matched
 	if p.object.text != "object" {
-		kinds = kinds[:min(1, len(kinds))] // the Pod, which is a template in the others
+		kinds = kinds[:min(1, len(kinds))] // the Pod, which is the template in the others
 	}
 	for i, k := range kinds {
 		version, kind := k.GroupVersion().String(), k.Kind

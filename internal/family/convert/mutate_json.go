@@ -9,8 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/patch"
 )
 
-// json converts operations of RFC 6902. As in the classic language, what is added gets the maps around it, and what is not there is
-// removed without an error.
+// json converts operations of RFC 6902. As in the classic language, an add creates missing parent maps, and a remove of a missing place is
+// no error.
 func (p *patching) json(source string, root location, path string) (out []string) {
 	decoded, err := patch.DecodeText(source)
 	list, ok := decoded.([]any)
@@ -66,7 +66,7 @@ func (p *patching) json(source string, root location, path string) (out []string
 type walked struct {
 	location
 	there   expr     // the condition that it exists
-	parents []string // operations that make the maps around it
+	parents []string // operations that create its parent maps
 }
 
 var position = regexp.MustCompile(`^[0-9]+$`)

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/pattern"
 )
 
-// mergeMap returns the operations that merge a map of a patch into the one that is at the place.
+// mergeMap returns the operations that merge a map of a patch into the one at the place.
 func (p *patching) mergeMap(m map[string]any, at location, path string) (out []string) {
 	for _, full := range slices.Sorted(maps.Keys(m)) {
 		anchor, key := patchAnchor(full)
@@ -43,19 +43,19 @@ func patchAnchor(full string) (anchor, key string) {
 	return pattern.Anchor(full)
 }
 
-// present returns the condition that all maps lead to a place below the root.
+// present returns the condition that all maps on the path to a place exist.
 func (p *patching) present(at location) expr {
 	out, here := yes, p.object
 	for _, name := range at.names {
 		if name == "" {
-			return yes // inside of a loop over what is there
+			return yes // inside a loop over existing elements
 		}
 		out, here = and(out, here.has(name)), here.field(name)
 	}
 	return out
 }
 
-// applies returns the condition of a conditional or global anchor: of a list that some element fits.
+// applies returns the condition of a conditional or global anchor; in a list, that some element matches.
 func (p *patching) applies(key string, v any, place location, path string) expr {
 	in := place.at
 	p.trail = trail{known: true, names: append(slices.Clip(place.names), key)}
@@ -107,7 +107,7 @@ func (p *patching) mergeValue(v any, at, place location, key, path string) []str
 	return []string{place.operation("add", literal)}
 }
 
-// mergeList returns the operations for a list: its elements are merged by their key, or it replaces what is there.
+// mergeList returns the operations for a list: its elements are merged by their key, or it replaces the existing list.
 func (p *patching) mergeList(list []any, at, place location, key, path string) []string {
 	objects := slices.ContainsFunc(list, func(e any) bool { _, ok := e.(map[string]any); return ok })
 	mergeKey, merged := "", false
@@ -187,7 +187,7 @@ func (p *patching) mergeList(list []any, at, place location, key, path string) [
 	return []string{either(at.at.has(key), sum(changes), replace)}
 }
 
-// addsAbsent reports whether some key below v is only set where it is absent.
+// addsAbsent reports whether some key below v is set only if it is absent.
 func addsAbsent(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -202,8 +202,8 @@ func addsAbsent(v any) bool {
 	return false
 }
 
-// literal returns a part of a patch as a value, where nothing is there yet; false when nothing of it is left. Empty maps and nulls are left
-// out, and elements with conditions, which apply to what is there.
+// literal returns a part of a patch as the value of a place that does not exist yet; false if nothing remains. It omits empty maps and
+// nulls, and elements with conditions, which apply to existing elements.
 func (p *patching) literal(v any, path string) (string, bool) {
 	switch v := v.(type) {
 	case nil:

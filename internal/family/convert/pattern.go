@@ -13,17 +13,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// verdict is what a part of a pattern says of a value: it fits, it does not, or an anchor makes the pattern not applicable.
+// verdict is the result of a part of a pattern for a value: it matches, it does not, or an anchor makes the pattern not applicable.
 type verdict struct {
-	fits expr // it fits, or the pattern is not applicable
+	fits expr // it matches, or the pattern is not applicable
 	off  expr // the pattern is not applicable
 }
 
-// sure returns the verdict of a part without anchors that make it not applicable.
+// sure returns the verdict of a part without such anchors.
 func sure(fits expr) verdict { return verdict{fits, no} }
 
-// trail are the names that lead to a part of a pattern; the empty name stands for the elements of a list. known is false where the way
-// there is not known, as in the element of a filtered list.
+// trail is the path to a part of a pattern; the empty name means the elements of a list. known is false if the path is unknown, as in the
+// element of a filtered list.
 type trail struct {
 	names []string
 	known bool
@@ -37,11 +37,11 @@ func (c *converter) below(name string, convert func()) {
 	c.trail = before
 }
 
-// isList reports whether the part of the pattern is about a list, in all kinds that the rule matches.
+// isList reports whether the part of the pattern is a list in all kinds that the rule matches.
 func (c *converter) isList() (list, known bool) {
 	kinds := c.matched
 	if c.object.text != "object" {
-		kinds = kinds[:min(1, len(kinds))] // the Pod, which is a template in the others
+		kinds = kinds[:min(1, len(kinds))] // the Pod, which is the template in the others
 	}
 	if !c.trail.known || len(kinds) == 0 || c.schemas.Lists == nil {
 		return false, false
@@ -62,8 +62,8 @@ type entry struct {
 	value             any
 }
 
-// entriesOf lists the keys of a map in the order in which a pattern looks at them: conditions and other anchors that are checked
-// first, then what has anchors inside in reverse order, then the rest.
+// entriesOf returns the keys of a map in the order in which a pattern evaluates them: conditions and other anchors that are evaluated
+// first, then keys with nested anchors in reverse order, then the rest.
 func entriesOf(m map[string]any) (first, second []entry) {
 	keys := make([]string, 0, len(m))
 	for k := range m {
@@ -112,14 +112,14 @@ func (c *converter) pattern(v any, at expr, path string) verdict {
 	return sure(c.patternValue(v, at, path))
 }
 
-// patternValue converts a scalar of a pattern, which every element fits where the value is a list.
+// patternValue converts a scalar of a pattern; if the value is a list, every element must match.
 func (c *converter) patternValue(v any, at expr, path string) expr {
 	list, known := c.isList()
 	if known && !list || v == "*" {
 		return c.patternScalar(v, at, path)
 	}
 	all := at
-	if !known { // the value, or the elements of it
+	if !known { // the value, or its elements
 		all = member("[" + at.text + "].flatten()")
 	}
 	x := c.variable()
@@ -164,7 +164,7 @@ func (c *converter) patternMap(m map[string]any, at expr, path string) verdict {
 			c.refuse(below, "the anchor "+e.anchor+"() has no meaning in a validate pattern", "")
 		}
 	}
-	// What follows is evaluated in order: the first part that does not fit, or is not applicable, decides.
+	// The parts are evaluated in order: the first one that does not match, or is not applicable, decides.
 	fits, off := yes, no
 	for _, e := range slices.Backward(second) {
 		below := path + "." + e.full
@@ -216,7 +216,7 @@ func (c *converter) patternEntry(e entry, at expr, path string) verdict {
 	return sure(and(has, part.fits))
 }
 
-// badKey refuses keys with wildcards and variables.
+// badKey rejects keys with wildcards and variables.
 func (c *converter) badKey(key, path string) bool {
 	switch {
 	case strings.Contains(key, "{{"):
@@ -252,7 +252,7 @@ func (c *converter) patternList(l []any, at expr, path string) verdict {
 	}
 }
 
-// patternScalar converts a value of a pattern for a value that is there.
+// patternScalar converts a value of a pattern for an existing value.
 func (c *converter) patternScalar(v any, at expr, path string) expr {
 	switch v := v.(type) {
 	case nil:
@@ -330,7 +330,7 @@ func (c *converter) term(s string, at expr, path string) expr {
 	return c.same(at, s, path)
 }
 
-// ordered compares a value as a quantity, or as a duration where the bound is only that.
+// ordered compares a value as a quantity, or as a duration if the bound is only that.
 func (c *converter) ordered(at expr, operator, bound, path string) expr {
 	b := measure.NewBound(bound)
 	asText := "string(" + at.text + ")"
@@ -352,7 +352,7 @@ var (
 	letters     = regexp.MustCompile(`[A-Za-z]`)
 )
 
-// same compares a value for equality, as a quantity where the text is one, else as text with wildcards.
+// same compares a value for equality, as a quantity if the text is one, else as text with wildcards.
 func (c *converter) same(at expr, s, path string) expr {
 	b := measure.NewBound(s)
 	switch {
@@ -366,7 +366,7 @@ func (c *converter) same(at expr, s, path string) expr {
 	return glob(at, s)
 }
 
-// glob compares text with wildcards. What has no letter may be a number, and is compared by its text.
+// glob compares text with wildcards. A text without letters may be a number, and is compared by its text.
 func glob(at expr, s string) expr {
 	if !wildcard.Has(s) {
 		return comparison(at.text + " == " + text(s))

@@ -3,8 +3,8 @@
 //
 //	program := deleting.Family.Compile(family.Source{Object: object})   // one rule of stage delete, and program.Schedule
 //
-// The rule passes for an object that is to be deleted, with the deletion as work, and fails for one that the constraints select and
-// whose conditions do not hold. A policy with a mistake in its schedule has none: the command line evaluates it, and no run is due.
+// The rule passes for an object to delete, with the deletion as work, and fails for one that the constraints select but whose conditions
+// are false. A policy with a mistake in its schedule has no schedule: the command line evaluates it, and no run is ever due.
 //
 // It neither waits for the schedule nor deletes anything.
 //

@@ -63,7 +63,7 @@ func parseSchedule(text string) (*schedule.Schedule, diag.List) {
 	return s, nil
 }
 
-// rights returns the condition that says whether the controller has the rights to carry the policy out.
+// rights returns the condition that reports whether the controller has the rights to execute the policy.
 func rights(missing []family.MissingRight) metav1.Condition {
 	return celpolicy.RightsCondition(missing, "Policy is ready for deletion.", "Policy is not ready for deletion, missing permissions: ")
 }

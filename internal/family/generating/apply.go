@@ -10,10 +10,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// maxObjects is how many objects one evaluation makes.
+// maxObjects bounds the objects of one evaluation.
 const maxObjects = 1000
 
-// output collects what one evaluation makes.
+// output collects the objects of one evaluation.
 type output struct {
 	call *policy.Call
 	made []policy.Generated
@@ -25,7 +25,7 @@ const (
 	textCrossNamespace = "cross-namespace generation denied: a policy in namespace %q cannot generate resources into namespace %q"
 )
 
-// take takes the objects of a call of generator.apply. The namespace is that of objects whose kind has namespaces, whatever they say.
+// take adds the objects of a call of generator.apply. Namespaced objects get this namespace, even if they name another.
 func (o *output) take(namespace string, objects []map[string]any) error {
 	for _, object := range objects {
 		for _, one := range itemsOf(object) {
@@ -37,7 +37,7 @@ func (o *output) take(namespace string, objects []map[string]any) error {
 	return nil
 }
 
-// rendered takes the objects of a template, which say where they go.
+// rendered adds the objects of a template, which name their namespaces.
 func (o *output) rendered(objects []map[string]any) error {
 	for _, object := range objects {
 		if err := o.add(object, o.within); err != nil {
@@ -47,7 +47,7 @@ func (o *output) rendered(objects []map[string]any) error {
 	return nil
 }
 
-// within returns the namespace of an object that says where it goes.
+// within returns the namespace of an object that names one.
 func (o *output) within(namespace string) (string, error) {
 	switch own := o.call.Program.Namespace; {
 	case own == "", namespace == own:
@@ -72,7 +72,7 @@ func itemsOf(object map[string]any) []map[string]any {
 		if !ok {
 			continue
 		}
-		if item["kind"] == nil || item["apiVersion"] == nil { // the list says it for all of them
+		if item["kind"] == nil || item["apiVersion"] == nil { // the list defines it for all of them
 			item = maps.Clone(item)
 			item["apiVersion"], item["kind"] = object["apiVersion"], strings.TrimSuffix(kind, "List")
 		}
@@ -81,7 +81,7 @@ func itemsOf(object map[string]any) []map[string]any {
 	return out
 }
 
-// add adds one object, without what the API server wrote into it.
+// add adds one object, without the fields that the API server sets.
 func (o *output) add(object map[string]any, place func(said string) (string, error)) error {
 	if len(o.made) == maxObjects {
 		return fmt.Errorf("more than %d objects", maxObjects)
@@ -122,7 +122,7 @@ func (o *output) add(object map[string]any, place func(said string) (string, err
 		metadata["namespace"] = namespace
 	}
 	if said != "" && said != namespace {
-		delete(metadata, "ownerReferences") // an owner does not exist in another place
+		delete(metadata, "ownerReferences") // the owner may not exist in another namespace
 	}
 	out := maps.Clone(object)
 	out["metadata"] = metadata
@@ -134,8 +134,7 @@ func (o *output) add(object map[string]any, place func(said string) (string, err
 	return nil
 }
 
-// namespaced reports whether objects of the kind lie in namespaces. Without a cluster every kind counts as such that Kubernetes does not
-// know better.
+// namespaced reports whether objects of the kind are namespaced. Without a cluster, unknown kinds count as namespaced.
 func (o *output) namespaced(apiVersion, kind string) (bool, error) {
 	switch {
 	case kinds.ClusterScoped(apiVersion, kind):

@@ -22,7 +22,7 @@ type generator struct {
 	subject *celpolicy.Subject
 	steps   []step
 	work    policy.Work
-	// objects select triggers whatever the operation; nil for none. They belong to the namespace, where there is one.
+	// objects select triggers for any operation; nil for none. In a namespaced policy they are limited to its namespace.
 	objects   *constraint.Constraints
 	namespace string
 }
@@ -33,14 +33,13 @@ type step struct {
 	template   template
 }
 
-// Compile makes the Program of a policy. It always returns one; Program.Diags holds the mistakes, and with an error among them it must
-// not be used.
+// Compile returns the Program of a policy. Program.Diags holds the mistakes; with an error among them it must not be used.
 func Compile(p *policiesv1beta1.GeneratingPolicy) *policy.Program {
 	spec, e := &p.Spec, p.Spec.Evaluation
 	if e == nil {
 		e = &policiesv1beta1.GeneratingPolicyEvaluation{}
 	}
-	ignore := admissionregistrationv1.Ignore // it never refuses a request
+	ignore := admissionregistrationv1.Ignore // it never denies a request
 	out := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, celpolicy.Common{FailurePolicy: &ignore, Webhook: spec.WebhookConfiguration, Admission: e.Admission})
 	out.Settings.Background = false // work follows requests and changes of the policy; no scan evaluates it
 	subject, c := celpolicy.Compile(out, celpolicy.Input{
@@ -82,7 +81,7 @@ const (
 	textNone = "one of expression or template must be set"
 )
 
-// compile compiles what the policy makes.
+// compile compiles the entries of spec.generate.
 func (g *generator) compile(c *celrule.Compiler, in []policiesv1beta1.Generation) {
 	if len(in) == 0 {
 		c.Diags.Required("spec.generate", "a policy needs something to generate")

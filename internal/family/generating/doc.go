@@ -1,13 +1,13 @@
-// Package generating is the family of GeneratingPolicy and NamespacedGeneratingPolicy of policies.kyverno.io: policies that make objects
+// Package generating is the family of GeneratingPolicy and NamespacedGeneratingPolicy of policies.kyverno.io: policies that create objects
 // when others are created or changed.
 //
 //	program := generating.Family.Compile(family.Source{Object: object})   // one rule of stage generate
 //
-// The rule asks for work when its constraints and conditions hold; the objects are made by the evaluation that plans the work
-// (policy.Call.Plan): by calls of generator.apply in expressions (apply.go), and by templates (template.go). What becomes of them when
-// the trigger stops matching is in lifecycle.go.
+// The rule yields work if its constraints and conditions are true. The evaluation that plans the work (policy.Call.Plan) creates the
+// objects: by calls of generator.apply in expressions (apply.go), and by templates (template.go). lifecycle.go handles triggers that stop
+// matching.
 //
-// It writes nothing: the executor of the work adds the labels by which objects are found again.
+// It writes nothing: the executor of the work adds the labels that identify the objects.
 //
 // Floor 2: imports celpolicy, celrule, policy and leaves.
 package generating

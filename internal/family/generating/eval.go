@@ -15,7 +15,7 @@ const (
 	textFailed    = "failed to evaluate policy: "
 )
 
-// eval asks for work where the conditions hold, and plans it where that is wanted.
+// eval yields work if the conditions are true, and plans it if requested.
 func (g *generator) eval(c *policy.Call) policy.Yield {
 	in, err := g.input(c)
 	if err != nil {
@@ -55,7 +55,7 @@ func (g *generator) eval(c *policy.Call) policy.Yield {
 	return y
 }
 
-// make evaluates what the policy makes, in order.
+// make evaluates the entries of spec.generate, in order.
 func (g *generator) make(run *celrule.Run, out *output) error {
 	for _, s := range g.steps {
 		if s.expression != nil {
@@ -75,7 +75,7 @@ func (g *generator) make(run *celrule.Run, out *output) error {
 	return nil
 }
 
-// input returns what expressions see. Of an object that is deleted they see what it was.
+// input returns the variables of expressions. For a deleted object they hold its last state.
 func (g *generator) input(c *policy.Call) (*celenv.Input, error) {
 	in, err := celrule.Policies.Input(c)
 	if err == nil && c.Request.Operation == policy.Delete {
@@ -84,7 +84,7 @@ func (g *generator) input(c *policy.Call) (*celenv.Input, error) {
 	return in, err
 }
 
-// failed returns a policy that could not be evaluated. Unlike other kinds, reports name the policy as the rule.
+// failed returns the result of a policy that could not be evaluated. Unlike for other kinds, reports name the policy as the rule.
 func failed(err error) policy.Yield {
 	return policy.Yield{Status: policy.StatusError, Message: textFailed + celpolicy.Text(err)}
 }

@@ -37,7 +37,7 @@ var familyKinds = celpolicy.Kinds(family.Kind{
 	BareLabels: true,
 })
 
-// endpoints are where the webhooks for policies of the family ask.
+// endpoints are the endpoints of the webhooks for policies of the family.
 var endpoints = celpolicy.Endpoint(policy.Endpoint{
 	Kinds: []string{Kind}, Name: "gpol.validate.kyverno.svc", Path: "/gpol", Stages: policy.StageGenerate,
 })

@@ -8,13 +8,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// unknown stands in a grant for what only an evaluation finds out.
+// unknown is a placeholder in a grant for a value that only an evaluation determines.
 const unknown = "{{ evaluated }}"
 
 var generatingVerbs = []string{"create", "delete", "get", "update"}
 
-// grants returns the rights that the author of a namespaced policy needs: on the kinds of its templates, and on every kind where an
-// expression makes the objects. A cluster-wide policy uses the rights of the background controller.
+// grants returns the rights that the author of a namespaced policy needs: on the kinds of its templates, and on every kind if an expression
+// creates the objects. A cluster-wide policy uses the rights of the background controller.
 func (g *generator) grants(in []policiesv1beta1.Generation) (out []policy.Grant) {
 	if g.namespace == "" || len(in) != len(g.steps) {
 		return nil
@@ -35,7 +35,7 @@ func (g *generator) grants(in []policiesv1beta1.Generation) (out []policy.Grant)
 	return out
 }
 
-// kindIn returns the kind of a document, as far as it is no expression.
+// kindIn returns the kind of a document, unless it is an expression.
 func kindIn(n node) (apiVersion, kind string) {
 	get := func(name string) string {
 		var v any

@@ -12,8 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Without a request, an object that is no longer a trigger has its objects deleted; where the policy asks for the requester, nothing
-// is known, and nothing is done.
+// Without a request, the generated objects of an object that is no longer a trigger are deleted. If the policy depends on the requester,
+// this is unknown, and nothing is deleted.
 func TestWithoutRequest(t *testing.T) {
 	const manifest = `
 apiVersion: policies.kyverno.io/v1

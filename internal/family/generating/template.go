@@ -18,7 +18,7 @@ type template []node
 // evaluator gives the value of an expression.
 type evaluator func(*celenv.Expression) (ref.Val, error)
 
-// render writes the objects. Empty documents give none.
+// render returns the objects. Empty documents give none.
 func (t template) render(eval evaluator) ([]map[string]any, error) {
 	out := make([]map[string]any, 0, len(t))
 	for i, n := range t {
@@ -26,7 +26,7 @@ func (t template) render(eval evaluator) ([]map[string]any, error) {
 		if err != nil {
 			return out, fmt.Errorf("failed to render generation template: document %d: %w", i+1, err)
 		}
-		if object, ok := v.(map[string]any); ok { // others were refused when the template was compiled
+		if object, ok := v.(map[string]any); ok { // the compiler rejects other values
 			out = append(out, object)
 		}
 	}
@@ -38,12 +38,12 @@ type node interface {
 	render(evaluator) (any, error)
 }
 
-// literal is a part without placeholders. It is shared by all that is rendered, and never changed.
+// literal is a part without placeholders. All rendered objects share it, and it is never changed.
 type literal struct{ value any }
 
 func (l literal) render(evaluator) (any, error) { return l.value, nil }
 
-// mapping and sequence have placeholders somewhere below them.
+// mapping and sequence contain placeholders.
 type mapping []field
 
 type field struct {
@@ -77,7 +77,7 @@ func (s sequence) render(eval evaluator) (any, error) {
 	return out, nil
 }
 
-// placeholder is a scalar that is nothing but an expression, whose value takes its place.
+// placeholder is a scalar that consists of an expression, and is replaced by its value.
 type placeholder struct {
 	source     string
 	expression *celenv.Expression
@@ -98,7 +98,7 @@ func (p placeholder) render(eval evaluator) (any, error) {
 	return out, nil
 }
 
-// text is a scalar with expressions in it.
+// text is a scalar that contains expressions.
 type text []piece
 
 // piece is literal text, or an expression.
@@ -133,5 +133,5 @@ func (t text) render(eval evaluator) (any, error) {
 	return out.String(), nil
 }
 
-// maxText is the longest text with placeholders, in bytes: an object of the API server has less.
+// maxText bounds a text with placeholders, in bytes; an object of the API server is smaller.
 const maxText = 2 << 20

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 )
 
-// Limits of a template: what people write has some hundred nodes, and aliases multiply them.
+// Limits of a template: typical ones have some hundred nodes, and aliases multiply them.
 const (
 	maxNodes   = 100_000
 	maxNesting = 100
@@ -20,14 +20,14 @@ const (
 
 // compiler compiles one template.
 type compiler struct {
-	// expression compiles a placeholder; nil when placeholders are plain text.
+	// expression compiles a placeholder; nil if placeholders are plain text.
 	expression func(string) (*celenv.Expression, error)
 	mistakes   []error
 	nodes      int
 }
 
-// compileTemplate compiles a template and returns all its mistakes. Use the template only when there are none. Without
-// expression the text is taken as it is.
+// compileTemplate compiles a template and returns all its mistakes. Use the template only without mistakes. Without expression, the text is
+// taken literally.
 func compileTemplate(source string, expression func(string) (*celenv.Expression, error)) (template, []error) {
 	c := &compiler{expression: expression}
 	var out template
@@ -153,7 +153,7 @@ func (c *compiler) mapping(n *yaml.Node, depth int) node {
 	}
 	for _, of := range merge {
 		for name, v := range c.merged(of, depth) {
-			if !known[name] { // what the mapping says itself counts
+			if !known[name] { // keys of the mapping itself take precedence
 				add(name, literal{v})
 			}
 		}
@@ -167,7 +167,7 @@ func (c *compiler) mapping(n *yaml.Node, depth int) node {
 
 const textMerge = "YAML merge keys are not supported beside placeholders"
 
-// merged returns the fields that a merge key brings: of mappings that come earlier, those count.
+// merged returns the fields of a merge key; earlier mappings take precedence.
 func (c *compiler) merged(of *yaml.Node, depth int) map[string]any {
 	sources := []*yaml.Node{of}
 	if r := resolved(of); r != nil && r.Kind == yaml.SequenceNode {
@@ -224,7 +224,7 @@ func (c *compiler) scalar(n *yaml.Node) node {
 	return literal{v}
 }
 
-// opening begins a placeholder, escaped is how it is written as text.
+// opening begins a placeholder; escaped is its escaped form.
 const (
 	opening = "(("
 	escaped = `\((`
@@ -274,7 +274,7 @@ func (c *compiler) interpolated(n *yaml.Node) node {
 	return out
 }
 
-// closingOf returns where the placeholder whose expression begins at the place ends; -1 when it does not.
+// closingOf returns the end of the placeholder whose expression begins at the place; -1 if there is none.
 func closingOf(s string, at int) int {
 	depth := 0
 	for at < len(s) {

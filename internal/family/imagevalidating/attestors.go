@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// attestor makes an authority for verifiers. Some of its parts are expressions, which are evaluated when it is first asked about.
+// attestor returns an authority for verifiers. Some of its parts are expressions, which are evaluated at its first use.
 type attestor func(celenv.TextOf) (imageverify.Authority, error)
 
 // textNoAuthority is Kyverno's, verbatim.
@@ -62,7 +62,7 @@ func compileAttestations(c *celrule.Compiler, in []policiesv1beta1.Attestation, 
 	return out
 }
 
-// text is a text, or an expression that gives one.
+// text is a text, or an expression for one.
 type text struct {
 	value      string
 	expression *celenv.Expression
@@ -252,7 +252,7 @@ func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign,
 	}
 }
 
-// keyless returns the identities that may sign without a key; any of them satisfies.
+// keyless returns the identities that may sign without a key; any of them is sufficient.
 func keyless(in *policiesv1beta1.Keyless) *world.KeylessAttestor {
 	out := &world.KeylessAttestor{Roots: in.Roots, Extensions: in.AdditionalExtensions}
 	for i, id := range in.Identities {
@@ -279,7 +279,7 @@ func ctlog(in *policiesv1beta1.CTLog) world.CTLog {
 	return world.CTLog{PublicKey: in.CTLogPubKey, TSACertChain: in.TSACertChain, Ignore: in.InsecureIgnoreSCT}
 }
 
-// blocks returns the keys of a text in PEM, each by itself. A text that holds none is one key, of which the verifier says what is wrong.
+// blocks returns the PEM keys in a text. A text without PEM is one key, whose mistake the verifier reports.
 func blocks(text string) (out []string) {
 	for rest := []byte(text); ; {
 		block, after := pem.Decode(rest)

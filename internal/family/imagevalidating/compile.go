@@ -18,13 +18,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Compile makes the Program of a policy, which was decoded from the object of in. It always returns one; Program.Diags holds the mistakes,
-// and with an error among them it must not be used.
+// Compile returns the Program of a policy, which was decoded from the object of in. Program.Diags holds the mistakes; with an error among
+// them it must not be used.
 func Compile(p *policiesv1beta1.ImageValidatingPolicy, in family.Source) *policy.Program {
 	b := &builder{program: celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec)), allowance: &celenv.Allowance{}}
 	b.program.Unconfined = in.CommandLine
 	documents := mode(&p.Spec) == celenv.JSON
-	// Digests are written into the objects of requests. What is given to the command line, or is there already, is only looked at.
+	// Digests are written into the objects of requests only, not of the command line or of scans.
 	b.digests = on(p.Spec.ValidationConfigurations.MutateDigest) && !documents && !in.CommandLine && !in.Existing
 	b.add(&p.Spec, "spec", "", true)
 	asks := celpolicy.WebhookInput{Constraints: p.Spec.MatchConstraints, Conditions: p.Spec.MatchConditions}
@@ -35,13 +35,13 @@ func Compile(p *policiesv1beta1.ImageValidatingPolicy, in family.Source) *policy
 	for _, c := range asks.Configs {
 		spec, mistakes := generated(&p.Spec, in.Object, c)
 		rewritten[c.Key] = spec.MatchConditions
-		if !b.program.Diags.HasErrors() { // else the same mistakes were found before
+		if !b.program.Diags.HasErrors() { // otherwise the same mistakes were found before
 			b.program.Diags.Add(mistakes...)
 		}
 		b.add(spec, "status.autogen.configs["+c.Key+"].spec", c.Key, c.Template != "")
 	}
 	if documents {
-		return b.program // it is not about requests
+		return b.program // it does not evaluate requests
 	}
 	asks.Rewritten = func(c celpolicy.Config) []admissionregistrationv1.MatchCondition { return rewritten[c.Key] }
 	asks.At = validates
@@ -68,17 +68,17 @@ func mode(spec *policiesv1beta1.ImageValidatingPolicySpec) celenv.Mode {
 	return celenv.Kubernetes
 }
 
-// on reports whether a switch of validationConfigurations is on, as it is when it is left out.
+// on reports whether a switch of validationConfigurations is on, which is the default.
 func on(b *bool) bool { return b == nil || *b }
 
-// builder makes the rules of one Program.
+// builder builds the rules of one Program.
 type builder struct {
 	program   *policy.Program
 	allowance *celenv.Allowance
-	digests   bool // digests are written behind tags
+	digests   bool // digests are added to tags
 }
 
-// add adds the rules of a spec. In its resources images are at known places, or in templates of Pods that have to be looked for.
+// add adds the rules of a spec. known: the images of its resources are at known places; otherwise Pod templates are searched.
 func (b *builder) add(spec *policiesv1beta1.ImageValidatingPolicySpec, path, controllers string, known bool) {
 	rule, e, diags := compileSpec(b.program, spec, path, b.allowance)
 	if !b.program.Diags.HasErrors() {
@@ -93,7 +93,7 @@ func (b *builder) add(spec *policiesv1beta1.ImageValidatingPolicySpec, path, con
 		r.Kind, r.Stage, r.SkipOnDelete, r.Shared, r.Annotates, r.Object = DigestKind, policy.StageMutate, true, false, false, nil
 		switch {
 		case diags.HasErrors():
-			r.Eval = func(*policy.Call) policy.Yield { return policy.Yield{} } // the rule that validates says so
+			r.Eval = func(*policy.Call) policy.Yield { return policy.Yield{} } // the validating rule reports it
 		case known:
 			r.Eval = e.pin
 		default:
@@ -107,7 +107,7 @@ func (b *builder) add(spec *policiesv1beta1.ImageValidatingPolicySpec, path, con
 	}
 }
 
-// configs returns the policies that are generated from the spec.
+// configs returns the generated policies of the spec.
 func configs(spec *policiesv1beta1.ImageValidatingPolicySpec) []celpolicy.Config {
 	var settings *policiesv1beta1.PodControllers
 	if spec.Autogen != nil {
@@ -127,7 +127,7 @@ func generated(spec *policiesv1beta1.ImageValidatingPolicySpec, object map[strin
 	return out, diags
 }
 
-// Autogen returns the policies that are generated from a policy, as its status lists them. object is what the policy was decoded from.
+// Autogen returns the generated policies of a policy for its status. object is the decoded object.
 func Autogen(p *policiesv1beta1.ImageValidatingPolicy, object map[string]any) map[string]policiesv1beta1.ImageValidatingPolicyAutogenConfig {
 	out := map[string]policiesv1beta1.ImageValidatingPolicyAutogenConfig{}
 	if mode(&p.Spec) == celenv.JSON {
@@ -140,7 +140,7 @@ func Autogen(p *policiesv1beta1.ImageValidatingPolicy, object map[string]any) ma
 	return out
 }
 
-// compileSpec makes the rule of a spec that validates.
+// compileSpec returns the validating rule of a spec.
 func compileSpec(p *policy.Program, spec *policiesv1beta1.ImageValidatingPolicySpec, path string, a *celenv.Allowance) (*policy.Rule, *evaluator, diag.List) {
 	mode := mode(spec)
 	in := celpolicy.Input{
@@ -148,7 +148,7 @@ func compileSpec(p *policy.Program, spec *policiesv1beta1.ImageValidatingPolicyS
 	}
 	e := &evaluator{json: mode == celenv.JSON, registry: credentials(spec.Credentials)}
 	subject, c := celpolicy.Compile(p, in)
-	e.images.extract(c, spec.ImageExtractors, path+".images") // before the variables, which may read the images
+	e.images.extract(c, spec.ImageExtractors, path+".images") // precedes the variables, which may read the images
 	e.references = compileReferences(c, spec.MatchImageReferences, path+".matchImageReferences", a)
 	if !e.json {
 		c.Variables(spec.Variables, path+".variables")
@@ -180,7 +180,7 @@ func compileSpec(p *policy.Program, spec *policiesv1beta1.ImageValidatingPolicyS
 	return rule, e, c.Diags
 }
 
-// reads returns the fields of an object that are read where its images are found.
+// reads returns the fields of an object that contain its images.
 func reads(expressions *value.Fields) *value.Fields {
 	out := policy.ObjectReads(expressions)
 	if out == nil {
@@ -198,7 +198,7 @@ func reads(expressions *value.Fields) *value.Fields {
 	return out
 }
 
-// credentials say how to log in to registries.
+// credentials returns the registry credentials of a request.
 func credentials(c *policiesv1beta1.Credentials) world.ImageRequest {
 	if c == nil {
 		return world.ImageRequest{}

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// PartMutateDigest names the part of a policy that writes digests.
+// PartMutateDigest is the name of the part of a policy that adds digests.
 const PartMutateDigest = "mutateDigest"
 
 // These texts are Kyverno's, verbatim.
@@ -18,12 +18,12 @@ const (
 	textExtraction = "digest-pinning mutation is not supported for extraction-mode targets"
 )
 
-// pin writes digests behind the tags of the images of containers that the policy is about. It verifies nothing, and has a result only where
-// a digest cannot be found.
+// pin adds digests to the tags of container images that the policy selects. It verifies nothing, and has a result only if a digest cannot
+// be resolved.
 func (r *evaluator) pin(c *policy.Call) policy.Yield {
 	s, _ := r.begin(c)
 	if s == nil {
-		return policy.Yield{} // exceptions and errors are results of the rule that validates
+		return policy.Yield{} // the validating rule reports exceptions and errors
 	}
 	digests := map[string]string{}
 	var operations []patch.Operation
@@ -55,7 +55,7 @@ func (r *evaluator) pin(c *policy.Call) policy.Yield {
 	return policy.Yield{Object: value.Of(object.(map[string]any))}
 }
 
-// unpinned is for objects whose templates of Pods have to be looked for.
+// unpinned is pin for objects whose Pod templates must be searched.
 func unpinned(*policy.Call) policy.Yield {
 	return policy.Yield{Status: policy.StatusSkip, Message: textExtraction, Part: PartMutateDigest}
 }

@@ -29,25 +29,25 @@ const (
 // evaluator evaluates a spec.
 type evaluator struct {
 	rule         *celrule.Rule
-	json         bool // the policy is about documents, without a request
+	json         bool // the policy evaluates documents without a request
 	images       images
 	references   *references
 	attestors    map[string]attestor
 	attestations map[string]imageverify.Testimony
-	// attestorNames and attestationNames are their names as expressions see them.
+	// attestorNames and attestationNames are the variables of these names in expressions.
 	attestorNames, attestationNames map[string]any
 
 	registry world.ImageRequest
-	// verifyDigest: an image without a digest fails. required: an image of which no policy verified a signature fails.
+	// verifyDigest: an image without a digest fails. required: an image without a verified signature of some policy fails.
 	verifyDigest, required bool
 }
 
-// subject is an object whose images the policy is about.
+// subject is an object whose images the policy selects.
 type subject struct {
 	in     *celenv.Input
 	run    *celrule.Run
 	panel  *imageverify.Panel
-	images []image // those that matchImageReferences select
+	images []image // those selected by matchImageReferences
 }
 
 // begin evaluates conditions and exceptions, and finds the images. Without a subject the yield is the result.
@@ -82,7 +82,7 @@ func (r *evaluator) begin(c *policy.Call) (*subject, policy.Yield) {
 		return nil, unconditioned(c, err)
 	}
 	if y := exemption.Full; y.Status != policy.StatusNone {
-		return nil, celpolicy.Skipped(y) // reportResult has no meaning for these policies, as in Kyverno
+		return nil, celpolicy.Skipped(y) // reportResult has no effect on these policies, as in Kyverno
 	}
 	if err := r.find(c, s); err != nil {
 		return nil, failed(err)
@@ -90,7 +90,7 @@ func (r *evaluator) begin(c *policy.Call) (*subject, policy.Yield) {
 	return s, policy.Yield{}
 }
 
-// find finds the images of the object that the policy is about, and gives them to expressions by their groups.
+// find returns the selected images of the object, and passes them to expressions by group.
 func (r *evaluator) find(c *policy.Call, s *subject) error {
 	object, _ := s.in.Object.(map[string]any)
 	all, names, err := r.images.find(kindOf(object, c.Request.RequestGVK.GroupKind()), object, s.run)
@@ -118,8 +118,8 @@ func (r *evaluator) find(c *policy.Call, s *subject) error {
 	return nil
 }
 
-// unconditioned returns the result where conditions have no value. With failurePolicy Ignore the policy is not for the request. The Program
-// says which that is, since --forceFailurePolicyIgnore changes it.
+// unconditioned returns the result if conditions have no value. With failurePolicy Ignore the policy does not match the request. The
+// Program holds the effective policy, since --forceFailurePolicyIgnore changes it.
 func unconditioned(c *policy.Call, err error) policy.Yield {
 	if c.Program.Settings.FailurePolicy == policy.Ignore && !budget.Over(err) {
 		return policy.Yield{}
@@ -127,7 +127,7 @@ func unconditioned(c *policy.Call, err error) policy.Yield {
 	return failed(err)
 }
 
-// failed returns a policy that could not be evaluated. What was asked of registries or of others and has no answer is unknown.
+// failed returns the result of a policy that could not be evaluated. A failed lookup in a registry or another service makes it unknown.
 func failed(err error) policy.Yield {
 	unanswered := (*celenv.UnansweredError)(nil)
 	return policy.Yield{
@@ -177,8 +177,8 @@ func verdict(out celrule.Outcome, err error) policy.Yield {
 	return policy.Yield{Status: policy.StatusFail, Message: celpolicy.Failure(out), Properties: properties}
 }
 
-// require returns the result once all policies are evaluated: each image needs a signature that some policy verified. Policies of a
-// namespace do not vouch for those of the cluster, nor for those of other namespaces.
+// require returns the final result after the evaluation of all policies: each image needs a signature that some policy verified. Namespaced
+// policies do not count for cluster-wide ones, nor for those of other namespaces.
 func require(p *policy.Program, passed policy.Yield, images []image) func([]policy.Result) policy.Yield {
 	return func(all []policy.Result) policy.Yield {
 		for i := range images {
@@ -202,13 +202,13 @@ func require(p *policy.Program, passed policy.Yield, images []image) func([]poli
 	}
 }
 
-// hasDigest reports whether an image is named by its digest.
+// hasDigest reports whether an image reference has a digest.
 func hasDigest(image string) bool {
 	r, err := imageref.Parse(image)
 	return err == nil && r.Digest != ""
 }
 
-// names returns the keys of a map as expressions see them: each is its own value.
+// names returns the keys of a map as a variable of expressions: each is its own value.
 func names[T any](of map[string]T) map[string]any {
 	out := make(map[string]any, len(of))
 	for name := range of {
@@ -217,7 +217,7 @@ func names[T any](of map[string]T) map[string]any {
 	return out
 }
 
-// about words a result about an image.
+// about returns a result about an image.
 func about(y policy.Yield, format, image string) policy.Yield {
 	y.Message = fmt.Sprintf(format, image)
 	return y

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/celrule"
 )
 
-// places are where kinds have the spec of a Pod.
+// places are the paths of Pod specs, by kind.
 var places = map[schema.GroupKind][]string{
 	{Kind: "Pod"}:                        {"spec"},
 	{Group: "apps", Kind: "DaemonSet"}:   {"spec", "template", "spec"},
@@ -23,19 +23,19 @@ var places = map[schema.GroupKind][]string{
 	{Group: "batch", Kind: "CronJob"}:    {"spec", "jobTemplate", "spec", "template", "spec"},
 }
 
-// groups are the lists of containers in the spec of a Pod, which are groups of images.
+// groups are the lists of containers in a Pod spec, which form groups of images.
 var groups = []string{"containers", "initContainers", "ephemeralContainers"}
 
-// maxImages bounds the images of one object: each is compared with matchImageReferences, and perhaps looked up.
+// maxImages bounds the images of one object: each is compared with matchImageReferences, and possibly looked up.
 const maxImages = 5000
 
-// image is one image of an object, as it is written there.
+// image is one image reference in an object.
 type image struct {
 	group, text string
-	pointer     string // of the field; empty for one that an expression gave
+	pointer     string // of the field; empty for one from an expression
 }
 
-// images finds the images of objects.
+// images extracts the images of objects.
 type images struct{ extractors []extractor }
 
 // extractor is an entry of spec.images.
@@ -54,7 +54,7 @@ func (x *images) extract(c *celrule.Compiler, in []policiesv1beta1.ImageExtracto
 	}
 }
 
-// find lists the images of an object of the kind and the names of their groups. run evaluates expressions on the object.
+// find returns the images of an object of the kind and the names of their groups. run evaluates expressions on the object.
 func (x *images) find(kind schema.GroupKind, object map[string]any, run *celrule.Run) (out []image, names []string, err error) {
 	if place, known := places[kind]; known {
 		if out, err = inContainers(object, place); err != nil {
@@ -90,8 +90,7 @@ func (x *images) find(kind schema.GroupKind, object map[string]any, run *celrule
 	return out, names, nil
 }
 
-// inContainers lists the images of the containers of a Pod whose spec is at the place. A container may be without an image, in the
-// template of a controller.
+// inContainers returns the container images of the Pod spec at the place. A container in the template of a controller may have no image.
 func inContainers(object map[string]any, place []string) (out []image, err error) {
 	pointer := ""
 	for _, step := range place {
@@ -121,12 +120,12 @@ func inContainers(object map[string]any, place []string) (out []image, err error
 	return out, nil
 }
 
-// noKey is the error of an expression that reads a field which is not there, in the words of the library.
+// noKey is the error of an expression that reads a missing field, with the library's text.
 type noKey string
 
 func (e noKey) Error() string { return "no such key: " + string(e) }
 
-// kindOf returns the kind of an object; that of the request where the object does not say it.
+// kindOf returns the kind of an object, by default that of the request.
 func kindOf(object map[string]any, otherwise schema.GroupKind) schema.GroupKind {
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)

@@ -25,8 +25,8 @@ import (
 
 const digest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-// notary answers about signatures: an attestor whose key or certificate is the word "outage" cannot be asked; others signed the images whose
-// text has the word of their key.
+// notary verifies signatures: an attestor whose key or certificate is "outage" cannot be verified; others signed the images whose name
+// contains their key.
 type notary struct{}
 
 func (notary) Verify(_ context.Context, r world.SignatureRequest) (string, error) {
@@ -57,7 +57,7 @@ func (n notary) Statements(ctx context.Context, r world.SignatureRequest) (strin
 	return digest, []world.Statement{{Type: r.Type, Document: map[string]any{"type": r.Type, "image": r.Image}}}, nil
 }
 
-// registries know the images whose text does not have the word missing.
+// registries has all images whose name does not contain "missing".
 func registries(_ context.Context, r world.ImageRequest) (map[string]any, error) {
 	if strings.Contains(r.Reference, "missing") {
 		return nil, errors.New("MANIFEST_UNKNOWN")
@@ -65,10 +65,9 @@ func registries(_ context.Context, r world.ImageRequest) (map[string]any, error)
 	return map[string]any{"resolvedImage": r.Reference + "@" + digest, "configData": map[string]any{"architecture": "amd64"}}, nil
 }
 
-// TestData runs testdata/*.txtar. policy….yaml are policies, exceptions.yaml (optional) are exceptions from them; requests.yaml is a list of
-// requests {name, operation, object, oldObject}, which are first mutated, then validated by all policies, in a world that notary and
-// registries describe, or with `verifies: false` in one that verifies nothing. want has the diagnostics, the resources of the rules and the
-// results.
+// TestData runs testdata/*.txtar. policy….yaml are policies, exceptions.yaml (optional) are exceptions from them. requests.yaml is a list
+// of requests {name, operation, object, oldObject}, which all policies first mutate and then validate, in the world of notary and
+// registries, or with `verifies: false` in one without verification. want has the diagnostics, the resources of the rules and the results.
 func TestData(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
 		var programs []*policy.Program
@@ -182,7 +181,7 @@ status: {conditionStatus: {message: old}}
 	}
 }
 
-// Globs are compared with references as they are written.
+// Globs are compared with references as written.
 func TestGlobs(t *testing.T) {
 	for _, c := range []struct {
 		glob, image string

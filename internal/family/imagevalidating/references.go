@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/celrule"
 )
 
-// references are compiled matchImageReferences. An image counts when one of them selects it; without any, all do.
+// references are compiled matchImageReferences. An image is selected if one of them matches; without any, all images are.
 type references struct {
 	all         bool
 	globs       []*regexp.Regexp
@@ -27,7 +27,8 @@ const maxGlob = 1024
 // textNoReference is Kyverno's, verbatim.
 const textNoReference = "either glob or expression must be set"
 
-// compileReferences compiles matchImageReferences; the mistakes are added to those of c. Expressions see the image only, as ref.
+// compileReferences compiles matchImageReferences; the mistakes are added to those of c. The only variable of expressions is the image,
+// ref.
 func compileReferences(c *celrule.Compiler, in []policiesv1beta1.MatchImageReference, path string, a *celenv.Allowance) *references {
 	out := &references{all: len(in) == 0}
 	own := celrule.New(celenv.Declarations{Kind: celenv.ImageReferences}, a)
@@ -54,8 +55,8 @@ func compileReferences(c *celrule.Compiler, in []policiesv1beta1.MatchImageRefer
 	return out
 }
 
-// selects reports whether the policy is for an image, as it is written. The name of a registry counts in small letters as well: registries
-// do not distinguish them.
+// selects reports whether the policy selects an image reference. The registry's name also matches in lower case, since registries do not
+// distinguish the case.
 func (r *references) selects(ctx context.Context, m *budget.Meter, image string) (bool, error) {
 	if r.all {
 		return true, nil
@@ -83,8 +84,8 @@ func (r *references) selects(ctx context.Context, m *budget.Meter, image string)
 	return false, nil
 }
 
-// compileGlob makes a pattern of a glob: * and ** are any text, ? one character, […] one of some, and {a,b} one of several patterns. A
-// backslash takes the meaning from what follows.
+// compileGlob compiles a glob: * and ** match any text, ? one character, […] one of some, and {a,b} one of several patterns. A backslash
+// escapes the next character.
 func compileGlob(glob string) (*regexp.Regexp, error) {
 	var out strings.Builder
 	out.WriteString(`(?s)^`)

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/imageverify"
 )
 
-// verifier answers the functions about signatures in one evaluation, for the attestors and attestations that the policy names.
+// verifier implements the functions about signatures in one evaluation, for the attestors and attestations of the policy.
 type verifier struct {
 	*evaluator
 	meter       *budget.Meter
@@ -58,7 +58,7 @@ func noAttestation(name string) error {
 	return &celenv.MistakeError{Reason: "attestation not found in policy: " + name}
 }
 
-// about returns the authorities of the names; nil for an image that matchImageReferences leave out.
+// about returns the authorities of the names; nil for an image that matchImageReferences exclude.
 func (v *verifier) about(ctx context.Context, image string, attestors []string, text celenv.TextOf) ([]imageverify.Authority, error) {
 	selected, err := v.references.selects(ctx, v.meter, image)
 	if err != nil || !selected {

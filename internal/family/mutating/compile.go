@@ -19,8 +19,7 @@ import (
 // RuleKind is the kind of the rules of the family.
 const RuleKind policy.RuleKind = "mutatingPolicy"
 
-// Compile makes the Program of a policy. It always returns one; Program.Diags holds the mistakes, and with an error among them it must
-// not be used.
+// Compile returns the Program of a policy. Program.Diags holds the mistakes; with an error among them it must not be used.
 func Compile(p *policiesv1beta1.MutatingPolicy, o family.Options) *policy.Program {
 	common := celpolicy.Common{FailurePolicy: p.Spec.FailurePolicy, Webhook: p.Spec.WebhookConfiguration}
 	if e := p.Spec.Evaluation; e != nil {
@@ -48,7 +47,7 @@ func Compile(p *policiesv1beta1.MutatingPolicy, o family.Options) *policy.Progra
 	return b.program
 }
 
-// types returns the types of known kinds, where an apply configuration asks for them.
+// types returns the types of known kinds if an apply configuration needs them.
 func types(o family.Options, spec *policiesv1beta1.MutatingPolicySpec) managedfields.TypeConverter {
 	merges := slices.ContainsFunc(spec.Mutations, func(m admissionregistrationv1.Mutation) bool {
 		return m.PatchType == admissionregistrationv1.PatchTypeApplyConfiguration
@@ -59,7 +58,7 @@ func types(o family.Options, spec *policiesv1beta1.MutatingPolicySpec) managedfi
 	return celrule.Types(o.Types())
 }
 
-// builder makes the rules of one Program.
+// builder builds the rules of one Program.
 type builder struct {
 	program   *policy.Program
 	spec      *policiesv1beta1.MutatingPolicySpec
@@ -68,8 +67,8 @@ type builder struct {
 	diags     diag.List
 }
 
-// requests adds the rules that change the objects of requests, and the one that changes existing resources. A policy with targets changes
-// no request. The command line changes the given objects only, as Kyverno's does.
+// requests adds the rules that change the objects of requests, and the rule that changes existing resources. A policy with targets changes
+// no request. As in Kyverno, the command line changes only the given objects.
 func (b *builder) requests(commandLine bool) {
 	changes := changesExisting(b.spec)
 	if targeted(b.spec) {
@@ -96,14 +95,14 @@ func (b *builder) inRequests() {
 	})
 }
 
-// report adds the rules that report what the policy would change. As in Kyverno they look at what the policy is for, whatever its targets.
+// report adds the rules that report what the policy would change. As in Kyverno, they evaluate the matched resources, not the targets.
 func (b *builder) report() {
 	b.variants(func(r *policy.Rule, v *variant) {
 		r.Stage, r.Eval = policy.StageValidate, v.wouldChange
 	})
 }
 
-// variants adds a rule for the policy itself, and one for each configuration of the controllers of Pods.
+// variants adds a rule for the policy itself, and one for each configuration of Pod controllers.
 func (b *builder) variants(finish func(*policy.Rule, *variant)) {
 	v, c := b.compile(b.spec, "spec")
 	b.diags.Add(c.Diags...)
@@ -114,7 +113,7 @@ func (b *builder) variants(finish func(*policy.Rule, *variant)) {
 	}
 	for _, config := range celpolicy.Configs(b.spec.MatchConstraints, settings) {
 		v, c := b.compile(generated(b.spec, config), "status.autogen.configs["+config.Key+"].spec")
-		if !b.diags.HasErrors() { // else the same mistakes were found before
+		if !b.diags.HasErrors() { // otherwise the same mistakes were found before
 			b.diags.Add(c.Diags...)
 		}
 		v.extracts = config.Template == ""
@@ -149,7 +148,7 @@ func changesExisting(spec *policiesv1beta1.MutatingPolicySpec) bool {
 	return e != nil && e.MutateExisting != nil && e.MutateExisting.Enabled != nil && *e.MutateExisting.Enabled
 }
 
-// targeted reports whether the policy says which existing objects are changed.
+// targeted reports whether the policy has targets among existing objects.
 func targeted(spec *policiesv1beta1.MutatingPolicySpec) bool {
 	t := spec.TargetMatchConstraints
 	return t != nil && (t.Expression != "" || len(t.ResourceRules) > 0)

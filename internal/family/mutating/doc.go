@@ -3,9 +3,9 @@
 //
 //	program := mutating.Family.Compile(family.Source{Object: object})
 //
-// A Program has one rule for the policy and one for each configuration of controllers of Pods that is generated from it (autogen.go,
-// rewrite.go). Where Programs for existing objects are asked for, the rules tell whether the policy would change an object. Each mutation
-// sees what the one before it made of the object; a variable is evaluated once, at first use.
+// A Program has one rule for the policy and one for each generated configuration of Pod controllers (autogen.go, rewrite.go). In Programs
+// for existing objects, the rules report whether the policy would change an object. Each mutation sees the object as the one before it
+// changed it; a variable is evaluated once, at its first use.
 //
 // It changes no existing objects: a policy with targets has no rule for requests.
 //

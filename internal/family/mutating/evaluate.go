@@ -16,12 +16,12 @@ const (
 	textExtraction = "extraction mode: mutation for custom workload CRDs is not yet supported"
 )
 
-// variant is the policy as it is for one group of resources: those that it names, or controllers of Pods.
+// variant is the policy for one group of resources: those that it names, or Pod controllers.
 type variant struct {
 	subject   *celpolicy.Subject
 	mutations []celrule.Mutation
 	merging   celrule.Merging
-	// extracts: the resources have templates of Pods in places that are not known.
+	// extracts: the Pod templates of the resources must be searched.
 	extracts bool
 }
 
@@ -84,7 +84,7 @@ func (v *variant) apply(c *policy.Call, run *celrule.Run) policy.Yield {
 	return y
 }
 
-// failed returns a policy that could not be evaluated.
+// failed returns the result of a policy that could not be evaluated.
 func failed(err error) policy.Yield {
 	return policy.Yield{Status: policy.StatusError, Message: textFailed + celpolicy.Text(err), Part: celpolicy.PartEvaluation}
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// existing changes resources that exist, on behalf of a trigger, or of none when the policy itself is the reason.
+// existing changes existing resources on behalf of a trigger, or without one after a change of the policy.
 type existing struct {
 	*variant
 	// target evaluates the conditions and mutations of one target.
 	target celrule.Rule
-	// expression gives the targets; nil where they are all resources that the constraints select.
+	// expression returns the targets; nil if they are all resources that the constraints select.
 	expression  *celenv.Expression
 	constraints *constraint.Constraints
 	work        policy.Work
@@ -41,11 +41,11 @@ func (b *builder) existing() {
 		x.constraints = constraints
 		b.diags.Add(diags...)
 	} else {
-		// The mistakes in matchConstraints are known. What is no target of a request is none otherwise.
+		// Mistakes in matchConstraints were reported before. An object that requests cannot select is no target either.
 		x.constraints, _ = constraint.Compile(b.spec.MatchConstraints, "spec.matchConstraints", constraint.Options{})
 		own = true
 	}
-	if !targeted(b.spec) { // the rules for requests have the other mistakes
+	if !targeted(b.spec) { // the rules for requests report the other mistakes
 		c.Diags = slices.DeleteFunc(c.Diags, func(d diag.Diagnostic) bool { return !strings.HasPrefix(d.Path, "spec.targetMatch") })
 	}
 	b.diags.Add(c.Diags...)
@@ -69,7 +69,7 @@ func skipsBackground(spec *policiesv1beta1.MutatingPolicySpec) bool {
 	return e == nil || e.SkipBackgroundRequests == nil || *e.SkipBackgroundRequests
 }
 
-// match has an object that exists, as a trigger, count as one that is updated. A change of the policy needs no trigger.
+// match lets an existing object count as updated. A change of the policy needs no trigger.
 func (x *existing) match(next func(context.Context, *policy.Request) (bool, error)) func(context.Context, *policy.Request) (bool, error) {
 	return func(ctx context.Context, r *policy.Request) (bool, error) {
 		if isBare(r) {
@@ -79,12 +79,12 @@ func (x *existing) match(next func(context.Context, *policy.Request) (bool, erro
 	}
 }
 
-// isBare reports whether the work is for no trigger.
+// isBare reports whether the work has no trigger.
 func isBare(r *policy.Request) bool {
 	return r.Origin == policy.FromScan && r.Object == nil && r.OldObject == nil
 }
 
-// triggerOf returns the request of the trigger: that of an object that exists is an update.
+// triggerOf returns the request of the trigger: for an existing object, an update.
 func triggerOf(r *policy.Request) *policy.Request {
 	if r.Origin != policy.FromScan {
 		return r
@@ -94,7 +94,7 @@ func triggerOf(r *policy.Request) *policy.Request {
 	return out
 }
 
-// eval asks for work where the conditions hold for the trigger, and plans it where that is wanted.
+// eval yields work if the conditions are true for the trigger, and plans it if requested.
 func (x *existing) eval(c *policy.Call) policy.Yield {
 	bare := isBare(c.Request)
 	trigger := *c
@@ -148,7 +148,7 @@ func (x *existing) eval(c *policy.Call) policy.Yield {
 	return y
 }
 
-// input returns what expressions see of the trigger. Of an object that is deleted they see what it was.
+// input returns the variables for the trigger. For a deleted object they hold its last state.
 func input(c *policy.Call) (*celenv.Input, error) {
 	in, err := celrule.Policies.Input(c)
 	if err == nil && c.Request.Operation == policy.Delete {
@@ -157,7 +157,7 @@ func input(c *policy.Call) (*celenv.Input, error) {
 	return in, err
 }
 
-// change plans what the mutations make of one target. The object is the target, the request that of the trigger.
+// change plans the mutation of one target. The object is the target, the request that of the trigger.
 func (x *existing) change(c *policy.Call, t found, allowed celenv.Exceptions, bare bool) policy.Mutated {
 	out := policy.Mutated{Before: t.object, Subresource: t.request.Subresource, Status: policy.StatusSkip}
 	fail := func(err error) policy.Mutated {
@@ -196,15 +196,15 @@ func (x *existing) change(c *policy.Call, t found, allowed celenv.Exceptions, ba
 	return out
 }
 
-// withoutNamespace makes namespaceObject null, as in Kyverno: expressions could not tell whether it is that of the trigger or of the target.
+// withoutNamespace sets namespaceObject to null, as in Kyverno: it would be ambiguous whether it is that of the trigger or of the target.
 type withoutNamespace struct{ celenv.Source }
 
 func (withoutNamespace) Namespace() (any, error) { return nil, nil }
 
-// unknown stands in a grant for what only an evaluation finds out.
+// unknown is a placeholder in a grant for a value that only an evaluation determines.
 const unknown = "{{ evaluated }}"
 
-// grants returns the rights needed on the targets: on every resource where an expression gives them.
+// grants returns the rights that the author of a namespaced policy needs on the targets: on every resource if an expression selects them.
 func (x *existing) grants(p *policy.Program) (out []policy.Grant) {
 	grant := policy.Grant{Namespace: p.Namespace, Verbs: []string{"get", "list", "update"}, Path: "spec.targetMatchConstraints"}
 	if x.expression != nil {

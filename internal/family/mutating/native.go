@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// AsksNative reports whether a policy asks to become a MutatingAdmissionPolicy of the API server.
+// AsksNative reports whether a policy requests its conversion to a MutatingAdmissionPolicy of the API server.
 func AsksNative(object map[string]any) bool {
 	p, _ := Decode(object) // the compiler reports what cannot be read
 	return Asked(&p.Spec)
@@ -22,7 +22,7 @@ func Asked(spec *policiesv1beta1.MutatingPolicySpec) bool {
 // Targeted reports whether the policy says which existing objects are changed.
 func Targeted(spec *policiesv1beta1.MutatingPolicySpec) bool { return targeted(spec) }
 
-// leave leaves to the API server what the Program does to requests. Its rules stay, since exceptions belong to them.
+// leave leaves the mutation of requests to the API server. The rules of the Program stay, since exceptions refer to them.
 func leave(p *policy.Program) {
 	p.HandedOver = true
 	others := false
@@ -38,8 +38,8 @@ func leave(p *policy.Program) {
 	}
 }
 
-// handedOver reports whether the API server changes what is admitted, by the MutatingAdmissionPolicy that the policy became. It does
-// so once its status says that one was generated, and as long as it asks for it.
+// handedOver reports whether the API server mutates requests, by the MutatingAdmissionPolicy that was generated from the policy. It does
+// once the status of the policy confirms the generation, and while the policy requests it.
 func handedOver(object map[string]any) bool {
 	status, _ := object["status"].(map[string]any)
 	generated, _ := status["generated"].(bool)

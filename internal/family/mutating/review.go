@@ -18,7 +18,7 @@ const (
 		"native MutatingAdmissionPolicy evaluates match conditions before variables, so inline the expression instead"
 )
 
-// review finds what a policy may not be when it is written.
+// review returns mistakes that prevent writing a policy.
 func review(in family.Reviewed) diag.List {
 	p, _ := Decode(in.Object)
 	diags := append(celpolicy.ReviewConstraints(p.Spec.MatchConstraints), celpolicy.ReviewCalls(in)...)
@@ -31,7 +31,7 @@ func review(in family.Reviewed) diag.List {
 	return diags
 }
 
-// reviewNativeConditions finds conditions that use variables: they compile with the variables, and do not without.
+// reviewNativeConditions reports conditions that use variables: they compile only with the variables.
 func reviewNativeConditions(p *policiesv1beta1.MutatingPolicy) (diags diag.List) {
 	declared := celenv.Declarations{Kind: celenv.Mutating, Namespaced: p.Namespace != ""}
 	with, without := celrule.New(declared, nil), celrule.New(declared, nil)

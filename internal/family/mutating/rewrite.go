@@ -7,25 +7,24 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 )
 
-// template says where the Pod template of a controller is: the names of the fields that lead to it.
+// template is the path of a controller's Pod template.
 type template []string
 
-// podFields are the fields of a Pod that its template has, too. As in Kyverno, metadata by itself is none of them.
+// podFields are the fields of a Pod that its template has, too. As in Kyverno, metadata by itself is not among them.
 var podFields = regexp.MustCompile(`\b(object|oldObject|Object)\.(spec|metadata\.labels|metadata\.annotations)\b`)
 
-// references makes what an expression says about a Pod say the same about the Pod template: object.spec becomes
-// object.spec.template.spec, and the type Object.spec becomes Object.spec.template.spec. It works on the text, texts in
-// quotes included, as Kyverno does.
+// references rewrites an expression for a Pod to the Pod template: object.spec becomes object.spec.template.spec, and the type Object.spec
+// becomes Object.spec.template.spec. As in Kyverno, it works on the text, including quoted text.
 func (t template) references(expression string) string {
 	return podFields.ReplaceAllString(expression, "${1}."+strings.Join(t, ".")+".${2}")
 }
 
-// configuration is references for an expression that makes an Object: what it makes of the Pod is put into the Pod template.
+// configuration is references for an expression that builds an Object: its fields for the Pod move into the Pod template.
 func (t template) configuration(expression string) string {
 	return t.wrap(t.references(expression))
 }
 
-// wrap puts the fields of each Object{…} into the template.
+// wrap moves the fields of each Object{…} into the template.
 func (t template) wrap(expression string) string {
 	var opening strings.Builder
 	path := "Object"

@@ -59,7 +59,7 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// FuzzRewrite rewrites any text: it ends, keeps what it does not rewrite, and keeps braces balanced that were.
+// FuzzRewrite rewrites any text: it ends, keeps the other text, and keeps balanced braces balanced.
 func FuzzRewrite(f *testing.F) {
 	for _, s := range []string{"Object{}", "Object.spec{a: 'x}'}", "object.spec", `Object{a: "`, "Object // {\n{}", "}{", "'''", `r"\`, "é.Object{"} {
 		f.Add(s)

@@ -12,10 +12,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// maxTargets is how many resources one evaluation changes.
+// maxTargets bounds the resources that one evaluation changes.
 const maxTargets = 10_000
 
-// find reads the targets. They come from the API server, whatever an expression gives: that only says which they are.
+// find reads the targets from the API server; an expression only identifies them.
 func (x *existing) find(c *policy.Call, allowed celenv.Exceptions, bare bool) (out []found, err error) {
 	operation := c.Request.Operation
 	if bare {
@@ -78,7 +78,7 @@ func (x *existing) list(c *policy.Call, operation policy.Operation) (out []found
 	return out, nil
 }
 
-// key returns what tells the targets of a kind apart.
+// key returns the key that distinguishes the targets of a kind.
 func (f *found) key() string {
 	if f.request == nil {
 		return ""
@@ -86,8 +86,8 @@ func (f *found) key() string {
 	return f.request.Namespace + "/" + f.request.Name + "/" + f.request.Subresource
 }
 
-// selected reports whether the constraints select an object, as itself or as one of its subresources. What the resourceFilters exclude is no
-// target.
+// selected reports whether the constraints select an object, as itself or as one of its subresources. Objects that the resourceFilters
+// exclude are no targets.
 func (x *existing) selected(c *policy.Call, operation policy.Operation, object map[string]any, r world.Resource, subresources []string) (f found, ok bool, err error) {
 	if metadata, _ := object["metadata"].(map[string]any); c.Program.Namespace != "" && metadata["namespace"] != c.Program.Namespace {
 		return f, false, nil
@@ -107,7 +107,7 @@ func (x *existing) selected(c *policy.Call, operation policy.Operation, object m
 	return f, false, nil
 }
 
-// evaluated reads the resources that the expression gives: one, or the items of a list.
+// evaluated reads the resources that the expression returns: one, or the items of a list.
 func (x *existing) evaluated(c *policy.Call, operation policy.Operation, allowed celenv.Exceptions) (out []found, err error) {
 	in, err := input(c)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// endpoints are where the webhooks for policies of the family ask. Their names have the word of validating ones, as Kyverno's do.
+// endpoints are the endpoints of the webhooks for policies of the family. As in Kyverno, their names contain "validate".
 var endpoints = celpolicy.Endpoint(policy.Endpoint{
 	Kinds: []string{Kind}, Name: "mpol.validate.kyverno.svc", Path: "/mpol", Mutating: true,
 	Stages: policy.StageMutate | policy.StageMutateExisting, Words: celpolicy.Mutating,
 })
 
-// webhook returns what the policy asks of the webhooks.
+// webhook returns the webhook of the policy.
 func webhook(p *policy.Program, spec *policiesv1beta1.MutatingPolicySpec) policy.Webhook {
 	var settings *policiesv1beta1.PodControllers
 	if spec.Autogen != nil {

@@ -23,7 +23,7 @@ func doubling(first, next string) string {
 	return out.String()
 }
 
-// Policies of the API server that would take long or much end in an error within the budget of a policy.
+// Policies of the API server that would take much time or memory end in an error within the budget of a policy.
 func TestBombs(t *testing.T) {
 	const head = "apiVersion: admissionregistration.k8s.io/v1\nmetadata: {name: bomb}\nspec:\n" +
 		"  matchConstraints: {resourceRules: [{apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*']}]}\n"
@@ -102,7 +102,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// What the expressions of a policy cost is charged to its account, so that several bindings and parameters share a budget.
+// The cost of a policy's expressions is charged to its account, so that several bindings and parameters share a budget.
 func TestCostIsCharged(t *testing.T) {
 	p := Compile(Source{Policy: decoded(t, replicas+"  validations: [{expression: variables.count <= 5}]\n")}, Options{})
 	req := &policy.Request{Operation: policy.Create, Object: value.Of(map[string]any{"spec": map[string]any{"replicas": int64(4)}})}

@@ -28,7 +28,7 @@ const (
 	ValidatingRuleKind policy.RuleKind = "validatingAdmissionPolicy"
 )
 
-// Source is a policy with its bindings. Without any the policy applies wherever its constraints match, with no parameters.
+// Source is a policy with its bindings. Without any, the policy applies wherever its constraints match, without parameters.
 type Source struct {
 	Policy   map[string]any
 	Bindings []*Binding
@@ -39,7 +39,7 @@ type Binding struct {
 	name, policy string
 	match        *constraint.Constraints
 	params       *celrule.Params // nil for none
-	denies       bool            // what a validating policy refuses
+	denies       bool            // the failures of a validating policy deny
 }
 
 // CompileBinding decodes and checks a binding of either kind. Use it only without an error among the diagnostics.
@@ -80,7 +80,7 @@ func newBinding(name, policyName string, match *admissionregistrationv1.MatchRes
 	return b, diags
 }
 
-// Options are what the mutations need to know besides.
+// Options are further inputs for mutations.
 type Options struct {
 	// Types are the types of known kinds, by which lists are merged; nil for none: the lists of an apply configuration then
 	// replace those of the object.
@@ -94,8 +94,7 @@ type program struct {
 	types     managedfields.TypeConverter
 }
 
-// Compile makes the Program of a policy. It always returns one. Program.Diags holds the mistakes; use the Program
-// only without an error among them.
+// Compile returns the Program of a policy. Program.Diags holds the mistakes; use the Program only without an error among them.
 func Compile(in Source, o Options) *policy.Program {
 	if in.Policy["kind"] == ValidatingPolicy {
 		_, out := compileValidation(in)

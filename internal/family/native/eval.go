@@ -13,7 +13,7 @@ const (
 	textSkipped = "match conditions aren't met"
 )
 
-// eval applies the policy: once, or for each binding and each of its parameters, each to what the one before it left.
+// eval applies the policy: once, or for each binding and each of its parameters, each to the result of the previous one.
 func (p *program) eval(c *policy.Call) policy.Yield {
 	bound := p.bindings
 	if len(bound) > 0 {
@@ -27,7 +27,7 @@ func (p *program) eval(c *policy.Call) policy.Yield {
 	return p.mutate(c, bound)
 }
 
-// mutate returns what the policy makes of the object by the bindings.
+// mutate returns the object after mutation by the bindings.
 func (p *program) mutate(c *policy.Call, bound []*Binding) policy.Yield {
 	before, err := c.Request.Object.Map()
 	if err != nil {
@@ -64,13 +64,12 @@ func (p *program) mutate(c *policy.Call, bound []*Binding) policy.Yield {
 	return y
 }
 
-// failed returns a policy that could not be applied; what that means for the request is for its failurePolicy.
+// failed returns the result of a policy that could not be applied; its failurePolicy decides about the request.
 func failed(err error) policy.Yield {
 	return policy.Yield{Status: policy.StatusError, Message: "failed to evaluate policy: " + err.Error()}
 }
 
-// apply applies the mutations once, each to what the one before it made of the object of in; ok is false when the match
-// conditions do not hold.
+// apply applies the mutations once, in order, to the object of in; ok is false if the match conditions are false.
 func (p *program) apply(c *policy.Call, in *celenv.Input) (ok bool, err error) {
 	meter := c.Meter
 	if ok, err := p.rule.Applies(meter.Context(), meter, in); !ok || err != nil {

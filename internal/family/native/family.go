@@ -58,7 +58,7 @@ func attach(kind string) func(map[string]any) (family.Attached, diag.List) {
 	}
 }
 
-// checkVersion finds a version that the API never had.
+// checkVersion reports a version that the API never had.
 func checkVersion(object map[string]any) (diags diag.List) {
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)

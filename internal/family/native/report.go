@@ -2,7 +2,7 @@ package native
 
 import "github.com/ephor-dev/ephor/internal/policy"
 
-// Properties of results that name the binding.
+// Properties of results with the name of the binding.
 const (
 	propertyBinding  = "binding"
 	propertyMutating = "mapBinding"
@@ -11,8 +11,8 @@ const (
 // textNotApplied is the message of a policy that would change the object.
 const textNotApplied = "mutation is not applied"
 
-// CompileReport makes a Program that reports how a policy of either kind evaluates existing objects: one result for each of
-// its bindings that selects the object, or one where it has none. A mutating policy fails for an object that it would change.
+// CompileReport returns a Program that reports how a policy of either kind evaluates existing objects: one result for each binding that
+// selects the object, or one without bindings. A mutating policy fails for an object that it would change.
 func CompileReport(in Source, o Options) *policy.Program {
 	if in.Policy["kind"] == ValidatingPolicy {
 		p, out := compileValidation(in)
@@ -39,7 +39,7 @@ func (p *program) wouldChange(c *policy.Call, b *Binding) policy.Yield {
 	return y
 }
 
-// reportEach returns what evaluate says for each binding that selects the object; its name is the property.
+// reportEach returns the result of evaluate for each binding that selects the object; its name is the property.
 func (p *subject) reportEach(c *policy.Call, property string, evaluate func(*policy.Call, *Binding) policy.Yield) policy.Yield {
 	bound := []*Binding{nil}
 	if len(p.bindings) > 0 {

@@ -50,7 +50,7 @@ spec:
   variables: [{name: count, expression: object.spec.replicas}]
 `
 
-// What policies of the API server say of objects that exist: one result for each binding.
+// The results of the API server's policies for existing objects: one for each binding.
 func TestReport(t *testing.T) {
 	const binding = `
 apiVersion: admissionregistration.k8s.io/v1

@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// subject is what both kinds of policies have: what they are about, and with which parameters.
+// subject is the common part of both kinds of policies: constraints, parameters, conditions and variables.
 type subject struct {
 	bindings  []*Binding
 	match     *constraint.Constraints
@@ -37,7 +37,7 @@ func outline(kind metav1.TypeMeta, meta metav1.ObjectMeta, failure *admissionreg
 	return out
 }
 
-// about takes in what the policy is about.
+// about compiles the constraints and parameters of the policy.
 func (p *subject) about(m *admissionregistrationv1.MatchResources, params *admissionregistrationv1.ParamKind) (diags diag.List) {
 	p.paramKind = params
 	p.match, diags = constraint.Compile(m, "spec.matchConstraints", constraint.Options{})
@@ -47,15 +47,14 @@ func (p *subject) about(m *admissionregistrationv1.MatchResources, params *admis
 	return diags
 }
 
-// needs returns what the rule of the policy needs.
+// needs returns the needs of the policy's rule.
 func (p *subject) needs() policy.Needs {
 	needs := policy.Needs{Lookups: p.paramKind != nil, NamespaceLabels: true, OldObject: true}
 	needs.Merge(p.reads)
 	return needs
 }
 
-// compile compiles the variables and conditions. What else the policy has is compiled by the Compiler; done takes over what
-// it found.
+// compile compiles the variables and conditions. The Compiler compiles the other parts; done collects its results.
 func (p *subject) compile(variables []admissionregistrationv1.Variable, conditions []admissionregistrationv1.MatchCondition) *celrule.Compiler {
 	c := celrule.New(celenv.Declarations{Params: p.paramKind != nil}, &celenv.Allowance{})
 	c.Variables(variables, "spec.variables")
@@ -63,7 +62,7 @@ func (p *subject) compile(variables []admissionregistrationv1.Variable, conditio
 	return c
 }
 
-// done takes over the variables of the policy and what its expressions need.
+// done collects the variables of the policy and the needs of its expressions.
 func (p *subject) done(c *celrule.Compiler) diag.List {
 	p.rule.Named = c.Named()
 	p.reads = c.Needs()
@@ -96,8 +95,8 @@ func (p *subject) bound(ctx context.Context, r *policy.Request) ([]*Binding, err
 	return out, nil
 }
 
-// inputs returns what expressions see of the request by a binding: one for each of its parameters, at least one. b is nil for a
-// policy without bindings.
+// inputs returns the variables of expressions for a binding: one Input for each of its parameters, at least one. b is nil for a policy
+// without bindings.
 func (p *subject) inputs(c *policy.Call, b *Binding) ([]*celenv.Input, error) {
 	in, err := celrule.Input(c)
 	if err != nil {
@@ -122,8 +121,8 @@ func (p *subject) inputs(c *policy.Call, b *Binding) ([]*celenv.Input, error) {
 	return out, nil
 }
 
-// withItems gives each of several parameters the list of all of them as items: the API server evaluates an expression for
-// each, the reference's command line once for the list.
+// withItems adds to each of several parameters the list of all of them as items: the API server evaluates an expression for each, Kyverno's
+// command line once for the list.
 func withItems(found []map[string]any) []map[string]any {
 	items := make([]any, len(found))
 	for i, o := range found {

@@ -13,12 +13,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// validation is a compiled policy that validates.
+// validation is a compiled validating policy.
 type validation struct {
 	subject
 }
 
-// compileValidation compiles a policy whose rule decides about requests.
+// compileValidation compiles a validating policy.
 func compileValidation(in Source) (*validation, *policy.Program) {
 	var object admissionregistrationv1.ValidatingAdmissionPolicy
 	diags := strict.Decode(in.Policy, &object)
@@ -49,8 +49,8 @@ func (p *validation) compileChecks(spec *admissionregistrationv1.ValidatingAdmis
 	return p.done(c)
 }
 
-// decide returns what the policy says of a request by all bindings that select it, or by itself where it has none: one that refuses
-// decides, else one that cannot be evaluated.
+// decide returns the result of the policy for a request: by all bindings that select it, or without bindings by itself. A failure takes
+// precedence over an error.
 func (p *validation) decide(c *policy.Call) policy.Yield {
 	bound := []*Binding{nil}
 	if len(p.bindings) > 0 {
@@ -71,8 +71,8 @@ func (p *validation) decide(c *policy.Call) policy.Yield {
 	return out
 }
 
-// evaluate evaluates the checks by one binding, for each of its parameters: the first that does not hold decides. Where match
-// conditions leave the request out there is no status.
+// evaluate evaluates the checks with one binding, for each of its parameters: the first failure decides. If match conditions exclude the
+// request, there is no status.
 func (p *validation) evaluate(c *policy.Call, b *Binding) policy.Yield {
 	inputs, err := p.inputs(c, b)
 	if err != nil {
@@ -98,8 +98,8 @@ func (p *validation) evaluate(c *policy.Call, b *Binding) policy.Yield {
 	return y
 }
 
-// unevaluated returns the result when a check has no value: its error, in the API server's words. What could not be found out, or cost too
-// much, is an error of the policy.
+// unevaluated returns the result if a check has no value: its error, in the API server's words. A failed lookup or an exceeded cost limit
+// is an error of the policy.
 func unevaluated(err error) policy.Yield {
 	if evaluation := (*celenv.EvaluationError)(nil); errors.As(err, &evaluation) {
 		return policy.Yield{Status: policy.StatusError, Message: err.Error()}

@@ -20,7 +20,7 @@ const (
 	pathOfExpression = "spec.validations[%d].expression"
 )
 
-// checkMode is an evaluation mode for check requests.
+// checkMode is an evaluation mode for check requests of proxies.
 type checkMode struct {
 	kind     celenv.Kind
 	payload  policy.Payload
@@ -39,8 +39,8 @@ var checkModes = map[policiesv1beta1.EvaluationMode]*checkMode{
 	},
 }
 
-// checkModeOf returns the mode of a policy for the requests that proxies check; nil for other policies. The controllers evaluate one as a
-// policy for objects of the cluster, as Kyverno's do.
+// checkModeOf returns the mode of a policy for requests that proxies check; nil for other policies. The controllers evaluate such a policy
+// like one for Kubernetes objects, as in Kyverno.
 func checkModeOf(spec *policiesv1beta1.ValidatingPolicySpec) *checkMode {
 	if spec.Evaluation == nil {
 		return nil
@@ -48,7 +48,7 @@ func checkModeOf(spec *policiesv1beta1.ValidatingPolicySpec) *checkMode {
 	return checkModes[spec.Evaluation.Mode]
 }
 
-// compileCheck makes the rule of a policy for check requests. It has no use for constraints, messages, actions and audit annotations.
+// compileCheck returns the rule of a policy for check requests. It ignores constraints, messages, actions and audit annotations.
 func compileCheck(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, m *checkMode, a *celenv.Allowance) (*policy.Rule, diag.List) {
 	subject, c := celpolicy.Compile(p, celpolicy.Input{
 		Kind: m.kind, Payload: m.payload, Conditions: spec.MatchConditions, Variables: spec.Variables, Allowance: a,
@@ -60,7 +60,7 @@ func compileCheck(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec,
 	rule := subject.NewRule(c)
 	rule.Kind, rule.Stage, rule.OnError = RuleKind, policy.StageValidate, policy.ErrorByAction
 	rule.Action.Default = policy.Deny
-	rule.Name, rule.Offline.Whole = p.Name, true // there is one result, under the name of the policy
+	rule.Name, rule.Offline.Whole = p.Name, true // the only result has the name of the policy
 	rule.Eval = r.evaluate
 	if c.Diags.HasErrors() {
 		rule.Eval = celpolicy.Broken(c.Diags)
@@ -68,7 +68,7 @@ func compileCheck(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec,
 	return rule, c.Diags
 }
 
-// checker answers check requests.
+// checker evaluates check requests.
 type checker struct {
 	mode      *checkMode
 	rule      *celrule.Rule
@@ -87,7 +87,7 @@ func (r *checker) evaluate(c *policy.Call) policy.Yield {
 	}
 	in.OldObject, in.Source = nil, nil
 	if in.Object, err = celenv.CheckRequest(r.mode.kind, request); err != nil {
-		return mistaken(err) // by the request, whatever the policy says about errors
+		return mistaken(err) // the request is wrong, so failurePolicy does not matter
 	}
 	exemption, err := celpolicy.Exempt(c)
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *checker) evaluate(c *policy.Call) policy.Yield {
 
 func undecided() policy.Yield { return policy.Yield{Status: policy.StatusSkip, Message: textUndecided} }
 
-// failed returns the result where an expression has no value. With failurePolicy Ignore the policy does not decide.
+// failed returns the result if an expression has no value. With failurePolicy Ignore the policy does not decide.
 func (r *checker) failed(err error) policy.Yield {
 	if r.failure == policy.Ignore {
 		return undecided()

@@ -14,8 +14,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// Compile makes the Program of a policy, which was decoded from the object of in. It always returns one. Program.Diags holds the
-// mistakes; use the Program only without an error among them.
+// Compile returns the Program of a policy, which was decoded from the object of in. Program.Diags holds the mistakes; use the Program only
+// without an error among them.
 func Compile(p *policiesv1beta1.ValidatingPolicy, in family.Source) *policy.Program {
 	out := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec))
 	out.Unconfined = in.CommandLine
@@ -37,7 +37,7 @@ func Compile(p *policiesv1beta1.ValidatingPolicy, in family.Source) *policy.Prog
 		rule, found := compileSpec(out, spec, "status.autogen.configs["+c.Key+"].spec", allowance)
 		rule.Index = len(out.Rules)
 		rule.Origin = celpolicy.Origin(c.Key)
-		if !out.Diags.HasErrors() { // else the same mistakes were found before
+		if !out.Diags.HasErrors() { // otherwise the same mistakes were found before
 			out.Diags.Add(append(mistakes, found...)...)
 		}
 		if c.Template == "" {
@@ -46,7 +46,7 @@ func Compile(p *policiesv1beta1.ValidatingPolicy, in family.Source) *policy.Prog
 		out.Rules = append(out.Rules, rule)
 	}
 	if mode(&p.Spec) == celenv.JSON {
-		return out // it is not about requests
+		return out // it does not evaluate requests
 	}
 	asks.Rewritten = func(c celpolicy.Config) []admissionregistrationv1.MatchCondition { return rewritten[c.Key] }
 	out.Webhooks = []policy.Webhook{celpolicy.Webhook(out, asks)}
@@ -68,7 +68,7 @@ func mode(spec *policiesv1beta1.ValidatingPolicySpec) celenv.Mode {
 	return celenv.Kubernetes
 }
 
-// configs returns the policies that are generated from the spec.
+// configs returns the generated policies of the spec.
 func configs(spec *policiesv1beta1.ValidatingPolicySpec) []celpolicy.Config {
 	var settings *policiesv1beta1.PodControllers
 	if spec.Autogen != nil {
@@ -88,7 +88,7 @@ func generated(spec *policiesv1beta1.ValidatingPolicySpec, object map[string]any
 	return out, diags
 }
 
-// Autogen returns the policies that are generated from a policy, as its status lists them. object is what the policy was decoded from.
+// Autogen returns the generated policies of a policy for its status. object is the decoded object.
 func Autogen(p *policiesv1beta1.ValidatingPolicy, object map[string]any) map[string]policiesv1beta1.ValidatingPolicyAutogenConfig {
 	out := map[string]policiesv1beta1.ValidatingPolicyAutogenConfig{}
 	for _, c := range configs(&p.Spec) {
@@ -98,7 +98,7 @@ func Autogen(p *policiesv1beta1.ValidatingPolicy, object map[string]any) map[str
 	return out
 }
 
-// compileSpec makes a rule of a spec.
+// compileSpec returns a rule of a spec.
 func compileSpec(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, path string, a *celenv.Allowance) (*policy.Rule, diag.List) {
 	mode := mode(spec)
 	subject, c := celpolicy.Compile(p, celpolicy.Input{

@@ -21,7 +21,7 @@ const (
 // evaluator evaluates a rule.
 type evaluator struct {
 	rule *celrule.Rule
-	json bool // the policy is about documents, without a request
+	json bool // the policy evaluates documents without a request
 }
 
 func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
@@ -32,7 +32,7 @@ func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
 	return r.on(c, in)
 }
 
-// input returns what expressions see of the request.
+// input returns the variables of expressions for the request.
 func (r *evaluator) input(c *policy.Call) (*celenv.Input, error) {
 	in, err := celrule.Policies.Input(c)
 	if err == nil && r.json {
@@ -65,8 +65,8 @@ func (r *evaluator) on(c *policy.Call, in *celenv.Input) policy.Yield {
 	return y
 }
 
-// unconditioned returns the result where conditions have no value. With failurePolicy Ignore the policy is not for the request. The Program
-// says which that is, since --forceFailurePolicyIgnore changes it.
+// unconditioned returns the result if conditions have no value. With failurePolicy Ignore the policy does not match the request. The
+// Program holds the effective policy, since --forceFailurePolicyIgnore changes it.
 func unconditioned(c *policy.Call, err error) policy.Yield {
 	if c.Program.Settings.FailurePolicy == policy.Ignore {
 		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped}

@@ -5,7 +5,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// extract makes the rule one for objects that have templates of Pods somewhere.
+// extract makes the rule evaluate the Pod templates of objects.
 func extract(rule *policy.Rule) {
 	celpolicy.OnTemplates(rule, func(err error) policy.Yield { return failed(textContext, err) })
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family/validating"
 )
 
-// FuzzAutogen compiles policies for Pods with any expressions and controllers, and lists what is generated from them: nothing panics, each
+// FuzzAutogen compiles policies for Pods with random expressions and controllers, and lists the generated policies: nothing panics, each
 // generated rule has its status, and the policy itself is not changed.
 func FuzzAutogen(f *testing.F) {
 	f.Add("object.spec.containers.all(c, has(c.image))", "'object.spec'", "object.metadata.name != ''", "deployments")
