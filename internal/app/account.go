@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// longestAsking is the longest pause between two attempts to read our user name.
+// longestAsking is the longest pause between two attempts to read the user name of this process.
 const longestAsking = 8 * time.Second
 
-// account returns the user name of this process at the API server. Every authenticated client may ask for its own.
+// account returns the user name of this process at the API server. Every authenticated client may read its own.
 func account(ctx context.Context, m manager.Manager) (string, error) {
 	c, err := authentication.NewForConfigAndClient(m.GetConfig(), m.GetHTTPClient())
 	if err != nil {
@@ -28,7 +28,7 @@ func account(ctx context.Context, m manager.Manager) (string, error) {
 		if pause > longestAsking || ctx.Err() != nil {
 			return "", fmt.Errorf("ask the API server who we are: %w", err)
 		}
-		select { // it may be starting, or busy, like us
+		select { // the API server may be starting, or be busy
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}

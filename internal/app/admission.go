@@ -74,7 +74,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 	return l.Run(ctx)
 }
 
-// newProcess makes the parts of the admission controller; none of them runs yet.
+// newProcess returns the parts of the admission controller; none of them runs yet.
 func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	log, observing, cfg := b.log, b.observing, b.cfg
 	m, err := newManager(b, &f.commonFlags, e, admissionObjects(f, e))
@@ -137,7 +137,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	return p, nil
 }
 
-// server makes the server that answers reviews, with the World of policies. Global context is refreshed until ctx is done.
+// server returns the server that answers reviews, with the World of policies. Global context is refreshed until ctx is done.
 func (p *process) server(ctx context.Context, b *base) (*admission.Server, error) {
 	f, e, m, observing := p.flags, p.env, p.manager, p.observing
 	if err := p.paths.Begin(ctx); err != nil {

@@ -20,24 +20,24 @@ import (
 	"github.com/ephor-dev/ephor/internal/vapgen"
 )
 
-// admissionPolicies turns policies that ask for it into policies of the API server itself. The replica that leads runs it.
+// admissionPolicies generates policies of the API server for policies that request it. The leader runs it.
 type admissionPolicies struct {
-	// off are the kinds that are not generated: what is there is removed.
+	// off are the kinds that are not generated: existing objects are removed.
 	off       map[*vapgen.Native]bool
 	policies  *intake.Policies
 	catalog   *catalog.Catalog
 	resources discovery.Resources
 	apply     *vapgen.Reconciler
 	status    *status.Writer
-	// configured reports whether the webhook configurations hold what the Program asks for.
+	// configured reports whether the webhook configurations hold the webhooks of the Program.
 	configured func(*policy.Program) bool
 	log        *slog.Logger
 	settled    map[*vapgen.Native]bool // what is there was looked at, and nothing of ours was wanted
 }
 
-// lookAgainNative is how often generated objects are checked for changes by other clients, and lookAgainHandedOver where Ephor does
-// not do what they do; retryNative is the pause after a failure that may pass, and keepNative and awaitNative those
-// while webhooks and conditions are written.
+// lookAgainNative is how often generated objects are checked for changes by other clients, and lookAgainHandedOver the same if only they
+// enforce the policy. retryNative is the pause after a failure that may pass; keepNative and awaitNative are the pauses while webhooks and
+// conditions are written.
 const (
 	lookAgainNative     = 10 * time.Minute
 	lookAgainHandedOver = 30 * time.Second
@@ -46,14 +46,14 @@ const (
 	awaitNative         = time.Second
 )
 
-// onePolicy is a policy whose status says what became of it.
+// onePolicy is a policy whose status reports the generation.
 type onePolicy struct {
 	object     *unstructured.Unstructured
 	translator *vapgen.Translator
 	asks       bool
 }
 
-// once returns one round. The objects are taken before the snapshot, as for their other status.
+// once runs one round. The objects are read before the snapshot, as for the other status fields.
 func (n *admissionPolicies) once(ctx context.Context) (time.Duration, error) {
 	objects, _ := n.policies.All()
 	snapshot := n.catalog.Snapshot()
@@ -90,27 +90,27 @@ func (n *admissionPolicies) once(ctx context.Context) (time.Duration, error) {
 	return round.next, errors.Join(errs...)
 }
 
-// nativeRound is what one round finds out.
+// nativeRound is the state of one round.
 type nativeRound struct {
 	*admissionPolicies
 	snapshot *catalog.Snapshot
 	policies map[policy.ID]onePolicy
 	out      map[policy.ID]vapgen.Output
-	// undecided are policies whose Programs come in a moment.
+	// undecided are policies whose Programs are compiled soon.
 	undecided map[policy.ID]bool
-	next      time.Duration // when there is to be another round; 0 for never
+	next      time.Duration // time until the next round; 0 for never
 }
 
-// again asks for another round after that time.
+// again requests another round after that time.
 func (r *nativeRound) again(after time.Duration) {
 	if r.next == 0 || after < r.next {
 		r.next = after
 	}
 }
 
-// reconcile makes the objects of one kind be as the policies want them.
+// reconcile creates, updates and deletes the objects of one kind as the policies require.
 func (r *nativeRound) reconcile(ctx context.Context, native *vapgen.Native) error {
-	asked := false // or it was generated before
+	asked := false // or an object was generated before
 	for _, p := range r.policies {
 		if p.translator.Native == native {
 			generated, _, _ := p.translator.Said(p.object.Object)
@@ -149,7 +149,7 @@ func (r *nativeRound) reconcile(ctx context.Context, native *vapgen.Native) erro
 	return err
 }
 
-// translate returns what the policies become, which is also kept for their status.
+// translate returns the generated objects of the policies, and keeps the results for their status.
 func (r *nativeRound) translate(native *vapgen.Native, version string) map[policy.ID]vapgen.Output {
 	want := map[policy.ID]vapgen.Output{}
 	for id, p := range r.policies {
@@ -183,8 +183,8 @@ func (r *nativeRound) translate(native *vapgen.Native, version string) map[polic
 	return want
 }
 
-// keeps reports whether what was generated from a policy stays for now: until its Program is there, or until Ephor is asked about
-// the requests again, so that no request comes between the two.
+// keeps reports whether the object that was generated from a policy stays for now: until the Program of the policy exists, or until Ephor's
+// webhooks receive the requests again, so that no request escapes both.
 func (r *nativeRound) keeps(id policy.ID) bool {
 	if r.undecided[id] {
 		return true
@@ -197,13 +197,13 @@ func (r *nativeRound) keeps(id policy.ID) bool {
 	return program == nil || len(program.Webhooks) > 0 && !r.configured(program)
 }
 
-// handsOver reports whether Ephor leaves requests to the API server for policies of the kind.
+// handsOver reports whether the policy leaves requests to the API server.
 func handsOver(object *unstructured.Unstructured) bool {
 	f := compile.FamilyOf(object.GetAPIVersion(), object.GetKind())
 	return f != nil && f.HandedOver != nil
 }
 
-// exceptionsOf returns the exceptions for the rules of a policy; ok is false when its Program is not there yet.
+// exceptionsOf returns the exceptions for the rules of a policy; ok is false if its Program does not exist yet.
 func (r *nativeRound) exceptionsOf(id policy.ID) (out []*policy.Exception, ok bool) {
 	p := r.snapshot.Get(id)
 	if p == nil {
@@ -219,7 +219,7 @@ func (r *nativeRound) exceptionsOf(id policy.ID) (out []*policy.Exception, ok bo
 	return out, true
 }
 
-// reasonOf is why a policy was not generated, as the status says it.
+// reasonOf returns the reason in the status why no object was generated.
 func reasonOf(native *vapgen.Native, err error) string {
 	if write := (*vapgen.WriteError)(nil); errors.As(err, &write) && apierrors.IsForbidden(err) {
 		return native.NoRight(write.Binding)

@@ -55,7 +55,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// The lists of calls come from the flags, else from the environment, and are checked at start.
+// The lists of calls come from the flags, else from the environment, and are validated at start.
 func TestCallFlags(t *testing.T) {
 	for _, c := range []struct {
 		args  []string

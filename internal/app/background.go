@@ -32,7 +32,7 @@ import (
 // backgroundLease is the name of the background controller's lease.
 const backgroundLease = "kyverno-background-controller"
 
-// background is the state of the background controller, which carries out the work that requests and policies ask for.
+// background is the state of the background controller, which executes the work of requests and policies.
 type background struct {
 	*evaluator
 	flags    *backgroundFlags
@@ -70,7 +70,7 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 	})
 }
 
-// build makes the worker, the follower and their parts.
+// build creates the worker, the follower and their parts.
 func (c *background) build(ctx context.Context) error {
 	root, err := c.world(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *background) build(ctx context.Context) error {
 	observing := c.base.observing
 	marks := newKeys(&keystore.Store{Client: writer, Reader: writer, Namespace: c.env.namespace, Name: keystore.Marks})
 	if _, err := marks.get(ctx, true); err != nil {
-		return err // better now than with the first work
+		return err // better an error at start than with the first work
 	}
 	if c.record, err = newRecord(ctx, c.base, c.env.namespace, writer); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (c *background) watch(ctx context.Context) error {
 			c.worker.Add(o.Name, updaterequest.KeyOf(o))
 		}
 	}
-	exist := 0 // an informer reports one object after the other
+	exist := 0 // an informer reports objects one by one
 	counted := func(more int) {
 		exist += more
 		c.base.observing.Metrics.UpdateRequests(exist)
@@ -178,7 +178,7 @@ func (c *background) watch(ctx context.Context) error {
 	return c.fill(ctx, toolscache.ResourceEventHandlerFuncs{}, func() {}, intake.Watch{Object: updateRequestObject(), Handler: requests})
 }
 
-// shared runs in each replica, for its share of the work.
+// shared returns the tasks that each replica runs, for its share of the work.
 func (c *background) shared() []lifecycle.Task {
 	return []lifecycle.Task{
 		endless("ring", c.ring.Run),
@@ -192,7 +192,7 @@ func (c *background) shared() []lifecycle.Task {
 	}
 }
 
-// tasks returns the controllers that only one replica runs: changes of policies become work once.
+// tasks returns the controllers that only one replica runs, so that a change of a policy becomes work once.
 func (c *background) tasks() []lifecycle.Task {
 	watcher := &follow.Watcher{Follower: c.follower, Resource: c.record.resource, Wake: c.record.changed.Fire, Log: c.log}
 	return []lifecycle.Task{

@@ -86,7 +86,7 @@ func (f *commonFlags) run(ctx context.Context, name string, process func(context
 func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, error) {
 	b := &base{log: f.log.logger()}
 	if len(f.noEffect) > 0 {
-		b.log.Info("flags without an effect here", "flags", strings.Join(f.noEffect, "; "))
+		b.log.Info("flags without effect in Ephor", "flags", strings.Join(f.noEffect, "; "))
 	}
 	f.memory.tune()
 	go lifecycle.ReturnMemory(ctx)

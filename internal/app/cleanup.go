@@ -85,7 +85,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, catalog: catalog.New(), observing: b.observing}
 	c.intake = &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}
 	c.certs = webhookserver.NewCertificates(f.Flags, e.namespace, e.service, event.CleanupController, m, b.log)
-	// The cleanup controller takes no client certificates, so that its paths are secret unless they are switched off.
+	// The cleanup controller does not check client certificates, so its paths are secret unless the operator switches that off.
 	c.paths = webhookserver.NewPaths(f.Flags, f.Paths.Secret != webhookserver.PathsOff, keystore.CleanupRoutes, e.namespace, e.deployment, event.CleanupController, m, b.log)
 	c.paths.Ours = c.certs.Ours
 	webhookserver.WarnOpen(f.Paths, "", b.log)
@@ -123,7 +123,7 @@ func (c *cleanup) watch(ctx context.Context) error {
 	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Sink: c.policies, Log: c.log})
 	all = append(all, policies.Watches()...)
 	all = append(all, c.observing.TakenAll(telemetry.GlobalsName, c.globals.Watches())...)
-	// An object is not deleted while it is unknown whether an exception keeps it.
+	// Objects are not deleted before the exceptions that may keep them are known.
 	all = append(all, excepted(c.flags.exceptions, &intake.Exceptions{Kinds: intake.Scheduled(), KeepMistaken: true, Catalog: c.catalog}, c.observing)...)
 	if err := c.intake.Follow(ctx, all); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (c *cleanup) watch(ctx context.Context) error {
 	return nil
 }
 
-// ready says why this replica cannot serve yet.
+// ready returns the reason why this replica cannot serve yet.
 func (c *cleanup) ready() error {
 	if err := errors.Join(c.certs.Ready(), c.paths.Ready()); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (c *cleanup) ready() error {
 	return nil
 }
 
-// shared runs in each replica, for its share of the work. These parts count their rounds themselves.
+// shared returns the tasks that each replica runs, for its share of the work. They count their rounds themselves.
 func (c *cleanup) shared() []lifecycle.Task {
 	return []lifecycle.Task{endless("ring", c.ring.Run), c.standby, endless("cleanup-policies", c.policies.Run), endless("ttl", c.ttl.Run)}
 }

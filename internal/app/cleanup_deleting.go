@@ -24,7 +24,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// build makes the server that reviews policies, the controller that carries them out, and the watcher of TTL labels. Global context is
+// build creates the server that reviews policies, the controller that executes them, and the watcher of TTL labels. Global context is
 // refreshed until ctx is done.
 func (c *cleanup) build(ctx context.Context, b *base) error {
 	f, m := c.flags, c.manager
@@ -79,33 +79,33 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	return nil
 }
 
-// account returns our service account, which deletes. It is empty on a developer's machine; then no rights are checked.
+// account returns the service account that deletes. It is empty outside a cluster; then no rights are checked.
 func (c *cleanup) account(ctx context.Context) string {
 	name, err := account(ctx, c.manager)
 	if err == nil && strings.HasPrefix(name, "system:serviceaccount:") {
 		return name
 	}
-	c.log.Warn("the rights to delete are not looked at when cleanup policies are reviewed: we are no service account", "user", name, "error", err)
+	c.log.Warn("reviews of cleanup policies do not check the rights to delete: this process is no service account", "user", name, "error", err)
 	return ""
 }
 
-// allowed reports whether we may do something with all objects of a resource.
+// allowed reports whether this process may use a verb on all objects of a resource.
 func (c *cleanup) allowed(ctx context.Context, verb string, r schema.GroupVersionResource) (bool, error) {
 	ok, _, err := c.may(ctx, cleanupctl.Right{Verb: verb, Resource: r})
 	return ok, err
 }
 
-// missing returns the rights that we lack to carry a policy out.
+// missing returns the rights that this process lacks to execute a policy.
 func (c *cleanup) missing(ctx context.Context, p *policy.Program) ([]family.MissingRight, error) {
 	return cleanupctl.MissingRights(ctx, p, c.discovery, c.may)
 }
 
-// current returns a policy with its exceptions; nil for one that is gone.
+// current returns a policy with its exceptions; nil for a deleted one.
 func (c *cleanup) current(p *policy.Program) *policy.Program {
 	return c.catalog.Snapshot().Get(p.Identity())
 }
 
-// may asks whether we have a right, and why not.
+// may reports whether this process has a right, and the reason if not.
 func (c *cleanup) may(ctx context.Context, r cleanupctl.Right) (ok bool, reason string, err error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -118,7 +118,7 @@ func (c *cleanup) may(ctx context.Context, r cleanupctl.Right) (ok bool, reason 
 	return review.Status.Allowed, review.Status.Reason, nil
 }
 
-// endless makes a task of a function that runs until it is stopped.
+// endless returns a task for a function that runs until it is stopped.
 func endless(name string, run func(context.Context)) lifecycle.Task {
 	return lifecycle.Task{Name: name, Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
 		run(ctx)

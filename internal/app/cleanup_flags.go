@@ -27,7 +27,7 @@ type cleanupFlags struct {
 	deletion       deletionFlags
 }
 
-// deletionFlags say when and how much is deleted.
+// deletionFlags configure when and how much is deleted.
 type deletionFlags struct {
 	ttlInterval    time.Duration
 	maxDeletions   int

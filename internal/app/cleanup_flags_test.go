@@ -16,7 +16,7 @@ func cleanupSet() (*cleanupFlags, *pflag.FlagSet) {
 	return f, fs
 }
 
-// Each flag that Kyverno gives to the cleanup controller exists, with its meaning or without.
+// Each flag of Kyverno's cleanup controller exists, with or without an effect.
 func TestReferenceFlagsOfCleanup(t *testing.T) {
 	if os.Getenv("EPHOR_CONFORMANCE") == "none" {
 		t.Skip("EPHOR_CONFORMANCE=none: the reference is not compared")

@@ -45,7 +45,7 @@ func newCleanupWebhooks(c *cleanup) *cleanupWebhooks {
 	return w
 }
 
-// once returns one round, as the admission controller's (follow.once).
+// once runs one round, like the admission controller's (webhookReconciler.once).
 func (w *cleanupWebhooks) once(ctx context.Context) (time.Duration, error) {
 	return w.paths.Round(ctx, &w.unlocked, w.write)
 }
@@ -58,10 +58,10 @@ func (w *cleanupWebhooks) write(ctx context.Context, path func(string) string) (
 	}
 	if bundle == nil {
 		w.log.Info("waiting for the certificate authority", "secret", w.certs.Flags.CASecret)
-		return false, 0, nil // its arrival is news
+		return false, 0, nil // its creation starts another round
 	}
 	if leaving, err := w.installation.Terminating(ctx); err != nil || leaving {
-		return false, 0, err // the admission controller removes the configurations, and they are not made again
+		return false, 0, err // the admission controller removes the configurations, and they are not created again
 	}
 	owner, err := w.installation.Owner(ctx)
 	if err != nil || owner == nil {
@@ -76,7 +76,7 @@ func (w *cleanupWebhooks) write(ctx context.Context, path func(string) string) (
 	})
 	_, err = w.apply.Apply(ctx, want)
 	if apierrors.IsConflict(err) || errors.Is(err, webhookserver.ErrUnlocked) {
-		return false, webhookserver.RetryConflict, nil // the cache lags behind a write, mostly our own
+		return false, webhookserver.RetryConflict, nil // the cache lags behind a write, usually our own
 	}
 	return err == nil, 0, err
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The authorities follow their file; what cannot be read does not take the place of what could.
+// The authorities follow their file; an unreadable version does not replace a valid one.
 func TestAuthoritiesFollowTheirFile(t *testing.T) {
 	server := httptest.NewTLSServer(nil) // for a certificate
 	defer server.Close()
@@ -63,7 +63,7 @@ func TestAuthoritiesFollowTheirFile(t *testing.T) {
 		change()
 		now = now.Add(lookAgain)
 		if pool() != second {
-			t.Error("what cannot be read took the place of what could")
+			t.Error("an unreadable version replaced a valid one")
 		}
 	}
 }

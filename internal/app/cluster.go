@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// cluster looks up roles and namespaces for admission, in the cache where it can.
+// cluster looks up roles and namespaces for admission, in the cache if possible.
 type cluster struct {
 	*discovery.Discovery
 	cached  cache.Cache

@@ -23,7 +23,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/live"
 )
 
-// dashboardFlags configure the web page about the reports.
+// dashboardFlags configure the dashboard for reports.
 type dashboardFlags struct {
 	on        bool
 	address   string
@@ -78,7 +78,7 @@ func (c *reporting) serveDashboard() error {
 		}
 		o.Tokens, o.Access = dashboard.TokenReviews{Creator: reviews}, live.Access{Creator: reviews}
 		if f.tlsSecret == "" {
-			c.log.Warn("the dashboard is served without TLS: tokens can be read on their way", "hint", "--dashboardTLSSecretName, or TLS in front of it")
+			c.log.Warn("the dashboard is served without TLS: tokens are sent unencrypted", "hint", "--dashboardTLSSecretName, or TLS in front of it")
 		}
 	}
 	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()

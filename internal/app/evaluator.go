@@ -80,7 +80,7 @@ type evaluator struct {
 	filled       atomic.Bool
 }
 
-// newEvaluator makes the parts that do not need the cache; none of them runs yet. Policies are compiled with the options.
+// newEvaluator returns the parts that do not need the cache; none of them runs yet. Policies are compiled with the options.
 func newEvaluator(f *evaluatorFlags, e env, b *base, own cached, o family.Options) (*evaluator, error) {
 	own.transform = f.exceptions.transform
 	if own.objects == nil {
@@ -121,13 +121,13 @@ func (v *evaluator) world(ctx context.Context) (root world.Root, err error) {
 	return root, err
 }
 
-// client reads and writes what policies are about, and reports.
+// client returns the client for reports, and for the objects that policies evaluate.
 func (v *evaluator) client() (client.Client, error) {
 	m := v.manager
 	return client.New(v.base.workConfig, client.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), HTTPClient: v.connections})
 }
 
-// conf returns the settings that rules see.
+// conf returns the settings for rules.
 func (v *evaluator) conf() policy.Conf { return policy.ConfOf(v.settings.Load()) }
 
 // fill reads everything that exists. namespaces is called for Namespaces, definitions for a change of the served kinds.
@@ -177,7 +177,7 @@ func (v *evaluator) ready() error {
 	return nil
 }
 
-// controller is what one controller adds to an evaluator.
+// controller holds the parts that a controller adds to an evaluator.
 type controller struct {
 	lease  string
 	probes probeFlags
@@ -185,9 +185,9 @@ type controller struct {
 	fill   func(context.Context) error
 	// changed is called for every change of the policies.
 	changed func(*catalog.Snapshot)
-	// every are run by each replica; nil for none.
+	// every returns the tasks of each replica; nil for none.
 	every func() []lifecycle.Task
-	// tasks are run by the replica that leads.
+	// tasks returns the tasks of the leader.
 	tasks func() []lifecycle.Task
 	// last runs until all else has ended; nil for none.
 	last func(context.Context)

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Defaults that differ between controllers are those of each.
+// Each controller has its own default where Kyverno's controllers differ.
 func TestDefaultsOfControllers(t *testing.T) {
 	commands := map[string]*cobra.Command{
 		"admission": newAdmissionCommand(), "background": newBackgroundCommand(), "reports": newReportsCommand(), "cleanup": newCleanupCommand(),

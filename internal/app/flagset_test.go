@@ -16,7 +16,7 @@ func admissionSet() (*admissionFlags, *pflag.FlagSet) {
 	return f, fs
 }
 
-// Each flag that Kyverno gives to the admission controller exists, with its meaning or without.
+// Each flag of Kyverno's admission controller exists, with or without an effect.
 func TestReferenceFlags(t *testing.T) {
 	if os.Getenv("EPHOR_CONFORMANCE") == "none" {
 		t.Skip("EPHOR_CONFORMANCE=none: the reference is not compared")

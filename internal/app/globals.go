@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// globalFlags bound what GlobalContextEntries take.
+// globalFlags bound the resources of GlobalContextEntries.
 type globalFlags struct{ maxEntries, maxBytes int }
 
 func (f *globalFlags) register(fs *pflag.FlagSet) {
@@ -81,7 +81,7 @@ func (g *globals) settle(ctx context.Context) {
 	g.Store.Settle(ctx)
 }
 
-// writeStatus returns a round of the leader, which writes to the status of entries whether they have data.
+// writeStatus returns a round of the leader, which reports in the status of entries whether they have data.
 func (g *globals) writeStatus(w *status.Writer) func(context.Context) (time.Duration, error) {
 	return func(ctx context.Context) (time.Duration, error) {
 		var next time.Duration
@@ -89,11 +89,11 @@ func (g *globals) writeStatus(w *status.Writer) func(context.Context) (time.Dura
 		for name, object := range g.All() {
 			state, ok := g.Store.State(name)
 			if !ok || state.Pending {
-				continue // what comes of it is news
+				continue // the result starts another round
 			}
 			want, later := status.GlobalContext(object, state.Err, state.Refreshed, time.Now())
 			if _, err := w.WriteGlobalContext(ctx, object, want); err != nil {
-				failed = err // the others need theirs, too
+				failed = err // the others need their status, too
 			}
 			if later > 0 && (next == 0 || later < next) {
 				next = later

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// keysFor is how long keys are used before they are read again: by then every replica marks with the current one.
+	// keysFor is how long keys are used before they are read again; after that, every replica uses the current one.
 	keysFor = time.Minute
-	// keysPause is the pause between two reads for unknown keys: objects with invented keys cause no request each.
+	// keysPause is the pause between two reads for unknown keys, so that objects with invented keys do not cause a request each.
 	keysPause = 5 * time.Second
 )
 
-// keys holds the keys of a Secret, and reads them from time to time. All methods are safe for all goroutines.
+// keys holds the keys of a Secret, and reads them periodically. Its methods are safe for concurrent use.
 type keys struct {
 	store *keystore.Store
 	now   func() time.Time
@@ -28,8 +28,8 @@ type keys struct {
 
 func newKeys(s *keystore.Store) *keys { return &keys{store: s, now: time.Now} }
 
-// get returns the keyring. fresh: also the keys that another replica, or an administrator, added a moment ago. When a later read fails, the
-// last keyring stays in use: it still proves what it proved.
+// get returns the keyring. fresh: including keys that another replica, or an administrator, just added. If a later read fails, the last
+// keyring stays in use, since its proofs stay valid.
 func (k *keys) get(ctx context.Context, fresh bool) (*seal.Keyring, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -29,7 +29,7 @@ func (f *logFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noColor, "disableLogColor", false, "no colours in the text format, not even on a terminal")
 }
 
-// handler checks the flags too.
+// handler returns the log handler, or an error for invalid flags.
 func (f *logFlags) handler() (slog.Handler, error) {
 	h, err := observe.NewHandler(os.Stderr, observe.LogOptions{
 		Format: f.format, Times: f.times, Verbosity: f.verbosity, Color: !f.noColor && terminal.IsTerminal(int(os.Stderr.Fd())),
@@ -40,7 +40,7 @@ func (f *logFlags) handler() (slog.Handler, error) {
 	return h, nil
 }
 
-// logger returns the process's logger and makes the libraries use it. The flags have been checked.
+// logger returns the process's logger and sets it for the libraries. The flags must be valid.
 func (f *logFlags) logger() *slog.Logger {
 	h, err := f.handler()
 	if err != nil {

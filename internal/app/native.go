@@ -19,16 +19,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/intake"
 )
 
-// Labels that let the API server's own policies take part in reports, and exclude bindings.
+// Labels by which policies of the API server are included in reports, and bindings are excluded.
 const (
 	nativeEnabledLabel  = "reports.kyverno.io/enabled"
 	nativeDisabledLabel = "reports.kyverno.io/disabled"
 )
 
-// knownTypes are the types of all kinds of Kubernetes. They are large, so the first mutating policy makes them.
+// knownTypes are the types of all built-in kinds. They are large, so they are created for the first mutating policy.
 var knownTypes = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
 
-// natives follows policies of the API server itself, and puts those that ask for reports into the catalog of the scans.
+// natives follows policies of the API server, and adds those with the label for reports to the catalog of the scans.
 func (c *reporting) natives() (*intake.Policies, error) {
 	kinds, err := c.flags.nativeKinds(c.resources)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *reporting) natives() (*intake.Policies, error) {
 	}), nil
 }
 
-// reported reports whether a policy, or a binding, of the API server takes part in reports.
+// reported reports whether a policy, or a binding, of the API server is included in reports.
 func reported(u *unstructured.Unstructured) bool {
 	if compile.CompanionOf(u.GetAPIVersion(), u.GetKind()) != nil {
 		_, off := u.GetLabels()[nativeDisabledLabel]
@@ -48,7 +48,7 @@ func reported(u *unstructured.Unstructured) bool {
 	return u.GetLabels()[nativeEnabledLabel] == "true"
 }
 
-// nativeKinds returns the kinds to follow by the flags. A kind that a flag names and that is not served is an error.
+// nativeKinds returns the kinds to follow by the flags. A kind that a flag requires but that is not served is an error.
 func (f *reportsFlags) nativeKinds(d discovery.ServerResourcesInterface) (family.Kinds, error) {
 	var out family.Kinds
 	for _, kind := range compile.Kinds {

@@ -12,11 +12,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// pendingPatience bounds the last writes of a process: the kubelet waits for it.
+// pendingPatience bounds the last writes of a process, since the kubelet waits for it.
 const pendingPatience = 10 * time.Second
 
-// leavePending gives the UpdateRequests that this process leaves the state Pending: our controllers do not need one, but Kyverno's carry
-// out only those that have it.
+// leavePending sets the state Pending on the UpdateRequests that this process leaves: our controllers do not need a state, but Kyverno's
+// execute only those that have it.
 func leavePending(b *base, e env, log *slog.Logger) {
 	scheme := runtime.NewScheme()
 	if err := kyvernov2.AddToScheme(scheme); err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
-// probeFlags say where a controller without webhooks answers the kubelet.
+// probeFlags configure the probes of a controller without webhooks.
 type probeFlags struct {
 	host string
-	port int // 0: nowhere, since another controller of the process does
+	port int // 0 for none, if another controller of the process serves them
 }
 
 func (f *probeFlags) register(fs *pflag.FlagSet) {
@@ -19,7 +19,7 @@ func (f *probeFlags) register(fs *pflag.FlagSet) {
 	fs.IntVar(&f.port, "healthPort", 9080, "port for the probes, over HTTP; 0 for no probes")
 }
 
-// listen takes the port.
+// listen opens the port.
 func (f *probeFlags) listen(ready func() error, log *slog.Logger) (lifecycle.Probes, error) {
 	return lifecycle.ListenProbes(f.host, f.port, ready, log)
 }

@@ -59,15 +59,15 @@ type process struct {
 
 	observing *telemetry.Telemetry
 	intake    *intake.Kinds
-	// kindsDefined is fired when a custom kind comes or goes, policiesChanged after each event for a policy, and by what else the
-	// webhook configurations depend on.
+	// kindsDefined is fired when a custom kind is added or removed; policiesChanged after each event for a policy, and for other changes
+	// that affect the webhook configurations.
 	kindsDefined, policiesChanged lifecycle.Trigger
 
 	wakeBindings lifecycle.Trigger
 	// nativeChanged is fired when policies or exceptions change.
 	nativeChanged lifecycle.Trigger
 	filled        atomic.Bool // caches are filled and all policies compiled
-	rolesWanted   atomic.Bool // some policy asks for roles
+	rolesWanted   atomic.Bool // some policy uses roles
 	rolesKnown    atomic.Bool // the bindings are indexed
 }
 
@@ -191,7 +191,7 @@ func (p *process) every(ctx context.Context, beside func(func())) {
 	}
 }
 
-// removeOnShutdown returns what removes the configurations when no replica is left.
+// removeOnShutdown returns the task that removes the configurations when no replica is left.
 func (p *process) removeOnShutdown() *removeOnShutdown {
 	s := &removeOnShutdown{live: p.manager.GetAPIReader(), client: p.manager.GetClient(), log: p.log}
 	if p.flags.ServerIP == "" {
@@ -200,7 +200,7 @@ func (p *process) removeOnShutdown() *removeOnShutdown {
 	return s
 }
 
-// watchBindings begins to cache role bindings as soon as a policy or the settings ask for roles.
+// watchBindings starts to cache role bindings as soon as a policy or the settings use roles.
 func (p *process) watchBindings(ctx context.Context) (time.Duration, error) {
 	if p.rolesKnown.Load() {
 		return 0, nil

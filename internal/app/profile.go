@@ -28,7 +28,7 @@ func (f *profileFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.address, "profileAddress", "", "address for the profiles; empty for all")
 }
 
-// serve answers until ctx is done. It returns at once when profiles are not enabled.
+// serve serves profiles until ctx is done. It returns at once if they are disabled.
 func (f *profileFlags) serve(ctx context.Context, log *slog.Logger) error {
 	if !f.enabled {
 		return nil

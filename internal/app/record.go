@@ -27,7 +27,7 @@ type record struct {
 	log       *slog.Logger
 }
 
-// newRecord reads the record as it is stored.
+// newRecord reads the stored record.
 func newRecord(ctx context.Context, b *base, namespace string, c client.Client) (*record, error) {
 	r := &record{changed: lifecycle.NewTrigger(), namespace: namespace, log: b.log}
 	r.ledger = ledger.New(ledger.Options{Client: c, Namespace: namespace, Changed: r.changed.Fire, Log: b.log})
@@ -43,7 +43,7 @@ func (r *record) resource(gvr schema.GroupVersionResource) metawatch.Resource {
 	return r.metadata.Resource(gvr)
 }
 
-// run stores what this replica makes, and takes in what others stored.
+// run stores the objects that this replica generates, and merges those of others.
 func (r *record) run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()

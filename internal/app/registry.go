@@ -24,7 +24,7 @@ type registryFlags struct {
 	pullSecrets []string
 	helpers     []string
 	revocation  bool // certificates of Notary
-	// remember: answers about signatures are remembered, answers of them, each for as long as ttl.
+	// remember: answers about signatures are cached, up to the number in answers, each for ttl.
 	remember bool
 	answers  int
 	ttl      time.Duration
@@ -46,7 +46,7 @@ func (f *registryFlags) register(fs *pflag.FlagSet) {
 	f.trust.register(fs)
 }
 
-// complete checks the names.
+// complete validates the names.
 func (f *registryFlags) complete() error {
 	if f.answers < 0 || f.ttl < 0 {
 		return errors.New("--imageVerifyCacheMaxSize and --imageVerifyCacheTTLDuration must not be negative")
@@ -61,8 +61,8 @@ func (f *registryFlags) complete() error {
 	return f.trust.complete()
 }
 
-// options say to ask registries with the pull secrets that secrets reads. Connections are made as those of calls to services, so
-// that what is on the blocklist is no registry either; an allowlist bounds the registries of namespaced policies.
+// options returns the registry options, with the pull secrets that secrets reads. Connections have the restrictions of calls to services:
+// the blocklist applies to registries, too, and an allowlist limits the registries of namespaced policies.
 func (f *registryFlags) options(namespace string, secrets client.Reader, services *apicall.Services) registry.Options {
 	o := registry.Options{Insecure: f.insecure, Providers: f.helpers, PullSecrets: f.pullSecrets, Namespace: namespace}
 	if len(o.Providers) == 0 {
@@ -96,7 +96,7 @@ func (f *registryFlags) options(namespace string, secrets client.Reader, service
 	return o
 }
 
-// remembering makes the verifier remember its answers, unless the flags say otherwise.
+// remembering returns the verifier with a cache of its answers, unless the flags disable it.
 func (f *registryFlags) remembering(next world.Signatures, m *observe.Metrics) world.Signatures {
 	if next == nil || !f.remember {
 		return next

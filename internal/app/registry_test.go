@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The names of the flags about registries are checked at start; the forms of charts are taken.
+// The flags for registries are validated at start; the forms of charts are accepted.
 func TestRegistryFlags(t *testing.T) {
 	for _, c := range []struct {
 		args []string

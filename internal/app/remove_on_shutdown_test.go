@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// deploymentAPI answers with a Deployment, or with an error, and counts what is removed.
+// deploymentAPI returns a Deployment or an error, and counts removals.
 type deploymentAPI struct {
 	client.Reader
 	client.Writer

@@ -58,11 +58,11 @@ func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
 	c := &reporting{evaluator: v, flags: f, omitted: lifecycle.NewTrigger()}
 	return v.run(ctx, controller{
 		lease: results.ReportsLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.everyReplica, tasks: c.leaderTasks,
-		changed: func(*catalog.Snapshot) {}, // the scanner looks for itself
+		changed: func(*catalog.Snapshot) {}, // the scanner follows changes itself
 	})
 }
 
-// build makes the scanner, the writer of reports and their parts.
+// build creates the scanner, the writer of reports and their parts.
 func (c *reporting) build(ctx context.Context) error {
 	if err := errors.Join(c.reportsDefined(), c.serveDashboard()); err != nil {
 		return err

@@ -18,7 +18,7 @@ type reportsFlags struct {
 	scan  bool
 	write bool
 	open  bool
-	// switches say, for kinds of policies that have a family.Switch, whether they are reported.
+	// switches hold the flags of kinds of policies with a family.Switch.
 	switches    map[*family.Kind]*bool
 	workers     int
 	interval    time.Duration
@@ -26,7 +26,7 @@ type reportsFlags struct {
 	checkKinds  bool
 	aggregate   bool
 	takers      int
-	// admissionReports: results of admission are taken even where nothing is scanned.
+	// admissionReports: results of admission are merged even without scans.
 	admissionReports bool
 	dashboard        dashboardFlags
 }
@@ -41,7 +41,7 @@ func (f *reportsFlags) register(fs *pflag.FlagSet) {
 	flagset.Accept(fs, "R")
 }
 
-// registerOwn registers what no other controller has.
+// registerOwn registers the flags that only this controller has.
 func (f *reportsFlags) registerOwn(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.scan, "backgroundScan", true, "evaluate existing objects")
 	fs.BoolVar(&f.write, "policyReports", true, "write policy reports; without them, scans only give events and metrics")
@@ -61,7 +61,7 @@ func (f *reportsFlags) registerOwn(fs *pflag.FlagSet) {
 	f.dashboard.register(fs)
 }
 
-// complete checks what cannot be seen flag by flag.
+// complete checks combinations of flags.
 func (f *reportsFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	return errors.Join(f.evaluatorFlags.complete(fs, lookup), f.completeOwn())
 }

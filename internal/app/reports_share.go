@@ -14,7 +14,7 @@ import (
 // reportsRing is the ring of the replicas that share the namespaces to report about.
 const reportsRing = "reports-controller"
 
-// shared returns what each replica runs, for its share of the namespaces.
+// shared returns the tasks that each replica runs, for its share of the namespaces.
 func (c *reporting) shared() []lifecycle.Task {
 	if !c.flags.scans() {
 		c.log.Info("nothing is scanned", "reason", "--backgroundScan, --enableReporting")
@@ -28,7 +28,7 @@ func (c *reporting) shared() []lifecycle.Task {
 	}
 }
 
-// writeOmissions says in the status of each policy what scans leave out.
+// writeOmissions writes to the status of each policy what scans skip.
 func (c *reporting) writeOmissions(ctx context.Context) (time.Duration, error) {
 	writer := &status.Writer{Client: c.manager.GetClient()}
 	omissions := c.scanner.Omissions()
@@ -46,7 +46,7 @@ func (c *reporting) writeOmissions(ctx context.Context) (time.Duration, error) {
 // writeOmissionsEvery is how often statuses are checked without changes: another client may have written them meanwhile.
 const writeOmissionsEvery = time.Minute
 
-// scanStatus returns what a policy's status says; nil for nothing.
+// scanStatus returns the status field for omissions; nil for none.
 func scanStatus(omissions []scan.Omission) *kyvernov1.BackgroundScanStatus {
 	if len(omissions) == 0 {
 		return nil

@@ -19,8 +19,8 @@ type scanRights struct {
 	access  world.Access
 }
 
-// missing returns the rights to get, list and watch the resources of a policy that the reports controller lacks, in their order. With
-// listable it leaves out subresources, which no scan reads.
+// missing returns the rights to get, list and watch the resources of a policy that the reports controller lacks, in order. With listable it
+// omits subresources, which scans do not read.
 func (r *scanRights) missing(ctx context.Context, p *policy.Program, listable bool) (out []family.MissingRight, err error) {
 	if r.account == "" || p == nil || !p.Settings.Background {
 		return nil, nil

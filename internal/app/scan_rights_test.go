@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// refusing answers every SubjectAccessReview with no.
+// refusing denies every SubjectAccessReview.
 type refusing struct{ client.Client }
 
 func (refusing) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
@@ -20,7 +20,7 @@ func (refusing) Create(_ context.Context, o client.Object, _ ...client.CreateOpt
 	return nil
 }
 
-// Rights are asked for on what the rules name; a family that asks for rights on what can be listed needs none on subresources.
+// Rights are checked for the resources of the rules; with listable, none are needed on subresources.
 func TestScanRights(t *testing.T) {
 	access := newAnswers(refusing{}, time.Now)
 	access.round()

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/app/flagset"
 )
 
-// servingFlags say whom the HTTPS server answers and what it does with requests besides evaluating them.
+// servingFlags configure the clients of the HTTPS server, and its treatment of requests beside evaluation.
 type servingFlags struct {
 	clientCA      string
 	clientNames   []string

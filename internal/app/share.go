@@ -10,8 +10,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/ring"
 )
 
-// newRing makes this replica one of those that share a controller's work, once the ring runs. What must be single is left to the
-// replica that leads. The client's transport does not send what belongs to work whose time is over (base.start).
+// newRing makes this replica a member of those that share a controller's work, once the ring runs. Tasks for a single replica stay with the
+// leader. The client's transport does not send requests of work whose time is over (base.start).
 func newRing(b *base, e env, controller string) (*ring.Ring, error) {
 	leases, err := ring.NewLeases(b.cfg, e.namespace)
 	if err != nil {
@@ -23,7 +23,7 @@ func newRing(b *base, e env, controller string) (*ring.Ring, error) {
 }
 
 // standingBy returns the controller that pauses this replica's share of the work while another program holds the controller's lease:
-// Kyverno's controllers work on the same objects, and the work must not be done twice.
+// Kyverno's controllers work on the same objects, and the work may not be done twice.
 func standingBy(b *base, e env, lease string, r *ring.Ring) (lifecycle.Task, error) {
 	own := rest.CopyConfig(b.cfg)
 	own.QPS, own.Burst = -1, 0
@@ -31,6 +31,6 @@ func standingBy(b *base, e env, lease string, r *ring.Ring) (lifecycle.Task, err
 	if err != nil {
 		return lifecycle.Task{}, fmt.Errorf("connect to the API server for Leases: %w", err)
 	}
-	r.Pause(true) // until the lease was read
+	r.Pause(true) // until the lease has been read
 	return endless("standing-by", (&lifecycle.Standby{Leases: client.Leases(e.namespace), Lease: lease, Pause: r.Pause, Log: b.log}).Run), nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/sigverify/trust"
 )
 
-// trustFlags say where the keys of transparency logs and certificate authorities come from.
+// trustFlags configure the source of the keys of transparency logs and certificate authorities.
 type trustFlags struct {
 	enabled                bool
 	mirror, root, rootData string
@@ -41,7 +41,7 @@ func (f *trustFlags) register(fs *pflag.FlagSet) {
 	fs.Lookup("offlineTrust").NoOptDefVal = offlineRelease
 }
 
-// complete checks the flags together. It sends no request: a mirror that is down does not keep a process from starting.
+// complete checks combinations of flags. It sends no request: an unavailable mirror does not prevent the start.
 func (f *trustFlags) complete() error {
 	if f.offline != "" && f.enabled {
 		return errors.New("--offlineTrust and --enableTuf exclude each other")
@@ -71,7 +71,7 @@ func (f *trustFlags) options() trust.Options {
 	return o
 }
 
-// trustCache returns the folder when it is there.
+// trustCache returns the folder if it exists.
 func trustCache(path string) string {
 	if info, err := os.Stat(path); path == "" || err != nil || !info.IsDir() {
 		return ""
@@ -79,7 +79,7 @@ func trustCache(path string) string {
 	return path
 }
 
-// keeper keeps the trust roots of a process until ctx is done. Connections are made as those of calls to services.
+// keeper keeps the trust roots of a process until ctx is done. Connections have the restrictions of calls to services.
 func (f *registryFlags) keeper(ctx context.Context, services *apicall.Services, log *slog.Logger) (*trust.Keeper, error) {
 	o := f.trust.options()
 	o.Log, o.Permit = log, services.Permit
@@ -94,8 +94,8 @@ func (f *registryFlags) keeper(ctx context.Context, services *apicall.Services, 
 	return k, nil
 }
 
-// transport makes the connections for trust roots and transparency logs: as those of calls to services, through the proxy of the
-// operator.
+// transport returns the transport for trust roots and transparency logs: with the restrictions of calls to services, through the operator's
+// proxy.
 func (f *registryFlags) transport(services *apicall.Services) *http.Transport {
 	t := &http.Transport{
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 20 * time.Second, MaxResponseHeaderBytes: 64 << 10,

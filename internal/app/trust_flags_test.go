@@ -30,7 +30,7 @@ func parsedRegistry(args ...string) (*registryFlags, error) {
 	return &f, f.complete()
 }
 
-// The flags about trust are those of Kyverno and --offlineTrust. A mirror that cannot be reached is no mistake.
+// The trust flags are those of Kyverno and --offlineTrust. An unreachable mirror is no mistake.
 func TestTrustFlags(t *testing.T) {
 	raw := base64.StdEncoding.EncodeToString([]byte("{}"))
 	t.Setenv(envTrustCache, t.TempDir())
@@ -72,7 +72,7 @@ func TestTrustFlags(t *testing.T) {
 	}
 }
 
-// With --offlineTrust a process gives trust without a connection; without it, all go through the dialler of services.
+// With --offlineTrust, a process has trust roots without a connection; without it, all connections use the dialer of services.
 func TestOfflineTrustConnectsToNothing(t *testing.T) {
 	var asked atomic.Int32
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -115,7 +115,7 @@ func TestOfflineTrustConnectsToNothing(t *testing.T) {
 	}
 }
 
-// The examples of docs/policies/images.md are values of the chart and objects of Kubernetes; their flags are those of this program.
+// The examples of docs/policies/images.md are valid values of the chart and Kubernetes objects, with flags of this program.
 func TestExamplesOfImages(t *testing.T) {
 	page, err := os.ReadFile("../../docs/policies/images.md")
 	if err != nil {

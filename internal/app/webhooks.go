@@ -27,7 +27,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// webhookReconciler makes the webhook configurations and then the policies' status follow the catalog.
+// webhookReconciler reconciles the webhook configurations, and then the policies' status, with the catalog.
 type webhookReconciler struct {
 	catalog   *catalog.Catalog
 	policies  *intake.Policies
@@ -57,13 +57,13 @@ type webhookReconciler struct {
 	unconfined []string // webhookconf.Configurations.Unconfined, as it was last logged
 }
 
-// configured reports whether the webhook configurations hold what the Program asks for.
+// configured reports whether the webhook configurations hold the webhooks of the Program.
 func (f *webhookReconciler) configured(p *policy.Program) bool {
 	now := f.inForce.Load()
 	return now != nil && (*now)[p]
 }
 
-// webhookFlags shape the webhook configurations.
+// webhookFlags configure the webhook configurations.
 type webhookFlags struct {
 	follow, excludeBootstrap, derive bool
 }
@@ -74,33 +74,33 @@ func (f *webhookFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.derive, "deriveMatchConditions", true, "derive match conditions of webhooks from the policies, so that the API server asks only where a policy may apply")
 }
 
-// retryUnknown is how soon a kind is looked up again that the API server did not serve, retrySettling the same while it may
-// come in a moment.
+// retryUnknown is the pause before a kind is looked up again that the API server did not serve; retrySettling is the same while it may be
+// served soon.
 const (
 	retryUnknown  = 30 * time.Second
 	retrySettling = 300 * time.Millisecond
 )
 
-// warnUnconfined logs which webhooks are asked about all namespaces on behalf of namespaced policies, when that changes.
+// warnUnconfined logs the webhooks that are called for all namespaces on behalf of namespaced policies, when that changes.
 func (f *webhookReconciler) warnUnconfined(webhooks []string) {
 	if slices.Equal(webhooks, f.unconfined) {
 		return
 	}
 	if f.unconfined = webhooks; len(webhooks) > 0 {
-		f.log.Warn("the API server asks about all namespaces for namespaced policies: the names of the namespaces with policies exceed 64 KiB, the limit of a match condition; "+
+		f.log.Warn("the webhooks of namespaced policies are called for all namespaces: the names of the namespaces with policies exceed 64 KiB, the limit of a match condition; "+
 			"use cluster-wide policies with a namespaceSelector instead of a policy in each namespace", "webhooks", webhooks)
 		return
 	}
-	f.log.Info("the API server asks about each namespace only what its policies need again")
+	f.log.Info("the webhooks of namespaced policies are called only for their namespaces again")
 }
 
-// once returns one round: the webhook configurations, with the paths that are in force, and then the status.
+// once runs one round: it writes the webhook configurations with the current paths, and then the status.
 func (f *webhookReconciler) once(ctx context.Context) (time.Duration, error) {
 	return f.paths.Round(ctx, f.unlocked, f.write)
 }
 
-// write is the round that carries these paths. It returns whether all configurations are written. The objects are taken before the
-// snapshot, so that a status is never written for a policy whose Program is older than the object.
+// write writes the configurations with these paths, and then the status. It returns whether all configurations are written. The objects are
+// read before the snapshot, so that a status is never written for a policy whose Program is older than the object.
 func (f *webhookReconciler) write(ctx context.Context, path func(string) string) (written bool, again time.Duration, err error) {
 	objects, broken := f.policies.All()
 	programs := f.catalog.Snapshot().Programs()
@@ -110,10 +110,10 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 	}
 	if bundle == nil {
 		f.log.Info("waiting for the certificate authority", "secret", f.certs.Flags.CASecret)
-		return false, 0, nil // its arrival is news
+		return false, 0, nil // its creation starts another round
 	}
 	if leaving, err := f.installation.Terminating(ctx); err != nil || leaving {
-		return false, 0, err // the configurations are removed, and not made again
+		return false, 0, err // the configurations are removed, and not created again
 	}
 	owner, err := f.installation.Owner(ctx)
 	if err != nil {
@@ -144,7 +144,7 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 		}
 		switch _, err := f.apply.Apply(ctx, want); {
 		case apierrors.IsConflict(err), errors.Is(err, webhookserver.ErrUnlocked):
-			return false, webhookserver.RetryConflict, nil // the cache lags behind a write, mostly our own
+			return false, webhookserver.RetryConflict, nil // the cache lags behind a write, usually our own
 		case err != nil:
 			return false, 0, err
 		}
@@ -155,7 +155,7 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 		}
 		f.inForce.Store(&now)
 	}
-	mistakes := map[string]error{} // of policies that were stored past our review
+	mistakes := map[string]error{} // of policies that were stored without our review
 	byID := make(map[policy.ID]*policy.Program, len(programs))
 	for _, p := range programs {
 		byID[p.Identity()] = p
@@ -173,7 +173,7 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 		if err := broken[id]; err != nil {
 			notReady = err
 		} else if !known {
-			continue // its Program comes in a moment, and with it the next round
+			continue // its Program is compiled soon, which starts the next round
 		} else if err := mistakes[key]; err != nil && notReady == nil {
 			notReady = err
 		}
@@ -212,7 +212,7 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 			continue
 		}
 		if _, err := f.status.Write(ctx, object, s); err != nil {
-			failed = err // the other policies need theirs, too
+			failed = err // the other policies need their status, too
 		}
 	}
 	switch {

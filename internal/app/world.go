@@ -18,27 +18,27 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/live"
 )
 
-// lookups say what the policies of a process may look up.
+// lookups configure the lookups of a process's policies.
 type lookups struct {
 	namespace string // of the installation
 	calls     *callFlags
-	registry  *registryFlags // nil: registries are not asked
+	registry  *registryFlags // nil for no registries
 	globals   globalFlags
 	metrics   *observe.Metrics
-	seals     world.Seals   // of records of verified images; nil where none are made
-	rights    client.Writer // asks for the rights of users; nil: they are not known
+	seals     world.Seals   // of records of verified images; nil for none
+	rights    client.Writer // writes access reviews; nil if rights are not known
 	cluster   *cluster
 	events    event.Recorder
 	log       *slog.Logger
 }
 
-// imageSeals prove the records of verified images.
+// imageSeals returns the seals of records of verified images.
 func imageSeals(m manager.Manager, namespace string) world.Seals {
 	store := &keystore.Store{Client: m.GetClient(), Reader: m.GetAPIReader(), Namespace: namespace, Name: keystore.Images}
 	return keystore.Seals{Keys: &keystore.Cached{Load: store.Load, Now: time.Now}}
 }
 
-// open makes the world of a process. Global context is refreshed until ctx is done.
+// open returns the world of a process. Global context is refreshed until ctx is done.
 func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Root, *globals, error) {
 	var entries *globals
 	o := live.Options{

@@ -7,10 +7,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// DoubleDashes returns args, the words of the command line behind the program's name, with two dashes in front of the flags
-// that have one and belong to a command below parent: Kyverno takes `-webhookTimeout=15` like `--webhookTimeout=15`, as all programs with Go's
-// own flags do, so that manifests have both. What is no flag of the command stays as it is, as do the words of all
-// other commands.
+// DoubleDashes returns args, the arguments of the command line, with two dashes before each flag that has one and belongs to a command
+// below parent. Kyverno accepts `-webhookTimeout=15` like `--webhookTimeout=15`, as all programs with Go's flag package do, so manifests
+// contain both. Other words, and those of all other commands, stay unchanged.
 func DoubleDashes(root, parent *cobra.Command, args []string) []string {
 	cmd, _, err := root.Find(args)
 	if err != nil || cmd.Parent() != parent {

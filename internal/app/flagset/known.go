@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// knownFlag is a flag of the policy language that has no meaning in a process of Ephor. It is accepted,
-// so that charts and manifests written for Kyverno start, and named in one line of the log.
+// knownFlag is a Kyverno flag without a meaning in a process of Ephor. It is accepted, so that charts and manifests for Kyverno start, and
+// reported in one line of the log.
 type knownFlag struct {
 	name string
 	// processes that accept it: A admission, B background, R reports, C cleanup, I the init container, whose work every process does
@@ -19,7 +19,7 @@ type knownFlag struct {
 	why       string
 }
 
-// Why a flag has no meaning.
+// The reasons why a flag has no meaning.
 const (
 	whyKlog     = "Ephor's log has one level, --v, and one destination"
 	whyInternal = "Ephor is not built on what the flag tunes"
@@ -59,8 +59,8 @@ var knownFlags = []knownFlag{
 	{"openreportsEnabled", "AI", true, "the reports controller writes reports"},
 }
 
-// Accept registers the flags that the process, one letter of knownFlag.processes, takes without effect. Call it after all other flags are
-// registered: a flag that has a meaning stays.
+// Accept registers the flags that the process, one letter of knownFlag.processes, accepts without effect. Call it after all other flags are
+// registered: a registered flag keeps its meaning.
 func Accept(fs *pflag.FlagSet, process string) {
 	for _, k := range knownFlags {
 		if !strings.Contains(k.processes, process) || fs.Lookup(k.name) != nil {
@@ -83,7 +83,7 @@ type knownValue struct {
 func (v *knownValue) String() string { return v.text }
 func (v *knownValue) Type() string   { return "string" }
 
-// Set accepts every value, except for a boolean flag whose value is no boolean.
+// Set accepts every value, except a non-boolean one for a boolean flag.
 func (v *knownValue) Set(text string) error {
 	if v.flag.boolean && text != "" {
 		if _, err := strconv.ParseBool(text); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// Suggest adds to the error for an unknown flag the flags that were probably meant.
+// Suggest adds similar flags to the error for an unknown flag.
 func Suggest(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
@@ -19,7 +19,7 @@ func Suggest(cmd *cobra.Command, err error) error {
 	}
 	name := unknown.GetSpecifiedName()
 	var near []string
-	best := len(name)/3 + 1 // more than a third of it is another word
+	best := len(name)/3 + 1 // with more changes it is another word
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, noEffect := f.Value.(*knownValue); f.Hidden && !noEffect {
 			return

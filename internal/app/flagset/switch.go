@@ -15,8 +15,8 @@ type envSwitch struct {
 	given bool
 }
 
-// Switch registers a boolean flag that the environment variable env can set too. The flag wins over the variable; an empty value sets
-// neither. value is the default.
+// Switch registers a boolean flag that the environment variable env can also set. The flag takes precedence; an empty value sets neither.
+// value is the default.
 func Switch(fs *pflag.FlagSet, on *bool, name, env string, value bool, usage string) {
 	*on = value
 	fs.VarPF(&envSwitch{on: on, env: env}, name, "", usage+" (environment: "+env+")").NoOptDefVal = "true"
@@ -48,7 +48,7 @@ func (t *envSwitch) String() string {
 
 func (t *envSwitch) Type() string { return "bool" }
 
-// Set reads what strconv.ParseBool takes.
+// Set accepts the values of strconv.ParseBool.
 func (t *envSwitch) Set(text string) error {
 	if text == "" {
 		return nil

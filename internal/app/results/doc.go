@@ -1,4 +1,4 @@
-// Package results takes the results of evaluations where they are reported: events, EphemeralReports, and the status of policies whose
+// Package results passes the results of evaluations to where they are reported: events, EphemeralReports, and the status of policies whose
 // budget was exceeded.
 //
 //	q, err := results.NewEvents(config, flags, settings, metrics, log)

@@ -21,7 +21,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/settings"
 )
 
-// EventFlags say which events are written, and how fast.
+// EventFlags configure which events are written, and how fast.
 type EventFlags struct {
 	omit     []string
 	capacity int
@@ -93,7 +93,7 @@ func worthRecording(q *event.Queue, results []policy.Result) bool {
 		(q.Wants(event.PolicyApplied, event.ResourcePassed) || q.Wants(event.PolicyApplied, event.ResourceMutated))
 }
 
-// eventWriter is the API server as events see it.
+// eventWriter writes events to the API server.
 type eventWriter struct{ client eventsclient.EventsGetter }
 
 // writeTimeout bounds the writing of one event.

@@ -18,8 +18,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest/execute"
 )
 
-// Exceeded writes to the status of policies, and to the log, that they exceeded a budget. Every replica reports what it evaluated
-// itself; a policy's status is written at most once in status.BudgetEvery, by the first replica.
+// Exceeded reports exceeded budgets in the status of policies and in the log. Every replica reports its own evaluations; a policy's status
+// is written at most once in status.BudgetEvery, by the first replica.
 type Exceeded struct {
 	policies *intake.Policies
 	writer   *status.Writer
@@ -28,8 +28,8 @@ type Exceeded struct {
 	news     lifecycle.Trigger
 
 	mu sync.Mutex
-	// waiting are the policies whose status is to be written, written the time of the last write of each by this replica, both by
-	// policy. Policies that are gone are forgotten.
+	// waiting are the policies whose status is to be written; written holds the time of the last write of each by this replica. Deleted
+	// policies are removed from both.
 	waiting map[policy.ID]*kyvernov1.BudgetStatus
 	written map[policy.ID]lastWrite
 }
@@ -50,7 +50,7 @@ func NewExceeded(p *intake.Policies, c client.Client, log *slog.Logger) *Exceede
 // exceededPause is the time between two rounds of writing.
 const exceededPause = time.Second
 
-// Note remembers what an evaluation exceeded, until Task writes it. Requests wait for it, so it writes nothing itself.
+// Note records exceeded budgets, until Task writes them. Requests wait for it, so it writes nothing itself.
 func (e *Exceeded) Note(list []policy.Exceeded) {
 	now := e.now()
 	e.mu.Lock()
@@ -95,12 +95,12 @@ func (w exceededWork) Evaluated(out *policy.Outcome) {
 	w.over.Evaluated(w.WorkerObserver.Evaluated)(out)
 }
 
-// Task writes what Note remembers.
+// Task returns the task that writes the recorded budgets.
 func (e *Exceeded) Task() lifecycle.Task {
 	return lifecycle.Task{Name: "policy-budgets", Wake: e.news, Once: e.once}
 }
 
-// once writes what is waiting. After a failed write it is tried again.
+// once writes the waiting statuses. A failed write is retried.
 func (e *Exceeded) once(ctx context.Context) (time.Duration, error) {
 	e.mu.Lock()
 	waiting := e.waiting

@@ -37,7 +37,7 @@ func (w patchedStatus) Patch(context.Context, client.Object, client.Patch, ...cl
 	return w.rec.err
 }
 
-// observedWork counts the outcomes that it is given.
+// observedWork counts outcomes.
 type observedWork struct{ n *int }
 
 func (o observedWork) Evaluated(*policy.Outcome) { *o.n++ }
@@ -45,8 +45,8 @@ func (o observedWork) Requeued(string, int)      {}
 func (o observedWork) Dropped(string)            {}
 func (o observedWork) Reconciled(string)         {}
 
-// T8: an exceeded budget is written and logged once in a while for each policy and generation. A write that fails is tried
-// again, and a policy that is gone is forgotten.
+// T8: an exceeded budget is written and logged at intervals for each policy and generation. A failed write is retried, and a deleted policy
+// is removed.
 func TestT8ExceededBudgetsAreWritten(t *testing.T) {
 	log := &bytes.Buffer{}
 	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Requests(), Catalog: catalog.New(), Log: slog.New(slog.DiscardHandler)})

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// ReportingFlags say which results are reported.
+// ReportingFlags configure which results are reported.
 type ReportingFlags struct {
 	rules   []string
 	results []string

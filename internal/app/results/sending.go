@@ -23,7 +23,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Sending sends results to the reports controller, as EphemeralReports, while that controller takes them. The nil Sending sends nothing.
+// Sending sends results to the reports controller, as EphemeralReports, while that controller merges them. The nil Sending sends nothing.
 type Sending struct {
 	*ephemeral.Writer
 	view   ephemeral.View
@@ -33,7 +33,7 @@ type Sending struct {
 // ReportsLease is the name of the reports controller's lease.
 const ReportsLease = "kyverno-reports-controller"
 
-// SendingOptions say which results are sent, and with which client.
+// SendingOptions configure which results are sent, and with which client.
 type SendingOptions struct {
 	Config    *rest.Config
 	Namespace string
@@ -50,7 +50,7 @@ func NewSending(o SendingOptions) (*Sending, error) {
 	if err := errors.Join(reportsv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	// A client of its own: reports never make other requests wait.
+	// The client is separate, so that reports never delay other requests.
 	c, err := client.New(rest.CopyConfig(o.Config), client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server for reports: %w", err)
@@ -73,7 +73,7 @@ func NewSending(o SendingOptions) (*Sending, error) {
 	return s, nil
 }
 
-// ReportKeys returns the keys that intermediate reports are sealed with; the client's scheme knows Secrets.
+// ReportKeys returns the keys that seal intermediate reports; the client's scheme knows Secrets.
 func ReportKeys(c client.Client, namespace string) *keystore.Cached {
 	store := &keystore.Store{Client: c, Reader: c, Namespace: namespace, Name: keystore.Reports}
 	return &keystore.Cached{Load: store.Load, Now: time.Now}
@@ -84,7 +84,7 @@ func Doubts(m *observe.Metrics, log *slog.Logger) *ephemeral.Doubts {
 	return &ephemeral.Doubts{Count: m.ReportUnproved, Log: log, Now: time.Now}
 }
 
-// Follow keeps what is known of the reports controller current until ctx is done: it watches that one Lease.
+// Follow keeps the state of the reports controller current until ctx is done: it watches that one Lease.
 func (s *Sending) Follow(ctx context.Context) {
 	saw := func(obj any) {
 		l, ok := obj.(*coordinationv1.Lease)
@@ -94,7 +94,7 @@ func (s *Sending) Follow(ctx context.Context) {
 		if text, takes := l.Annotations[ephemeral.ScannedAnnotation]; takes {
 			s.view.Saw(time.Now(), l.Spec.RenewTime.Time, text)
 		} else {
-			s.view.Gone() // it is there, and takes nothing
+			s.view.Gone() // it exists, but merges nothing
 		}
 	}
 	_, informer := toolscache.NewInformerWithOptions(toolscache.InformerOptions{
@@ -126,7 +126,7 @@ func (s *Sending) AfterReporting(tell func(*policy.Request, []policy.Result, boo
 	}
 }
 
-// sendingObserver counts as Kyverno's circuit breakers do.
+// sendingObserver counts like Kyverno's circuit breakers.
 type sendingObserver struct {
 	metrics *observe.Metrics
 	source  ephemeral.Source
@@ -135,7 +135,7 @@ type sendingObserver struct {
 func (o sendingObserver) Asked(dropped bool) {
 	circuit := "admission reports"
 	if o.source == ephemeral.Background {
-		circuit = "background-scan reports" // so spelt in the background controller
+		circuit = "background-scan reports" // the spelling of the background controller
 	}
 	o.metrics.Breaker(circuit, dropped)
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
-// controllerNames are Kyverno's names of our tasks, for metrics; others have none there. What is one round of ours may be
-// the work of several of its controllers.
+// controllerNames maps our tasks to Kyverno's names in metrics; others have none. One of our rounds may do the work of several of its
+// controllers.
 var controllerNames = map[string][]string{
 	"webhooks":         {"webhook-controller", "exception-webhook-controller", "global-context-webhook-controller"},
 	"certificates":     {"certmanager-controller"},
 	"cleanup-webhooks": {"policy-webhook-controller", "ttl-webhook-controller"},
 }
 
-// Kyverno's names of what takes objects in as they come.
+// Kyverno's names of controllers that handle events of objects.
 const (
 	configName        = "config-controller"
 	metricsConfigName = "metrics-config-controller"
@@ -52,19 +52,19 @@ func (o *Telemetry) Counted(t lifecycle.Task) lifecycle.Task {
 			}
 		}()
 		next, err = once(ctx)
-		done = true // else it panicked, which the loop takes for an error
+		done = true // otherwise it panicked, which the loop treats as an error
 		return next, err
 	}
 	return t
 }
 
-// taken returns the handler of an informer with what it takes in counted as rounds of the controller.
+// taken returns the handler of an informer, and counts its events as rounds of the controller.
 func (o *Telemetry) taken(name string, next toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
 	o.Metrics.Controller(name)
 	return takes{next, func() { o.Metrics.Reconciled(name) }}
 }
 
-// TakenAll is taken for each of several informers.
+// TakenAll calls taken for several informers.
 func (o *Telemetry) TakenAll(name string, all []intake.Watch) []intake.Watch {
 	for i := range all {
 		all[i].Handler = o.taken(name, all[i].Handler)
@@ -72,7 +72,7 @@ func (o *Telemetry) TakenAll(name string, all []intake.Watch) []intake.Watch {
 	return all
 }
 
-// takes calls counted after each event of an informer was handled.
+// takes calls counted after each event of an informer.
 type takes struct {
 	toolscache.ResourceEventHandler
 	counted func()

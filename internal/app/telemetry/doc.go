@@ -4,7 +4,7 @@
 //	config = t.Wrap(config, observe.KubeClient)     // requests to the API server are counted and traced
 //	task = t.Counted(task)                          // so are the rounds of a controller
 //
-// It follows the metrics ConfigMap, and keeps the certificate of the metrics server where it serves TLS.
+// It follows the metrics ConfigMap, and keeps the certificate of the metrics server if that uses TLS.
 //
 // Package observe has the metrics and traces themselves.
 //

@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/observe"
 )
 
-// metricsTLSFlags say whether metrics are served over TLS.
+// metricsTLSFlags configure TLS for metrics.
 type metricsTLSFlags struct {
 	caSecret, tlsSecret string
 	keyAlgorithm        string
@@ -47,7 +47,7 @@ func (f *metricsTLSFlags) complete() error {
 
 func (f *metricsTLSFlags) on() bool { return f.tlsSecret != "" }
 
-// task keeps the certificate of the metrics server.
+// task returns the task that keeps the certificate of the metrics server.
 func (f *metricsTLSFlags) task(cfg *rest.Config, o *Telemetry, keeper *certs.Keeper) (lifecycle.Task, error) {
 	return o.Certificate("metrics-certificates", o.Wrap(cfg, observe.KubeClient), keeper, certs.Config{
 		CASecret: f.caSecret, TLSSecret: f.tlsSecret, Algorithm: f.algorithm,
@@ -58,8 +58,8 @@ func (f *metricsTLSFlags) task(cfg *rest.Config, o *Telemetry, keeper *certs.Kee
 // lookForCertificate is how often every replica checks for a certificate that another writer renewed.
 const lookForCertificate = time.Minute
 
-// Certificate returns the task that keeps a certificate in Secrets of our namespace. Every replica runs it, since what it is for is served
-// without a lease: writes carry the version that was read, so that of two that renew at once one starts over.
+// Certificate returns the task that keeps a certificate in Secrets of our namespace. Every replica runs it, since the server runs without a
+// lease. Writes carry the version that was read, so that of two concurrent renewals one starts over.
 func (o *Telemetry) Certificate(name string, cfg *rest.Config, keeper *certs.Keeper, want certs.Config) (lifecycle.Task, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {

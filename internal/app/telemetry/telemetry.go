@@ -33,7 +33,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// Flags say where metrics and traces go.
+// Flags configure the destination of metrics and traces.
 type Flags struct {
 	disabled       bool
 	host           string
@@ -90,21 +90,21 @@ type Telemetry struct {
 	Process Process
 	Log     *slog.Logger
 	core    coreclient.CoreV1Interface
-	// policies are those that the metrics report.
+	// policies are the policies in the metrics.
 	policies atomic.Pointer[intake.Policies]
 
 	mu      sync.Mutex
 	keepers []*certs.Keeper
 }
 
-// Process names the process for metrics and traces, and names its ConfigMap and its Service.
+// Process names a process and its objects for metrics and traces.
 type Process struct {
 	// Name is the process's, such as admission.
 	Name, Version, Namespace      string
 	MetricsConfig, MetricsService string
 }
 
-// Start makes the metrics and traces of a process, and begins to serve metrics.
+// Start starts the metrics and traces of a process, and serves the metrics.
 func Start(ctx context.Context, f *Flags, cfg *rest.Config, p Process, log *slog.Logger) (*Telemetry, error) {
 	core, err := coreclient.NewForConfig(cfg)
 	if err != nil {
@@ -259,22 +259,21 @@ func (o *Telemetry) configure(obj any) {
 // Configured counts that the process has read the main ConfigMap.
 func (o *Telemetry) Configured() { o.Metrics.Reconciled(configName) }
 
-// ObservePolicies lets the metrics report the policies in force. Where a process holds several controllers that follow the same
-// policies, the first one counts.
+// ObservePolicies sets the policies in the metrics. If several controllers of a process follow the same policies, the first call counts.
 func (o *Telemetry) ObservePolicies(p *intake.Policies) {
 	if o.policies.CompareAndSwap(nil, p) {
 		o.Metrics.Policies(func() []observe.PolicyState { return policyStates(p.Catalog.Snapshot()) })
 	}
 }
 
-// ObserveChanges counts the changes of these policies from now on; those that exist already are no change.
+// ObserveChanges counts further changes of these policies, but not existing ones.
 func (o *Telemetry) ObserveChanges(p *intake.Policies) {
 	if o.policies.Load() == p {
 		p.Observe(o.Metrics.PolicyChanged)
 	}
 }
 
-// ObserveCertificates lets the metrics report the certificates of one more server.
+// ObserveCertificates adds the certificates of one more server to the metrics.
 func (o *Telemetry) ObserveCertificates(keeper *certs.Keeper) {
 	o.mu.Lock()
 	o.keepers = append(o.keepers, keeper)
@@ -292,7 +291,7 @@ func (o *Telemetry) ObserveCertificates(keeper *certs.Keeper) {
 func policyStates(s *catalog.Snapshot) []observe.PolicyState {
 	var out []observe.PolicyState
 	for _, program := range s.Programs() {
-		if report.SourceOf(program) == family.SourceKyverno { // the API server's own are not ours to count
+		if report.SourceOf(program) == family.SourceKyverno { // policies of the API server are not counted
 			out = append(out, observe.PolicyState{Program: program, Ready: !program.Diags.HasErrors()})
 		}
 	}

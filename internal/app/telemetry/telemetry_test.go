@@ -42,8 +42,8 @@ func TestObserveFlags(t *testing.T) {
 	}
 }
 
-// Rounds are counted under Kyverno's names of the controllers, those that fail with how many failed in a row; a panic
-// is a failure. What is taken in as it comes is counted, too.
+// Rounds are counted under Kyverno's names of the controllers, failed ones with the number of consecutive failures; a panic is a failure.
+// Events of informers are counted, too.
 func TestCounted(t *testing.T) {
 	o := &Telemetry{Metrics: observe.NewMetrics(observe.Options{})}
 	rounds := []func() error{

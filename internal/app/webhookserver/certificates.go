@@ -100,7 +100,7 @@ func NewCertificates(f Flags, namespace, service, controller string, m manager.M
 	return c
 }
 
-// Get is for tls.Config.
+// Get implements tls.Config.GetCertificate.
 func (c *Certificates) Get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.Keeper.GetCertificate(hello)
 }
@@ -181,7 +181,7 @@ func (c *Certificates) Watch() lifecycle.Task {
 		if c.load(ctx) {
 			return takeOverAgain, nil
 		}
-		// The authority of an earlier certificate may have become superfluous.
+		// The authority of an earlier certificate may no longer be needed.
 		if bundle, err := c.Bundle(ctx); err == nil && slices.ContainsFunc(c.Keeper.Published(), func(b []byte) bool { return !bytes.Equal(b, bundle) }) {
 			c.Changed()
 		}
@@ -277,7 +277,7 @@ func (c *Certificates) published(ctx context.Context) ([][]byte, error) {
 	return out, nil
 }
 
-// Ours reports whether a webhook asks our server.
+// Ours reports whether a webhook calls our server.
 func (c *Certificates) Ours(to admissionv1.WebhookClientConfig) bool {
 	switch {
 	case to.Service != nil:

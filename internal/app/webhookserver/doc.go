@@ -1,5 +1,5 @@
-// Package webhookserver has what a process with webhooks needs besides its answers: the certificate, the secret segments in the
-// paths, and what its webhook configurations depend on.
+// Package webhookserver holds the parts of a process with webhooks beside its answers: the certificate, the secret segments in the paths,
+// and the conditions for its webhook configurations.
 //
 //	certs := webhookserver.NewCertificates(flags, namespace, service, controller, manager, log)
 //	paths := webhookserver.NewPaths(flags, on, secret, namespace, deployment, controller, manager, log)

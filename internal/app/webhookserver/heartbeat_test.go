@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Reviews are answered when the stamp moves, and not when the lease merely holds one.
+// Reviews are answered if the stamp changes, not if the lease merely has one.
 func TestHeartbeatEvaluate(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	reported := 0

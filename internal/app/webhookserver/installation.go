@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// Installation is what the webhook configurations are removed with: the chart's ClusterRole that owns them, and our own
+// Installation holds the objects whose deletion removes the webhook configurations: the chart's ClusterRole that owns them, and our own
 // namespace.
 type Installation struct {
 	Namespace string

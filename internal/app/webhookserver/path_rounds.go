@@ -26,15 +26,15 @@ const (
 
 // writing describes the paths in the configurations of one round.
 type writing struct {
-	// path makes the paths; nil for plain ones.
+	// path returns the paths; nil for plain ones.
 	path func(plain string) string
 	// retires is the ID of the epoch that ends when they are written; empty for none.
 	retires string
-	// wait is when to look again.
+	// wait is the time until the next check.
 	wait time.Duration
 }
 
-// before starts or ends an epoch where that is due, and returns the paths to write. Only the leader calls it.
+// before starts or ends an epoch if that is due, and returns the paths to write. Only the leader calls it.
 func (p *Paths) before(ctx context.Context) (writing, error) {
 	if !p.on {
 		return writing{}, nil

@@ -32,7 +32,7 @@ func (p *Paths) Failed() {
 // plainReason is the reason of the events that report plain paths.
 const plainReason = "PlainWebhookPath"
 
-// Watch returns a task of every replica: it creates a missing Secret, asks for the end of a revealed epoch, and reports plain paths.
+// Watch returns a task of every replica: it creates a missing Secret, requests the end of a revealed epoch, and reports plain paths.
 func (p *Paths) Watch() lifecycle.Task {
 	return lifecycle.Task{Name: "webhook-paths", Wake: p.wake, Once: func(ctx context.Context) (time.Duration, error) {
 		if !p.on {

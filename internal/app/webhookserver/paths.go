@@ -46,7 +46,7 @@ type Paths struct {
 	Events  event.Recorder // nil for none
 	// controller reports the events.
 	controller string
-	// Ours reports whether a webhook asks our server.
+	// Ours reports whether a webhook calls our server.
 	Ours func(admissionv1.WebhookClientConfig) bool
 	// Changed is called when configurations may have to be written.
 	Changed func()
@@ -228,7 +228,7 @@ func (p *Paths) Handler() toolscache.ResourceEventHandler {
 			p.mu.Lock()
 			p.secret = nil
 			p.mu.Unlock()
-			p.wake.Fire() // it is made anew
+			p.wake.Fire() // it is created again
 		}
 	}}
 }
@@ -264,11 +264,11 @@ func (p *Paths) stored() (all []client.Object, err error) {
 	return all, nil
 }
 
-// stand finds the plain paths in the cached configurations.
+// stand updates the plain paths from the cached configurations.
 func (p *Paths) stand() {
 	all, err := p.stored()
 	if err != nil {
-		p.log.Error("it is not known which webhook paths stand", "error", err)
+		p.log.Error("the current webhook paths cannot be read", "error", err)
 		return
 	}
 	standing := webhookconf.PlainPaths(p.Ours, all...)

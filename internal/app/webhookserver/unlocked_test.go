@@ -40,7 +40,7 @@ func (e *emptied) Create(context.Context, client.Object, ...client.CreateOption)
 	return nil
 }
 
-// The deletion of a configuration is heard of before the note that is the reason of it: the configuration is not made again.
+// The event of a configuration's deletion arrives before that of the note: the configuration is not created again.
 func TestNoteIsReadBeforeConfigurationsAreMade(t *testing.T) {
 	text := func(s string) *string { return &s }
 	in := func(d time.Duration) *string { return text(time.Now().Add(d).UTC().Format(time.RFC3339)) }
