@@ -128,7 +128,7 @@ func TestExistingAndThreshold(t *testing.T) {
 	}
 	threshold("1")
 	apply(t, existingPolicy)
-	awaitEvent(t, "PolicyError", "kyverno-generate policy existing/make error: its work is delayed: as many UpdateRequests as updateRequestThreshold allows (1) wait to be carried out")
+	awaitEvent(t, "PolicyError", "kyverno-generate policy existing/make error: its work is delayed: as many UpdateRequests as updateRequestThreshold allows (1) wait for execution")
 	if got := state(t, "existing", "t-0-made", "k"); got != gone {
 		t.Errorf("made beyond the threshold: %q", got)
 	}
