@@ -129,7 +129,7 @@ spec:
     match: {any: [{resources: {kinds: [ConfigMap], operations: [DELETE]}}]}
     validate: {deny: {}}
 `)
-	want := `exec| it is about sub-resources, deletion| it is about other operations, |v1/Secret secrets is forbidden`
+	want := `exec| it matches subresources, deletion| it matches operations other than CREATE, |v1/Secret secrets is forbidden`
 	suite.Until(t, "the status names it", func() error {
 		got := cluster.Must(t, "", "get", "clusterpolicy", "left-out", "-o", `jsonpath={range .status.backgroundScan.notScanned[*]}{.rule}|{.kind} {.reason}, {end}`)
 		for _, part := range strings.Split(want, ", ") {

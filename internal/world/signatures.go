@@ -85,7 +85,7 @@ type KeyAttestor struct {
 	SecretNamespace, SecretName string
 }
 
-// Named is the key with the Secret in its own fields, also where a text names it: k8s://⟨namespace⟩/⟨name⟩.
+// Named returns the key with the Secret in its own fields, even if a text names it: k8s://⟨namespace⟩/⟨name⟩.
 func (k KeyAttestor) Named() KeyAttestor {
 	for _, text := range []*string{&k.PublicKey, &k.KMS} {
 		if place, named := strings.CutPrefix(strings.TrimSpace(*text), "k8s://"); named {
