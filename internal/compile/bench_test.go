@@ -7,8 +7,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
-// BenchmarkCompile compiles the policies of examples/pod-security, autogen included: what the catalog does when they are
-// stored, and the command line at its start.
+// BenchmarkCompile compiles the policies of examples/pod-security, autogen included, as the catalog does when they are stored, and the
+// command line at its start.
 func BenchmarkCompile(b *testing.B) {
 	loaded, diags := source.Load([]string{"../../examples/pod-security"}, source.Options{})
 	if diags.HasErrors() || len(loaded) == 0 {

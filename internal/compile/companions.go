@@ -21,7 +21,7 @@ type companion struct {
 	object Object
 }
 
-// Add compiles a companion. One with a mistake is left out; the diagnostics say so.
+// Add compiles a companion. It leaves out one with a mistake, which the diagnostics report.
 func (c *Companions) Add(o Object) diag.List {
 	attached, diags := c.Registry.Companion(o)
 	if !diags.HasErrors() {
@@ -41,7 +41,7 @@ func (c *Companions) Of(id policy.ID) []any {
 	return out
 }
 
-// Unattached warns of each companion whose policy is not among those.
+// Unattached warns of each companion whose policy is not in the list.
 func (c *Companions) Unattached(policies []policy.ID) (diags diag.List) {
 	for _, x := range c.all {
 		if slices.Contains(policies, x.Policy) {

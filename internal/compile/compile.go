@@ -9,7 +9,7 @@ import (
 // Object is one object to compile.
 type Object struct {
 	Value map[string]any
-	// Pos gives the position of a field path; nil when the object does not come from a file.
+	// Pos returns the position of a field path; nil if the object does not come from a file.
 	Pos func(path string) diag.Position
 }
 
@@ -21,7 +21,7 @@ func With(o Object, companions []any, options family.Options) (*policy.Program, 
 	return Product.With(o, companions, options)
 }
 
-// Written compiles one policy that is written, with the families of Ephor (Registry.Written).
+// Written compiles a policy under review, with the families of Ephor (Registry.Written).
 func Written(o Object, permitted family.Permissions) (*policy.Program, diag.List) {
 	return Product.Written(o, permitted)
 }
@@ -31,8 +31,8 @@ func (r *Registry) One(o Object) (*policy.Program, diag.List) {
 	return r.With(o, nil, family.Options{})
 }
 
-// With compiles one policy, with the contents of its companions (Companions.Of). The Program is nil when the object belongs to no
-// family; then the diagnostics say so. Otherwise the diagnostics are Program.Diags, with positions.
+// With compiles one policy, with the contents of its companions (Companions.Of). The Program is nil if the object belongs to no family,
+// which the diagnostics report. Otherwise the diagnostics are Program.Diags, with positions.
 func (r *Registry) With(o Object, companions []any, options family.Options) (*policy.Program, diag.List) {
 	f := r.FamilyOf(typeOf(o))
 	if f == nil {
@@ -54,8 +54,8 @@ func (r *Registry) With(o Object, companions []any, options family.Options) (*po
 	return program, program.Diags
 }
 
-// Written compiles a policy that is written, as One does. Its diagnostics also say what a policy may not be when it is written, though
-// one that is stored is evaluated (family.Family.Review).
+// Written compiles a policy under review, like One. Its diagnostics include mistakes that prevent writing a policy, although a stored one
+// with them is evaluated (family.Family.Review).
 func (r *Registry) Written(o Object, permitted family.Permissions) (*policy.Program, diag.List) {
 	program, diags := r.With(o, nil, family.Options{CommandLine: permitted.Documents})
 	f := r.FamilyOf(typeOf(o))
@@ -67,7 +67,7 @@ func (r *Registry) Written(o Object, permitted family.Permissions) (*policy.Prog
 	return program, append(found, diags...)
 }
 
-// IDOf returns the ID of the policy that an object is.
+// IDOf returns the policy ID of an object.
 func IDOf(o Object) policy.ID {
 	meta, _ := o.Value["metadata"].(map[string]any)
 	var id policy.ID
@@ -91,7 +91,7 @@ func notAPolicy(o Object) (diags diag.List) {
 	return diags
 }
 
-// CheckUpdate finds what the update of a stored policy may not change. Neither object is checked by itself.
+// CheckUpdate reports forbidden changes in the update of a stored policy. It checks neither object by itself.
 func (r *Registry) CheckUpdate(old, updated map[string]any) diag.List {
 	f := r.FamilyOf(typeOf(Object{Value: updated}))
 	if f == nil || f.CheckUpdate == nil {
@@ -100,8 +100,8 @@ func (r *Registry) CheckUpdate(old, updated map[string]any) diag.List {
 	return f.CheckUpdate(old, updated)
 }
 
-// Compile compiles all objects with the families of Ephor. Every object of a family gives a Program, also one with mistakes: whether it may run is
-// for the caller to decide by Program.Diags. The returned diagnostics are those of all objects, in their order.
+// Compile compiles all objects with the families of Ephor. Every object of a family gives a Program, even with mistakes: the caller decides
+// by Program.Diags whether to evaluate it. The returned diagnostics are those of all objects, in order.
 func Compile(objects []Object) ([]*policy.Program, diag.List) {
 	var programs []*policy.Program
 	var diags diag.List

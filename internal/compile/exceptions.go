@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Exceptions returns the kinds of exceptions of all families, each once.
+// Exceptions returns the kinds of exceptions of all families, without duplicates.
 func (r *Registry) Exceptions() (all []*family.Exceptions) {
 	for _, f := range r.Families() {
 		if f.Exceptions != nil && !slices.Contains(all, f.Exceptions) {
@@ -18,7 +18,7 @@ func (r *Registry) Exceptions() (all []*family.Exceptions) {
 	return all
 }
 
-// ExceptionsFrom returns the kinds of exceptions from policies of some kinds, each once; from all without kinds.
+// ExceptionsFrom returns the kinds of exceptions from policies of some kinds, without duplicates; without kinds, from all.
 func (r *Registry) ExceptionsFrom(kinds family.Kinds) []*family.Exceptions {
 	if kinds == nil {
 		return r.Exceptions()
@@ -33,7 +33,7 @@ func (r *Registry) ExceptionsFrom(kinds family.Kinds) []*family.Exceptions {
 	return all
 }
 
-// ExceptionsOf returns the kind of exceptions that objects of the kind are, whatever their version; nil when they are none.
+// ExceptionsOf returns the kind of exceptions of an object, in any version; nil if it is none.
 func (r *Registry) ExceptionsOf(apiVersion, kind string) *family.Exceptions {
 	for _, f := range r.Families() {
 		if x := f.Exceptions; x != nil && x.Owns(apiVersion, kind) {
@@ -43,13 +43,13 @@ func (r *Registry) ExceptionsOf(apiVersion, kind string) *family.Exceptions {
 	return nil
 }
 
-// OneException compiles one exception as a cluster reads it. Its Diags are the returned diagnostics, with positions; an exception with
-// errors among them must not be used. It is nil when the object is no exception; then the diagnostics say so.
+// OneException compiles one exception for a cluster. Its Diags are the returned diagnostics, with positions; an exception with errors must
+// not be used. It is nil if the object is no exception, which the diagnostics report.
 func (r *Registry) OneException(o Object) (*policy.Exception, diag.List) {
 	return r.ExceptionWith(o, family.Options{})
 }
 
-// ExceptionWith compiles one exception as OneException does, for what the options say.
+// ExceptionWith compiles one exception like OneException, with the options.
 func (r *Registry) ExceptionWith(o Object, options family.Options) (*policy.Exception, diag.List) {
 	x := r.ExceptionsOf(typeOf(o))
 	if x == nil {
@@ -82,10 +82,10 @@ func OwnsException(apiVersion, kind string) bool {
 	return Product.ExceptionsOf(apiVersion, kind) != nil
 }
 
-// OneException compiles one exception as a cluster reads it.
+// OneException compiles one exception for a cluster.
 func OneException(o Object) (*policy.Exception, diag.List) { return Product.OneException(o) }
 
-// ExceptionWith compiles one exception for what the options say.
+// ExceptionWith compiles one exception with the options.
 func ExceptionWith(o Object, options family.Options) (*policy.Exception, diag.List) {
 	return Product.ExceptionWith(o, options)
 }

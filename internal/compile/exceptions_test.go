@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family"
 )
 
-// Each kind of exceptions is for the policies of the families that have it, and for no others.
+// Each kind of exceptions applies only to the policies of its families.
 func TestKindsOfExceptions(t *testing.T) {
 	for _, c := range []struct{ manifest, for1, notFor string }{
 		{"{apiVersion: kyverno.io/v2, kind: PolicyException, metadata: {name: x, namespace: n}}", "ClusterPolicy Policy", "ValidatingPolicy CleanupPolicy"},
@@ -41,8 +41,8 @@ func TestKindsOfExceptions(t *testing.T) {
 	}
 }
 
-// In a cluster the conditions of an exception call nothing that looks things up: they are evaluated with the reach of the policy, and
-// their author may have less. The command line reads its own files.
+// In a cluster, the conditions of an exception call no lookups: they are evaluated with the reach of the policy, and their author may have
+// fewer rights. The command line reads its own files.
 func TestConditionsOfExceptionsReachNothing(t *testing.T) {
 	for _, expression := range []string{
 		`resource.Get('v1', 'secrets', 'kube-system', 'token').data.token.startsWith('a')`, `http.Get('http://attacker.example').ok == true`,

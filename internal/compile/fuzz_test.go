@@ -12,8 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// FuzzPolicy: whatever stands in a policy, decoding, checking, compiling and evaluating it neither panics nor runs
-// beyond its budget.
+// FuzzPolicy: decoding, checking, compiling and evaluating any policy neither panics nor exceeds its budget.
 func FuzzPolicy(f *testing.F) {
 	loaded, diags := source.Load([]string{"../../examples/pod-security"}, source.Options{})
 	if diags.HasErrors() {

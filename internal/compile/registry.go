@@ -7,8 +7,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Registry is a list of families, and compiles their policies. It is immutable and safe for all goroutines. The methods of a nil
-// *Registry are those of Product, so that options need to name a registry only where it is another one.
+// Registry is a list of families, and compiles their policies. It is immutable and safe for concurrent use. The methods of a nil *Registry
+// are those of Product, so options name a registry only if it differs.
 type Registry struct {
 	families []*family.Family
 	kinds    family.Kinds
@@ -29,7 +29,7 @@ func (r *Registry) Families() []*family.Family { return r.orProduct().families }
 // Kinds returns the kinds of all families, in their order. The list is shared and read-only.
 func (r *Registry) Kinds() family.Kinds { return r.orProduct().kinds }
 
-// Endpoints returns where the webhooks for policies of all families ask.
+// Endpoints returns the endpoints of the webhooks for policies of all families.
 func (r *Registry) Endpoints() (out []policy.Endpoint) {
 	for _, f := range r.Families() {
 		out = append(out, f.Endpoints...)
@@ -37,7 +37,7 @@ func (r *Registry) Endpoints() (out []policy.Endpoint) {
 	return out
 }
 
-// FamilyOf returns the family of policies of a kind, whatever their version; nil when the kind is none of a policy.
+// FamilyOf returns the family of policies of a kind, in any version; nil if it is no kind of policies.
 func (r *Registry) FamilyOf(apiVersion, kind string) *family.Family {
 	for _, f := range r.Families() {
 		if f.Kinds.Owner(apiVersion, kind) != nil {
@@ -47,8 +47,7 @@ func (r *Registry) FamilyOf(apiVersion, kind string) *family.Family {
 	return nil
 }
 
-// CompanionOf returns the kind of companions of policies that objects of the kind are, whatever their version; nil when they are
-// none.
+// CompanionOf returns the kind of companions of an object, in any version; nil if it is none.
 func (r *Registry) CompanionOf(apiVersion, kind string) *family.Companion {
 	group, _, _ := strings.Cut(apiVersion, "/")
 	for _, f := range r.Families() {
@@ -59,7 +58,7 @@ func (r *Registry) CompanionOf(apiVersion, kind string) *family.Companion {
 	return nil
 }
 
-// HandedOver reports whether the API server itself does what the policy does to requests (family.Family.HandedOver).
+// HandedOver reports whether the API server itself enforces the policy on requests (family.Family.HandedOver).
 func (r *Registry) HandedOver(object map[string]any) bool {
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)

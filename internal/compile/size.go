@@ -8,11 +8,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// maxPaths bounds a policy by the paths of all its fields together. Compilers remember for each part where it stands, and
-// a few kilobytes of long keys, nested deeply, make gigabytes of that. The largest public policies have some 100 kB.
+// maxPaths bounds the total length of the paths of all fields of a policy. Compilers store a path for each part, and a few kilobytes of
+// long keys, nested deeply, need gigabytes for that. The largest public policies have some 100 kB.
 const maxPaths = 16 << 20
 
-// pathBytes returns the length of the paths of all fields below v, which itself has a path of length at; it stops above limit.
+// pathBytes returns the length of the paths of all fields below v, whose own path has the length at; it stops above limit.
 func pathBytes(v any, at, limit int) int {
 	sum := at
 	switch v := v.(type) {
@@ -35,7 +35,7 @@ func pathBytes(v any, at, limit int) int {
 // isLarge reports whether a policy is too large to be compiled.
 func isLarge(o Object) bool { return pathBytes(o.Value["spec"], 0, maxPaths) > maxPaths }
 
-// tooLarge returns the Program of a policy that is not compiled because of its size: it has a name and a mistake, and no rules.
+// tooLarge returns the Program of a policy that is too large to compile: it has a name and a mistake, and no rules.
 func tooLarge(f *family.Family, object map[string]any) *policy.Program {
 	bare := maps.Clone(object)
 	bare["spec"] = map[string]any{}

@@ -10,17 +10,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// These constants say how long the API server's answers about rights are cached, and how many checks run at once.
+// How long the API server's answers about rights are cached, and how many checks run at once.
 const (
 	accessFor      = 20 * time.Second
-	maxNamespaces  = 500 // that are asked about one by one
+	maxNamespaces  = 500 // that are checked one by one
 	accessesAtOnce = 8
 )
 
-// Names in verdicts that are no namespace's.
+// Keys in verdicts that are no namespaces.
 const (
 	everywhere    = "*" // reports of all namespaces
-	clusterScoped = ""  // reports about what is in no namespace
+	clusterScoped = ""  // reports about cluster-scoped objects
 )
 
 type verdict struct {
@@ -33,17 +33,17 @@ type view struct {
 	user    string
 	all     bool // of all namespaces
 	allowed map[string]bool
-	// unasked is how many namespaces are left out because there are too many to ask about each.
+	// unasked is how many namespaces are left out because there are too many to check each.
 	unasked int
 }
 
-// sees reports whether reports of the namespace may be shown; "" stands for cluster-scoped ones.
+// sees reports whether reports of the namespace may be shown; "" means cluster-scoped ones.
 func (v *view) sees(namespace string) bool {
 	return v.allowed[namespace] || v.all && namespace != clusterScoped
 }
 
-// view returns what the user of a session may see of the namespaces. An error means that the API server did not answer, which
-// is not the same as no.
+// view returns the namespaces that the user of a session may see. An error means that the API server did not answer, which does not mean
+// no.
 func (s *sessions) view(ctx context.Context, one *session, namespaces []string) (*view, error) {
 	if s.tokens == nil {
 		return &view{all: true, allowed: map[string]bool{clusterScoped: true}}, nil
@@ -70,7 +70,7 @@ func (s *sessions) view(ctx context.Context, one *session, namespaces []string) 
 	return v, nil
 }
 
-// ask fills in the verdicts about places that are not known, or not any longer. The session is locked.
+// ask adds missing or expired verdicts for the places. The session is locked.
 func (s *sessions) ask(ctx context.Context, one *session, places []string) error {
 	now := s.now()
 	var unknown []string
@@ -102,7 +102,7 @@ func (s *sessions) ask(ctx context.Context, one *session, places []string) error
 	return nil
 }
 
-// may asks whether the user may list reports there.
+// may reports whether the user may list reports of the place.
 func (s *sessions) may(ctx context.Context, u User, place string) (bool, error) {
 	kind, namespace := s.form.Namespaced, place
 	switch place {

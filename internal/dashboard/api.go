@@ -26,15 +26,15 @@ type badRequest struct{ error }
 // errReading means that the reports are not all read yet, so an answer would be wrong.
 var errReading = errors.New("the reports are still being read: try again in a few seconds")
 
-// state is what the page says of itself.
+// state is the state of the dashboard for the page.
 type state struct {
-	User    string `json:"user,omitempty"` // whose token it is
-	Reports int    `json:"reports"`        // in the cluster, whether they are shown or not
-	// Full: there are more reports than there is room for, and the newest are missing.
+	User    string `json:"user,omitempty"` // the owner of the token
+	Reports int    `json:"reports"`        // in the cluster, shown or not
+	// Full: there is no room for all reports, and the newest are missing.
 	Full bool `json:"full,omitempty"`
-	// Unasked namespaces are left out, since there are too many to ask about each.
+	// Unasked namespaces are left out, since there are too many to check each.
 	Unasked int `json:"unasked,omitempty"`
-	// ClusterScoped and AllNamespaces say whether what is shown is all there is.
+	// ClusterScoped and AllNamespaces report whether everything is shown.
 	ClusterScoped bool      `json:"clusterScoped"`
 	AllNamespaces bool      `json:"allNamespaces"`
 	Since         time.Time `json:"since"` // the trend begins
@@ -48,7 +48,7 @@ type sampleJSON struct {
 
 type contextKey struct{}
 
-// api returns what the page asks for.
+// api returns the handler of the page's requests.
 func (d *Dashboard) api() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, answer := range map[string]func(*http.Request) (any, error){
@@ -62,7 +62,7 @@ func (d *Dashboard) api() http.Handler {
 	return mux
 }
 
-// answer authenticates, and writes what f says.
+// answer authenticates the client, and writes the result of f.
 func (d *Dashboard) answer(w http.ResponseWriter, r *http.Request, f func(*http.Request) (any, error)) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerFor)
 	defer cancel()
@@ -92,7 +92,7 @@ func (d *Dashboard) answer(w http.ResponseWriter, r *http.Request, f func(*http.
 	writeJSON(w, r, http.StatusOK, body)
 }
 
-// work waits for a place and works out an answer. It is written without a place, since who reads it may be slow.
+// work waits for a place and computes an answer. The answer is written without a place, since the client may be slow.
 func (d *Dashboard) work(r *http.Request, f func(*http.Request) (any, error)) (any, error) {
 	select {
 	case d.answers <- struct{}{}:
@@ -129,7 +129,7 @@ func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "2")
 	default:
 		if r.Context().Err() == nil {
-			// An error of the API server may repeat what was sent to it.
+			// An error of the API server may repeat the request's token.
 			words := err.Error()
 			if token := bearer(r); token != "" {
 				words = strings.ReplaceAll(words, token, "(token)")
@@ -141,7 +141,7 @@ func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeJSON(w, r, status, map[string]string{"error": text})
 }
 
-// query returns what a request asks for, cut down to what its user may see.
+// query returns the query of a request, limited to what its user may see.
 func (d *Dashboard) query(r *http.Request, more ...string) (*query, error) {
 	q, err := parseQuery(r.URL.Query(), more...)
 	if err != nil {
@@ -161,7 +161,7 @@ func (d *Dashboard) answerState(r *http.Request) (any, error) {
 	}, nil
 }
 
-// answerReport returns what `ephor report -o json` prints, with the rights of the client.
+// answerReport returns the result of `ephor report -o json`, with the rights of the client.
 func (d *Dashboard) answerReport(r *http.Request) (any, error) {
 	q, err := d.query(r)
 	if err != nil {
@@ -170,7 +170,7 @@ func (d *Dashboard) answerReport(r *http.Request) (any, error) {
 	return d.index.summary(q), nil
 }
 
-// answerTrend returns how many results there were over time, and are now. It can be had for namespaces and for what lies in none.
+// answerTrend returns the numbers of results over time and now, for namespaces and for cluster-scoped objects.
 func (d *Dashboard) answerTrend(r *http.Request) (any, error) {
 	q, err := d.query(r)
 	if err != nil {
@@ -200,7 +200,7 @@ func (d *Dashboard) answerTrend(r *http.Request) (any, error) {
 	return map[string]any{"samples": append(samples, sampleJSON{current.at, current.counts.counts()})}, nil
 }
 
-// parsePosition reads the parameter after.
+// parsePosition parses the parameter after.
 func parsePosition(text string) (*position, error) {
 	if text == "" {
 		return nil, nil
@@ -212,11 +212,10 @@ func parsePosition(text string) (*position, error) {
 	return p, nil
 }
 
-// worthZipping is the length of an answer, in bytes, from which on it is compressed.
+// worthZipping is the length, in bytes, from which an answer is compressed.
 const worthZipping = 4 << 10
 
-// writeJSON answers. Nothing in the text can end a script or open a tag, even if it is read as HTML: encoding/json
-// escapes <, > and &.
+// writeJSON writes an answer. No text in it can end a script or open a tag, even if it is read as HTML: encoding/json escapes <, > and &.
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
 	text, err := json.Marshal(body)
 	if err != nil {

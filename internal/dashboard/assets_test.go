@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// What would make markup or code out of text, or send a request to another host. The Content-Security-Policy refuses all of it as well.
+// forbidden matches code that would turn text into markup or code, or send a request to another host. The Content-Security-Policy also
+// prevents all of it.
 var forbidden = regexp.MustCompile(`innerHTML|outerHTML|insertAdjacent|document\.write|createContextualFragment|setHTML|parseFromString|DOMParser|` +
 	`\beval\b|new Function|setTimeout\(["'` + "`" + `]|javascript:|srcdoc|localStorage|sessionStorage|document\.cookie|\bon[a-z]+=|style=|` +
 	`//[a-z0-9.-]+\.[a-z]{2,}`)

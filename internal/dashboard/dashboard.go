@@ -13,25 +13,25 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Options of a Dashboard. All are required, but for those that say so.
+// Options of a Dashboard. All are required, except where the comment allows a zero value.
 type Options struct {
 	// Client reads reports. Its rate limit should not be that of the controller's own work.
 	Client rest.Interface
-	// Form is that of the reports that are shown.
+	// Form is the form of the shown reports.
 	Form reports.Form
-	// Tokens and Access find the user of a bearer token, and what that user may list. Without Tokens no token is
-	// needed, every client sees everything, and only requests for loopback host names are answered.
+	// Tokens and Access identify the user of a bearer token, and the reports that the user may list. Without Tokens no token is needed,
+	// every client sees everything, and only requests for loopback host names are answered.
 	Tokens Tokens
 	Access world.Access
 
-	// Sample is how often the trend takes a sample at first; zero for every ten seconds.
+	// Sample is the initial interval of samples for the trend; zero for ten seconds.
 	Sample time.Duration
 
 	Log *slog.Logger
 	Now func() time.Time
 }
 
-// Dashboard shows what the reports of a cluster say. It is safe for several goroutines.
+// Dashboard shows the results in the reports of a cluster. It is safe for concurrent use.
 type Dashboard struct {
 	o                   Options
 	index               *index
@@ -43,7 +43,7 @@ type Dashboard struct {
 	answers, details    chan struct{} // places
 }
 
-// New makes a Dashboard that knows no reports yet.
+// New returns a Dashboard without reports; Follow reads them.
 func New(o Options) *Dashboard {
 	d := &Dashboard{
 		o: o, index: newIndex(), trend: newTrend(o.Sample), sessions: newSessions(o), started: o.Now(),
@@ -54,7 +54,7 @@ func New(o Options) *Dashboard {
 	return d
 }
 
-// Follow keeps what is shown current until ctx is done.
+// Follow keeps the dashboard current until ctx is done.
 func (d *Dashboard) Follow(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// How much is read for one page of single results, and how much of it is shown.
+// The limits of reading and showing one page of single results.
 const (
 	pageEntries   = 25  // resources
 	pageResults   = 200 // more of one resource are cut off
@@ -24,7 +24,7 @@ const (
 	maxProperty   = 1 << 10
 )
 
-// detail is a single result with all its words.
+// detail is a single result with its message.
 type detail struct {
 	compliance.Result
 	Properties map[string]string `json:"properties,omitempty"`
@@ -34,12 +34,12 @@ type detail struct {
 // details are single results.
 type details struct {
 	Results []detail `json:"results"`
-	Total   int      `json:"total"` // that there are
-	// Next goes on after these, as the parameter after; nil when there are no more.
+	Total   int      `json:"total"` // of all pages
+	// Next is the position after these results, for the parameter after; nil if there are no more.
 	Next *position `json:"next"`
 }
 
-// find reads the results that a query wants, those after a position (nil for the first ones).
+// find reads the results of a query after a position (nil for the first ones).
 func (d *Dashboard) find(ctx context.Context, q *query, after *position) (*details, error) {
 	found, total := d.index.find(q)
 	if after != nil {
@@ -86,7 +86,7 @@ func indexAfter(found []*entry, after position) int {
 	return i
 }
 
-// read returns the wanted results of one entry, as its report has them now. A report that is gone has none.
+// read returns the wanted results of one entry from its current report; none if it was deleted.
 func (d *Dashboard) read(ctx context.Context, e *entry, q *query) ([]detail, error) {
 	object, err := d.readerOf(e.report).get(ctx, e.report)
 	if apierrors.IsNotFound(err) {
@@ -99,7 +99,7 @@ func (d *Dashboard) read(ctx context.Context, e *entry, q *query) ([]detail, err
 	var out []detail
 	for _, one := range list {
 		fields, _ := one.(map[string]any)
-		object["results"] = []any{one} // one by one, so that properties find their results
+		object["results"] = []any{one} // one by one, to match properties with their results
 		decoded, _ := compliance.Decode(object)
 		for i := range decoded.Results {
 			r := &decoded.Results[i]

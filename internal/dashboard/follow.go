@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/compliance"
 )
 
-// How reports are read.
+// The limits of reading reports.
 const (
 	pageSize     = 100      // reports of a list at once, some 10 kB each
 	watchFor     = 600      // seconds that a watch lasts
@@ -37,7 +37,7 @@ type reader struct {
 	log     *slog.Logger
 }
 
-// request asks for reports: all, or those of a namespace.
+// request returns a request for reports: all, or those of a namespace.
 func (r *reader) request(namespace string) *rest.Request {
 	return r.client.Get().AbsPath("/apis", r.kind.Group, r.kind.Version).
 		NamespaceIfScoped(namespace, namespace != "").Resource(r.kind.Resource).SetHeader("Accept", "application/json")
@@ -53,15 +53,15 @@ func (r *reader) get(ctx context.Context, k reportKey) (map[string]any, error) {
 	return object, json.Unmarshal(body, &object)
 }
 
-// put takes in a report that exists.
+// put adds or updates an existing report.
 func (r *reader) put(object map[string]any) reportKey {
-	decoded, _ := compliance.Decode(object) // what cannot be read of it is not counted
+	decoded, _ := compliance.Decode(object) // unreadable results are not counted
 	k := reportKey{short(decoded.Namespace), short(decoded.Name)}
 	r.index.put(k, entriesOf(decoded))
 	return k
 }
 
-// follow keeps the index current until ctx is done. It calls ready once all reports are in it.
+// follow keeps the index current until ctx is done. It calls ready once it holds all reports.
 func (r *reader) follow(ctx context.Context, ready func()) {
 	pause := firstPause
 	for ctx.Err() == nil {
@@ -83,7 +83,7 @@ func (r *reader) follow(ctx context.Context, ready func()) {
 	}
 }
 
-// list takes in all reports, page by page.
+// list reads all reports, page by page.
 func (r *reader) list(ctx context.Context) (version string, err error) {
 	r.index.begin()
 	listed := map[reportKey]bool{}
@@ -117,7 +117,7 @@ func (r *reader) list(ctx context.Context) (version string, err error) {
 	return version, nil
 }
 
-// watch takes in what changes, until the versions are gone from which one could go on; that is no error.
+// watch applies changes until the version to continue from has expired; that is no error.
 func (r *reader) watch(ctx context.Context, version string) error {
 	for ctx.Err() == nil {
 		stream, err := r.request("").Param("watch", "true").Param("allowWatchBookmarks", "true").
@@ -135,7 +135,7 @@ func (r *reader) watch(ctx context.Context, version string) error {
 	return nil
 }
 
-// take takes in the events of one watch and returns the version to go on from.
+// take applies the events of one watch and returns the version to continue from.
 func (r *reader) take(stream io.ReadCloser, version string) (string, error) {
 	defer stream.Close()
 	bounded := &io.LimitedReader{R: stream}
@@ -148,7 +148,7 @@ func (r *reader) take(stream io.ReadCloser, version string) (string, error) {
 		bounded.N = maxEvent
 		switch err := events.Decode(&event); {
 		case errors.Is(err, io.EOF) && bounded.N > 0:
-			return version, nil // it lasted as long as it should
+			return version, nil // it ended after its normal duration
 		case err != nil:
 			return version, err
 		}
@@ -166,7 +166,7 @@ func (r *reader) take(stream io.ReadCloser, version string) (string, error) {
 	}
 }
 
-// statusError returns the error that a watch ends with.
+// statusError returns the error at the end of a watch.
 func statusError(object map[string]any) error {
 	text, err := json.Marshal(object)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 const item = `{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":%q,"namespace":"a","resourceVersion":%q},` +
 	`"scope":{"kind":"Pod","name":%[1]q,"namespace":"a"},"results":[{"policy":"p","rule":"r","result":%[3]q}]}`
 
-// A watch may end because its versions are gone, which a real API server does after minutes: then all is listed again, and
-// what went away meanwhile is forgotten. Everything else about following is tested on a real one (e2e/dashboard).
+// A watch may end because its version has expired, which takes minutes on a real API server. Then all reports are listed again, and those
+// that were deleted meanwhile are removed. Everything else is tested on a real API server (e2e/dashboard).
 func TestFollowListsAgain(t *testing.T) {
 	lists, resumed := 0, ""
 	second := make(chan struct{})

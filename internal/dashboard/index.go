@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// These constants limit the size of the index, whatever the reports contain.
+// The limits of the index, independent of the reports' content.
 const (
 	maxBytes  = 64 << 20
 	maxName   = 512 // bytes of a name
@@ -19,14 +19,14 @@ const (
 	perResult = 9
 )
 
-// reportKey names a report. The namespace is empty for those of the cluster-scoped kind. It is what rights are about: a
-// report may say of its resource what it likes.
+// reportKey names a report. The namespace is empty for cluster-scoped reports. Rights are about this key, since a report may name any
+// resource.
 type reportKey struct{ namespace, name string }
 
 // identity identifies the resource of a result.
 type identity struct{ policy, rule, severity, category, source string }
 
-// entry is what is kept of a report and one resource: the result of each rule, without words. It never changes.
+// entry is the state that is kept of a report and one resource: the result of each rule, without messages. It is immutable.
 type entry struct {
 	report    reportKey
 	namespace unique.Handle[string] // of the resource
@@ -36,25 +36,25 @@ type entry struct {
 	statuses  []status // of each rule
 }
 
-// size is roughly what the entry takes. What entries share is not counted.
+// size is the approximate memory of the entry, without parts that entries share.
 func (e *entry) size() int {
 	return perEntry + len(e.report.namespace) + len(e.report.name) + len(e.name) + perResult*len(e.rules)
 }
 
-// about reports whether the entry is about the resource.
+// about reports whether the entry has this resource.
 func (e *entry) about(r compliance.Resource) bool {
 	return short(r.Name) == e.name && short(r.Kind) == e.kind.Value() && short(r.Namespace) == e.namespace.Value()
 }
 
-// sort is what results have in common that differ in the names of their resources only. There are a hundred times fewer
-// sorts than results.
+// sort holds the common fields of results that differ only in the names of their resources. There are a hundred times fewer sorts than
+// results.
 type sort struct {
 	namespace, kind unique.Handle[string]
 	rule            unique.Handle[identity]
 	status          status
 }
 
-// result returns a result of the sort, as package compliance has it.
+// result returns a result of the sort in the form of package compliance.
 func (s sort) result() compliance.Result {
 	id := s.rule.Value()
 	return compliance.Result{
@@ -63,7 +63,7 @@ func (s sort) result() compliance.Result {
 	}
 }
 
-// entriesOf returns the entries of a report: usually one, since ours are about one resource each.
+// entriesOf returns the entries of a report: usually one, since our reports have one resource each.
 func entriesOf(r compliance.Report) []*entry {
 	var out []*entry
 	byResource := map[compliance.Resource]*entry{}
@@ -85,10 +85,10 @@ func entriesOf(r compliance.Report) []*entry {
 	return out
 }
 
-// short returns a copy of a name that keeps nothing else in memory, cut where no name is that long.
+// short returns a copy of a name that keeps nothing else in memory. It cuts names that are too long to be valid.
 func short(name string) string { return strings.Clone(value.Clip(name, maxName)) }
 
-// index is what is known of all reports. It is safe for several goroutines.
+// index is the state of all reports. It is safe for concurrent use.
 type index struct {
 	mu      sync.RWMutex
 	reports map[reportKey][]*entry
@@ -99,7 +99,7 @@ type index struct {
 
 func newIndex() *index { return &index{reports: map[reportKey][]*entry{}, limit: maxBytes} }
 
-// put takes in a report that exists.
+// put adds or replaces a report.
 func (x *index) put(k reportKey, entries []*entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -121,7 +121,7 @@ func sizeOf(entries []*entry) int {
 	return size
 }
 
-// remove takes in that a report is gone.
+// remove removes a deleted report.
 func (x *index) remove(k reportKey) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -135,14 +135,14 @@ func (x *index) drop(k reportKey) {
 	}
 }
 
-// begin says that reports are listed anew.
+// begin marks the start of a new list of reports.
 func (x *index) begin() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.full = false
 }
 
-// retain forgets the reports of one of the two kinds that are not listed any longer.
+// retain removes the reports of one of the two kinds that are no longer listed.
 func (x *index) retain(cluster bool, listed map[reportKey]bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -153,14 +153,14 @@ func (x *index) retain(cluster bool, listed map[reportKey]bool) {
 	}
 }
 
-// state returns the number of reports, and whether there are more, which found no room.
+// state returns the number of reports, and whether some were left out for lack of room.
 func (x *index) state() (reports int, full bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return len(x.reports), x.full
 }
 
-// namespaces returns those that have reports, sorted, without the cluster-scoped kind's.
+// namespaces returns the namespaces with reports, sorted.
 func (x *index) namespaces() []string {
 	seen := map[string]bool{}
 	x.mu.RLock()
@@ -178,7 +178,7 @@ func (x *index) namespaces() []string {
 	return out
 }
 
-// summary returns what the reports say that a query wants.
+// summary returns the results of a query.
 func (x *index) summary(q *query) compliance.Summary {
 	sorts, looked := map[sort]int{}, 0
 	x.mu.RLock()
@@ -208,7 +208,7 @@ func (x *index) summary(q *query) compliance.Summary {
 	return s
 }
 
-// totals counts the results of each namespace, in which the reports are.
+// totals counts the results of each namespace of reports.
 func (x *index) totals() map[string]tally {
 	out := map[string]tally{}
 	x.mu.RLock()
@@ -225,7 +225,7 @@ func (x *index) totals() map[string]tally {
 	return out
 }
 
-// find returns the entries with results that a query wants, in the order of their resources, and how many such results there are.
+// find returns the entries with results for a query, sorted by resource, and the number of these results.
 func (x *index) find(q *query) (found []*entry, results int) {
 	sorts := map[sort]bool{}
 	wants := func(one sort) bool {
@@ -262,7 +262,7 @@ func (x *index) find(q *query) (found []*entry, results int) {
 	return found, results
 }
 
-// position is the place of an entry in the results that were found. The page gets it to continue from there.
+// position is the position of an entry in the found results, from which the page can continue.
 type position struct {
 	Namespace       string `json:"namespace"`
 	Kind            string `json:"kind"`

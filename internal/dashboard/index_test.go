@@ -11,7 +11,7 @@ import (
 
 func all(string) bool { return true }
 
-// What changes and goes is taken back.
+// Changed and deleted reports no longer count with their old results.
 func TestIndexFollows(t *testing.T) {
 	x := newIndex()
 	put := func(ns, name string, results ...string) {
@@ -54,7 +54,7 @@ func TestIndexSeveralResources(t *testing.T) {
 	}
 }
 
-// What is found comes in order, and going on from any place gives the rest of it.
+// Results are sorted, and continuing from any position returns the rest.
 func TestFindContinues(t *testing.T) {
 	x := newIndex()
 	for i := range 50 {
@@ -75,7 +75,7 @@ func TestFindContinues(t *testing.T) {
 	}
 }
 
-// However much is in the cluster, the index stays within its limit, and says that something is missing.
+// The index stays within its limit for any number of reports, and reports that something is missing.
 func TestIndexIsBounded(t *testing.T) {
 	x := newIndex()
 	x.limit = 100_000
@@ -111,7 +111,7 @@ func big(reports, rules int) *index {
 	return x
 }
 
-// The measure that bounds the index is about what it takes.
+// The measure that bounds the index approximates its memory.
 func TestIndexSize(t *testing.T) {
 	heap := func() int {
 		var m runtime.MemStats

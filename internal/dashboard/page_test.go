@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// people are who has tokens, and what they may list. They stand for the API server where its answers are not the question;
+// people are the users with tokens, and the reports that they may list. They replace the API server in tests that do not depend on it;
 // e2e/dashboard has the real one.
 type people struct {
 	mu     sync.Mutex

@@ -12,18 +12,18 @@ import (
 // maxQuery bounds the text of a query, in bytes.
 const maxQuery = 4 << 10
 
-// query says which results are meant.
+// query selects results.
 type query struct {
-	sees   func(namespace string) bool // reports of the namespace; "" stands for those of the cluster-scoped kind
+	sees   func(namespace string) bool // reports of the namespace; "" for those of the cluster-scoped kind
 	filter compliance.Filter
-	// What the filter does not have: results about what lies in no namespace, of one rule, and about resources by a part of
+	// Further conditions beside the filter: results about cluster-scoped objects, of one rule, and about resources by a part of
 	// namespace/Kind/name, in lower case.
 	clusterOnly bool
 	rule        string
 	resource    string
 }
 
-// wantsResource reports whether results about the resource of an entry may be meant.
+// wantsResource reports whether the query may select results about the resource of an entry.
 func (q *query) wantsResource(e *entry) bool {
 	if q.clusterOnly && e.namespace.Value() != "" {
 		return false
@@ -31,14 +31,14 @@ func (q *query) wantsResource(e *entry) bool {
 	return q.resource == "" || strings.Contains(strings.ToLower(compliance.Resource{Kind: e.kind.Value(), Namespace: e.namespace.Value(), Name: e.name}.String()), q.resource)
 }
 
-// wants reports whether a result about such a resource is meant.
+// wants reports whether the query selects the result.
 func (q *query) wants(r *compliance.Result) bool {
 	return (q.rule == "" || q.rule == r.Rule) && q.filter.Match(r)
 }
 
-// parseQuery reads the parameters of a request: those of the filter, which may be repeated, as `ephor report` has them for
-// flags; rule, resource and scope=cluster; and the ones named in more. Others are mistakes: who misspells a parameter would
-// take the answer for what it is not.
+// parseQuery parses the parameters of a request: those of the filter, which may be repeated like the flags of `ephor report`; rule,
+// resource and scope=cluster; and the ones named in more. Other parameters are errors: after a misspelling, the client would misinterpret
+// the answer.
 func parseQuery(values url.Values, more ...string) (*query, error) {
 	q := &query{}
 	for name, given := range values {

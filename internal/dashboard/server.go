@@ -21,15 +21,15 @@ import (
 //go:embed assets
 var embedded embed.FS
 
-// What a client may take.
+// The limits of a client.
 const (
-	maxHeader      = 32 << 10 // bytes: tokens of identity providers are long
+	maxHeader      = 32 << 10 // bytes, since tokens of identity providers are long
 	maxConnections = 256
 	maxStreams     = 20 // of one connection at once
-	maxAnswers     = 16 // that are worked out at once
+	maxAnswers     = 16 // computed at once
 )
 
-// policy is the Content-Security-Policy: scripts, styles and data from here only, and no HTML out of text.
+// policy is the Content-Security-Policy: scripts, styles and data from this server only, and no HTML from text.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -51,12 +51,12 @@ func (d *Dashboard) Handler() http.Handler {
 	})
 }
 
-// types are the content types of the assets, by the ends of their names.
+// types are the content types of the assets, by file extension.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
 }
 
-// asset answers with a file of the page.
+// asset serves a file of the page.
 func asset(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	text, err := embedded.ReadFile("assets/" + cmp.Or(name, "index.html"))
@@ -68,7 +68,7 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// secure sets the headers that keep browsers from doing more than the page needs.
+// secure sets the headers that restrict browsers to what the page needs.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -80,7 +80,7 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// refuse says why a request is not even looked at; "" when it is.
+// refuse returns the reason why a request is refused without evaluation; "" if it is not.
 func (d *Dashboard) refuse(r *http.Request) (status int, why string) {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
@@ -90,7 +90,7 @@ func (d *Dashboard) refuse(r *http.Request) (status int, why string) {
 	case len(r.URL.RawQuery) > maxQuery:
 		return http.StatusRequestURITooLong, "the query is too long"
 	case d.o.Tokens == nil && !loopback(r.Host):
-		// Another site that makes its name point to 127.0.0.1 would be of the same origin.
+		// Another site could resolve its name to 127.0.0.1, and would then have the same origin.
 		return http.StatusMisdirectedRequest, "without tokens the dashboard answers to localhost, 127.0.0.1 and [::1] only"
 	case strings.HasPrefix(r.URL.Path, "/api/") && foreign(r.Header.Get("Sec-Fetch-Site")):
 		return http.StatusForbidden, "the dashboard answers its own page only"
@@ -98,7 +98,7 @@ func (d *Dashboard) refuse(r *http.Request) (status int, why string) {
 	return 0, ""
 }
 
-// loopback reports whether a Host header names this machine by its loopback.
+// loopback reports whether a Host header names the loopback interface.
 func loopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -111,10 +111,10 @@ func loopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// foreign reports whether a browser says that another site asks.
+// foreign reports whether a browser marks the request as sent by another site.
 func foreign(site string) bool { return site != "" && site != "same-origin" && site != "none" }
 
-// Serve answers on l until ctx is done; over TLS with a configuration for it.
+// Serve serves on l until ctx is done; over TLS if t is set.
 func (d *Dashboard) Serve(ctx context.Context, l net.Listener, t *tls.Config) error {
 	s := &http.Server{
 		Handler: d.Handler(), TLSConfig: t, MaxHeaderBytes: maxHeader,

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/compliance"
 )
 
-// Every path answers every client with the same strict headers, also when it refuses.
+// Every path answers every client with the same strict headers, even in a refusal.
 func TestHeaders(t *testing.T) {
 	p := newPage(true)
 	for _, path := range []string{"/", "/app.js", "/style.css", "/icon.svg", "/nothing", "/api/v1/state", "/api/v1/nothing"} {
@@ -93,7 +93,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Who sees what: the summary, its totals, and the trend.
+// The rights of users apply to the summary, its totals, and the trend.
 func TestViews(t *testing.T) {
 	p := newPage(true)
 	for token, want := range map[string]struct {
@@ -138,7 +138,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// A report may name any resource: the users who may list the reports of its namespace see it, and no others.
+// A report may name any resource: only users who may list the reports of its namespace see it.
 func TestViewIsOfTheReport(t *testing.T) {
 	p := newPage(true)
 	r := decoded("b", "liar", "Pod", "fail")
@@ -153,7 +153,7 @@ func TestViewIsOfTheReport(t *testing.T) {
 	}
 }
 
-// Answers of the API server count for seconds, and one that is missing is not a no.
+// Answers of the API server are cached for seconds, and a missing answer does not mean no.
 func TestRemembered(t *testing.T) {
 	p := newPage(true)
 	asked := func(tokens, access int) {
@@ -194,7 +194,7 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// A user who asks too often waits, others do not; and guesses of tokens are few.
+// A user with too many requests waits, others do not; and guesses of tokens are limited.
 func TestRates(t *testing.T) {
 	p := newPage(true)
 	last := 0
@@ -222,7 +222,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// There are more namespaces than one may be asked about: the state says so, and asking for one by name works.
+// If there are too many namespaces to check each, the state says so, and a request for one by name works.
 func TestManyNamespaces(t *testing.T) {
 	p := newPage(true)
 	for i := range maxNamespaces + 50 {
@@ -240,7 +240,7 @@ func TestManyNamespaces(t *testing.T) {
 	}
 }
 
-// Before all reports are read there are no counts, which would be too small.
+// Before all reports are read there are no counts, since they would be too small.
 func TestNotRead(t *testing.T) {
 	p := newPage(false)
 	p.complete.Store(false)

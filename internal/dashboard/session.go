@@ -13,30 +13,30 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// How long the API server's word about a token counts, and how many tokens are remembered, by their hashes.
+// How long the API server's answer about a token is cached, and how many tokens are remembered, by their hashes.
 const (
 	tokenFor    = 10 * time.Second
 	maxSessions = 512
 	maxRefused  = 1024
 )
 
-// How much may be asked per second: by one user, and by those whose tokens are not known, all together.
+// The limits of requests per second: of one user, and of all unknown tokens together.
 const (
 	userRate, userBurst   = 10, 40
 	tokenRate, tokenBurst = 10, 30
 )
 
-// Why a request is not answered.
+// The reasons why a request is not answered.
 var (
 	errNoToken = errors.New("a bearer token is needed")
 	errToken   = errors.New("the API server does not accept this token: it is wrong, or has expired")
 	errRate    = errors.New("too many requests: wait a second")
 )
 
-// hash stands for a token.
+// hash identifies a token.
 type hash [sha256.Size]byte
 
-// sessions identifies the user of a request. It is safe for several goroutines.
+// sessions identifies the user of a request. It is safe for concurrent use.
 type sessions struct {
 	tokens Tokens // nil if no token is needed
 	access world.Access
@@ -64,7 +64,7 @@ type session struct {
 	limit *rate.Limiter
 
 	mu       sync.Mutex
-	until    time.Time          // the token counts; zero before it was asked about
+	until    time.Time          // the token is valid; zero before the first review
 	verdicts map[string]verdict // by namespace; see access.go
 }
 
@@ -112,7 +112,7 @@ func (s *sessions) of(ctx context.Context, token string) (*session, error) {
 	return one, nil
 }
 
-// remembered returns the session of a token, which the API server may not have been asked about yet.
+// remembered returns the session of a token, which the API server may not have reviewed yet.
 func (s *sessions) remembered(h hash) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *sessions) remembered(h hash) (*session, error) {
 		return one, nil
 	}
 	if !s.fresh.AllowN(now, 1) {
-		return nil, errRate // guesses cost the API server something
+		return nil, errRate // guesses cost the API server time
 	}
 	makeRoom(s.known, maxSessions)
 	one := newSession(User{})
@@ -135,7 +135,7 @@ func (s *sessions) remembered(h hash) (*session, error) {
 	return one, nil
 }
 
-// refuse remembers for a while that the token belongs to no user.
+// refuse caches that the token belongs to no user.
 func (s *sessions) refuse(h hash) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +144,7 @@ func (s *sessions) refuse(h hash) {
 	s.refused[h] = s.now().Add(tokenFor)
 }
 
-// makeRoom forgets one of the entries, whichever, when there are most of them.
+// makeRoom removes an arbitrary entry if the map is full.
 func makeRoom[V any](m map[hash]V, most int) {
 	if len(m) < most {
 		return

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The trend begins with one sample per firstInterval. Whenever there are too many, every second one goes and the interval
-// doubles: so it always reaches back to the start.
+// The trend begins with one sample per firstInterval. If there are too many, every second one is removed and the interval doubles, so that
+// the trend always covers the time since the start.
 const (
 	firstInterval = 10 * time.Second
 	maxSamples    = 240
@@ -18,7 +18,7 @@ const (
 // point counts the results of a namespace at one time.
 type point [statuses]int32
 
-// trend remembers how many results there were over time, for each namespace, since not every user may see all.
+// trend holds the numbers of results over time, for each namespace, since not every user may see all.
 type trend struct {
 	mu       sync.Mutex
 	interval time.Duration
@@ -26,7 +26,7 @@ type trend struct {
 	series   map[string][]point // each as long as times
 }
 
-// newTrend makes one that begins with the interval, or firstInterval when that is zero.
+// newTrend returns a trend that begins with the interval; firstInterval if it is zero.
 func newTrend(interval time.Duration) *trend {
 	return &trend{interval: cmp.Or(interval, firstInterval), series: map[string][]point{}}
 }
@@ -43,7 +43,7 @@ func (t *trend) run(ctx context.Context, now func() time.Time, totals func() map
 	}
 }
 
-// add takes in a sample and says when the next one is due.
+// add adds a sample and returns when the next one is due.
 func (t *trend) add(at time.Time, totals map[string]tally) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,7 +62,7 @@ func (t *trend) add(at time.Time, totals map[string]tally) time.Duration {
 	return t.interval
 }
 
-// halve keeps every second sample, the first one among them, and forgets namespaces that have none any longer.
+// halve keeps every second sample, beginning with the first, and removes namespaces without results.
 func (t *trend) halve() {
 	t.interval *= 2
 	t.times = everySecond(t.times)
@@ -78,7 +78,7 @@ func (t *trend) halve() {
 	}
 }
 
-// everySecond returns a list of its own, so that the longer one can go.
+// everySecond returns a new list, so that the longer one can be freed.
 func everySecond[T any](all []T) []T {
 	out := make([]T, 0, len(all)/2+1)
 	for i := 0; i < len(all); i += 2 {
@@ -94,13 +94,13 @@ func pointOf(t tally) (p point) {
 	return p
 }
 
-// sample is a point of the trend that is shown.
+// sample is a shown point of the trend.
 type sample struct {
 	at     time.Time
 	counts tally
 }
 
-// sum adds up the namespaces that are wanted.
+// sum adds up the wanted namespaces.
 func (t *trend) sum(wanted func(namespace string) bool) []sample {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 
 func every(string) bool { return true }
 
-// However long it runs there are few samples, which reach back to the start and keep their distances.
+// However long it runs, there are few samples, which cover the time since the start at equal intervals.
 func TestTrendReachesBack(t *testing.T) {
 	tr := newTrend(0)
 	start := time.Unix(0, 0)
@@ -31,7 +31,7 @@ func TestTrendReachesBack(t *testing.T) {
 	}
 }
 
-// Each namespace has its own, which begins with zeros where the namespace came later and goes when it is long gone.
+// Each namespace has its own series. It begins with zeros if the namespace was added later, and is removed long after the namespace.
 func TestTrendByNamespace(t *testing.T) {
 	tr := newTrend(0)
 	at := time.Unix(0, 0)

@@ -1,9 +1,9 @@
 package diag
 
-// Code names the meaning of a diagnostic. Code that has to recognize a mistake compares the code, never the text: the text is
-// for people. Users see codes in the output of `ephor lint`, so a code keeps its name and its meaning for ever.
+// Code names the meaning of a diagnostic. Code that has to recognize a mistake compares the code, never the text: the text is for people.
+// Users see codes in the output of `ephor lint`, so a code keeps its name and its meaning for ever.
 //
-// A diagnostic has a code when some code has to recognize it. One without a code says all that it says in its text.
+// A diagnostic has a code only if some code has to recognize it; otherwise its text is sufficient.
 type Code string
 
 // The form of fields, as the API server words it: the methods Required, Invalid, Unsupported, Forbidden, TooLong, TooMany and Duplicate make these.

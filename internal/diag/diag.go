@@ -10,10 +10,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Severity says whether a diagnostic stops its object from being used.
+// Severity determines whether a diagnostic prevents the use of its object.
 type Severity uint8
 
-// Error stops the object from being used; Warning does not.
+// Error prevents the use of the object; Warning does not.
 const (
 	Error Severity = iota
 	Warning
@@ -33,7 +33,7 @@ type Position struct {
 	Column int
 }
 
-// String gives file:line, or what is known of it.
+// String returns file:line, or the known part of it.
 func (p Position) String() string {
 	switch {
 	case p.File == "" && p.Line == 0:
@@ -57,7 +57,7 @@ type Diagnostic struct {
 	Hint     string // how to correct it; may be empty
 }
 
-// String gives `position: path: summary (hint)` without the parts that are empty.
+// String returns `position: path: summary (hint)` without empty parts.
 func (d Diagnostic) String() string {
 	var b strings.Builder
 	if p := d.Pos.String(); p != "" {
@@ -79,12 +79,12 @@ func (d Diagnostic) String() string {
 // List is a collection of diagnostics in the order in which they were found.
 type List []Diagnostic
 
-// Errorf adds an error at the field path, with a summary that is cut (value.Message): mistakes quote what their author wrote.
+// Errorf adds an error at the field path, with a bounded summary (value.Message), since mistakes quote their author's text.
 func (l *List) Errorf(path, format string, args ...any) {
 	*l = append(*l, Diagnostic{Severity: Error, Path: path, Summary: value.Message(fmt.Sprintf(format, args...))})
 }
 
-// Warnf adds a warning at the field path, with a summary that is cut.
+// Warnf adds a warning at the field path, with a bounded summary.
 func (l *List) Warnf(path, format string, args ...any) {
 	*l = append(*l, Diagnostic{Severity: Warning, Path: path, Summary: value.Message(fmt.Sprintf(format, args...))})
 }
@@ -92,14 +92,14 @@ func (l *List) Warnf(path, format string, args ...any) {
 // Add adds d.
 func (l *List) Add(d ...Diagnostic) { *l = append(*l, d...) }
 
-// Hint sets the hint of the diagnostic that was added last.
+// Hint sets the hint of the last diagnostic.
 func (l List) Hint(format string, args ...any) {
 	if len(l) > 0 {
 		l[len(l)-1].Hint = value.Message(fmt.Sprintf(format, args...))
 	}
 }
 
-// Code sets the code of the diagnostic that was added last, and what it is about where the code has a name.
+// Code sets the code of the last diagnostic, and its Name if the code has one.
 func (l List) Code(c Code, name ...string) {
 	if len(l) > 0 {
 		l[len(l)-1].Code = c
@@ -143,7 +143,7 @@ func (l List) filter(s Severity) List {
 	return out
 }
 
-// Sort orders the list by position, keeping the order of diagnostics at the same place.
+// Sort sorts the list by position, and keeps the order of diagnostics at the same place.
 func (l List) Sort() {
 	sort.SliceStable(l, func(i, j int) bool {
 		a, b := l[i].Pos, l[j].Pos
@@ -157,7 +157,7 @@ func (l List) Sort() {
 	})
 }
 
-// Error joins all diagnostics, one a line.
+// Error joins all diagnostics, one per line.
 func (l List) Error() string {
 	lines := make([]string, len(l))
 	for i, d := range l {
@@ -166,7 +166,7 @@ func (l List) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err returns l as an error when it has errors, else nil.
+// Err returns l as an error if it holds errors, else nil.
 func (l List) Err() error {
 	if !l.HasErrors() {
 		return nil

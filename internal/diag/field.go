@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Required adds the error that the field at path is not set; why says what it is for and may be empty.
+// Required adds the error that the field at path is not set; why is its purpose and may be empty.
 func (l *List) Required(path, why string) {
 	l.field(Required, path, "Required value", why)
 }
 
-// Invalid adds the error that the field at path has a value that it may not have. A text is quoted.
+// Invalid adds the error that the value of the field at path is not allowed. A text is quoted.
 func (l *List) Invalid(path string, got any, why string) {
 	l.field(InvalidValue, path, "Invalid value: "+shown(got), why)
 }
 
-// Unsupported adds the error that the field at path has a value that is not one of the allowed ones.
+// Unsupported adds the error that the value of the field at path is not one of the allowed ones.
 func (l *List) Unsupported(path, got string, allowed []string) {
 	quoted := make([]string, len(allowed))
 	for i, a := range allowed {
@@ -26,12 +26,12 @@ func (l *List) Unsupported(path, got string, allowed []string) {
 	l.field(UnsupportedValue, path, "Unsupported value: "+shown(got), "supported values: "+strings.Join(quoted, ", "))
 }
 
-// Listed returns the values in the order in which the API server lists supported ones: that of their quoted texts.
+// Listed returns the values in the API server's order of supported values: that of their quoted texts.
 func Listed(values []string) []string {
 	return slices.SortedFunc(slices.Values(values), func(a, b string) int { return strings.Compare(strconv.Quote(a), strconv.Quote(b)) })
 }
 
-// Forbidden adds the error that another field rules out what the field at path is.
+// Forbidden adds the error that another field forbids the field at path.
 func (l *List) Forbidden(path, why string) { l.field(Forbidden, path, "Forbidden", why) }
 
 // TooLong adds the error that the text of the field at path has more than limit bytes.
@@ -44,12 +44,12 @@ func (l *List) TooMany(path string, n, limit int) {
 	l.field(TooLong, path, "Too many: "+strconv.Itoa(n), "must have at most "+strconv.Itoa(limit)+" items")
 }
 
-// Duplicate adds the error that the field at path has the value of one before it.
+// Duplicate adds the error that the field at path repeats an earlier value.
 func (l *List) Duplicate(path, got string) {
 	l.field(InvalidValue, path, "Duplicate value: "+shown(got), "")
 }
 
-// field adds an error whose text begins as the API server's errors about fields do.
+// field adds an error whose text begins like the API server's field errors.
 func (l *List) field(c Code, path, what, why string) {
 	if why != "" {
 		what += ": " + why

@@ -14,7 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// The first member of all waits for no other.
+// The first member of a ring does not wait.
 func TestFirstMemberHoldsEverythingAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -29,7 +29,7 @@ func TestFirstMemberHoldsEverythingAtOnce(t *testing.T) {
 	})
 }
 
-// Two that start together each see the other's Lease, or one comes first; neither is wrong about being alone.
+// Two members that start together either see each other's Lease, or one comes first; neither wrongly assumes to be alone.
 func TestStartingTogether(t *testing.T) {
 	for _, delay := range []time.Duration{0, 10 * time.Millisecond, 100 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestStartingTogether(t *testing.T) {
 	}
 }
 
-// What a member has when another one joins it keeps, but for what the other one gets; that is worked for 14 seconds later.
+// A member keeps its keys when another one joins, except those that the new member gets; the new member works for them 14 seconds later.
 func TestJoining(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -76,7 +76,7 @@ func TestJoining(t *testing.T) {
 	})
 }
 
-// The share of a member that is killed moves within 30 seconds, and not before it must have stopped.
+// The share of a killed member moves within 30 seconds, and not before the member must have stopped.
 func TestKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -84,7 +84,7 @@ func TestKilled(t *testing.T) {
 		c := s.join(t, "c")
 		after(30 * time.Second)
 		shared(t, a, b, c)
-		b.link.set(true, 0) // to the others it is as if it were dead
+		b.link.set(true, 0) // the others see it as dead
 		last := time.Now()
 		moved := time.Duration(0)
 		for range 400 {
@@ -101,7 +101,7 @@ func TestKilled(t *testing.T) {
 		if b.count() != 0 {
 			t.Errorf("the dead one holds %d keys", b.count())
 		}
-		// It comes back.
+		// The member comes back.
 		b.link.set(false, 0)
 		for range 200 {
 			after(100 * time.Millisecond)
@@ -111,7 +111,7 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// A member that ends in order is missed at its next list, not when its Lease has run out.
+// A member that ends in order is removed at the next list of the others, not when its Lease has run out.
 func TestMemberEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -154,7 +154,7 @@ func TestMemberEnds(t *testing.T) {
 	})
 }
 
-// Work that does not end when a member leaves is cancelled ten seconds after the last proof.
+// Work that continues while its member leaves is cancelled ten seconds after the last proof.
 func TestLeavingWithWorkThatGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -172,7 +172,7 @@ func TestLeavingWithWorkThatGoesOn(t *testing.T) {
 	})
 }
 
-// Without a renewal nothing new is begun after 8 seconds, and what is in flight is cancelled after 10.
+// Without a renewal no new work begins after 8 seconds, and work in flight is cancelled after 10.
 func TestWithoutRenewal(t *testing.T) {
 	for name, cut := range map[string]func(*link){
 		"it cannot be reached": func(l *link) { l.set(true, 0) },
@@ -216,7 +216,7 @@ func TestWithoutRenewal(t *testing.T) {
 	}
 }
 
-// Where there is another member, or a trace of one, what was lost is gained anew.
+// If there is another member, or a trace of one, lost keys have to be gained again.
 func TestWithoutRenewalAmongOthers(t *testing.T) {
 	for name, prepare := range map[string]func(b *member){
 		"that live":     func(*member) {},
@@ -251,7 +251,7 @@ func TestWithoutRenewalAmongOthers(t *testing.T) {
 	}
 }
 
-// A pause that was shorter changes nothing.
+// A shorter outage changes nothing.
 func TestShortOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newStore().join(t, "a")
@@ -269,7 +269,7 @@ func TestShortOutage(t *testing.T) {
 	})
 }
 
-// A Lease that is stolen, or deleted, ends the authority at once; it is taken again as a change of the ring.
+// A stolen or deleted Lease ends the authority at once; taking it again is a change of the ring.
 func TestStolenLease(t *testing.T) {
 	for name, steal := range map[string]func(*testing.T, *store){
 		"taken": func(t *testing.T, s *store) {
@@ -319,7 +319,7 @@ func TestStolenLease(t *testing.T) {
 	}
 }
 
-// A paused member stays in the ring without work: what is in flight is cancelled, and it goes on when the pause ends.
+// A paused member stays in the ring without work: work in flight is cancelled, and new work begins when the pause ends.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -348,7 +348,7 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// A client that only writes an annotation steals nothing.
+// A client that only writes an annotation does not take the Lease.
 func TestEditedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -363,7 +363,7 @@ func TestEditedLease(t *testing.T) {
 	})
 }
 
-// A container that is started again in its Pod finds the Lease of its predecessor, and does not trust it.
+// A restarted container finds the Lease of its predecessor in the same Pod, and does not trust it.
 func TestRestartInPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -381,7 +381,7 @@ func TestRestartInPlace(t *testing.T) {
 	})
 }
 
-// A key that another member gets is finished in the time that it has, and not cancelled at once.
+// Work for a key that another member gets may finish in its remaining time, and is not cancelled at once.
 func TestLosingAKeyInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -427,7 +427,7 @@ func TestLosingAKeyInFlight(t *testing.T) {
 	})
 }
 
-// The Lease of a member that is long gone is removed, and one that is renewed is not.
+// The Lease of a member that ended long ago is removed, and a renewed one is not.
 func TestStaleLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -447,7 +447,7 @@ func TestStaleLeases(t *testing.T) {
 	})
 }
 
-// More members than a list shows would be a ring that no member sees completely.
+// With more members than a list shows, no member would see the complete ring.
 func TestTooManyLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -459,8 +459,8 @@ func TestTooManyLeases(t *testing.T) {
 	})
 }
 
-// In a process that was stopped no timer has fired when it goes on: what it would send is refused all the same, and so is what belongs to
-// authority that was lost for good.
+// In a suspended process no timer has fired when it continues: its late requests are refused, and so are those of authority that was lost
+// for good.
 func TestGuard(t *testing.T) {
 	sent := 0
 	send := func(ctx context.Context) error {
@@ -470,7 +470,7 @@ func TestGuard(t *testing.T) {
 	}
 	h := &hold{until: time.Now().Add(time.Hour)}
 	_, h.cancel = context.WithCancelCause(t.Context())
-	ctx := context.WithValue(t.Context(), holdKey{}, h) // never done, like one whose timer is late
+	ctx := context.WithValue(t.Context(), holdKey{}, h) // never done, as if its timer were late
 	for _, c := range []struct {
 		name string
 		do   func()
@@ -490,14 +490,14 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// Changed misses nothing: a caller that subscribes before it reads gets every later change.
+// A caller of Changed that subscribes before it reads gets every later change.
 func TestChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		a := s.join(t, "a")
 		changed := a.Changed()
 		s.join(t, "b")
-		<-changed // b is there
+		<-changed // b has joined
 		changed = a.Changed()
 		select {
 		case <-changed:
@@ -516,7 +516,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// All agree about who holds a key, the shares are even, and a change moves no more than it must.
+// All members agree on the holder of a key, the shares are even, and a change moves no more keys than it must.
 func TestRendezvous(t *testing.T) {
 	var names []string
 	for i := range 5 {
@@ -547,7 +547,7 @@ func TestRendezvous(t *testing.T) {
 	if h := (members{}).holder("k"); h != "" {
 		t.Errorf("nobody is %q", h)
 	}
-	// The next release has to agree with this one.
+	// The hash may not change: the next release has to agree with this one.
 	if h := five.holder("add-networkpolicy/0c5f0a3e"); h != wantHolder {
 		t.Errorf("the holder is %s: the scores have changed", h)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Schedule says when something is due. It is immutable.
+// Schedule computes the times of a cron schedule. It is immutable.
 type Schedule struct{ next cron.Schedule }
 
 var parser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
@@ -17,10 +17,10 @@ var parser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cr
 // ErrNever is wrapped by the error for a schedule that is never due, such as the 30th of February.
 var ErrNever = errors.New("it is never due")
 
-// longest is far beyond a schedule.
+// longest bounds the text of a schedule.
 const longest = 1000
 
-// Parse reads a schedule.
+// Parse parses a schedule.
 func Parse(text string) (s *Schedule, err error) {
 	defer func() {
 		if v := recover(); v != nil { // the library panics on a broken time zone prefix
@@ -49,10 +49,10 @@ func Parse(text string) (s *Schedule, err error) {
 	return &Schedule{next}, nil
 }
 
-// Next returns the first time after t at which it is due, in UTC.
+// Next returns the first time of the schedule after t, in UTC.
 func (s *Schedule) Next(t time.Time) time.Time { return s.next.Next(t).UTC() }
 
-// Due reports whether it was due between last and now, and when it is due next. What was missed is made up for once.
+// Due reports whether the schedule was due between last and now, and when it is due next. Missed times count as one.
 func (s *Schedule) Due(last, now time.Time) (bool, time.Time) {
 	if next := s.Next(last); next.After(now) {
 		return false, next

@@ -9,22 +9,21 @@ import (
 	"time"
 )
 
-// TTLLabel is the label whose value says when an object is deleted, PropagationAnnotation what becomes of its dependents
-// then: Foreground, Background or Orphan.
+// TTLLabel is the label with the time of an object's deletion, PropagationAnnotation the deletion propagation for its dependents:
+// Foreground, Background or Orphan.
 const (
 	TTLLabel              = "cleanup.kyverno.io/ttl"
 	PropagationAnnotation = "cleanup.kyverno.io/propagation-policy"
 )
 
-// Layouts of absolute times in a label, which has no room for colons.
+// Layouts of absolute times in a label, which cannot contain colons.
 const (
 	layoutTime = "2006-01-02T150405Z"
 	layoutDate = "2006-01-02"
 )
 
-// EndOfLife reads the value of TTLLabel and returns when an object made at created is due: a
-// duration after its creation (`90s`, `1h30m`, `1d`, `2w`), a time in UTC (`2026-01-31T150405Z`), or a date, which means
-// its midnight in UTC. A time that is over is no error.
+// EndOfLife parses the value of TTLLabel and returns when an object that was created at created is due: a duration after its creation
+// (`90s`, `1h30m`, `1d`, `2w`), a time in UTC (`2026-01-31T150405Z`), or a date, which means its midnight in UTC. A past time is no error.
 func EndOfLife(value string, created time.Time) (time.Time, error) {
 	d, err := duration(value)
 	if err == nil {
@@ -40,7 +39,7 @@ func EndOfLife(value string, created time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// units are those of a TTL. The long words, also in the plural, are what other readers of such durations take.
+// units are the units of a TTL. The long words, also in the plural, are accepted because other parsers of such durations accept them.
 var units = map[string]time.Duration{
 	"ns": time.Nanosecond, "us": time.Microsecond, "ms": time.Millisecond,
 	"s": time.Second, "sec": time.Second, "second": time.Second,
@@ -52,7 +51,7 @@ var units = map[string]time.Duration{
 
 var errDuration = errors.New("it is not a duration")
 
-// duration reads one or more numbers with units, such as 1d12h. There is no sign: a label cannot begin with one.
+// duration parses one or more numbers with units, such as 1d12h. There is no sign, since a label cannot begin with one.
 func duration(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, errDuration

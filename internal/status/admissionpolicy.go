@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// WriteAdmissionPolicy stores the part of the status that says what the API server makes of a policy. It touches no other field. A
-// policy that is gone is no error.
+// WriteAdmissionPolicy stores the part of the status about the generated policy of the API server. It changes no other field. A deleted
+// policy is no error.
 func (w *Writer) WriteAdmissionPolicy(ctx context.Context, object *unstructured.Unstructured, part map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"status": part})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 )
 
-// T8: that a policy exceeds its budget is written once in BudgetEvery for each generation, touches no other field of the
-// status, and is cut to the length of messages.
+// T8: an exceeded budget is written once in BudgetEvery for each generation, changes no other field of the status, and has a bounded
+// message.
 func TestT8WriteBudget(t *testing.T) {
 	at := time.Unix(100_000, 0)
 	exceeded := func(generation int64, after time.Duration) *kyvernov1.BudgetStatus {
@@ -22,7 +22,7 @@ func TestT8WriteBudget(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		stored  any // the field as it is stored; nil for none
+		stored  any // the stored field; nil for none
 		want    *kyvernov1.BudgetStatus
 		written bool
 	}{

@@ -1,6 +1,5 @@
-// Package status writes the status of policies and GlobalContextEntries: of a policy the condition Ready with what is
-// in the way, the number of its rules, and the rules that were derived for pod controllers; of an
-// entry whether it has data, and when they came.
+// Package status writes the status of policies and GlobalContextEntries: of a policy the condition Ready with its
+// reason, the number of its rules, and the rules that were derived for Pod controllers; of an entry whether it has data, and since when.
 //
 //	want, err := status.Desired(families, policyObject, state)     // pure
 //	written, err := (&status.Writer{Client: c}).Write(ctx, policyObject, want)

@@ -13,15 +13,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// refreshStep is how old a stored time of refresh has to be before a newer one is worth a write.
+// refreshStep is the minimum age of a stored refresh time before a newer one is written.
 const refreshStep = 10 * time.Second
 
-// GlobalContext returns the status that a GlobalContextEntry should have. failure is why it has no data, nil when it has
-// some; refreshed is when they came last, zero for never. later is when a newer time of refresh is due that is not worth
-// a write yet, 0 for never.
+// GlobalContext returns the status that a GlobalContextEntry should have. failure is the reason why it has no data, nil if it has;
+// refreshed is the time of the last data, zero for never. later is the time until a newer refresh time has to be written, 0 for never.
 func GlobalContext(object *unstructured.Unstructured, failure error, refreshed, now time.Time) (s kyvernov2.GlobalContextEntryStatus, later time.Duration) {
 	if have, ok := object.Object["status"].(map[string]any); ok {
-		// What cannot be read is written anew.
+		// An unreadable status is overwritten.
 		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(have, &s)
 	}
 	ready := metav1.Condition{
@@ -43,5 +42,5 @@ func GlobalContext(object *unstructured.Unstructured, failure error, refreshed, 
 	return s, later
 }
 
-// messageReady is the text of the condition Ready; tests and users compare it.
+// messageReady is the text of the condition Ready, which tests and users compare.
 const messageReady = "Ready"

@@ -15,8 +15,8 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 )
 
-// WriteScan stores what scans leave out of a policy, nil for nothing, unless the object, as it was read, already says so. It
-// touches no other field: those are the admission controller's. A policy that is gone is no error.
+// WriteScan stores what scans skip in a policy, nil for nothing, unless the object, as it was read, already has it. It changes no other
+// field, since those belong to the admission controller. A deleted policy is no error.
 func (w *Writer) WriteScan(ctx context.Context, object *unstructured.Unstructured, want *kyvernov1.BackgroundScanStatus) (written bool, err error) {
 	if !w.extended(object) {
 		return false, nil
@@ -39,7 +39,7 @@ func (w *Writer) WriteScan(ctx context.Context, object *unstructured.Unstructure
 	return w.patch(ctx, object, "backgroundScan", tree)
 }
 
-// patch writes one field of the status, and reports whether it did. An object that is gone needs no status.
+// patch writes one field of the status, and reports whether it did. A deleted object needs no status.
 func (w *Writer) patch(ctx context.Context, object *unstructured.Unstructured, field string, content any) (bool, error) {
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{field: content}})
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/family"
 )
 
-// Desired returns the status that a policy should have; nil for one whose status the admission controller does not write. What other
-// controllers report is kept. The families are those of the policies; nil for those of Ephor. The error means that the object is not a
-// policy that can be read.
+// Desired returns the status that a policy should have; nil if the admission controller does not write its status. It keeps the fields of
+// other controllers. The families are those of the policies; nil for those of Ephor. The error means that the object is not a readable
+// policy.
 func Desired(families *compile.Registry, object *unstructured.Unstructured, state family.State) (map[string]any, error) {
 	of := Of(families, object)
 	if of == nil {
@@ -24,7 +24,7 @@ func Desired(families *compile.Registry, object *unstructured.Unstructured, stat
 	return s, nil
 }
 
-// Of describes the status of a policy; nil for one whose status the admission controller does not write.
+// Of returns the description of a policy's status; nil if the admission controller does not write it.
 func Of(families *compile.Registry, object *unstructured.Unstructured) *family.Status {
 	f := families.FamilyOf(object.GetAPIVersion(), object.GetKind())
 	if f == nil {
@@ -33,7 +33,7 @@ func Of(families *compile.Registry, object *unstructured.Unstructured) *family.S
 	return f.Status
 }
 
-// IsNew reports whether the readiness of the policy is not known yet.
+// IsNew reports whether the status of the policy holds no readiness yet.
 func IsNew(families *compile.Registry, object *unstructured.Unstructured) bool {
 	of := Of(families, object)
 	if of == nil {
@@ -43,7 +43,7 @@ func IsNew(families *compile.Registry, object *unstructured.Unstructured) bool {
 	return len(conditions) == 0
 }
 
-// extended reports whether the status of the policy has fields for what was left undone.
+// extended reports whether the status of the policy has fields for parts that were not evaluated.
 func (w *Writer) extended(object *unstructured.Unstructured) bool {
 	of := Of(w.Families, object)
 	return of != nil && of.Extended

@@ -143,7 +143,7 @@ func TestGlobalContext(t *testing.T) {
 	if c := second.Conditions[0]; c.Status != metav1.ConditionTrue || c.Message != "Ready" || c.LastTransitionTime.Unix() != 1011 || second.LastRefreshTime.Unix() != 1010 || later != 0 {
 		t.Errorf("%+v, %v", second, later)
 	}
-	// A newer time alone is written every ten seconds at most.
+	// A newer time alone is written at most every ten seconds.
 	third, later := GlobalContext(entry(&second), nil, time.Unix(1012, 0), time.Unix(1012, 0))
 	if third.LastRefreshTime.Unix() != 1010 || third.Conditions[0].LastTransitionTime.Unix() != 1011 || later == 0 {
 		t.Errorf("%+v, %v", third, later)
@@ -157,7 +157,7 @@ func TestGlobalContext(t *testing.T) {
 	}
 }
 
-// patchRecorder keeps the patch that a Writer sends.
+// patchRecorder records the patch of a Writer.
 type patchRecorder struct {
 	client.Client // not called
 	body          string
@@ -195,7 +195,7 @@ func TestPatchNamesWhatHasGone(t *testing.T) {
 	}
 }
 
-// A rule with parameters has a field without a JSON name, which the converter of the API machinery takes amiss.
+// A rule with parameters has a field without a JSON name, which the converter of the API machinery rejects.
 func TestParameters(t *testing.T) {
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy", "metadata": map[string]any{"name": "p"},

@@ -23,8 +23,8 @@ type Writer struct {
 	Families *compile.Registry
 }
 
-// Write stores the status of a policy unless the object, as it was read, already has it. A policy that is gone or was
-// changed in the meantime is no error: it is looked at again when that news arrives.
+// Write stores the status of a policy unless the object, as it was read, already has it. A policy that was deleted or changed meanwhile is
+// no error: its event causes another write.
 func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, want map[string]any) (written bool, err error) {
 	return w.write(ctx, object, want)
 }
@@ -60,7 +60,7 @@ func (w *Writer) write(ctx context.Context, object *unstructured.Unstructured, t
 	return false, fmt.Errorf("write the status of %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
 }
 
-// replacing returns the merge patch that makes have what want is: it keeps what it does not name, so that what has gone is named as null.
+// replacing returns the merge patch from have to want. It sets removed fields to null, and keeps fields that it does not name.
 func replacing(have, want map[string]any) map[string]any {
 	patch := make(map[string]any, len(want))
 	for key := range have {

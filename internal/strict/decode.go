@@ -20,15 +20,15 @@ import (
 // null:"value" says that null is a value like others: then it points to nothing.
 func Decode(obj map[string]any, out any) diag.List { return DecodeAt("", obj, out) }
 
-// DecodeFold is Decode for files whose readers never cared about the case of field names: a name that differs from a
-// field only in case is that field, with a warning.
+// DecodeFold is Decode for files whose other readers ignore the case of field names: a name that differs from a field only in case is
+// accepted with a warning.
 func DecodeFold(obj map[string]any, out any) diag.List {
 	d := decoder{fold: true}
 	d.value("", obj, reflect.ValueOf(out).Elem())
 	return d.diags
 }
 
-// DecodeAt is Decode for a part of an object: path is the field path of v, put before the paths of all diagnostics.
+// DecodeAt is Decode for a part of an object: path is the field path of v, a prefix of the paths of all diagnostics.
 func DecodeAt(path string, v any, out any) diag.List {
 	rv := reflect.ValueOf(out)
 	if rv.Kind() != reflect.Pointer || rv.IsNil() {
@@ -48,7 +48,7 @@ var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
 func (d *decoder) value(path string, v any, out reflect.Value) {
 	if v == nil && out.Kind() != reflect.Interface && !rawType(out.Type()) {
-		return // null leaves a field as it is, as encoding/json does
+		return // null does not change a field, as in encoding/json
 	}
 	if out.Kind() != reflect.Pointer && reflect.PointerTo(out.Type()).Implements(unmarshaler) {
 		d.unmarshal(path, v, out)
@@ -103,7 +103,7 @@ func (d *decoder) value(path string, v any, out reflect.Value) {
 	}
 }
 
-// rawType reports whether a type keeps a JSON null: those whose Unmarshaler stores the text.
+// rawType reports whether a type keeps a JSON null: types whose Unmarshaler stores the text do.
 func rawType(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t.NumField() == 1 && t.Field(0).Name == "Raw" &&
 		reflect.PointerTo(t).Implements(unmarshaler)
@@ -231,8 +231,8 @@ func integer(v any) (int64, bool) {
 	return 0, false
 }
 
-// join appends a key to a field path. Keys with dots in them are not marked: who looks a path up in a document (package
-// source) tries the longest key first.
+// join appends a key to a field path. Keys with dots are not quoted: code that looks a path up in a document (package source) tries the
+// longest key first.
 func join(path, key string) string {
 	if path == "" {
 		return key

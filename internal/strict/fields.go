@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// structInfo is what decoding needs to know of a struct type: its fields by JSON name, embedded ones included.
+// structInfo holds the fields of a struct type by JSON name, embedded ones included.
 type structInfo struct {
 	fields map[string][]int
 	names  []string
@@ -38,7 +38,7 @@ func (s *structInfo) collect(t reflect.Type, at []int) {
 		if name == "-" || !f.IsExported() && !f.Anonymous {
 			continue
 		}
-		// Only embedded structs by value occur in API types; a pointer would have to be allocated on the way.
+		// API types only embed structs by value; a pointer would have to be allocated during decoding.
 		if f.Type.Kind() == reflect.Struct && (strings.Contains(options, "inline") || f.Anonymous && name == "") {
 			s.collect(f.Type, index)
 			continue

@@ -2,8 +2,7 @@ package strict
 
 import "strings"
 
-// Nearest returns the known name that the author most likely meant, or "" when none is close; upper and lower case count for
-// nothing.
+// Nearest returns the known name that the author most likely meant, or "" if none is similar; it ignores the case.
 func Nearest(key string, names []string) string {
 	best, bestAt := "", 3
 	for _, n := range names {
@@ -17,8 +16,8 @@ func Nearest(key string, names []string) string {
 	return best
 }
 
-// Distance returns how many bytes have to be inserted, removed or replaced to get from a to b (Levenshtein). What is longer than 64 bytes
-// is not compared, and 64 away.
+// Distance returns the number of bytes to insert, remove or replace to get from a to b (Levenshtein). For texts of more than 64 bytes it
+// returns 64 without a comparison.
 func Distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64

@@ -4,13 +4,13 @@ import (
 	"context"
 )
 
-// Access answers what users may do.
+// Access checks the rights of users.
 type Access interface {
-	// Allowed reports whether the request would be allowed, and why. An error means that it is not known.
+	// Allowed reports whether the request would be allowed, and why. An error means that the answer is unknown.
 	Allowed(ctx context.Context, r AccessRequest) (allowed bool, reason string, err error)
 }
 
-// AccessRequest is something that a user may want to do: a verb on a resource, or on a Path of the API server.
+// AccessRequest is an action whose permission is checked: a verb on a resource, or on a Path of the API server.
 type AccessRequest struct {
 	Username, UID string
 	Groups        []string
@@ -22,8 +22,8 @@ type AccessRequest struct {
 	Path                                  string
 }
 
-// Kinds tells the scope of kinds.
+// Kinds returns the scope of kinds.
 type Kinds interface {
-	// Namespaced reports whether objects of the kind lie in namespaces; an unknown kind is an error.
+	// Namespaced reports whether objects of the kind are namespaced; an unknown kind is an error.
 	Namespaced(ctx context.Context, apiVersion, kind string) (bool, error)
 }

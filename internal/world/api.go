@@ -14,7 +14,7 @@ const (
 	POST = "POST"
 )
 
-// API asks the Kubernetes API by path.
+// API calls the Kubernetes API by path.
 type API interface {
 	// Call sends the request and returns the decoded answer. A status that is not 2xx is an error.
 	Call(ctx context.Context, r APIRequest) (any, error)
@@ -33,7 +33,7 @@ type APIFunc func(context.Context, APIRequest) (any, error)
 // Call calls f.
 func (f APIFunc) Call(ctx context.Context, r APIRequest) (any, error) { return f(ctx, r) }
 
-// PathError says that a path is out of a policy's reach.
+// PathError reports a path beyond a policy's reach.
 type PathError struct{ Path, Namespace string }
 
 func (e *PathError) Error() string {
@@ -43,12 +43,11 @@ func (e *PathError) Error() string {
 	return fmt.Sprintf("permission denied: %s is out of reach, a policy of the namespace %s may only read below that namespace", e.Path, e.Namespace)
 }
 
-// Subresources through which a request leaves the API: what is behind them is not Kubernetes data.
+// Subresources through which a request leaves the API: their responses are not Kubernetes data.
 var throughSubresources = []string{"proxy", "exec", "attach", "portforward"}
 
-// CheckAPI returns a *PathError for a request that is out of reach. A Reach of one namespace allows reading what is in
-// the namespace, and checking a user's rights there; every other POST would write with the rights of the
-// process.
+// CheckAPI returns a *PathError for a request beyond the reach. A Reach of one namespace allows reading objects of the namespace, and
+// checking a user's rights there; every other POST would write with the rights of the process.
 func (r Reach) CheckAPI(method string, p apipath.Path) error {
 	if r.cluster {
 		return nil
@@ -66,7 +65,7 @@ func (r Reach) CheckAPI(method string, p apipath.Path) error {
 	return refusal
 }
 
-// Confine cuts an API to a Reach; nil stays nil. Every implementation of Root gives its API through it.
+// Confine limits an API to a Reach; nil stays nil. Every implementation of Root returns its API through it.
 func Confine(r Reach, next API) API {
 	if next == nil {
 		return nil

@@ -2,12 +2,12 @@ package world
 
 import "context"
 
-// What follows is asked by the functions of CEL policies only.
+// Only functions of CEL policies use the following interfaces.
 
-// HTTP asks HTTP services and gives whatever they answer.
+// HTTP calls HTTP services and returns any answer.
 type HTTP interface {
-	// Exchange sends the request. The answer has statusCode, and besides the members of the body when that is a JSON object, else
-	// body; a body that is no JSON is null. Any status is an answer; an error means that there was none.
+	// Exchange sends the request. The answer has statusCode, and the members of the body if that is a JSON object, else body; a body that
+	// is not JSON is null. Any status is an answer; an error means that there was none.
 	Exchange(ctx context.Context, r ServiceRequest) (map[string]any, error)
 }
 
@@ -19,16 +19,16 @@ func (f HTTPFunc) Exchange(ctx context.Context, r ServiceRequest) (map[string]an
 	return f(ctx, r)
 }
 
-// ResourceFinder is what Kinds may be too: it finds the resource of a kind.
+// ResourceFinder is an optional interface of Kinds: it finds the resource of a kind.
 type ResourceFinder interface {
 	// Resource returns the plural name of the resource; an unknown kind is an error.
 	Resource(ctx context.Context, apiVersion, kind string) (plural string, err error)
 }
 
-// ResourceKinds is what Kinds may be too: it finds the kinds of resources.
+// ResourceKinds is an optional interface of Kinds: it finds the kinds of resources.
 type ResourceKinds interface {
-	// Served returns the resources of the group, version and plural name, each of which may be a wildcard. One that is served in several
-	// versions is there once. None is served where it returns none.
+	// Served returns the resources of the group, version and plural name, each of which may be a wildcard. It returns a resource that is
+	// served in several versions once. An empty list means that none is served.
 	Served(ctx context.Context, group, version, plural string) ([]Resource, error)
 }
 
@@ -43,7 +43,7 @@ type NoGlobalError struct{ Message string }
 
 func (e *NoGlobalError) Error() string { return e.Message }
 
-// NoProjectionError says that an entry has no projection of the name.
+// NoProjectionError reports that an entry has no projection of the name.
 type NoProjectionError struct{ Entry, Projection string }
 
 func (e *NoProjectionError) Error() string {

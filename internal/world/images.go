@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// Images reads what registries say about images.
+// Images reads metadata of images from registries.
 type Images interface {
 	// Image returns image, resolvedImage, registry, repository, identifier, manifestList, manifest and configData of the
 	// image, as JSON values.
 	Image(ctx context.Context, r ImageRequest) (map[string]any, error)
 }
 
-// Digests is what Images may be too: it finds which content a tag stands for, without reading it.
+// Digests is an optional interface of Images: it resolves a tag to a digest, without reading the content.
 type Digests interface {
-	// Digest is the digest of what the reference names, an index or a manifest.
+	// Digest returns the digest of the referenced index or manifest.
 	Digest(ctx context.Context, r ImageRequest) (string, error)
 }
 
-// NoImageError says that a registry answered and has no such image.
+// NoImageError reports that a registry answered and has no such image.
 type NoImageError struct{ Reason string }
 
 func (e *NoImageError) Error() string { return e.Reason }
@@ -31,9 +31,8 @@ func (f ImagesFunc) Image(ctx context.Context, r ImageRequest) (map[string]any, 
 	return f(ctx, r)
 }
 
-// ConfineImages cuts Images to a Reach; nil stays nil. A Reach of one namespace allows the pull secrets in it only, and takes
-// those that name no namespace for its own; its requests are marked as confined. Every implementation of Root gives its Images
-// through it.
+// ConfineImages limits Images to a Reach; nil stays nil. A Reach of one namespace allows only the pull secrets in it, and resolves those
+// without a namespace to its own; its requests are marked as confined. Every implementation of Root returns its Images through it.
 func ConfineImages(r Reach, next Images) Images {
 	if next == nil || r.cluster {
 		return next
@@ -76,7 +75,7 @@ func (c confinedDigests) Digest(ctx context.Context, req ImageRequest) (string, 
 	return c.next.Digest(ctx, req)
 }
 
-// confineImage returns the request as a policy of one namespace may send it.
+// confineImage returns the request in the form that a policy of one namespace may send.
 func (r Reach) confineImage(req ImageRequest) (ImageRequest, error) {
 	secrets := make([]string, len(req.Secrets))
 	for i, text := range req.Secrets {
@@ -96,27 +95,27 @@ func (r Reach) confineImage(req ImageRequest) (ImageRequest, error) {
 	return req, nil
 }
 
-// ImageRequest names an image and how to log in to its registry.
+// ImageRequest names an image and the credentials for its registry.
 type ImageRequest struct {
 	Reference string
 	Insecure  bool     // registries without TLS, or with a certificate that is not trusted
 	Providers []string // default, google, azure, amazon, github
 	Secrets   []string // pull secrets, in the engine's namespace unless written namespace/name
-	// Object says what the evaluated object logs in with; the zero value for nothing.
+	// Object holds the pull secrets of the evaluated object; the zero value for none.
 	Object ObjectSecrets
-	// Platform is the os/architecture[/variant] of the nodes that the image is for, as far as the object says; it chooses the image of an index.
+	// Platform is the os/architecture[/variant] of the nodes for the image, if the object determines it; it selects the image of an index.
 	// Empty for linux/amd64.
 	Platform string
-	// Confined: a namespaced policy asks. ConfineImages sets it.
+	// Confined: the request is for a namespaced policy. ConfineImages sets it.
 	Confined bool
 }
 
 // ObjectSecrets are the pull secrets of an object, all in its namespace. Secrets that are missing, or that may not be read, are left out.
 type ObjectSecrets struct {
-	// Namespace is that of the object; empty for no object.
+	// Namespace is the object's namespace; empty for no object.
 	Namespace string
-	// Names are the imagePullSecrets of the Pod, or of the template of Pods.
+	// Names are the imagePullSecrets of the Pod, or of the Pod template.
 	Names []string
-	// ServiceAccount is the one that the Pods run as, whose imagePullSecrets count too; empty for default.
+	// ServiceAccount is that of the Pods, whose imagePullSecrets count, too; empty for default.
 	ServiceAccount string
 }

@@ -2,7 +2,7 @@ package world
 
 import "context"
 
-// Services asks HTTP services other than the Kubernetes API. Namespaced policies get none (S11 in docs/security/threat-model.md).
+// Services calls HTTP services other than the Kubernetes API. It is nil for namespaced policies (S11 in docs/security/threat-model.md).
 type Services interface {
 	// Call sends the request and returns the decoded JSON answer. A status that is not 2xx is an error.
 	Call(ctx context.Context, r ServiceRequest) (any, error)
@@ -12,7 +12,7 @@ type Services interface {
 type ServiceRequest struct {
 	Method string // GET or POST
 	URL    string
-	// VariableHost: the host is not written in the policy but came from a variable, so that it may be a requester's choice.
+	// VariableHost: the host comes from a variable, so a requester may have chosen it.
 	VariableHost bool
 	Headers      []Header
 	CABundle     string // PEM; empty for the certificates of the system
@@ -28,10 +28,9 @@ type ServicesFunc func(context.Context, ServiceRequest) (any, error)
 // Call calls f.
 func (f ServicesFunc) Call(ctx context.Context, r ServiceRequest) (any, error) { return f(ctx, r) }
 
-// Globals reads the data of GlobalContextEntries. Namespaced policies get none (S5 in docs/security/threat-model.md).
+// Globals reads the data of GlobalContextEntries. It is nil for namespaced policies (S5 in docs/security/threat-model.md).
 type Globals interface {
-	// Global returns the data of an entry; the name may be entry.projection. An entry that is missing, or that could not
-	// be loaded, is an error.
+	// Global returns the data of an entry; the name may be entry.projection. A missing entry, or one without data, is an error.
 	Global(ctx context.Context, name string) (any, error)
 }
 
@@ -43,23 +42,22 @@ func (f GlobalsFunc) Global(ctx context.Context, name string) (any, error) { ret
 
 // Lists reads all objects of a kind.
 type Lists interface {
-	// List returns the objects that the query asks for.
+	// List returns the objects that the query selects.
 	List(ctx context.Context, q Query) ([]map[string]any, error)
 }
 
-// Query says which objects of a kind a list has.
+// Query selects objects of a kind.
 type Query struct {
 	APIVersion, Kind string
 	Namespace        string // empty: everywhere
 	Selector         string // a label selector in its text form; empty: all
-	// Name is the name that the objects have; empty for any. A right to list may be limited to names.
+	// Name is the name of the objects; empty for any. A right to list may be limited to names.
 	Name string
 }
 
-// KindFinder is what Lists may offer besides: the kinds that wildcards stand for.
+// KindFinder is an optional interface of Lists: it resolves wildcards to kinds.
 type KindFinder interface {
-	// Find returns the kinds whose apiVersion and kind the wildcards match; one that exists in several versions is there
-	// once.
+	// Find returns the kinds whose apiVersion and kind the wildcards match; one with several versions only once.
 	Find(ctx context.Context, apiVersion, kind string) ([]Kind, error)
 }
 

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// ErrUnavailable is wrapped by the error for a World member that is nil: what a rule asked for does not exist in this
-// kind of evaluation (for example a ConfigMap in an `apply` without a cluster).
+// ErrUnavailable is wrapped by the error for a nil member of a World: the requested data does not exist in this kind of evaluation (for
+// example a ConfigMap in an `apply` without a cluster).
 var ErrUnavailable = errors.New("not available here")
 
-// World is what one Program may see of the outside. The zero World offers nothing.
+// World holds the outside data that one Program may read. The zero World offers nothing.
 type World struct {
 	Objects    Objects
 	Lists      Lists
@@ -19,7 +19,7 @@ type World struct {
 	API        API
 	Services   Services
 	HTTP       HTTP
-	Resources  API // what CEL policies see of the Kubernetes API; a missing object is an error for which IsNotFound holds
+	Resources  API // the Kubernetes API for CEL policies; a missing object is an error that IsNotFound reports
 	Globals    Globals
 	Images     Images
 	Signatures Signatures
@@ -33,17 +33,17 @@ type World struct {
 
 // Objects reads single Kubernetes objects as JSON values.
 type Objects interface {
-	// Get returns the object, or an error; a missing object is an error for which IsNotFound holds.
+	// Get returns the object, or an error; a missing object is an error that IsNotFound reports.
 	Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error)
 }
 
-// Namespaces gives the labels of namespaces.
+// Namespaces returns the labels of namespaces.
 type Namespaces interface {
 	// Labels returns the labels of the namespace; a namespace that cannot be read is an error, never an empty set.
 	Labels(ctx context.Context, namespace string) (map[string]string, error)
 }
 
-// NamespaceObjects is what Namespaces may be too: it reads whole Namespaces. The command line gives nil for one that it does not know.
+// NamespaceObjects is an optional interface of Namespaces: it reads whole Namespaces. The command line returns nil for an unknown one.
 type NamespaceObjects interface {
 	// Namespace returns the Namespace as a JSON value; one that cannot be read is an error.
 	Namespace(ctx context.Context, namespace string) (map[string]any, error)
@@ -54,13 +54,13 @@ type Names interface {
 	LookupHost(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
-// Clock tells the time.
+// Clock returns the time.
 type Clock interface{ Now() time.Time }
 
-// Rand yields random numbers for text generation; Intn returns a number in [0, n).
+// Rand returns random numbers for text generation; Intn returns a number in [0, n).
 type Rand interface{ Intn(n int) int }
 
-// Root makes Worlds. Its only method cuts what is visible to a Reach.
+// Root creates Worlds. Its only method limits a World to a Reach.
 type Root interface{ For(Reach) World }
 
 // RootFunc adapts a function to Root.
@@ -69,7 +69,7 @@ type RootFunc func(Reach) World
 // For calls f.
 func (f RootFunc) For(r Reach) World { return f(r) }
 
-// Reach is how far a Program may see: the whole cluster or one namespace. The zero Reach reaches nothing.
+// Reach is the part of the world that a Program may read: the whole cluster or one namespace. The zero Reach includes nothing.
 type Reach struct {
 	cluster   bool
 	namespace string
@@ -78,7 +78,7 @@ type Reach struct {
 // Cluster returns the Reach of a cluster-scoped policy.
 func Cluster() Reach { return Reach{cluster: true} }
 
-// InNamespace returns the Reach of a namespaced policy. An empty namespace reaches nothing.
+// InNamespace returns the Reach of a namespaced policy. With an empty namespace it includes nothing.
 func InNamespace(ns string) Reach { return Reach{namespace: ns} }
 
 // Allows reports whether an object in namespace ns (empty for cluster-scoped objects) is within reach.

@@ -19,8 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// cluster is a made-up cluster: it holds the objects that were given, and nothing else. It is filled when it is first
-// asked.
+// cluster is a simulated cluster: it holds only the given objects. It is filled at its first use.
 type cluster struct {
 	once    sync.Once
 	objects func() ([]map[string]any, error)
@@ -61,7 +60,7 @@ func (c *cluster) fill() error {
 	return c.err
 }
 
-// definedPlurals returns the names that CustomResourceDefinitions among the objects give their resources.
+// definedPlurals returns the plural names that CustomResourceDefinitions among the objects define.
 func definedPlurals(objects []map[string]any) map[string]string {
 	out := map[string]string{}
 	for _, o := range objects {
@@ -75,7 +74,7 @@ func definedPlurals(objects []map[string]any) map[string]string {
 	return out
 }
 
-// NotFoundError says that an object is not among those that were given.
+// NotFoundError reports that an object is not among the given ones.
 type NotFoundError struct{ Resource, Name string }
 
 func (e *NotFoundError) Error() string {
@@ -94,7 +93,7 @@ func (c *cluster) get(apiVersion, kind, namespace, name string) (map[string]any,
 	return nil, &NotFoundError{resourceName(apiVersion, kindnames.Plural(kind)), name}
 }
 
-// Status makes IsNotFound of apimachinery hold, as for a cluster's answer.
+// Status lets IsNotFound of apimachinery recognize the error, as for a cluster's answer.
 func (e *NotFoundError) Status() metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http404, Message: e.Error()}
 }
@@ -114,8 +113,8 @@ func (c *cluster) list(apiVersion string, kinds []string, namespace string, keep
 	return items
 }
 
-// assumedNamespace is what an object of an unknown kind was given for want of another; a path without namespace says
-// that the kind has none.
+// assumedNamespace is the namespace that an object of an unknown kind has by default; a path without a namespace means that the kind is
+// cluster-scoped.
 const assumedNamespace = "default"
 
 // Call implements world.API for reading; without a server, a POST has no answer.
@@ -152,7 +151,7 @@ func (c *cluster) Call(_ context.Context, r world.APIRequest) (any, error) {
 	}, nil
 }
 
-// selected makes a filter of the selectors in the query.
+// selected returns a filter for the selectors in the query.
 func selected(p apipath.Path) (func(map[string]any) bool, error) {
 	byLabel, err := labels.Parse(p.Query.Get("labelSelector"))
 	if err != nil {

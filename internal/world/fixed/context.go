@@ -7,9 +7,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// contextResources are the resources of a context file, as the functions of CEL policies see them. They differ from the made-up cluster as
-// Kyverno's command line does: a list of a resource of which there is no object is an error, selectors of labels count for
-// nothing, and a list without a namespace has the objects that are in none.
+// contextResources are the resources of a context file for the functions of CEL policies. As on Kyverno's command line, they differ from
+// the simulated cluster: a list of a resource without objects is an error, label selectors are ignored, and a list without a namespace
+// returns cluster-scoped objects.
 type contextResources struct{ *cluster }
 
 // Call implements world.API.

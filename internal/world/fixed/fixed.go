@@ -9,38 +9,38 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Values are what the world holds.
+// Values are the content of the world.
 type Values struct {
 	// Now is the time of all evaluations; nil for the machine's clock.
 	Now func() time.Time
-	// Seed makes random text reproducible; 0 for really random text.
+	// Seed makes random text reproducible; 0 for real randomness.
 	Seed uint64
-	// NamespaceLabels are the labels of the namespaces that are known.
+	// NamespaceLabels are the labels of the known namespaces.
 	NamespaceLabels map[string]map[string]string
 	// EveryNamespace: a namespaced policy may read the Namespaces of all objects that it is evaluated on.
 	EveryNamespace bool
-	// Objects are all that a made-up cluster holds; nil for no cluster. It is called at most once, when the cluster is
-	// first asked. They must not change afterwards.
+	// Objects returns the content of a simulated cluster; nil for no cluster. It is called at most once, at the first use. The objects must
+	// not change afterwards.
 	Objects func() ([]map[string]any, error)
-	// Parameters are objects among them that were given as parameters of rules: their kinds are in namespaces where they are.
-	// It is called at most once; nil for none.
+	// Parameters returns the objects that were given as parameters of rules: their kinds are namespaced if the objects have a namespace. It
+	// is called at most once; nil for none.
 	Parameters func() ([]map[string]any, error)
-	// API, Services, Globals, Images and Signatures answer instead of the made-up cluster; nil for its answers, or none.
+	// API, Services, Globals, Images and Signatures replace the simulated cluster; nil for its answers, or none.
 	API        world.API
 	Services   world.Services
 	Globals    world.Globals
 	Images     world.Images
 	Signatures world.Signatures
-	// HTTP answers the requests of CEL policies: those of the cluster, and namespaced ones where NamespacedHTTP is set; nil for none.
+	// HTTP answers the requests of CEL policies: of cluster-wide ones, and of namespaced ones if NamespacedHTTP is set; nil for none.
 	HTTP           world.HTTP
 	NamespacedHTTP bool
-	// ContextResources are the objects that CEL policies read by resource; nil for none. It is called at most once. Where
-	// Resources is set, that answers instead.
+	// ContextResources returns the objects that CEL policies read by resource; nil for none. It is called at most once. Resources takes
+	// precedence.
 	ContextResources func() ([]map[string]any, error)
 	Resources        world.API
 }
 
-// New makes the world. It is safe for all goroutines.
+// New returns the world. It is safe for concurrent use.
 func New(v Values) world.Root {
 	if v.Now == nil {
 		v.Now = time.Now
@@ -90,7 +90,7 @@ type clock func() time.Time
 
 func (c clock) Now() time.Time { return c() }
 
-// random yields numbers; a seeded one yields the same numbers to every evaluation.
+// random returns a source of numbers; a seeded one returns the same numbers to every evaluation.
 func random(seed uint64) world.Rand {
 	if seed == 0 {
 		return global{}
@@ -105,11 +105,11 @@ func (global) Intn(n int) int { return rand.IntN(n) }
 type namespaces struct {
 	labels map[string]map[string]string
 	reach  world.Reach
-	every  bool     // policies of other namespaces ask, too
-	given  *cluster // nil without a made-up cluster
+	every  bool     // policies of other namespaces may read it, too
+	given  *cluster // nil without a simulated cluster
 }
 
-// Labels returns the labels that were given for the namespace, none when none were.
+// Labels returns the given labels of the namespace; none if none were given.
 func (n namespaces) Labels(_ context.Context, namespace string) (map[string]string, error) {
 	if !n.every && !n.reach.Allows(namespace) {
 		return nil, fmt.Errorf("namespace %s is out of the policy's reach: %w", namespace, world.ErrUnavailable)

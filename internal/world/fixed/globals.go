@@ -9,8 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// IsGlobalContextEntry reports whether the object describes global data: it belongs to the world, and is not to be
-// evaluated itself.
+// IsGlobalContextEntry reports whether the object describes global data: it belongs to the world, and is not evaluated itself.
 func IsGlobalContextEntry(o map[string]any) bool {
 	return globalentry.Owns(text(o["apiVersion"]), text(o["kind"]))
 }

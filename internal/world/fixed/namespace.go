@@ -43,9 +43,8 @@ func (n namespaces) Namespace(ctx context.Context, name string) (map[string]any,
 	return out, nil
 }
 
-// scopes says of the kinds of the parameters that were given whether they are in namespaces. It takes all others for
-// cluster-scoped, as Kyverno's command line does where no cluster can be asked: parameters in a namespace are an error of
-// the rule there.
+// scopes returns the scope of kinds: those of given parameters are namespaced if the parameters are, all others count as cluster-scoped.
+// Kyverno's command line does the same without a cluster: parameters in a namespace are then an error of the rule.
 type scopes struct {
 	namespaced func() (map[string]bool, error) // by apiVersion and kind
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// A Namespace is the one that was given, with the labels that were given for it; nil when nothing is known.
+// A Namespace is the given object, with its given labels; nil for an unknown namespace.
 func TestNamespace(t *testing.T) {
 	given := func() ([]map[string]any, error) {
 		return []map[string]any{{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
@@ -41,7 +41,7 @@ func TestNamespace(t *testing.T) {
 	}
 }
 
-// What is not there is not found, in the words and with the reason of the API.
+// A missing object is not found, with the API's text and reason.
 func TestNotFound(t *testing.T) {
 	w := New(Values{Objects: func() ([]map[string]any, error) { return nil, nil }}).For(world.Cluster())
 	if _, err := w.Objects.Get(t.Context(), "v1", "ConfigMap", "ns", "x"); !apierrors.IsNotFound(err) {
@@ -52,7 +52,7 @@ func TestNotFound(t *testing.T) {
 	}
 }
 
-// A kind is in namespaces when a parameter of it is; all others count as cluster-scoped.
+// A kind is namespaced if a parameter of it is; all others count as cluster-scoped.
 func TestScopes(t *testing.T) {
 	parameters := []map[string]any{
 		{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "x", "namespace": "ns"}},

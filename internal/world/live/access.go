@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Access asks the API server what users may do, by SubjectAccessReviews.
+// Access checks the rights of users with SubjectAccessReviews.
 type Access struct{ Creator client.Writer }
 
 // Allowed implements world.Access.
@@ -42,7 +42,7 @@ func (a Access) Allowed(ctx context.Context, r world.AccessRequest) (bool, strin
 	return review.Status.Allowed, review.Status.Reason, nil
 }
 
-// confined answers a namespaced policy for its own namespace only: what users may do elsewhere is not its business.
+// confined answers a namespaced policy only for its own namespace.
 type confined struct {
 	next  world.Access
 	reach world.Reach

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// A namespaced policy logs in to registries with the pull secrets of its own namespace only (S5 in docs/security/threat-model.md).
+// A namespaced policy uses only the pull secrets of its own namespace (S5 in docs/security/threat-model.md).
 func TestS5PullSecretsAreConfined(t *testing.T) {
 	used := ""
 	root := &Root{Images: world.ImagesFunc(func(_ context.Context, r world.ImageRequest) (map[string]any, error) {
@@ -53,7 +53,7 @@ func (d digests) Digest(_ context.Context, r world.ImageRequest) (string, error)
 	return "sha256:ab", nil
 }
 
-// The same holds where only a digest is asked for.
+// The same holds for requests of digests only.
 func TestS5DigestsAreConfined(t *testing.T) {
 	used := ""
 	images := func(reach world.Reach) world.Digests {
@@ -71,7 +71,7 @@ func TestS5DigestsAreConfined(t *testing.T) {
 	}
 }
 
-// signatures notes with which secrets it is asked.
+// signatures records the used secrets.
 type signatures struct{ used string }
 
 func (s *signatures) Verify(_ context.Context, r world.SignatureRequest) (string, error) {
@@ -90,7 +90,7 @@ func (s *signatures) Statements(ctx context.Context, r world.SignatureRequest) (
 	return "", nil, err
 }
 
-// A namespaced policy verifies signatures with the pull secrets and the keys of its own namespace only (S5 in
+// A namespaced policy verifies signatures only with the pull secrets and the keys of its own namespace (S5 in
 // docs/security/threat-model.md).
 func TestS5SignaturesAreConfined(t *testing.T) {
 	asked := &signatures{}
@@ -147,7 +147,7 @@ func TestS5SignaturesAreConfined(t *testing.T) {
 	}
 }
 
-// A namespaced policy logs in with the pull secrets of objects in its own namespace only, and what it names as trust is marked as its own.
+// A namespaced policy uses only the pull secrets of objects in its own namespace, and its trust roots are marked as its own.
 func TestS5ObjectsAndTrustAreConfined(t *testing.T) {
 	used := ""
 	root := &Root{Images: digests{used: &used}}
@@ -176,7 +176,7 @@ func TestS5ObjectsAndTrustAreConfined(t *testing.T) {
 	}
 }
 
-// trusts notes which trust it is asked with.
+// trusts records the used trust.
 type trusts struct {
 	world.Signatures
 	trust world.Trust

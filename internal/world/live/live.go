@@ -18,28 +18,27 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Root makes the Worlds of a cluster.
+// Root creates the Worlds of a cluster.
 type Root struct {
 	// Reader reads objects as unstructured data.
 	Reader client.Reader
-	// Labels gives the labels of a namespace; an error when they are not known.
+	// Labels returns the labels of a namespace; an error if they are not known.
 	Labels func(ctx context.Context, namespace string) (map[string]string, error)
-	// API asks the API server by path; nil if not allowed.
+	// API calls the API server by path; nil if not allowed.
 	API world.API
-	// Services asks HTTP services, for cluster-scoped policies only; nil if not allowed.
+	// Services calls HTTP services, for cluster-scoped policies only; nil if not allowed.
 	Services world.Services
-	// HTTP asks services for CEL policies: for those of the cluster, and for namespaced ones where NamespacedHTTP is set; nil if not
-	// allowed.
+	// HTTP calls services for CEL policies: for cluster-wide ones, and for namespaced ones if NamespacedHTTP is set; nil if not allowed.
 	HTTP           world.HTTP
 	NamespacedHTTP bool
-	// Globals holds the data of GlobalContextEntries, for cluster-scoped policies only; nil when there are none.
+	// Globals holds the data of GlobalContextEntries, for cluster-scoped policies only; nil for none.
 	Globals world.Globals
-	// Images asks registries, and Signatures verifies what they say about signers; nil if not allowed.
+	// Images reads registries, and Signatures verifies signatures in them; nil if not allowed.
 	Images     world.Images
 	Signatures world.Signatures
-	// Seals prove the records of verified images; nil: records prove themselves.
+	// Seals prove the records of verified images; nil if records need no proof.
 	Seals world.Seals
-	// Access answers what users may do, and Kinds which kinds lie in namespaces; nil when that is not known.
+	// Access checks the rights of users, and Kinds returns the scope of kinds; nil if not known.
 	Access world.Access
 	Kinds  world.Kinds
 }
@@ -66,7 +65,7 @@ func (r *Root) For(reach world.Reach) world.World {
 	return w
 }
 
-// OutOfReachError says that a policy asked for an object outside of its namespace.
+// OutOfReachError reports a request for an object outside the policy's namespace.
 type OutOfReachError struct{ Kind, Namespace, Name, Reach string }
 
 func (e *OutOfReachError) Error() string {
@@ -110,7 +109,7 @@ func (l lists) Find(ctx context.Context, apiVersion, kind string) ([]world.Kind,
 	return finder.Find(ctx, apiVersion, kind)
 }
 
-// pageSize bounds what one answer of the API server holds.
+// pageSize bounds one answer of the API server.
 const pageSize = 500
 
 // List implements world.Lists.

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// echo answers every read with an object that repeats what was asked for.
+// echo answers every read with an object that repeats the request.
 type echo struct{ client.Reader }
 
 func (echo) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
@@ -53,8 +53,8 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// The outside is cut to the reach of the policy: paths by what they name; services and global data are for the whole
-// cluster only (S1, S5, S11 in docs/security/threat-model.md).
+// Access to the outside is limited to the reach of the policy: paths by their content; services and global data to cluster-wide policies
+// (S1, S5, S11 in docs/security/threat-model.md).
 func TestOutsideIsConfined(t *testing.T) {
 	asked := ""
 	root := &Root{
@@ -93,7 +93,7 @@ func TestOutsideIsConfined(t *testing.T) {
 		}
 	}
 	if w := (&Root{Reader: echo{}}).For(world.Cluster()); w.API != nil {
-		t.Error("an API that nobody gave")
+		t.Error("an API that was not provided")
 	}
 	if _, err := own.Lists.List(t.Context(), world.Query{APIVersion: "v1", Kind: "Secret", Namespace: "b"}); err == nil {
 		t.Error("another namespace was listed")

@@ -12,9 +12,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Options say what the policies of a process may look up.
+// Options configure the lookups of a process's policies.
 type Options struct {
-	// Config is for calls by path, Reader for objects, and Creator for the rights of users; nil where these are not asked.
+	// Config is for calls by path, Reader for objects, and Creator for the rights of users; nil if not used.
 	Config  *rest.Config
 	Reader  client.Reader
 	Creator client.Writer
@@ -23,20 +23,20 @@ type Options struct {
 
 	Calls    apicall.Limits
 	Services apicall.ServiceOptions
-	// NamespacedHTTP lets namespaced CEL policies ask services.
+	// NamespacedHTTP lets namespaced CEL policies call services.
 	NamespacedHTTP bool
-	// Registries says how registries are asked, given the client for services; nil: they are not asked.
+	// Registries returns the registry options for the client of services; nil for no registries.
 	Registries func(*apicall.Services) registry.Options
-	// Seals prove the records of verified images; nil where no records are made.
+	// Seals prove the records of verified images; nil if there are no records.
 	Seals world.Seals
-	// Signatures makes what verifies images, given the clients for registries (nil when they are not asked) and for services; nil: signatures are
-	// not verified.
+	// Signatures returns the verifier of images for the clients of registries (nil without registries) and services; nil for no
+	// verification.
 	Signatures func(*registry.Client, *apicall.Services) (world.Signatures, error)
-	// Globals makes the data of GlobalContextEntries out of the rest; nil: there are none.
+	// Globals returns the data of GlobalContextEntries for the other parts; nil for none.
 	Globals func(*Root) (world.Globals, error)
 }
 
-// Open makes the Root of a process: the only place where its parts come together.
+// Open returns the Root of a process. Only this function assembles its parts.
 func Open(o Options) (*Root, error) {
 	api, err := apicall.NewKubernetes(o.Config, o.Calls)
 	if err != nil {
