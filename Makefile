@@ -1,4 +1,4 @@
-# Ephor's build. `make help` lists what there is; `make test` is the one gate.
+# Ephor's build. `make help` lists the targets; `make test` is the gate.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -8,7 +8,7 @@ export GOFLAGS ?= -buildvcs=false
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo ---)
 TIME    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo ---)
-# Without its debugging pages gRPC does not link html/template, for whose sake the linker keeps every method there is.
+# Without its debugging pages gRPC does not link html/template, which would make the linker keep all methods.
 TAGS    := grpcnotrace
 CLI     := github.com/ephor-dev/ephor/internal/cli
 LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).buildTime=$(TIME)
@@ -52,26 +52,26 @@ image: ## build/image, an OCI image layout for amd64 and arm64, without a Docker
 	hack/image.sh
 
 .PHONY: release
-release: ## build/release, everything that a release has: VERSION=1.2.3, KEY=FILE signs it, PUSH=HOST/PATH pushes image and chart
+release: ## build/release, all files of a release: VERSION=1.2.3; KEY=FILE signs it, PUSH=HOST/PATH pushes image and chart
 	VERSION=$(if $(filter command environment,$(word 1,$(origin VERSION))),$(VERSION)) hack/release.sh
 
 .PHONY: conformance
-conformance: build ## the public suite on a real API server: DIRS="a b" a part of it, SHARDS=n control planes at once, EXTRA=1 all
+conformance: build ## the public suite on a real API server; DIRS="a b" selects a part, SHARDS=n uses n control planes, EXTRA=1 runs all
 	go run ./hack/conformance -dirs "$(DIRS)" -shards "$(or $(SHARDS),1)" $(if $(EXTRA),-extra) $(ARGS)
 
 SIGNERS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ephor-signatures
 
 .PHONY: signatures
-signatures: ## cosign and notation on the same signed images: every verdict that differs has a reason
+signatures: ## compare with cosign and notation on the same signed images; every difference needs a reason
 	go run -C hack/signatures . -build -tools $(SIGNERS)
 	EPHOR_SIGNATURE_PROGRAMS=$(SIGNERS) go test -count=1 -v -timeout 30m -run '^TestJudges$$' ./internal/sigverify/
 
 .PHONY: signatures-fixture
-signatures-fixture: ## the signed images that tests read, made anew by cosign, notation and oras (the first time half an hour)
+signatures-fixture: ## recreate the signed images of the tests with cosign, notation and oras (half an hour the first time)
 	go run -C hack/signatures .
 
 .PHONY: conformance-data
-conformance-data: ## the public data of the language, with the list of what is missing
+conformance-data: ## the public data of the policy language, with a list of missing features
 	go test -count=1 -v ./conformance/
 
 .PHONY: conformance-cli
@@ -83,7 +83,7 @@ conformance-differential: ## public policies on changed resources, against the r
 	set -o pipefail; go test -count=1 -v -run 'TestConformance/^differential$$' ./conformance/ | grep -vE '^ *(=== |--- PASS)'
 
 .PHONY: e2e
-e2e: build ## the end-to-end tests on a real API server; RUN=rollout those of one folder below e2e/
+e2e: build ## the end-to-end tests on a real API server; RUN=rollout selects one folder below e2e/
 	go test -count=1 -timeout 15m $(if $(RUN),-v ./e2e/$(RUN)/...,./e2e/... ./internal/devcluster/)
 
 .PHONY: test-ui
@@ -91,7 +91,7 @@ test-ui: build ## the dashboard on a real API server, and the pages of the guide
 	EPHOR_UI=chromium go test -count=1 -timeout 10m ./e2e/dashboard/ ./e2e/site/
 
 .PHONY: screenshot
-screenshot: build ## docs/images/dashboard.png, by the test of the page
+screenshot: build ## write docs/images/dashboard.png with the test of the page
 	EPHOR_UI=chromium EPHOR_SCREENSHOT="$(CURDIR)/docs/images/dashboard.png" go test -count=1 -timeout 10m -run '^TestPage$$' ./e2e/dashboard/
 
 .PHONY: site
@@ -100,11 +100,11 @@ site: ## build/site, the guide as static pages: open build/site/index.html
 	@echo "open build/site/index.html"
 
 .PHONY: promql
-promql: build ## every query of the dashboard, the alerts and docs/operating/metrics.md over a running controller
+promql: build ## run every query of the dashboard, the alerts and docs/operating/metrics.md on a running controller
 	go test -count=1 -v -timeout 15m -run '^TestMetrics$$' ./e2e
 
 .PHONY: soak
-soak: build ## load and faults on real API servers, minutes; PARTS="load reviews" for some of it, SHORT=1 to try
+soak: build ## load and faults on real API servers, for minutes; PARTS="load reviews" selects parts, SHORT=1 is a quick try
 	EPHOR_SOAK="$(or $(PARTS),all)" EPHOR_SOAK_SHORT=$(SHORT) go test -count=1 -v -timeout 90m ./soak/ | { grep --line-buffered -E '^(soak: |--- |panic|    [a-z_]+_test.go|ok|FAIL)' || true; }; exit $${PIPESTATUS[0]}
 
 .PHONY: deps
@@ -112,7 +112,7 @@ deps: ## the modules that bin/ephor links: version, number of packages, and what
 	@hack/deps.sh -tags $(TAGS)
 
 .PHONY: fuzz
-fuzz: ## run every fuzz target for FUZZTIME each (default 30s); FUZZ=internal/seal some of them, LIST=1 prints them
+fuzz: ## run every fuzz target for FUZZTIME each (default 30s); FUZZ=internal/seal selects some, LIST=1 lists them
 	hack/fuzz.sh
 
 .PHONY: bench
@@ -140,11 +140,11 @@ bench-compare: build ## the command line beside a peer's: PEER=/path/to/kyverno
 	go run ./bench compare $(PEER)
 
 .PHONY: bench-reports
-bench-reports: build ## what reports cost: the first scan of 5,000 Pods by 18 policies, changes, nothing, 50,000 Pods (SHORT=1: less of nothing)
+bench-reports: build ## the cost of reports: the first scan of 5,000 Pods by 18 policies, changes, idle time, 50,000 Pods (SHORT=1: less idle time)
 	go run ./bench reports
 
 .PHONY: bench-background
-bench-background: build ## generate rules for 1,000 Namespaces, copies whose source changes, Namespaces deleted meanwhile
+bench-background: build ## generate rules for 1,000 Namespaces, changes of a copied source, Namespaces deleted meanwhile
 	go run ./bench background
 
 .PHONY: bench-go

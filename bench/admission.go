@@ -18,14 +18,14 @@ import (
 // settle is how long the admission process rests before its memory is read.
 const settle = 60 * time.Second
 
-// The policies that the measurements of the admission process are made with: the same controls as classic policies and in CEL.
+// The policies for measurements of the admission process: the same controls as classic policies and in CEL.
 const (
 	classicPolicies = "pod-security"
 	celPolicies     = "pod-security-cel"
 )
 
-// startAdmission starts a control plane and our admission process with folders of examples/, and returns when it refuses
-// a bad Pod at the route of the first one's policies, that is when they are in force.
+// startAdmission starts a control plane and our admission process with folders of examples/, and returns when it denies a bad Pod, so that
+// the first folder's policies are in force.
 func (b *bench) startAdmission(folders ...string) (*devcluster.Cluster, *load.Server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
@@ -77,7 +77,7 @@ func (b *bench) startAdmission(folders ...string) (*devcluster.Cluster, *load.Se
 	return c, s, nil
 }
 
-// celPath returns the path of the webhook that is asked about Pods for the policies in CEL; it stands in the configuration.
+// celPath returns the path of the webhook for Pods of the CEL policies, from the configuration.
 func celPath(ctx context.Context, c *devcluster.Cluster) (string, error) {
 	const configuration, webhook = "kyverno-resource-validating-webhook-cfg", "vpol.validate.kyverno.svc-fail"
 	client, err := kubernetes.NewForConfig(c.Config)
@@ -104,8 +104,8 @@ func celPath(ctx context.Context, c *devcluster.Cluster) (string, error) {
 	return "", fmt.Errorf("there is no webhook %s in %s", webhook, configuration)
 }
 
-// rest measures the memory of the admission process a minute after it became ready: with the 18 classic policies, and with
-// the 18 in CEL beside them.
+// rest measures the memory of the admission process a minute after it became ready: with the 18 classic policies, and additionally with the
+// 18 in CEL.
 func (b *bench) rest() error {
 	for _, set := range []struct {
 		row, policies string

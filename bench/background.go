@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// What the background controller may take, for policies that make two objects for each of 1,000 Namespaces.
+// The limits of the background controller, for policies that generate two objects for each of 1,000 Namespaces.
 const (
 	backgroundNamespaces = 1000
 	backgroundRequests   = 4 // for each object that is made or follows
@@ -39,15 +39,14 @@ type backgroundBench struct {
 	warned     warnings
 }
 
-// warnings counts those that requests got.
+// warnings counts the warnings of requests.
 type warnings struct{ atomic.Int64 }
 
 // HandleWarningHeader implements rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(int, string, string) { w.Add(1) }
 
-// background measures what generate rules cost and that nothing is left behind: a copied ConfigMap and a NetworkPolicy for
-// each of 1,000 Namespaces that are made at once, the copies when their source changes, and 20 times 500 Namespaces that are
-// deleted at once.
+// background measures the cost of generate rules, and that nothing remains: a copied ConfigMap and a NetworkPolicy for each of 1,000
+// Namespaces that are created at once, the copies when their source changes, and 20 times 500 Namespaces that are deleted at once.
 func (b *bench) background() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 45*time.Minute)
 	defer cancel()
@@ -94,7 +93,7 @@ func (b *bench) background() error {
 	return nil
 }
 
-// generate has 1,000 Namespaces made in one go.
+// generate creates 1,000 Namespaces at once.
 func (g *backgroundBench) generate(ctx context.Context) error {
 	if err := g.source(ctx, "first"); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What may be left when everything was deleted while work for it was under way.
+// The limits of what may remain when everything was deleted while work for it was in progress.
 const (
 	churnErrors   = 10               // lines of the log that report errors
 	churnRest     = 10 * time.Second // in which nothing is asked any more
@@ -19,10 +19,10 @@ const (
 	churnDeadline = 30 * time.Minute
 )
 
-// churn deletes Namespaces while their work is under way: each is deleted up to a fifth of a second after it was made.
+// churn deletes Namespaces while their work is in progress: each is deleted up to a fifth of a second after its creation.
 //
-// The namespace controller is not there: it looks for 60 kinds of objects in every Namespace, a fifth of a second of CPU time
-// for each. end does the same with the kinds that there are.
+// The namespace controller does not run, since it looks for 60 kinds of objects in every Namespace, which costs a fifth of a second of CPU
+// time each. end does the same for the existing kinds.
 func (g *backgroundBench) churn(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, churnDeadline)
 	defer cancel()
@@ -82,7 +82,7 @@ func (g *backgroundBench) churn(ctx context.Context) error {
 	return nil
 }
 
-// complaints returns how many lines of the controller's log report errors, or of work that failed and is tried again.
+// complaints returns how many lines of the controller's log report errors, or failed work that is retried.
 func (g *backgroundBench) complaints() (n int) {
 	for line := range strings.Lines(g.controller.Tail(1 << 30)) {
 		if strings.Contains(line, "level=ERROR") || strings.Contains(line, "work failed") {
@@ -92,7 +92,7 @@ func (g *backgroundBench) complaints() (n int) {
 	return n
 }
 
-// end deletes what is in a Namespace that is being deleted, and lets it go.
+// end deletes the content of a Namespace that is being deleted, and finalizes it.
 func (g *backgroundBench) end(ctx context.Context, name string) error {
 	for _, resource := range []schema.GroupVersionResource{configMaps, networkPolicies, serviceAccounts} {
 		in := g.client.Resource(resource).Namespace(name)

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/bench/load"
 )
 
-// measured is what was read before a load, to be compared with what is read after it.
+// measured holds the values before a load, for comparison with those after it.
 type measured struct {
 	g             *backgroundBench
 	requests      map[string]int // of all clients, as the API server counts them
@@ -22,11 +22,10 @@ type measured struct {
 	disagreements int
 }
 
-// countsApart is between the two counts of the same requests: a little more is in the metric, and nothing is missing there that
-// is in the log.
+// countsApart is the time between the two counts of the same requests: the metric may hold slightly more than the log, but not less.
 const countsApart = time.Second
 
-// measure begins to measure.
+// measure starts a measurement.
 func (g *backgroundBench) measure(ctx context.Context) (*measured, error) {
 	m := &measured{g: g}
 	var err1, err2, err3 error
@@ -44,10 +43,10 @@ func (g *backgroundBench) measure(ctx context.Context) (*measured, error) {
 	return m, errors.Join(err1, err2, err3)
 }
 
-// rows ends measuring and prints what n objects cost.
+// rows ends the measurement and prints the cost of n objects.
 //
-// apiserver_request_total does not know users, so the requests of our service accounts come from the audit log. What only
-// ours ask for has to be the same in both counts, and what others ask for, too, not more in the log than in the metric.
+// apiserver_request_total has no users, so the requests of our service accounts come from the audit log. For resources that only our
+// accounts use, both counts must agree; for others, the log may not hold more than the metric.
 func (m *measured) rows(ctx context.Context, name string, n int) error {
 	took := time.Since(m.began)
 	cpu, err1 := load.CPUTime(m.g.controller.PID())
@@ -81,7 +80,7 @@ func (m *measured) rows(ctx context.Context, name string, n int) error {
 // exclusive are resources that only our service accounts write, with the verbs that they use.
 var exclusive = []string{"create updaterequests", "update updaterequests", "delete updaterequests", "create networkpolicies", "update networkpolicies"}
 
-// count counts what was asked, and compares both counts.
+// count counts the requests, and compares both counts.
 func (m *measured) count(asked []load.Asked, after map[string]int) {
 	m.ours = map[string]int{}
 	all := map[string]int{}

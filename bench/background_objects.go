@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// creators is how many clients make, or delete, Namespaces at the same time.
+// creators is how many clients create, or delete, Namespaces at the same time.
 const creators = 16
 
-// backgroundRole lets the background controller write what the policies make.
+// backgroundRole grants the background controller the rights for the policies' objects.
 const backgroundRole = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -62,10 +62,10 @@ var (
 	updateRequests  = schema.GroupVersionResource{Group: "kyverno.io", Version: "v2", Resource: "updaterequests"}
 )
 
-// namespaceName is that of the i-th Namespace.
+// namespaceName returns the name of the i-th Namespace.
 func namespaceName(prefix string, i int) string { return fmt.Sprintf("%s-%04d", prefix, i) }
 
-// rightSettings are copies of the source when it had the content.
+// rightSettings accepts copies of the source with the content.
 func rightSettings(content string) func(*unstructured.Unstructured) bool {
 	return func(o *unstructured.Unstructured) bool {
 		data, _, _ := unstructured.NestedStringMap(o.Object, "data")
@@ -78,7 +78,7 @@ func rightNetworkPolicy(o *unstructured.Unstructured) bool {
 	return o.GetName() == "default-deny" && len(types) == 2 && types[0] == "Ingress" && types[1] == "Egress" && o.GetLabels()["generate.kyverno.io/trigger-uid"] != ""
 }
 
-// policy applies a policy and waits until it is in force. Roles that were just written count soon.
+// policy applies a policy and waits until it is in force, since new roles take effect with a delay.
 func (g *backgroundBench) policy(ctx context.Context, manifest string) error {
 	err := g.cluster.Wait(ctx, "the policy to be accepted", func() error {
 		_, err := g.cluster.Kubectl(ctx, []byte(manifest), "apply", "-f", "-")
@@ -91,14 +91,14 @@ func (g *backgroundBench) policy(ctx context.Context, manifest string) error {
 	return err
 }
 
-// source writes the object that is copied.
+// source writes the object to copy.
 func (g *backgroundBench) source(ctx context.Context, content string) error {
 	manifest := fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: bench-source, namespace: default}, data: {content: %s}}", content)
 	_, err := g.cluster.Kubectl(ctx, []byte(manifest), "apply", "-f", "-")
 	return err
 }
 
-// makeNamespaces makes them as fast as the API server does.
+// makeNamespaces creates Namespaces as fast as the API server does.
 func (g *backgroundBench) makeNamespaces(ctx context.Context, prefix string, n int) error {
 	return atOnce(n, func(i int) error { return g.makeNamespace(ctx, namespaceName(prefix, i)) })
 }
@@ -144,7 +144,7 @@ func (g *backgroundBench) drained(ctx context.Context) error {
 	}
 }
 
-// expected are objects that are to come: those with the labels that are right.
+// expected are objects that will be generated: those with the right labels.
 type expected struct {
 	resource schema.GroupVersionResource
 	selector string
@@ -153,18 +153,18 @@ type expected struct {
 	all chan arrival
 }
 
-// arrival is when the last object was right, or why that is not known.
+// arrival is when the last object was right, or the error.
 type arrival struct {
 	at  time.Time
 	err error
 }
 
-// generated are objects that the policy makes.
+// generated returns the objects of a policy.
 func generated(resource schema.GroupVersionResource, right func(*unstructured.Unstructured) bool) *expected {
 	return &expected{resource: resource, selector: "generate.kyverno.io/policy-name=bench-generate", right: right}
 }
 
-// watch looks at what is there and at what comes, until n objects are right, each in a Namespace of its own; await says when.
+// watch counts existing and new objects until n are right, each in a Namespace of its own; await returns when.
 func (e *expected) watch(ctx context.Context, client dynamic.Interface, n int) error {
 	list, err := client.Resource(e.resource).List(ctx, metav1.ListOptions{LabelSelector: e.selector})
 	if err != nil {
@@ -189,7 +189,7 @@ func (e *expected) watch(ctx context.Context, client dynamic.Interface, n int) e
 	return nil
 }
 
-// follow takes note of what is right until there are n.
+// follow records the right objects until there are n.
 func (e *expected) follow(ctx context.Context, events watch.Interface, there map[string]bool, n int) error {
 	for len(there) < n {
 		select {
@@ -216,7 +216,7 @@ func (e *expected) await() (time.Time, error) {
 	return last.at, last.err
 }
 
-// check counts what is right in the end, and what is not.
+// check counts the right and wrong objects at the end.
 func (e *expected) check(ctx context.Context, client dynamic.Interface) (right, wrong int, err error) {
 	list, err := client.Resource(e.resource).List(ctx, metav1.ListOptions{LabelSelector: e.selector})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// selfSigned makes the certificate of a static server.
+// selfSigned returns the certificate of a static server.
 func selfSigned() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

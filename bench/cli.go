@@ -137,7 +137,7 @@ func (b *bench) writeManifests() (yamlFile, jsonFile string, err error) {
 	return yamlFile, jsonFile, jw.Flush()
 }
 
-// manifest returns the Pod as its author writes it: without what the server adds.
+// manifest returns the Pod as its author writes it: without fields that the server adds.
 func manifest(name string, bad bool) object {
 	p := load.Pod(name, bad)
 	meta := p["metadata"].(object)
@@ -147,7 +147,7 @@ func manifest(name string, bad bool) object {
 	return p
 }
 
-// readingFloors returns what only reading the files costs on one core with the usual libraries.
+// readingFloors returns the cost of only reading the files on one core with the usual libraries.
 func readingFloors(yamlFile, jsonFile string) (fromYAML, fromJSON time.Duration, err error) {
 	y, err := os.ReadFile(yamlFile)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command bench measures what Ephor costs, on the machine at hand, against floors that are measured in the same run.
+// Command bench measures the cost of Ephor on the current machine, relative to floors that are measured in the same run.
 //
 //	go run ./bench            # all rows, with targets: what `make bench` prints
 //	go run ./bench floor      # one admission review against a no-op webhook
@@ -10,6 +10,5 @@
 //	go run ./bench background # generate rules for 1,000 Namespaces, and what is left when Namespaces go; some minutes
 //	go run ./bench compare /path/to/kyverno
 //
-// Absolute times drift from machine to machine and from hour to hour; the ratios are what to quote. Nothing here is a
-// test: a MISS is printed and the exit code stays 0.
+// Absolute times vary between machines and hours; quote the ratios. Nothing here is a test: a MISS is printed and the exit code stays 0.
 package main

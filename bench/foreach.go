@@ -53,7 +53,7 @@ mutate:
 `},
 }
 
-// foreach measures what a loop over many elements costs in loops over one: it must not grow faster than the list.
+// foreach measures the cost of a loop over many elements, relative to a loop over one: it must not grow faster than the list.
 func (b *bench) foreach() error {
 	worst := 0.0
 	for _, l := range loops {
@@ -66,7 +66,7 @@ func (b *bench) foreach() error {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
 		var ratios []float64
-		for range foreachPairs { // in turns, so that a busy machine slows both
+		for range foreachPairs { // in turns, so that a busy machine slows both equally
 			ratios = append(ratios, float64(many.cost(10))/float64(one.cost(10*manyElements)))
 		}
 		slices.Sort(ratios)

@@ -23,18 +23,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
-// libraryTarget is what one rule may cost on one Pod, everything included: a tenth of what the peer takes
+// libraryTarget is the target for the cost of one rule on one Pod, everything included: a tenth of the peer's
 // (docs/migrating/comparison.md).
 const libraryTarget = 38 * time.Microsecond
 
 // shownSlow is how many of the slowest policies are listed.
 const shownSlow = 10
 
-// library evaluates the classic policies of a public library on the Pods, policy by policy, with nothing but
-// the evaluation, and those that only validate as a user would, with reading and printing. (What changes objects prints
-// every object that it makes, hundreds of megabytes here; what looks Pods up reads all 1,000 for each of them.) Both are
-// divided by the number of results: a rule that has nothing to say about Pods does not make the figure better, and
-// neither does a result of status error.
+// library evaluates the classic policies of a public library on the Pods, policy by policy and without anything else, and applies those
+// that only validate as a user would, with reading and printing. (A mutation prints every object, hundreds of megabytes here, and a lookup
+// of Pods reads all 1,000 for each of them.) Both costs are divided by the number of results: neither a rule without a result for Pods nor
+// a result of status error makes the figure better.
 func (b *bench) library() error {
 	folder, err := b.conformanceFolder()
 	if err != nil || folder == "" {
@@ -76,7 +75,7 @@ func (b *bench) library() error {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// conformanceFolder returns where the public policies are; empty when they are not to be used.
+// conformanceFolder returns the folder of the public policies; empty to skip them.
 func (b *bench) conformanceFolder() (string, error) {
 	const variable, none = "EPHOR_CONFORMANCE", "none"
 	dir := os.Getenv(variable)
@@ -93,7 +92,7 @@ func (b *bench) conformanceFolder() (string, error) {
 	return dir, nil
 }
 
-// policyLibrary is what was found of a folder of policies.
+// policyLibrary is the content of a folder of policies.
 type policyLibrary struct {
 	found    int // classic policies
 	programs []*policy.Program
@@ -128,7 +127,7 @@ func loadLibrary(dir string) (*policyLibrary, error) {
 	return lib, nil
 }
 
-// validates reports whether a policy makes no objects and looks nothing up.
+// validates reports whether a policy creates no objects and has no lookups.
 func validates(p *policy.Program) bool {
 	return !slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.Stage != policy.StageValidate || r.Needs.Lookups })
 }
@@ -141,7 +140,7 @@ func (l *policyLibrary) rules() int {
 	return n
 }
 
-// cost is what a policy cost on all Pods.
+// cost is the cost of a policy on all Pods.
 type cost struct {
 	name            string
 	cpu             time.Duration
@@ -149,7 +148,7 @@ type cost struct {
 	validated       int // results of policies that only validate
 }
 
-// evaluate evaluates each policy by itself on every Pod. Garbage collection is part of the cost.
+// evaluate evaluates each policy separately on every Pod. Garbage collection is part of the cost.
 func (l *policyLibrary) evaluate(pods []source.Object) (costs []cost, total cost) {
 	const stages = policy.StageMutate | policy.StageVerifyImages | policy.StageValidate | policy.StageGenerate
 	root := fixed.New(fixed.Values{})

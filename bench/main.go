@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// bench holds what all measurements share.
+// bench holds the state that all measurements share.
 type bench struct {
 	root  string // of the repository
 	ephor string // the binary

@@ -38,7 +38,7 @@ func (b *bench) policies() error {
 	return b.policySets("policies", path, onPods("base", nil), onOtherKind, excluded)
 }
 
-// celPolicySets measures the same with policies in CEL. The path names all policies that are asked about the same resource.
+// celPolicySets measures the same with CEL policies. The path names all policies for the same resource.
 func (b *bench) celPolicySets() error {
 	path := func(all []object) string {
 		path := "/vpol"
@@ -53,9 +53,8 @@ func (b *bench) celPolicySets() error {
 	return b.policySets("cel-policies", path, celOn("base", "pods", nil), celOnOtherKind, celExcluded)
 }
 
-// policySets measures one review of a Pod with one policy that matches, and the same with many more that do not: three
-// servers with our handler and static policies, asked in turns. (One control plane serves one set of policies; three
-// of them would measure each other.)
+// policySets measures one review of a Pod with one policy that matches, and the same with many more that do not: three servers with our
+// handler and static policies, called in turns. (A control plane has one set of policies; three control planes would disturb each other.)
 func (b *bench) policySets(row string, path func([]object) string, base object, onOtherKind, excluded func(int) object) error {
 	body := load.Review(load.Pod("shop", false))
 	sets := []struct {
@@ -113,7 +112,7 @@ func (b *bench) policySets(row string, path func([]object) string, base object, 
 	return nil
 }
 
-// onPods returns a policy that evaluates Pods; resources narrows what it matches.
+// onPods returns a policy for Pods; resources limits what it matches.
 func onPods(name string, resources object) object {
 	match := object{"kinds": []any{"Pod"}}
 	for k, v := range resources {
@@ -145,7 +144,7 @@ func excluded(n int) object {
 	return onPods(fmt.Sprintf("excluded-%d", n), narrow[n%len(narrow)])
 }
 
-// startStatic runs this program again as a server with the policies of the file; path is what is asked.
+// startStatic runs this program as a server with the policies of the file; path is the path of requests.
 func startStatic(file, path string) (*load.Server, func(), error) {
 	addr, pid, stop, err := startSelf(serveCommand, file)
 	if err != nil {
@@ -177,7 +176,7 @@ func startSelf(args ...string) (addr string, pid int, stop func(), err error) {
 	return strings.TrimSpace(addr), cmd.Process.Pid, stop, nil
 }
 
-// serveCommand is the argument with which the program is a server.
+// serveCommand is the argument that makes the program a server.
 const serveCommand = "serve-static"
 
 // serveStatic is our admission server with static policies; it prints its address. The garbage collector is tuned as in every controller.
@@ -218,6 +217,6 @@ func serveStatic(file string) error {
 	return s.Run(ctx, l, cert)
 }
 
-// noCluster is never asked, since the policies of this measurement ask for nothing: a question would end in a panic,
-// which the server answers with an error and the measurement counts.
+// noCluster is never called, since the policies of this measurement need no lookups: a call would panic, which the server answers with an
+// error and the measurement counts.
 type noCluster struct{ admission.Cluster }

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// celOn returns a ValidatingPolicy about a resource of the core group.
+// celOn returns a ValidatingPolicy for a resource of the core group.
 func celOn(name, resource string, constraints object) object {
 	match := object{"resourceRules": []any{object{
 		"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE", "UPDATE"}, "resources": []any{resource},
@@ -24,8 +24,8 @@ func celOn(name, resource string, constraints object) object {
 
 func celOnOtherKind(n int) object { return celOn(fmt.Sprintf("other-%d", n), "services", nil) }
 
-// celExcluded does not match the Pod, by the name in its rule or by its label. (A policy with match conditions has a webhook of its own,
-// and the API server evaluates them.)
+// celExcluded returns a policy that does not match the Pod, by the name in its rule or by its label. (A policy with match conditions has a
+// webhook of its own, and the API server evaluates them.)
 func celExcluded(n int) object {
 	name, other := fmt.Sprintf("excluded-%d", n), fmt.Sprintf("other-%d", n)
 	if n%2 == 0 {

@@ -18,14 +18,14 @@ func ownCPU() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// run is what one command cost.
+// run holds the cost of one command.
 type run struct {
 	wall, cpu time.Duration
 	peakMB    float64
 	exit      int
 }
 
-// measure runs a command to its end with its output thrown away.
+// measure runs a command to its end and discards its output.
 func measure(path string, args ...string) (run, error) {
 	cmd := exec.Command(path, args...)
 	var stderr strings.Builder

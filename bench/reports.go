@@ -22,7 +22,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// What the first scan of 5,000 Pods by the 18 Pod Security policies may take.
+// The limits of the first scan of 5,000 Pods by the 18 Pod Security policies.
 const (
 	reportsPods      = 5000
 	reportsSeconds   = 90
@@ -50,8 +50,8 @@ type reportsBench struct {
 	server     int // process ID of the API server
 }
 
-// reports measures what reports cost: the first scan of Pods that exist when policies are installed in Audit, until every Pod has
-// its report with all its results; Pods that change; a policy that changes; nothing at all; and ten times as many Pods.
+// reports measures the cost of reports: the first scan of existing Pods when policies are installed in Audit, until every Pod has a
+// complete report; Pods that change; a policy that changes; idle time; and ten times as many Pods.
 func (b *bench) reports() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
@@ -60,7 +60,7 @@ func (b *bench) reports() error {
 		return err
 	}
 	defer g.cluster.Stop()
-	defer b.print() // also what was measured before something failed
+	defer b.print() // also the rows before a failure
 	for _, part := range []func(context.Context) error{g.firstScan, g.podsChange, g.policyChanges, g.nothing, g.memory} {
 		if err := part(ctx); err != nil {
 			return fmt.Errorf("%w; the controller's log ends with:\n%s", err, g.controller.Tail(10))
@@ -141,7 +141,7 @@ func (g *reportsBench) firstScan(ctx context.Context) error {
 	return g.stored(ctx)
 }
 
-// stored tells how much the reports take in etcd.
+// stored prints how much space the reports take in etcd.
 func (g *reportsBench) stored(ctx context.Context) error {
 	list, err := g.objects.Resource(reportsGVR).List(ctx, metav1.ListOptions{Limit: 100})
 	if err != nil {

@@ -18,16 +18,16 @@ import (
 	"github.com/ephor-dev/ephor/bench/load"
 )
 
-// What changes after the first scan, and what that may take.
+// The changes after the first scan, and their limits.
 const (
 	reportsChanged = 500
 	reportsIdle    = 5 * time.Minute
-	// A resource is looked at two seconds after it changed, so that a few changes in a row are one.
+	// A changed resource is evaluated after two seconds, so that several changes count as one.
 	reportsChangeSeconds = 30
 	reportsPolicySeconds = 60
 )
 
-// podsChange gives Pods another image, which no policy minds: they are evaluated again, and nothing is written.
+// podsChange changes the image of Pods, which does not affect any result: they are evaluated again, and nothing is written.
 func (g *reportsBench) podsChange(ctx context.Context) error {
 	before, all, err1 := g.generations(ctx)
 	counted, err2 := g.results()
@@ -73,7 +73,7 @@ func (g *reportsBench) podsChange(ctx context.Context) error {
 	return nil
 }
 
-// total returns how many results there are of all policies.
+// total returns the number of results of all policies.
 func total(results map[string]float64) float64 {
 	sum := 0.0
 	for _, n := range results {
@@ -82,7 +82,7 @@ func total(results map[string]float64) float64 {
 	return sum
 }
 
-// awaitWrites waits until reports were written that often, for all that may come a moment longer.
+// awaitWrites waits until reports were written that often, and a moment longer for further writes.
 func (g *reportsBench) awaitWrites(ctx context.Context, n int64) error {
 	for ; ; time.Sleep(200 * time.Millisecond) {
 		writes, _, err := g.generations(ctx)
@@ -92,8 +92,8 @@ func (g *reportsBench) awaitWrites(ctx context.Context, n int64) error {
 	}
 }
 
-// policyChanges changes the message of one policy, which some Pods violate: only its results are found again, and only the
-// reports that hold that message are written.
+// policyChanges changes the message of one policy that some Pods violate: only its results are computed again, and only the reports with
+// that message are written.
 func (g *reportsBench) policyChanges(ctx context.Context) error {
 	const name = "disallow-host-namespaces"
 	violating := int64(reportsPods / 50)
@@ -150,7 +150,7 @@ func (g *reportsBench) policyChanges(ctx context.Context) error {
 	return nil
 }
 
-// results returns how many results scans have found, by policy.
+// results returns the number of scan results by policy.
 func (g *reportsBench) results() (map[string]float64, error) {
 	resp, err := http.Get("http://" + g.controller.MetricsAddr + "/metrics")
 	if err != nil {
@@ -176,7 +176,7 @@ func (g *reportsBench) results() (map[string]float64, error) {
 	return out, lines.Err()
 }
 
-// nothing waits, and counts what the controller writes meanwhile, but for its Leases. SHORT=1 waits a tenth as long.
+// nothing waits, and counts the controller's writes meanwhile, except those of its Leases. SHORT=1 waits a tenth as long.
 func (g *reportsBench) nothing(ctx context.Context) error {
 	idle := reportsIdle
 	if os.Getenv("SHORT") != "" {
@@ -212,8 +212,7 @@ func (g *reportsBench) nothing(ctx context.Context) error {
 	return nil
 }
 
-// settled waits until what the changes before have caused is done: results of admission are in the reports, and events are
-// written.
+// settled waits until the effects of earlier changes are complete: results of admission are in the reports, and events are written.
 func (g *reportsBench) settled(ctx context.Context) error {
 	for ; ; time.Sleep(time.Second) {
 		left, err := g.reports.Resource(ephemeralGVR).List(ctx, metav1.ListOptions{Limit: 1})
@@ -227,7 +226,7 @@ func (g *reportsBench) settled(ctx context.Context) error {
 	}
 }
 
-// reportWrites returns the writes of the reports controller, but for its Leases.
+// reportWrites returns the writes of the reports controller, except those of its Leases.
 func reportWrites(asked []load.Asked) []load.Asked {
 	var out []load.Asked
 	for _, a := range asked {

@@ -19,12 +19,12 @@ import (
 
 const (
 	reportsMany = 50_000
-	// reportsGrowth is how many times the memory for 5,000 Pods the controller may take for 50,000.
+	// reportsGrowth bounds the memory for 50,000 Pods, as a multiple of that for 5,000.
 	reportsGrowth = 1.5
 )
 
-// memory compares the peak memory of the controller for 5,000 and for 50,000 Pods. No API server of a development machine holds
-// that many: the Pods are served, and the reports taken, by a stub in front of it.
+// memory compares the peak memory of the controller for 5,000 and for 50,000 Pods. No API server of a development machine holds that many:
+// a stub before it serves the Pods and accepts the reports.
 func (g *reportsBench) memory(ctx context.Context) error {
 	fmt.Printf("memory: Pods are listed from, and reports written to, a stub that keeps none; it is used for this figure only\n")
 	if err := g.controller.Stop(30 * time.Second); err != nil {
@@ -68,8 +68,8 @@ func (g *reportsBench) stubbed(ctx context.Context, n int) (float64, error) {
 	return peakMB(p.PID())
 }
 
-// stub is an API server with many Pods, which takes reports and forgets them. Everything else is the real one's, as whom the reports
-// controller logs in.
+// stub is an API server with many Pods, which accepts reports and discards them. Everything else comes from the real one, with the reports
+// controller's account.
 type stub struct {
 	kubeconfig string
 	server     *http.Server

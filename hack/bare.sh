@@ -5,10 +5,10 @@
 #   hack/bare.sh                          make test
 #   hack/bare.sh make demo ARGS=--once
 #
-#   BARE_ROOT   folder of the system, made by debootstrap when it does not exist (default /var/tmp/ephor-bare)
-#   BARE_CACHE  "none" compiles everything anew; else Go's build cache is read from this machine, and not written
+#   BARE_ROOT   folder of the system, which debootstrap creates if it does not exist (default /var/tmp/ephor-bare)
+#   BARE_CACHE  "none" compiles everything; by default Go's build cache of this machine is read, and not written
 #
-# Modules are read from this machine's module cache, which is filled first, so no module proxy is asked.
+# Modules come from this machine's module cache, which is filled first, so no module proxy is needed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source=$PWD
@@ -27,7 +27,7 @@ goroot=$(go env GOROOT) modules=$(go env GOMODCACHE) cache=$(go env GOCACHE)
 for module in . hack/tools hack/tools/helm hack/tools/promql hack/tools/release hack/tools/site devcluster; do
   go mod download -C "$module"
 done
-# The clone is taken here, since it reads files of this machine.
+# The repository is cloned here, since that reads files of this machine.
 rm -rf "$root/home/bare"
 mkdir -p "$root/home/bare" "$root/etc"
 git clone -q --no-hardlinks "$source" "$root/home/bare/ephor"
@@ -37,10 +37,10 @@ chown -R 4242:4242 "$root/home/bare"
 
 export source root goroot modules cache
 export BARE_CACHE=${BARE_CACHE:-}
-# Namespaces of its own for mounts, processes and the network: everything is gone when the command ends.
+# The command has separate namespaces for mounts, processes and the network, so nothing remains when it ends.
 exec unshare --mount --pid --fork --net --kill-child bash -euo pipefail -c '
   ip link set lo up
-  # at mounts a folder of this machine at the same path; with an overlay, so that nothing is written to it.
+  # at mounts a folder of this machine at the same path, with an overlay, so that it is not written to.
   at() {
     mkdir -p "$root$1" "$layers/$2/upper" "$layers/$2/work"
     chmod 0777 "$layers/$2/upper"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints the modules that bin/ephor links, sorted: path, version, how many of its packages are linked, and what imports
-# it (our packages, or else the module that brings it). No database of vulnerabilities is asked.
+# it (our packages, or else the module that brings it). It does not query a database of vulnerabilities.
 #
 #   hack/deps.sh [-tags TAGS]     the build tags of `make build`
 set -euo pipefail

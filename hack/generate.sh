@@ -5,7 +5,7 @@
 # docs/start/install.md, and its renders for development control planes.
 #
 #   hack/generate.sh            in this checkout
-#   hack/generate.sh DIR        the same below DIR (used by verify-generated.sh, which gives a copy of the checkout)
+#   hack/generate.sh DIR        the same below DIR (used by verify-generated.sh, which passes a copy of the checkout)
 #
 # The tools are those that hack/tools/go.mod pins; they are built into bin/tools.
 set -eu
@@ -18,7 +18,7 @@ go build -C "$root/hack/tools" -o "$tools/crdgen" ./crdgen
 "$root/hack/helm.sh"
 cd "$target"
 "$tools/controller-gen" object paths=./api/...
-# A kind that is gone must not leave its file behind.
+# Files of removed kinds are deleted.
 rm -f config/crds/*.yaml
 "$tools/crdgen" -out config/crds ./api/...
 go run -C "$root" ./hack/reference -out "$target/docs/reference"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The one gate. Runs every part, says what it does and how long it took, and stops at the first part that fails.
+# The gate: runs every part, prints its name and duration, and stops at the first part that fails.
 #
-# It needs Go, git and make. What else is missing (the conformance data, jq, a browser, a C compiler) leaves parts out, which the
-# last lines name as NOT RUN. With CI=true a missing part is an error, but for the C compiler.
+# It needs Go, git and make. Without the conformance data, jq, a browser or a C compiler it skips parts, which the
+# last lines name as NOT RUN. With CI=true a missing tool is an error, except for the C compiler.
 #
 #   CI                 "true" makes everything required
 #   EPHOR_CONFORMANCE  folder of the conformance data (default ../shared/conformance); "none" runs without them
@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 
 not_run=()
-# missing WHAT WHY HELP: WHAT is left out because of WHY, or with CI=true an error that shows HELP.
+# missing WHAT WHY HELP: skips WHAT because of WHY; with CI=true it is an error that shows HELP.
 missing() {
   if [ "${CI:-}" = true ]; then
     echo "make test: $2: $3" >&2
@@ -36,7 +36,7 @@ export EPHOR_CONFORMANCE=${EPHOR_CONFORMANCE:-$data/conformance}
 export EPHOR_REFERENCE=${EPHOR_REFERENCE:-$data/reference}
 if [ "$EPHOR_CONFORMANCE" != none ]; then
   for name in EPHOR_CONFORMANCE EPHOR_REFERENCE; do
-    # A folder that is named and does not exist is a mistake, with CI or without.
+    # A named folder that does not exist is an error, with and without CI.
     if [ ! -d "${!name}" ]; then
       echo "make test: there is no folder ${!name}: set $name to the folder of the data, or EPHOR_CONFORMANCE=none to run without" >&2
       exit 1

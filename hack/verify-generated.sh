@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fails, with a diff, when the deep copies, the CRDs, docs/reference, the merge keys or what is derived from
-# the chart are not those that hack/generate.sh makes of the code.
+# the chart differ from those that hack/generate.sh makes from the code.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 copy=$(mktemp -d)

@@ -13,9 +13,9 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// Forty clients of a tenant create ConfigMaps (server-side dry run), on which a policy of the tenant's has 400 rules that take
-// seconds together, while others create Pods at a steady pace: in turn with that policy, and with one of the same tenant that costs
-// nothing. So what the ratio shows is the policy, and not forty clients of the API server.
+// Forty clients of a tenant create ConfigMaps (server-side dry run) under a policy of the tenant with 400 rules that take seconds together,
+// while others create Pods at a steady rate. This alternates with a policy of the same tenant without cost, so the ratio shows the effect
+// of the policy, and not of forty clients.
 func TestBudgetOfTenants(t *testing.T) {
 	const rounds, attackers, others = 5, 40, 4
 	phase := lasting(20 * time.Second)
@@ -76,8 +76,7 @@ func TestBudgetOfTenants(t *testing.T) {
 	figure(t, fmt.Sprintf("p99 of others beside the expensive policy, median of %d rounds", rounds), fmt.Sprintf("%.2f x", median(ratios)), "at most 1.5 x", median(ratios) <= 1.5)
 }
 
-// times creates clean Pods with all clients for a while, each with a pause after every request, and returns what they took,
-// sorted.
+// times creates clean Pods with all clients for a while, each with a pause after every request, and returns their durations, sorted.
 func (c *podClient) times(d, pause time.Duration) ([]time.Duration, error) {
 	var mu sync.Mutex
 	var all []time.Duration
@@ -110,8 +109,7 @@ func (c *podClient) times(d, pause time.Duration) ([]time.Duration, error) {
 	return all, failed
 }
 
-// tenantPolicy returns a Policy on ConfigMaps with n rules, each of which stays within the budget of a rule; one that has more than one
-// takes some 10 ms for each.
+// tenantPolicy returns a Policy on ConfigMaps with n rules within the budget of a rule; if n is more than one, each takes some 10 ms.
 func tenantPolicy(name string, n int) string {
 	query := "length(request.object.data)"
 	if n > 1 {

@@ -17,8 +17,8 @@ const (
 	pairName = "kyverno-svc.kyverno.svc.kyverno-tls-pair"
 )
 
-// For two minutes a certificate Secret is deleted or damaged every few seconds, in front of three replicas and eight
-// clients, while the lease is stolen now and then: no request fails, and everything is restored each time.
+// For two minutes a certificate Secret is deleted or damaged every few seconds, with three replicas and eight clients, and sometimes the
+// lease is stolen: no request fails, and everything is restored each time.
 func TestCertificateStorm(t *testing.T) {
 	storm := lasting(2 * time.Minute)
 	p := install(t)
@@ -59,7 +59,7 @@ func TestCertificateStorm(t *testing.T) {
 	figure(t, "lines of the log that say what was restored", issued, "at least the blows", issued >= blows)
 }
 
-// versions returns those of the two Secrets.
+// versions returns the versions of the two Secrets.
 func (p *place) versions() (out [2]string) {
 	for i, name := range []string{caName, pairName} {
 		if s, err := p.Client.CoreV1().Secrets(namespace).Get(p.Context(), name, metav1.GetOptions{}); err == nil {
@@ -69,7 +69,7 @@ func (p *place) versions() (out [2]string) {
 	return out
 }
 
-// restored says why the Secrets are not restored yet.
+// restored returns an error while the Secrets are not restored.
 func (p *place) restored(before [2]string) error {
 	now := p.versions()
 	switch {
@@ -96,8 +96,8 @@ func (p *place) steal() {
 		fmt.Sprintf(`{"spec":{"holderIdentity":"thief","renewTime":%q}}`, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")))
 }
 
-// The lease is stolen eight times in front of three replicas: reviews are answered, the leader lets go within seconds, and
-// each time a replica leads again.
+// The lease is stolen eight times from three replicas: reviews are answered, the leader stops within seconds, and each time a replica leads
+// again.
 func TestLeaseStolenAgainAndAgain(t *testing.T) {
 	p := install(t)
 	replicas := p.start(3)

@@ -12,8 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/certs"
 )
 
-// issuedAt writes the Secrets of the admission controller as they were written at that time. The clock of a process
-// cannot be moved; what it compares it with can.
+// issuedAt writes the Secrets of the admission controller as of that time. The clock of a process cannot be moved, but the certificates
+// that it checks can.
 func (p *place) issuedAt(then time.Time) {
 	p.Helper()
 	p.kubectl("delete", "secret", caName, pairName, "-n", namespace, "--ignore-not-found")
@@ -33,8 +33,8 @@ func (p *place) issuedAt(then time.Time) {
 	}
 }
 
-// The clock passes the time at which the certificates have to be renewed, and their end, in front of three replicas: the
-// Secrets are from 140 days ago (the serving certificate lives 150 days, the CA 365), from 355, and from 400.
+// The clock passes the renewal time and the expiry of the certificates, with three replicas: the Secrets are from 140 days ago (the serving
+// certificate is valid for 150 days, the CA for 365), from 355, and from 400.
 func TestClockPassesRenewal(t *testing.T) {
 	p := install(t)
 	const day = 24 * time.Hour

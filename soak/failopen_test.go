@@ -10,12 +10,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// No replica answers reviews: the holder of the cleanup controller's lease opens the webhooks of resources, and shuts them
-// when a replica answers again. An outage of the API server is not taken for silence, and without the flag nothing happens.
+// When no replica answers reviews, the leader of the cleanup controller lets the webhooks of resources fail open, and closed again when a
+// replica answers. An outage of the API server does not count as silence, and without the flag nothing happens.
 func TestFailOpen(t *testing.T) {
 	p := install(t)
 	admission := p.start(1)[0]
-	// The heartbeat is stamped only when it went through our webhook.
+	// A heartbeat is stamped only if it passed our webhook.
 	suite.Until(p.T, "heartbeats are stamped", func() error {
 		if suite.Logged(admission, "reviews are answered") == 0 {
 			return fmt.Errorf("its log ends with:\n%s", admission.Tail(5))
@@ -23,7 +23,7 @@ func TestFailOpen(t *testing.T) {
 		return nil
 	})
 	var watchers []*devcluster.Replica
-	for range 2 { // only one of them acts
+	for range 2 { // only one of them leads
 		r, err := p.Ephor.Start(t.Context(), devcluster.Cleanup, "--deadManSeconds=30")
 		if err != nil {
 			t.Fatal(err)
@@ -40,7 +40,7 @@ func TestFailOpen(t *testing.T) {
 	admission.Kill()
 	begin := time.Now()
 	if err := p.CreateConfigMap(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
-		t.Fatalf("without anybody who answers: %v", err)
+		t.Fatalf("without a replica:  %v", err)
 	}
 	suite.Until(p.T, "the webhooks fail open", func() error { return p.CreateConfigMap(t.Context(), "") })
 	opened := time.Since(begin)
@@ -55,7 +55,7 @@ func TestFailOpen(t *testing.T) {
 	figure(t, "silence of 30 s opens the webhooks after", opened.Round(time.Second), "20 s to 50 s", opened > 20*time.Second && opened < 50*time.Second)
 	figure(t, "processes that acted", acted, "1", acted == 1)
 
-	// A replica that returns does not undo it before it knows that reviews reach it, and then at once.
+	// A replica that returns does not restore the webhooks before it knows that reviews reach it, and then does it at once.
 	began := time.Now()
 	admission, err = p.Ephor.StartAdmission(t.Context())
 	if err != nil {
@@ -75,7 +75,7 @@ func TestFailOpen(t *testing.T) {
 		t.Errorf("the note is still there: %s", out)
 	}
 
-	// The configurations are left alone for as long as heartbeats come.
+	// The configurations do not change while heartbeats arrive.
 	time.Sleep(45 * time.Second)
 	if now, err := p.failClosed(t.Context()); err != nil || fmt.Sprint(now) != fmt.Sprint(before) {
 		t.Errorf("%q, want %q (%v)", now, before, err)

@@ -19,8 +19,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// faulty stands before the API server and answers a tenth of all writes itself, with a conflict, with too many requests, or
-// with an internal error. Half of the internal errors come after the write was made: the answer is lost.
+// faulty is a proxy before the API server that answers a tenth of all writes itself: with a conflict, with too many requests, or with an
+// internal error. Half of the internal errors follow a successful write whose answer is lost.
 type faulty struct {
 	off           atomic.Bool
 	writes, wrong atomic.Int64
@@ -37,7 +37,7 @@ func (p *place) beforeAPIServer(serviceAccount string) *faulty {
 	return f
 }
 
-// proxied writes a kubeconfig for a service account whose requests go through what handler makes of a proxy to the API server.
+// proxied writes a kubeconfig for a service account whose requests pass through a proxy to the API server, which handler wraps.
 func (p *place) proxied(serviceAccount string, handler func(*httputil.ReverseProxy) http.Handler) (kubeconfig string) {
 	p.Helper()
 	target, err := url.Parse(p.Config.Host)
@@ -112,7 +112,7 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// status answers as the API server does when it refuses something.
+// status writes an error in the form of the API server.
 func status(w http.ResponseWriter, code int, reason, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)

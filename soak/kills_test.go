@@ -12,9 +12,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// Every five seconds one of three replicas is killed (kill -9), every second time the leader, and started again, while
-// eight clients create clean and violating Pods through the API server. What stands in for kube-proxy sends to replicas
-// whose readiness probe succeeds, and closes a connection when its replica is gone.
+// Every five seconds one of three replicas is killed (kill -9), every second time the leader, and started again, while eight clients create
+// clean and violating Pods through the API server. The test's replacement of kube-proxy sends to ready replicas, and closes a connection
+// when its replica is gone.
 func TestKills(t *testing.T) {
 	const every = 5 * time.Second
 	p := install(t)

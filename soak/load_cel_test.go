@@ -12,7 +12,7 @@ import (
 
 const celPolicies = "pod-security-cel"
 
-// The same controls as ValidatingPolicies, and beside them as policies of the API server itself.
+// The same controls as ValidatingPolicies, and for comparison as policies of the API server itself.
 func TestPodsWithPoliciesInCEL(t *testing.T) {
 	loadOf(t, (*place).podSecurityInCEL, (*place).nativePodSecurity)
 }
@@ -33,7 +33,7 @@ func (p *place) examples(folder string) string {
 	return filepath.Join(root, "examples", folder)
 }
 
-// nativePodSecurity makes the policies of examples/pod-security-cel as ValidatingAdmissionPolicies with bindings.
+// nativePodSecurity creates the policies of examples/pod-security-cel as ValidatingAdmissionPolicies with bindings.
 func (p *place) nativePodSecurity() (remove func()) {
 	p.Helper()
 	files, err := filepath.Glob(filepath.Join(p.examples(celPolicies), "*.yaml"))

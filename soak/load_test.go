@@ -22,12 +22,12 @@ func TestPodsThroughTheAPIServer(t *testing.T) {
 	loadOf(t, (*place).podSecurity, nil)
 }
 
-// loadOf has eight clients create Pods through the API server: with 18 policies enforced, with no webhook at all, and with one that does
-// nothing, in turn. Clients, API server and webhooks share the machine, so that what a review costs all of them shows; the
-// webhook that does nothing shows how much of it is the API server's. With native, the API server evaluates policies of its own in a
-// fourth turn: native makes them, and returns what removes them.
+// loadOf has eight clients create Pods through the API server, in turn: with 18 policies enforced, without a webhook, and with a no-op
+// webhook. Clients, API server and webhooks share the machine, so the rate shows the total cost of a review; the no-op webhook shows the
+// API server's part. With native, the API server evaluates policies of its own in a fourth turn: native creates them, and returns a
+// function that removes them.
 func loadOf(t *testing.T, policies func(*place), native func(*place) (remove func())) {
-	const rounds = 13 // one may be a tenth off, on a machine whose other tenants work
+	const rounds = 13 // one may be a tenth off on a shared machine
 	phase := lasting(7 * time.Second)
 	p := install(t)
 	if err := p.Ephor.WithoutForwarder(devcluster.Admission); err != nil {
@@ -50,7 +50,7 @@ func loadOf(t *testing.T, policies func(*place), native func(*place) (remove fun
 		t.Fatal(err)
 	}
 	defer stop()
-	// Who uses the processors: this process is the clients.
+	// The processes that use the processors: this process is the clients.
 	users := []struct {
 		name string
 		pid  int
@@ -138,7 +138,7 @@ func loadOf(t *testing.T, policies func(*place), native func(*place) (remove fun
 	figure(t, fmt.Sprintf("rate with the policies, median of %d rounds", rounds), fmt.Sprintf("%.1f %%", share), "at least 75 %", share >= 75)
 }
 
-// askNoop lets the API server ask the webhook that does nothing about Pods, and waits until it does.
+// askNoop lets the API server call the no-op webhook for Pods, and waits until it does.
 func (p *place) askNoop(noop *load.Server) {
 	p.Helper()
 	conn, err := tls.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(noop.URL, "https://"), "/validate"), &tls.Config{InsecureSkipVerify: true})
@@ -162,13 +162,13 @@ webhooks:
 	time.Sleep(2 * time.Second) // the API server's informer is quicker
 }
 
-// unlock takes all webhook configurations away, as a user does.
+// unlock removes all webhook configurations, as a user does.
 func (p *place) unlock() { p.Helper(); p.command("unlock", "--for=1h") }
 
-// restore puts them back.
+// restore restores them.
 func (p *place) restore() { p.Helper(); p.command("unlock", "--restore") }
 
-// command runs ours as administrator.
+// command runs our command line as administrator.
 func (p *place) command(args ...string) {
 	p.Helper()
 	root, err := devcluster.Root()

@@ -38,7 +38,7 @@ var parts = []struct{ name, test string }{
 	{"images", "TestImagesThroughFaults"},
 }
 
-// short makes everything that lasts a given time or takes a given number of requests a tenth of it, to try the parts out.
+// short reduces all durations and numbers of requests to a tenth, to try the parts out.
 var short = os.Getenv("EPHOR_SOAK_SHORT") != ""
 
 func lasting(d time.Duration) time.Duration {
@@ -90,7 +90,7 @@ type row struct{ part, name, got, target, verdict string }
 
 var table []row
 
-// figure notes a figure with its target, and fails the test when it is missed.
+// figure records a figure with its target, and fails the test if it is missed.
 func figure(t testing.TB, name string, got any, target string, ok bool) {
 	t.Helper()
 	verdict := "ok"
@@ -101,7 +101,7 @@ func figure(t testing.TB, name string, got any, target string, ok bool) {
 	note(t, name, got, target, verdict)
 }
 
-// tell notes a figure that has no target.
+// tell records a figure without a target.
 func tell(t testing.TB, name string, got any) {
 	t.Helper()
 	note(t, name, got, "", "")
@@ -124,7 +124,7 @@ func (r row) String() string {
 	return strings.TrimRight(fmt.Sprintf("%-12s %-62s %12s   %-18s %s", r.part, r.name, r.got, r.target, r.verdict), " ")
 }
 
-// printTable prints all figures once more, together.
+// printTable prints all figures again, together.
 func printTable(passed bool) {
 	if len(table) == 0 {
 		return

@@ -15,8 +15,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// Reviews that are none: to each the running process answers with 4xx or with a decision, and it goes on. What
-// each kind of damage is answered with is tested beside the code (internal/admission) and in robustness/.
+// The running process answers each malformed review with 4xx or with a decision, and continues. The answers to each kind of damage are
+// tested beside the code (internal/admission) and in robustness/.
 func TestMalformedReviews(t *testing.T) {
 	p := install(t)
 	replica := p.start(1, devcluster.LongPaths...)[0]
@@ -49,7 +49,7 @@ func TestMalformedReviews(t *testing.T) {
 	for _, m := range []struct {
 		name, contentType string
 		body              []byte
-		status            int // 0: a decision is as good
+		status            int // 0: a decision is accepted, too
 	}{
 		{"nothing", "application/json", nil, 400},
 		{"another content type", "application/xml", clean, 415},
@@ -65,7 +65,7 @@ func TestMalformedReviews(t *testing.T) {
 		a := post(c, m.contentType, m.body)
 		t.Logf("%-22s %d decision=%v %v", m.name, a.status, a.decision, a.err)
 		if m.name == "20 MB" && a.err != nil {
-			continue // it need not be read to its end, and then the client may not get to read the answer
+			continue // the server need not read it to its end, and then the client may not receive the answer
 		}
 		if !fine(a) || m.status > 0 && a.status != m.status {
 			t.Errorf("%s: %+v", m.name, a)

@@ -13,9 +13,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// outage takes something away from a running installation of three replicas and brings it back, and measures how long
-// afterwards Ephor needs until it does everything again: the policy is enforced, a replica leads, a policy that is made now
-// gets ready and is enforced, and a webhook configuration that is deleted now is made again.
+// outage removes a dependency of a running installation of three replicas and restores it, and measures how long Ephor then needs until
+// everything works: the policy is enforced, a replica leads, a new policy becomes ready and is enforced, and a deleted webhook
+// configuration is created again.
 func outage(t *testing.T, what string, takeAway, bringBack func(p *place)) {
 	p := install(t)
 	replicas := p.start(3)
@@ -31,7 +31,7 @@ func outage(t *testing.T, what string, takeAway, bringBack func(p *place)) {
 	begin := time.Now()
 	suite.Until(p.T, "the policy is enforced", func() error { return p.Enforced(t.Context()) })
 	tell(t, what+": the policy is enforced again", time.Since(begin).Round(100*time.Millisecond))
-	suite.Until(p.T, "somebody who made a policy is served", func() error {
+	suite.Until(p.T, "a new policy is accepted", func() error {
 		_, err := p.Kubectl(t.Context(), []byte(strings.ReplaceAll(suite.RequireTeam, "ConfigMap", "Secret,ConfigMap")), "apply", "-f", "-")
 		return err
 	})
@@ -44,7 +44,7 @@ func outage(t *testing.T, what string, takeAway, bringBack func(p *place)) {
 	})
 	took := time.Since(begin)
 	figure(t, what+": everything is as before", took.Round(100*time.Millisecond), "within 60 s", took < time.Minute)
-	suite.Until(p.T, "the log says so", func() error {
+	suite.Until(p.T, "the log reports it", func() error {
 		for _, r := range replicas {
 			if err := suite.Alive(r); err != nil {
 				t.Fatal(err)
@@ -65,7 +65,7 @@ func outage(t *testing.T, what string, takeAway, bringBack func(p *place)) {
 	figure(t, what+": replicas whose log says that it is over", said, "3", said == 3)
 }
 
-// asksFor says why no webhook asks for a resource.
+// asksFor returns an error while no webhook covers a resource.
 func (p *place) asksFor(resource string) error {
 	cfg, err := p.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(p.Context(), "kyverno-resource-validating-webhook-cfg", metav1.GetOptions{})
 	if err != nil {
@@ -83,8 +83,7 @@ func (p *place) asksFor(resource string) error {
 	return fmt.Errorf("no webhook asks for %s", resource)
 }
 
-// The API server is killed and, after some seconds without it, started again. Without them it may be back before any client
-// has asked it for anything.
+// The API server is killed and started again after some seconds. Without this pause it might be back before any client sends a request.
 func TestAPIServerRestarts(t *testing.T) {
 	outage(t, "the API server was restarted", func(p *place) {
 		api, err := p.Part(devcluster.APIServer)
@@ -100,7 +99,7 @@ func TestAPIServerRestarts(t *testing.T) {
 	})
 }
 
-// etcd does not answer for 30 seconds. The API server goes on listening, but can neither read nor write.
+// etcd does not answer for 30 seconds. The API server keeps listening, but can neither read nor write.
 func TestEtcdStops(t *testing.T) {
 	var etcd *devcluster.Process
 	outage(t, "etcd was stopped for 30 s", func(p *place) {

@@ -11,7 +11,7 @@ import (
 
 const namespace = suite.Namespace
 
-// place is a control plane with Ephor on it, for one test.
+// place is a control plane with an installation of Ephor, for one test.
 type place struct {
 	*testing.T
 	*suite.Cluster
@@ -25,7 +25,7 @@ func install(t *testing.T, apiServerFlags ...string) *place {
 	return p
 }
 
-// installAgain installs Ephor and the policy where they are no longer.
+// installAgain restores missing parts of the installation and the policy.
 func (p *place) installAgain() {
 	p.Helper()
 	if err := p.Install(p.Context(), ""); err != nil {
@@ -40,8 +40,8 @@ func (p *place) start(n int, args ...string) []*devcluster.Replica {
 	return p.StartEnforcing(p.T, n, args...)
 }
 
-// reviews returns the URL at which a replica answers reviews of the webhook that fails closed; it was started with
-// devcluster.LongPaths when it is to stay so.
+// reviews returns the URL at which a replica answers reviews of the webhook that fails closed; start the replica with devcluster.LongPaths
+// if the URL has to stay valid.
 func (p *place) reviews(r *devcluster.Replica) string {
 	p.Helper()
 	path, err := p.Ephor.WebhookPath(p.Context(), devcluster.Admission, "/validate/fail")

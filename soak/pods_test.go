@@ -18,16 +18,15 @@ import (
 	"github.com/ephor-dev/ephor/bench/load"
 )
 
-// denied is in the answer to a violating Pod, unavailable in that to any Pod when no webhook could be asked.
+// denied is in the answer to a violating Pod, unavailable in the answer to any Pod if no webhook could be called.
 const (
 	denied       = "denied the request"
 	deniedItself = "denied request:" // by a policy of the API server
 	unavailable  = "failed calling webhook"
 )
 
-// podClient creates Pods through the API server, with server-side dry run: everything happens but the write to etcd. It
-// costs little itself, since it shares the machine with what it measures: the bodies are encoded once, the connections
-// stay open, and answers are not decoded.
+// podClient creates Pods through the API server, with server-side dry run: everything happens but the write to etcd. It has low cost, since
+// it shares the machine with the measured processes: the bodies are encoded once, the connections stay open, and answers are not decoded.
 type podClient struct {
 	url        string
 	http       []*http.Client // a connection each
@@ -53,7 +52,7 @@ func (p *place) podClient(clients int) *podClient {
 	return c
 }
 
-// create asks for one Pod on the connection of a client. refusal is what the API server said against it.
+// create sends one Pod on the connection of a client. refusal is the API server's reason for a denial.
 func (c *podClient) create(client int, body []byte) (refusal string, err error) {
 	req, err := http.NewRequest(http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
@@ -80,7 +79,7 @@ func (c *podClient) create(client int, body []byte) (refusal string, err error) 
 	return fmt.Sprintf("%d: %s", resp.StatusCode, status.Message), nil
 }
 
-// enforced says why the policies are not enforced.
+// enforced returns an error while the policies are not enforced.
 func (c *podClient) enforced() error {
 	if refusal, err := c.create(0, c.clean); err != nil || refusal != "" {
 		return fmt.Errorf("a clean Pod is refused: %s (%v)", refusal, err)
@@ -129,13 +128,13 @@ func (c *podClient) rate(d time.Duration) (float64, error) {
 	return float64(created) / time.Since(begin).Seconds(), failed
 }
 
-// refusal is a clean Pod that was refused, or could not be asked for.
+// refusal is a clean Pod that was denied, or whose request failed.
 type refusal struct {
 	asked, answered time.Time
 	text            string
 }
 
-// podCounts is what storm saw.
+// podCounts are the results of storm.
 type podCounts struct {
 	mu              sync.Mutex
 	clean, bad      int

@@ -12,8 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// 50,000 reviews come over 100 connections, a tenth of them of violating Pods, while the no-op webhook gets as many, a
-// tenth of either in turn. Metrics are served and events are written, as in any installation.
+// 50,000 reviews arrive over 100 connections, a tenth of them for violating Pods, and the no-op webhook receives as many, in turns of a
+// tenth each. Metrics are served and events are written, as in any installation.
 func TestReviews(t *testing.T) {
 	const connections, tenths = 100, 10
 	reviews := times(50_000) / tenths
@@ -93,7 +93,7 @@ func TestReviews(t *testing.T) {
 	figure(t, "CPU per review beside the no-op's, 8 connections, clean", fmt.Sprintf("%.2f x", median(quiet)), "at most 2.0 x", median(quiet) <= 2)
 }
 
-// watchMemory reads the resident memory of a process until the returned function is called, which gives the most.
+// watchMemory reads the resident memory of a process until the returned function is called, which returns the maximum.
 func watchMemory(t *testing.T, pid int) (finish func() float64) {
 	var stop atomic.Bool
 	most := make(chan float64)

@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// A rolling restart under load: each of three replicas in turn gets SIGTERM, with its successor started before (a surge)
-// or after it has ended. No request fails, and no violating Pod gets in.
+// A rolling restart under load: each of three replicas in turn gets SIGTERM, with its successor started before (a surge) or after it has
+// ended. No request fails, and no violating Pod is admitted.
 func TestRollingRestart(t *testing.T) {
 	p := install(t)
 	replicas := p.start(3)

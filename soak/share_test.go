@@ -21,15 +21,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// moves is how long the share of a replica that is gone may wait.
+// moves bounds the time until the share of a lost replica moves.
 const moves = 30 * time.Second
 
-// settle is how long the replicas take to agree after one came.
+// settle is how long the replicas need to agree after one joined.
 const settle = 20 * time.Second
 
-// Three background controllers share the work. One is killed (kill -9), and its share moves to the others. Then one is stopped between
+// Three background controllers share the work. One is killed (kill -9), and its share moves to the others. Then one is suspended between
 // reading and writing, and another between writing and the API server, for 40 seconds (SIGSTOP): the share moves, and when the process
-// goes on, what it writes late is refused or never sent.
+// continues, its late writes are refused or never sent.
 func TestShares(t *testing.T) {
 	p := install(t)
 	p.apply(workRole)
@@ -67,12 +67,12 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// classes of triggers: where their work is when the process is stopped, and what becomes of them meanwhile.
+// classes of triggers: the state of their work when the process is suspended, and the change of the trigger meanwhile.
 var classes = []string{"read-gone", "read-changed", "write-gone", "write-changed"}
 
 const perClass = 8
 
-// stopAndGo stops a replica while it works for triggers of all classes, and lets it go on when the others have done that work.
+// stopAndGo suspends a replica while it works for triggers of all classes, and resumes it when the others have done that work.
 func (p *place) stopAndGo(r *devcluster.Replica, g *gate) {
 	p.Helper()
 	for _, class := range classes {
@@ -147,7 +147,7 @@ func (p *place) stopAndGo(r *devcluster.Replica, g *gate) {
 	tell(p, "all work was done after", settled.Round(100*time.Millisecond))
 }
 
-// triggers creates triggers, or changes those that are there.
+// triggers creates or changes triggers.
 func (p *place) triggers(class string, n int, v string) {
 	p.Helper()
 	configMaps := p.Client.CoreV1().ConfigMaps("share")
@@ -171,7 +171,7 @@ func (p *place) remove(class string) {
 	}
 }
 
-// allMade waits until everything is made for the triggers of a class.
+// allMade waits until all objects are generated for the triggers of a class.
 func (p *place) allMade(class string, n int, v string) {
 	p.Helper()
 	suite.Until(p.T, "everything is made for "+class, func() error {
@@ -192,7 +192,7 @@ func (p *place) allMade(class string, n int, v string) {
 	})
 }
 
-// cutMade reports an object that a rule made the trigger, and the rule.
+// cutMade splits the name of a generated object into the name of its trigger and the rule.
 func cutMade(name string) (base, rule string, made bool) {
 	for _, rule := range []string{"data", "copy"} {
 		if base, ok := strings.CutSuffix(name, "-"+rule); ok {
@@ -202,7 +202,7 @@ func cutMade(name string) (base, rule string, made bool) {
 	return name, "", false
 }
 
-// generated returns how many objects a replica says that it has made.
+// generated returns how many objects a replica generated, by its log.
 func (p *place) generated(r *devcluster.Replica) int {
 	p.Helper()
 	text := suite.Metrics(p.T, r.MetricsAddr)
@@ -218,8 +218,8 @@ func (p *place) generated(r *devcluster.Replica) int {
 	return int(sum)
 }
 
-// gate stands between a replica and the API server. While it is closed it keeps what is read of triggers of the classes read-*, and what
-// is written for those of write-*.
+// gate is a proxy between a replica and the API server. While it is closed it holds reads of triggers of the classes read-*, and writes for
+// those of write-*.
 type gate struct {
 	t     *testing.T
 	proxy *httputil.ReverseProxy
@@ -241,7 +241,7 @@ func (g *gate) close() {
 	g.opened, g.kept, g.answers = make(chan struct{}), map[string]bool{}, map[string]map[int]int{}
 }
 
-// open lets everything through. What was kept has arrived when the returned group is done.
+// open lets all requests pass. The held ones have arrived when the returned group is done.
 func (g *gate) open() *sync.WaitGroup {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -250,7 +250,7 @@ func (g *gate) open() *sync.WaitGroup {
 	return &g.late
 }
 
-// full reports whether work of all classes is kept.
+// full returns an error until work of all classes is held.
 func (g *gate) full() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -296,7 +296,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !keep:
 		g.proxy.ServeHTTP(w, r)
 	case write:
-		// It is under way, whatever becomes of the process.
+		// The request is already sent, whatever happens to the process.
 		<-opened
 		answer := httptest.NewRecorder()
 		g.proxy.ServeHTTP(answer, r.WithContext(context.WithoutCancel(r.Context())))
@@ -309,7 +309,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(answer.Code)
 		_, _ = w.Write(answer.Body.Bytes())
 	default:
-		// The answer is as old as the stop.
+		// The answer is from the time of the stop.
 		answer := httptest.NewRecorder()
 		g.proxy.ServeHTTP(answer, r)
 		<-opened
@@ -321,7 +321,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// subject returns the ConfigMap of the namespace that a request is about.
+// subject returns the ConfigMap of the namespace that a request reads or writes.
 func subject(r *http.Request, body []byte) (name string, write bool) {
 	path, ok := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/share/configmaps")
 	if !ok {
@@ -417,7 +417,7 @@ func TestCleanupShares(t *testing.T) {
 	figure(t, "the smaller of two shares of policies", fewest, "at least 1", fewest >= 1)
 }
 
-// passing creates objects whose TTL is over at once.
+// passing creates objects whose TTL is already over.
 func (p *place) passing(name string, n int) {
 	p.Helper()
 	for i := range n {
@@ -428,7 +428,7 @@ func (p *place) passing(name string, n int) {
 	}
 }
 
-// none waits until there is nothing in a namespace.
+// none waits until a namespace is empty.
 func (p *place) none(ns string) {
 	p.Helper()
 	suite.Until(p.T, "everything is deleted", func() error {

@@ -14,8 +14,8 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// 1,000 clients hold connections on which a header begins and never ends, as long and as slow as they are let; each one that
-// is ended is opened again. The API server's reviews go on meanwhile, and memory is as without those clients.
+// 1,000 clients hold connections with an unfinished header, as long and as slow as they are allowed; each closed one is opened again. The
+// API server's reviews continue meanwhile, and memory is as without those clients.
 func TestSlowConnections(t *testing.T) {
 	const slow = 1000
 	p := install(t)
@@ -24,7 +24,7 @@ func TestSlowConnections(t *testing.T) {
 	pods := p.podClient(4)
 	suite.Until(p.T, "the policies are enforced", pods.enforced)
 
-	// phase creates Pods for a while and returns what came of it, with the most memory that the process had.
+	// phase creates Pods for a while and returns the results, with the maximum memory of the process.
 	phase := func() (*podCounts, float64) {
 		finish, memory := pods.storm(), watchMemory(t, replica.PID())
 		time.Sleep(lasting(40 * time.Second))

@@ -19,8 +19,8 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// thousandth is one of the policies: a label on some kind, Enforce or Audit, failing open or closed; every tenth asks for
-// match conditions of its own, and with that for a webhook of its own.
+// thousandth returns one of the policies: a label on some kind, Enforce or Audit, failing open or closed; every tenth has match conditions,
+// and therefore a webhook of its own.
 func thousandth(n int) string {
 	kinds := []string{"ConfigMap", "Secret", "Service", "Pod", "Deployment", "StatefulSet", "Job", "CronJob", "Ingress", "NetworkPolicy"}
 	webhook := fmt.Sprintf("{failurePolicy: %s}", []string{"Fail", "Ignore"}[n/10%2])
@@ -45,8 +45,8 @@ spec:
 
 func enforces(n int) bool { return n/20%2 == 0 }
 
-// thousandthInCEL returns the same as a ValidatingPolicy. Policies about Secrets are not among them: without the right to read Secrets for
-// reports, which the chart does not give, they do not become ready.
+// thousandthInCEL returns the same as a ValidatingPolicy. Policies for Secrets are not included: without the right to read Secrets for
+// reports, which the chart does not grant, they do not become ready.
 func thousandthInCEL(n int) string {
 	resources := []string{
 		"|configmaps", "|serviceaccounts", "|services", "|pods", "apps|deployments", "apps|statefulsets", "batch|jobs", "batch|cronjobs",
@@ -97,8 +97,8 @@ func TestThousandPoliciesInCEL(t *testing.T) {
 	})
 }
 
-// A thousand policies are made at once, by eight clients. All get ready, the configurations fit into the API, and what
-// Ephor asks of the API server meanwhile is counted by its audit log.
+// Eight clients create a thousand policies. All become ready, the API server accepts the configurations, and the audit log counts Ephor's
+// requests meanwhile.
 func thousandOf(t *testing.T, resource schema.GroupVersionResource, policy func(n int) string, target time.Duration, isReady func(*unstructured.Unstructured) bool) {
 	const clients, limit = 8, 1536 << 10
 	count := times(1000)
@@ -206,11 +206,11 @@ func thousandOf(t *testing.T, resource schema.GroupVersionResource, policy func(
 			tell(t, "of them "+what, asked[what])
 		}
 	}
-	// Each policy needs one write of its status; nothing may need several of each.
+	// Each policy needs one write of its status; nothing may need several writes for each.
 	figure(t, "requests per policy", fmt.Sprintf("%.1f", float64(total)/float64(count)), "at most 5", total <= 5*count || short)
 }
 
-// size is that of a webhook configuration as it is stored.
+// size is the size of a stored webhook configuration.
 type size struct{ bytes, conditions int }
 
 func (p *place) sizes() (out []size, webhooks int) {

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// hands are what hands do to a webhook configuration: a patch each, of a configuration that has a webhook.
+// hands are manual changes of a webhook configuration with a webhook: a patch each.
 var hands = []struct{ what, kind, patch string }{
 	{"failurePolicy", "json", `[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Ignore"}]`},
 	{"no rules", "json", `[{"op":"replace","path":"/webhooks/0/rules","value":[]}]`},
@@ -29,8 +29,8 @@ var hands = []struct{ what, kind, patch string }{
 	{"no owner", "merge", `{"metadata":{"ownerReferences":null}}`},
 }
 
-// Every webhook configuration is deleted, alone and all together, and edited by hand in every way, in front of three
-// replicas: each time it is made again as it was, and a line of the log says what was restored.
+// Every webhook configuration is deleted, alone and all together, and edited in every way, with three replicas: each time it is restored,
+// and a line of the log reports what was restored.
 func TestWebhooksByHand(t *testing.T) {
 	p := install(t)
 	p.apply(addLabel)
@@ -96,7 +96,7 @@ func TestWebhooksByHand(t *testing.T) {
 	do("deleting all", names, func() string { return p.kubectl(append([]string{"delete"}, names...)...) })
 	for _, name := range names {
 		if strings.Contains(before[name], "webhooks:0") {
-			continue // nothing in it to be edited
+			continue // nothing to edit
 		}
 		for i, h := range hands {
 			if short && i%5 != deeds%5 {
@@ -123,7 +123,7 @@ spec:
       patchStrategicMerge: {metadata: {labels: {+(seen): "yes"}}}
 `
 
-// configurations returns all webhook configurations as text, without what the API server writes.
+// configurations returns all webhook configurations as text, without fields that the API server sets.
 func (p *place) configurations() map[string]string {
 	out := map[string]string{}
 	all := metav1.ListOptions{}

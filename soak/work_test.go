@@ -21,7 +21,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// workRole lets the background controller write what the policies make and change.
+// workRole grants the background controller the rights for the policies' objects.
 const workRole = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -30,7 +30,7 @@ rules:
 - {apiGroups: [""], resources: [configmaps], verbs: [get, list, watch, create, update, patch, delete]}
 `
 
-// workPolicy makes two objects for each trigger of a namespace, one of them a copy, and changes a third one.
+// workPolicy generates two objects for each trigger of a namespace, one of them a copy, and changes a third one.
 const workPolicy = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -124,8 +124,8 @@ func (p *place) idle() time.Duration {
 	}
 }
 
-// Of two admission controllers one is killed at random (kill -9), twenty times, while eight clients create triggers.
-// Each admitted trigger has the objects that the policy makes for it; a trigger that does not exist has none.
+// Of two admission controllers one is killed at random (kill -9), twenty times, while eight clients create triggers. Each admitted trigger
+// has its generated objects; a trigger that does not exist has none.
 func TestTriggersOutliveAdmission(t *testing.T) {
 	const clients = 8
 	p := install(t)
@@ -150,8 +150,8 @@ func TestTriggersOutliveAdmission(t *testing.T) {
 					refusals[strings.ReplaceAll(err.Error(), name, "")]++
 				}
 				mu.Unlock()
-				// Below updateRequestThreshold, with what waits half a minute for triggers that were refused: what is more is in
-				// the process only.
+				// The rate stays below updateRequestThreshold, including work that waits half a minute for denied triggers: work beyond the
+				// threshold exists only in the process.
 				time.Sleep(500 * time.Millisecond)
 			}
 		})
@@ -193,9 +193,8 @@ func TestTriggersOutliveAdmission(t *testing.T) {
 	tell(t, "all work was done after", settled.Round(100*time.Millisecond))
 }
 
-// Of two background controllers one is killed (kill -9) every five seconds, the API server is killed and started again in
-// the middle, and a tenth of what the controllers write is answered with 409, 429 or 500. In the end everything is as after
-// the same load without all that.
+// Of two background controllers one is killed (kill -9) every five seconds, the API server is killed and started again in the middle, and a
+// tenth of the controllers' writes is answered with 409, 429 or 500. In the end everything is as after the same load without faults.
 func TestWorkOutlivesFaults(t *testing.T) {
 	const every = 5 * time.Second
 	p := install(t)
@@ -264,8 +263,8 @@ func TestWorkOutlivesFaults(t *testing.T) {
 	tell(t, "all work was done after", settled.Round(100*time.Millisecond))
 }
 
-// startBehind starts a background controller whose requests go through the proxy; again, as the kubelet does, when it ends
-// because the API server is not there.
+// startBehind starts a background controller whose requests pass the proxy. It starts it again, as the kubelet does, if it ends because the
+// API server is not available.
 func (p *place) startBehind(f *faulty) (r *devcluster.Replica) {
 	p.Helper()
 	var err error
@@ -284,8 +283,8 @@ func (p *place) startBehind(f *faulty) (r *devcluster.Replica) {
 	return r
 }
 
-// workLoad creates triggers all the time, changes some of them, deletes others, and disturbs what was made for them. In the
-// middle the source of the copies changes, and something else happens.
+// workLoad continuously creates triggers, changes and deletes some of them, and modifies their generated objects. In the middle the source
+// of the copies changes, and middle is called.
 func (p *place) workLoad(ns string, d time.Duration, middle func()) {
 	p.Helper()
 	const clients = 8
@@ -293,7 +292,7 @@ func (p *place) workLoad(ns string, d time.Duration, middle func()) {
 	each := d * clients / time.Duration(count)
 	configMaps := p.Client.CoreV1().ConfigMaps(ns)
 	ctx := context.Background()
-	// Everything is tried until it is done: the API server may be away.
+	// Every step is retried until it succeeds, since the API server may be unavailable.
 	try := func(what string, f func() error) {
 		var err error
 		for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(200 * time.Millisecond) {
@@ -327,7 +326,7 @@ func (p *place) workLoad(ns string, d time.Duration, middle func()) {
 				switch i % 4 {
 				case 1:
 					try("delete "+name, func() error { return configMaps.Delete(ctx, name, metav1.DeleteOptions{}) })
-					// What its work does to the target depends on which of the two is first.
+					// The effect of its work on the target depends on which of the two is first.
 					try("delete the target of "+name, func() error { return configMaps.Delete(ctx, name+"-target", metav1.DeleteOptions{}) })
 				case 2:
 					try("delete what was made for "+name, func() error { return configMaps.Delete(ctx, name+"-data", metav1.DeleteOptions{}) })
