@@ -1,7 +1,7 @@
 #!/bin/sh
-# Writes everything that a release has to build/release: programs for six platforms in archives with completions and manual pages, packages for
-# Debian and RPM, the image and the chart as OCI layouts, the chart rendered as one manifest, lists of modules (SPDX), a provenance statement, a krew manifest, a Homebrew formula,
-# install.sh and the digests of all of it. Needs Go, git, and no network once the modules are there.
+# Writes all files of a release to build/release: programs for six platforms in archives with completions and manual pages, packages for
+# Debian and RPM, the image and the chart as OCI layouts, the chart rendered as one manifest, lists of modules (SPDX), a provenance statement,
+# a krew manifest, a Homebrew formula, install.sh and the digests of all of it. Needs Go and git, and no network once the modules are cached.
 #
 #   VERSION=1.2.3   version, required
 #   KEY=FILE        also sign the digests and the provenance with this private key (PEM)

@@ -13,9 +13,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// scanRights finds the rights that the reports controller lacks to scan what policies are about.
+// scanRights checks the rights that the reports controller needs to scan the resources of policies.
 type scanRights struct {
-	account string // empty when it is not known: no right is missing then
+	account string // empty if not known; then no right is missing
 	access  world.Access
 }
 
@@ -62,7 +62,7 @@ func (r *scanRights) missing(ctx context.Context, p *policy.Program, listable bo
 	return out, nil
 }
 
-// groupsOf returns the groups that every service account is in; none for another user.
+// groupsOf returns the groups of every service account; none for another user.
 func groupsOf(account string) []string {
 	parts := strings.Split(account, ":")
 	if len(parts) != 4 || parts[0] != "system" || parts[1] != "serviceaccount" {

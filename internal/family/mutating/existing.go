@@ -204,7 +204,7 @@ func (withoutNamespace) Namespace() (any, error) { return nil, nil }
 // unknown is a placeholder in a grant for a value that only an evaluation determines.
 const unknown = "{{ evaluated }}"
 
-// grants returns the rights that the author of a namespaced policy needs on the targets: on every resource if an expression selects them.
+// grants returns the rights needed on the targets: on every resource if an expression selects them.
 func (x *existing) grants(p *policy.Program) (out []policy.Grant) {
 	grant := policy.Grant{Namespace: p.Namespace, Verbs: []string{"get", "list", "update"}, Path: "spec.targetMatchConstraints"}
 	if x.expression != nil {
