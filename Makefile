@@ -87,7 +87,7 @@ e2e: build ## the end-to-end tests on a real API server; RUN=rollout selects one
 	go test -count=1 -timeout 15m $(if $(RUN),-v ./e2e/$(RUN)/...,./e2e/... ./internal/devcluster/)
 
 .PHONY: test-ui
-test-ui: build ## the dashboard on a real API server, and the pages of the guide, in a real Chromium without a window
+test-ui: build ## test the dashboard on a real API server and the pages of the guide, in a headless Chromium
 	EPHOR_UI=chromium go test -count=1 -timeout 10m ./e2e/dashboard/ ./e2e/site/
 
 .PHONY: screenshot
@@ -95,7 +95,7 @@ screenshot: build ## write docs/images/dashboard.png with the test of the page
 	EPHOR_UI=chromium EPHOR_SCREENSHOT="$(CURDIR)/docs/images/dashboard.png" go test -count=1 -timeout 10m -run '^TestPage$$' ./e2e/dashboard/
 
 .PHONY: site
-site: ## build/site, the guide as static pages: open build/site/index.html
+site: ## write the guide as static pages to build/site: open build/site/index.html
 	go run -C hack/tools/site . -source "$(CURDIR)" "$(CURDIR)/build/site"
 	@echo "open build/site/index.html"
 

@@ -90,7 +90,7 @@ unit() {
   CGO_ENABLED=$([ ${#race[@]} -gt 0 ] && echo 1 || echo 0) go test ${race[@]+"${race[@]}"} -timeout 15m $packages
 }
 chart() { hack/helm.sh && go test -count=1 -timeout 20m ./charts/; }
-# The files of a release, from a small program: what make release does takes many minutes.
+# The files of a release, from a small program, since make release takes many minutes.
 release() { go test -C hack/tools/release -count=1 -timeout 10m . && go test -C hack/tools/site -count=1 .; }
 # These measure time and memory, which the race detector multiplies.
 bombs() { go test -count=1 -timeout 15m ./robustness/ && go test -count=1 -timeout 5m -run TestBombs ./internal/celenv/ &&

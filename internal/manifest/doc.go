@@ -8,8 +8,7 @@
 // difference: metadata that it sets, and fields that it fills with their defaults (defaults.txt). A field with another value than its
 // default was added by a user.
 //
-// The package sends no requests: the caller provides keys, and the package knows no registries, transparency logs or certificate
-// authorities.
+// The package verifies no signatures and sends no requests: package sigverify does, as for images.
 //
 // Floor 0 (leaf): above value and wildcard.
 package manifest

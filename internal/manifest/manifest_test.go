@@ -91,7 +91,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadErrors: what is malformed is an error, and what is too large is not read.
+// TestReadErrors: a malformed message is an error, and a message that is too large is not read.
 func TestReadErrors(t *testing.T) {
 	if _, err := Read(object(t, service), domain); !errors.Is(err, ErrNoSignature) {
 		t.Errorf("no annotations: %v", err)
