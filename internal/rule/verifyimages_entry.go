@@ -114,7 +114,7 @@ func (c *compiler) imageDeny(v *kyvernov1.ValidateImageVerification, path string
 	}
 }
 
-// ModernImages is the entry with its older fields written as the newer ones that replaced them.
+// ModernImages returns the entry with deprecated fields converted to the newer ones.
 func ModernImages(e *kyvernov1.ImageVerification) *kyvernov1.ImageVerification {
 	out := *e
 	if e.Image != "" {

@@ -5,8 +5,8 @@
 //		fmt.Println(r.Name, r.Policy["metadata"], r.Reasons, r.Notes)
 //	}
 //
-// Each rule becomes one policy: a ValidatingPolicy, MutatingPolicy or GeneratingPolicy; a cleanup policy becomes a DeletingPolicy. A rule
-// is converted as a whole or not at all: a part that has no equivalent in CEL, or that this package cannot convert, is a Reason with its
+// Each rule becomes one policy: a ValidatingPolicy, MutatingPolicy, GeneratingPolicy or ImageValidatingPolicy; a cleanup policy becomes a
+// DeletingPolicy. A rule is converted as a whole or not at all: a part that has no equivalent in CEL, or that this package cannot convert, is a Reason with its
 // path. A Note describes a difference in the behaviour of the converted policy.
 //
 // The package creates text and evaluates nothing. `ephor convert --prove` compares the two policies on resources.

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Reporter receives the results of executed work, for the reports of the triggers. It never waits; nil for none.
+// Reporter receives the results of executed work, for the reports of triggers and targets. It never waits; nil for none.
 type Reporter interface {
 	Put(req *policy.Request, results []policy.Result)
 }
