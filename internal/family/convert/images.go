@@ -383,13 +383,15 @@ func (c *converter) references(e *kyvernov1.ImageVerification) []any {
 	const pinned = "n + image(ref).identifierWithSeparator()"
 	all := yes
 	if !everything {
-		tagged := func(tag string) string { return "image(ref).identifier() == image(ref).digest() ? n : n + ':' + image(ref)." + tag }
+		tagged := func(tag string) string {
+			return "image(ref).identifier() == image(ref).digest() ? n : n + ':' + image(ref)." + tag
+		}
 		all = member("[" + pinned + ", " + tagged("tag()") + ", " + tagged("identifier()") + "].exists(t, t.matches(" + text(anyWildcard(about)) + "))")
 	}
 	if len(skipped) > 0 {
 		all = and(all, not(member("("+pinned+").matches("+text(anyWildcard(skipped))+")")))
 	}
-	all = member("[" + name + "]").macro("exists", "n", all)
+	all = member("["+name+"]").macro("exists", "n", all)
 	return []any{map[string]any{"expression": all.text}}
 }
 
