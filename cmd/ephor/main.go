@@ -13,5 +13,5 @@ import (
 func main() {
 	controller := app.NewControllerCommand(cli.Version())
 	root := cli.NewRoot(controller)
-	os.Exit(cli.Main(slices.Concat(os.Args[:1], flagset.DoubleDashes(root, controller, os.Args[1:])), root))
+	os.Exit(cli.Main(slices.Concat(os.Args[:1], flagset.NormalizeDashes(root, controller, os.Args[1:])), root))
 }

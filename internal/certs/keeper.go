@@ -159,16 +159,16 @@ func (k *Keeper) Bundle(ca *corev1.Secret, now time.Time) []byte {
 		return nil
 	}
 	if s := k.current.Load(); s != nil {
-		text = s.vouchedIn(text, now)
+		text = s.trustedIn(text, now)
 	}
 	if s := k.previous.Load(); s != nil && within(s.at, now, retirement) {
-		text = s.vouchedIn(text, now)
+		text = s.trustedIn(text, now)
 	}
 	return text
 }
 
-// vouchedIn returns the bundle, extended so that clients trust s.
-func (s *serving) vouchedIn(bundle []byte, now time.Time) []byte {
+// trustedIn returns the bundle, extended so that clients trust s.
+func (s *serving) trustedIn(bundle []byte, now time.Time) []byte {
 	authorities, err := ParseCertificates(bundle)
 	if err != nil || verify(s.chain, authorities, now) == nil {
 		return bundle

@@ -77,7 +77,7 @@ func Make(cfg Config, s State, now time.Time) (Plan, error) {
 	case caErr != nil:
 		p.WriteCA, p.RenewCA, p.NewKey, p.Reason = true, true, true, "CA: "+caErr.Error()
 		p.ReplaceCA = s.CA != nil && s.CA.Type != corev1.SecretTypeTLS
-		p.Keep = vouching(s, now)
+		p.Keep = trustedIssuers(s, now)
 	case cfg.endsSoon(ca.Newest(), now), now.Before(ca.Newest().NotBefore):
 		p.WriteCA, p.RenewCA = true, true
 		p.Reason = fmt.Sprintf("CA: the newest certificate is valid from %s to %s", ca.Newest().NotBefore.Format(time.RFC3339), ca.Newest().NotAfter.Format(time.RFC3339))
@@ -98,7 +98,7 @@ func Make(cfg Config, s State, now time.Time) (Plan, error) {
 
 // leaf decides whether to issue a serving certificate.
 func (p *Plan) leaf(cfg Config, s State, now time.Time) error {
-	reason, valid := cfg.leafTrouble(s.TLS, p.CA, now)
+	reason, valid := cfg.renewalReason(s.TLS, p.CA, now)
 	if reason == "" {
 		return nil
 	}
@@ -154,8 +154,8 @@ func (cfg Config) before(c *x509.Certificate) time.Duration {
 	return min(max(cfg.RenewBefore, life/10+time.Hour), life/2)
 }
 
-// leafTrouble returns why the serving certificate has to be renewed, empty if it need not, and whether it can still be served.
-func (cfg Config) leafTrouble(secret *corev1.Secret, ca *Pair, now time.Time) (reason string, valid bool) {
+// renewalReason returns why the serving certificate has to be renewed, empty if it need not, and whether it can still be served.
+func (cfg Config) renewalReason(secret *corev1.Secret, ca *Pair, now time.Time) (reason string, valid bool) {
 	leaf, err := readSecret(secret)
 	if err != nil {
 		return err.Error(), false
@@ -179,9 +179,9 @@ func (cfg Config) leafTrouble(secret *corev1.Secret, ca *Pair, now time.Time) (r
 	return "", true
 }
 
-// vouching returns the published authorities that verify the served chain: they stay in the bundle during a change of authority. Others are
+// trustedIssuers returns the published authorities that verify the served chain: they stay in the bundle during a change of authority. Others are
 // not added, since a client that can write webhook configurations could otherwise add one.
-func vouching(s State, now time.Time) []*x509.Certificate {
+func trustedIssuers(s State, now time.Time) []*x509.Certificate {
 	chain := s.Serving
 	if chain == nil {
 		if leaf, err := readSecret(s.TLS); err == nil {

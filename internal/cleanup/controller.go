@@ -212,7 +212,7 @@ func (c *Controller) start(ctx context.Context, running *sync.WaitGroup) (next t
 		}
 		due, work := c.due(e), c.run
 		if at, ok := c.checked(e); ok && (due.IsZero() || at.Before(due)) {
-			due, work = at, c.lookAtRights
+			due, work = at, c.checkRights
 		}
 		switch {
 		case due.IsZero(): // the schedule has no further time

@@ -22,8 +22,8 @@ func (c *Controller) checked(e *entry) (at time.Time, ok bool) {
 	return e.check, c.Missing != nil && e.of.Rights != nil && e.check != never
 }
 
-// lookAtRights checks which rights the runs of a policy lack.
-func (c *Controller) lookAtRights(ctx context.Context, e *entry, _ *unstructured.Unstructured) outcome {
+// checkRights checks which rights the runs of a policy lack.
+func (c *Controller) checkRights(ctx context.Context, e *entry, _ *unstructured.Unstructured) outcome {
 	missing, err := c.Missing(ctx, e.program)
 	if err != nil {
 		c.Log.Warn("the rights of a policy could not be looked up", "policy", e.program.Key(), "error", err)

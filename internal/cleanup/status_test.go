@@ -198,7 +198,7 @@ func TestLookAtRights(t *testing.T) {
 		if !ok || at.After(now) {
 			return outcome{}, "not yet"
 		}
-		out = ctl.lookAtRights(t.Context(), e, u)
+		out = ctl.checkRights(t.Context(), e, u)
 		e.running, ctl.busy = true, 1
 		ctl.finish(e, out, now)
 		return out, e.check.Sub(now).String()

@@ -111,7 +111,7 @@ func (w *walk) settle(n *node) *node {
 			return known
 		}
 	}
-	if err := w.afford(v); err != nil {
+	if err := w.charge(v); err != nil {
 		if w.err == nil {
 			w.err = err
 		}
@@ -128,8 +128,8 @@ func (w *walk) settle(n *node) *node {
 	return made
 }
 
-// afford counts what compiling v takes: a node for each item, and a term for each alternative of a text.
-func (w *walk) afford(v any) error {
+// charge counts what compiling v takes: a node for each item, and a term for each alternative of a text.
+func (w *walk) charge(v any) error {
 	if s, isText := v.(string); isText {
 		if err := w.meter.Step(32 + len(s)/4); err != nil {
 			return err

@@ -78,7 +78,7 @@ func (c *compiler) generateData(p *kyvernov1.GeneratePattern, path string) gener
 		if err != nil {
 			return nil, fmt.Errorf("variable substitution failed for rule %s: %w", s.Rule.Name, err)
 		}
-		if err := afford(s.Env.Meter, v); err != nil {
+		if err := charge(s.Env.Meter, v); err != nil {
 			return nil, err
 		}
 		content, isMap := v.(map[string]any)

@@ -51,18 +51,18 @@ func onRequest(p patcher, nothing policy.Yield) handler {
 func mutated(s *scope.Scope, p patcher, object map[string]any, nothing policy.Yield) policy.Yield {
 	made, err := p(s, object)
 	if err != nil {
-		return spoilt(failed("", err))
+		return patchFailed(failed("", err))
 	}
 	out, ok := made.(map[string]any)
 	if !ok {
-		return spoilt(failed(textPatchError, errNotAnObject))
+		return patchFailed(failed(textPatchError, errNotAnObject))
 	}
 	same, err := s.Env.Meter.Equal(object, out)
 	if err == nil && !same {
 		err = s.Env.Meter.Text(out) // it will be written as text
 	}
 	if err != nil {
-		return spoilt(failed(textPatchError, err))
+		return patchFailed(failed(textPatchError, err))
 	}
 	if same {
 		return nothing
@@ -70,8 +70,8 @@ func mutated(s *scope.Scope, p patcher, object map[string]any, nothing policy.Yi
 	return policy.Yield{Status: policy.StatusPass, Message: mutatedText(object), Object: value.Of(out)}
 }
 
-// spoilt marks an error of the patch itself: there is no object (policy.Yield).
-func spoilt(y policy.Yield) policy.Yield {
+// patchFailed marks an error of the patch itself: there is no object (policy.Yield).
+func patchFailed(y policy.Yield) policy.Yield {
 	y.Object = noObject
 	return y
 }
@@ -101,15 +101,15 @@ func substitute(t *template.Template, s *scope.Scope) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v, afford(s.Env.Meter, v)
+	return v, charge(s.Env.Meter, v)
 }
 
 // patchSteps is the fixed cost of reading a patch, beside that of its size.
 const patchSteps = 400
 
-// afford counts the cost of reading a patch, or data, that came from variables. It is read as a whole, and some small values take long to
+// charge counts the cost of reading a patch, or data, that came from variables. It is read as a whole, and some small values take long to
 // walk over.
-func afford(m *budget.Meter, v any) error {
+func charge(m *budget.Meter, v any) error {
 	if err := m.Step(patchSteps); err != nil {
 		return err
 	}

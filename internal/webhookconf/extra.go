@@ -36,7 +36,7 @@ func (b *builder) nameless(s *side, h *hook) []webhook {
 	w.Rules = rules.rules()
 	mine := "[object].map(o, " + labelsOf + ").exists(labels, !(" + strings.Join(labels, " && ") + "))"
 	names = append(names, "!(has(request.name) && "+isIn("request.name", []string{metav1.NamespaceSystem, b.Options.Namespace})+")")
-	w.MatchConditions = withCondition(b.givenConditions(h), NamelessCondition, strings.Join(append(names, mine), " && "))
+	w.MatchConditions = withCondition(b.ownConditions(h), NamelessCondition, strings.Join(append(names, mine), " && "))
 	w.MatchConditions = b.withDerived(w.MatchConditions, h, operations{policy.Create: true})
 	return []webhook{w}
 }
@@ -124,7 +124,7 @@ func (b *builder) resizing(s *side, h *hook) []webhook {
 	rules := ruleSet{}
 	rules.put(podResize, operations{update: true})
 	w.Rules = rules.rules()
-	w.MatchConditions = b.givenConditions(h)
+	w.MatchConditions = b.ownConditions(h)
 	switch {
 	case !asks:
 		w.MatchConditions = withCondition(w.MatchConditions, ConfinedCondition, h.confine(wanted))

@@ -163,7 +163,7 @@ const maxConditions = 64
 
 // conditions returns the conditions of the policy, or else of the ConfigMap, and then ours.
 func (b *builder) conditions(h *hook) []admissionv1.MatchCondition {
-	out := b.givenConditions(h)
+	out := b.ownConditions(h)
 	if x, ok := h.reserved(); ok {
 		out = withCondition(out, ReservedCondition, x)
 	}
@@ -173,8 +173,8 @@ func (b *builder) conditions(h *hook) []admissionv1.MatchCondition {
 	return b.withDerived(out, h, h.all().operations())
 }
 
-// givenConditions returns the conditions that users wrote or that a flag requires.
-func (b *builder) givenConditions(h *hook) []admissionv1.MatchCondition {
+// ownConditions returns the conditions that users wrote or that a flag requires.
+func (b *builder) ownConditions(h *hook) []admissionv1.MatchCondition {
 	var out []admissionv1.MatchCondition
 	if h.authored { // the policy's conditions replace the global ones
 		for _, c := range h.conditions {

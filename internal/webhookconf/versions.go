@@ -122,7 +122,7 @@ func (b *builder) versions(s *side, h *hook) []webhook {
 				failurePolicy: h.failurePolicy, timeout: h.timeout, fine: true, namespace: namespace,
 			}
 			w := b.resourceWebhook(s, own)
-			w.Rules, w.MatchConditions = rules.rules(), b.givenConditions(own)
+			w.Rules, w.MatchConditions = rules.rules(), b.ownConditions(own)
 			out = append(out, w)
 		}
 	}
@@ -151,7 +151,7 @@ func (b *builder) wildcards(s *side, h *hook) []webhook {
 	}
 	w := b.resourceWebhook(s, h)
 	w.Name = "wildcards." + h.name
-	w.Rules, w.MatchConditions = all.rules(), b.givenConditions(h)
+	w.Rules, w.MatchConditions = all.rules(), b.ownConditions(h)
 	if x, ok := h.reserved(); ok {
 		w.MatchConditions = withCondition(w.MatchConditions, ReservedCondition, x)
 	}

@@ -19,7 +19,7 @@ var Family = &family.Family{
 		p, diags := Decode(in.Object)
 		program := Compile(p, in.Options)
 		if !in.CommandLine && !in.Existing && handedOver(in.Object) {
-			leave(program)
+			handOver(program)
 		}
 		diags.Add(program.Diags...)
 		program.Diags = diags

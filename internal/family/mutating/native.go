@@ -22,8 +22,8 @@ func Asked(spec *policiesv1beta1.MutatingPolicySpec) bool {
 // Targeted reports whether the policy says which existing objects are changed.
 func Targeted(spec *policiesv1beta1.MutatingPolicySpec) bool { return targeted(spec) }
 
-// leave leaves the mutation of requests to the API server. The rules of the Program stay, since exceptions refer to them.
-func leave(p *policy.Program) {
+// handOver leaves the mutation of requests to the API server. The rules of the Program stay, since exceptions refer to them.
+func handOver(p *policy.Program) {
 	p.HandedOver = true
 	others := false
 	for _, r := range p.Rules {

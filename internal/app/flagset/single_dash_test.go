@@ -8,7 +8,7 @@ import (
 )
 
 // Flags below the parent may have one dash; other words stay as they are.
-func TestDoubleDashes(t *testing.T) {
+func TestNormalizeDashes(t *testing.T) {
 	root := &cobra.Command{Use: "ephor"}
 	apply := &cobra.Command{Use: "apply", Run: func(*cobra.Command, []string) {}}
 	apply.Flags().Bool("webhookTimeout", false, "")
@@ -30,7 +30,7 @@ func TestDoubleDashes(t *testing.T) {
 		"nothing -v":                                                       "nothing -v",
 		"":                                                                 "",
 	} {
-		if got := strings.Join(DoubleDashes(root, controller, strings.Fields(given)), " "); got != want {
+		if got := strings.Join(NormalizeDashes(root, controller, strings.Fields(given)), " "); got != want {
 			t.Errorf("%q: %q, want %q", given, got, want)
 		}
 	}

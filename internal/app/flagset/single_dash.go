@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// DoubleDashes returns args, the arguments of the command line, with two dashes before each flag that has one and belongs to a command
+// NormalizeDashes returns args, the arguments of the command line, with two dashes before each flag that has one and belongs to a command
 // below parent. Kyverno accepts `-webhookTimeout=15` like `--webhookTimeout=15`, as all programs with Go's flag package do, so manifests
 // contain both. Other words, and those of all other commands, stay unchanged.
-func DoubleDashes(root, parent *cobra.Command, args []string) []string {
+func NormalizeDashes(root, parent *cobra.Command, args []string) []string {
 	cmd, _, err := root.Find(args)
 	if err != nil || cmd.Parent() != parent {
 		return args
