@@ -50,6 +50,8 @@ func TestSearch(t *testing.T) {
 		{"index.html", "validationFailureAction", "migrating/old-names.html#fields-and-flags"},
 		{"index.html", "kyverno_policy_rule_results_total", "migrating/old-names.html#metrics"},
 		{"index.html", "roll back", "operating/upgrade.html#roll-back"},
+		{"index.html", "why was my pod refused?", "operating/troubleshooting.html#why-was-my-pod-refused"},
+		{"index.html", "how do I test a policy locally", "start/command-line.html#test"},
 		{"index.html", "unlock", "operating/availability.html#unlock-the-way-out-by-hand"},
 	} {
 		b.Open(address(dir, c.from))

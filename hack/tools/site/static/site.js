@@ -20,8 +20,12 @@
     document.head.append(script);
   });
 
-  // What is in a name counts more than what is in a text, and a whole word more than a part of one.
-  const score = (entry, words) => {
+  // Words of questions that say nothing about the subject.
+  const fillers = new Set("a an and are as be by can cannot do does for from get how i in is it me my of on or our should the there to was we what when where which who why will with you".split(" "));
+
+  // score returns how well an entry fits: a hit in a name counts more than one in a text, and a whole word more than a part of one. Words
+  // of two letters have to stand alone. With every, each word has to be found; else those that are found count.
+  const score = (entry, words, every) => {
     let sum = 0;
     for (const word of words) {
       let best = 0;
@@ -29,12 +33,12 @@
         const at = text.toLowerCase().indexOf(word);
         if (at < 0) continue;
         const whole = new RegExp("(^|[^\\p{L}\\p{N}])" + word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&") + "s?($|[^\\p{L}\\p{N}])", "iu").test(text);
-        best = Math.max(best, weight * (whole ? 2 : 1));
+        if (whole || word.length > 2) best = Math.max(best, weight * (whole ? 2 : 1));
       }
-      if (!best) return 0;
+      if (!best && every) return 0;
       sum += best;
     }
-    return entry.u.startsWith("reference/definitions/") ? sum / 2 : sum;
+    return /^(reference\/definitions|contributing)\//.test(entry.u) ? sum / 2 : sum;
   };
 
   const marked = (text, words) => {
@@ -60,14 +64,18 @@
 
   const search = async () => {
     const asked = query.value;
-    const words = asked.toLowerCase().split(/\s+/).filter(Boolean);
+    const typed = asked.toLowerCase().split(/[\s?!,]+/).filter(Boolean);
+    const telling = typed.filter((word) => !fillers.has(word));
+    const words = telling.length ? telling : typed;
     if (!words.length) {
       results.hidden = true;
       return;
     }
     const index = await load();
     if (query.value !== asked) return;
-    const hits = index.map((entry) => [score(entry, words), entry]).filter(([points]) => points).sort((a, b) => b[0] - a[0]);
+    const hitsFor = (every) => index.map((entry) => [score(entry, words, every), entry]).filter(([points]) => points).sort((a, b) => b[0] - a[0]);
+    let hits = hitsFor(true);
+    if (!hits.length) hits = hitsFor(false);
     count.textContent = hits.length > 20 ? "20 of " + hits.length + " sections" : hits.length + (hits.length === 1 ? " section" : " sections");
     found.replaceChildren(...hits.slice(0, 20).map(([, entry]) => {
       const item = document.createElement("li"), link = document.createElement("a");
