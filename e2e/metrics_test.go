@@ -136,6 +136,7 @@ func TestMetrics(t *testing.T) {
 	}
 	recorded := filepath.Join(root, "hack", "tools", "promql", "testdata")
 	ask := exec.Command(tool, "-pages", "admission="+strings.Join(pages, ","),
+		"-pages", "recording="+filepath.Join(recorded, "decisions-1.txt")+","+filepath.Join(recorded, "decisions-2.txt"),
 		"-pages", "reports="+filepath.Join(recorded, "reports-1.txt")+","+filepath.Join(recorded, "reports-2.txt"),
 		filepath.Join(root, "charts", "ephor", "dashboards", "ephor.json"), filepath.Join(root, "charts", "ephor", "alerts", "ephor.yaml"),
 		filepath.Join(root, "docs", "operating", "metrics.md"))
