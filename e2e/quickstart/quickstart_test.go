@@ -60,7 +60,7 @@ func newMachine(t *testing.T) *machine {
 	}
 	home := t.TempDir()
 	m.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "KUBECONFIG="+m.Kubeconfig, "HELM_CONFIG_HOME="+home, "HELM_CACHE_HOME="+home, "HELM_DATA_HOME="+home,
-		"PLATFORMS=linux/"+runtime.GOARCH)
+		"PLATFORMS=linux/"+runtime.GOARCH, "MAKELEVEL=", "MAKEFLAGS=") // a reader's make is not called by another one, which prints its folder
 	return m
 }
 
