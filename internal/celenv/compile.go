@@ -161,7 +161,7 @@ func (c *Compiler) compile(expression string, results ...Result) (_ *Expression,
 	if err != nil {
 		return nil, nil, err
 	}
-	checked, issues := c.env.Check(parsed)
+	checked, issues := check(c.env, parsed)
 	if issues != nil && issues.Err() != nil {
 		return nil, nil, compileError(issues)
 	}

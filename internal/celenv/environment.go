@@ -54,7 +54,7 @@ func extend(from *cel.Env, d Declarations, object *cel.Type, more []*apiserverce
 	if err != nil {
 		return nil, err
 	}
-	return env.Extend(libraries...) // after the types, since a library may resolve more of them
+	return extended(env, libraries...) // after the types, since a library may resolve more of them
 }
 
 // variables are those that expressions see, besides `variables`, with their types.
@@ -112,5 +112,5 @@ func withTypes(from *cel.Env, types []*apiservercel.DeclType, options ...cel.Env
 	if err != nil {
 		return nil, fmt.Errorf("declare types: %w", err)
 	}
-	return from.Extend(append(options, more...)...)
+	return extended(from, append(options, more...)...)
 }

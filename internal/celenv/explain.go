@@ -40,7 +40,7 @@ func (e *Evaluation) explained(x *Expression) (ref.Val, []trace.Part, error) {
 
 // recording compiles an expression so that the values of its parts are kept.
 func (v *Variables) recording(text string) (*cel.Ast, interpreter.Interpretable, *recorder, error) {
-	env, err := v.declared.env().Extend(cel.EnableMacroCallTracking())
+	env, err := extended(v.declared.env(), cel.EnableMacroCallTracking())
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -53,7 +53,7 @@ func (v *Variables) recording(text string) (*cel.Ast, interpreter.Interpretable,
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	checked, issues := env.Check(parsed)
+	checked, issues := check(env, parsed)
 	if issues != nil && issues.Err() != nil {
 		return nil, nil, nil, issues.Err()
 	}

@@ -31,7 +31,7 @@ func (c *Compiler) Mutations() error {
 	if c.declared.Kind != Native {
 		return nil // it has them, or may not make any
 	}
-	env, err := c.env.Extend(libMutations.options(c.declared)...)
+	env, err := extended(c.env, libMutations.options(c.declared)...)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,31 @@
+package celenv_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/celenv"
+)
+
+// Policies that are compiled at once share their environments: types are looked up in one while another extends it.
+func TestCompileAtOnce(t *testing.T) {
+	expressions := []string{"Object{} != null", "JSONPatch{op: 'add'} != null", "type(object) == google.protobuf.Timestamp", "Object.spec{} != null", "Object.metadata{} != null"}
+	var wait sync.WaitGroup
+	for i := range 64 {
+		wait.Go(func() {
+			c := celenv.NewCompiler(celenv.Declarations{Kind: celenv.Mutating})
+			if i%2 == 0 {
+				if err := c.Variable("a", "object.metadata.name"); err != nil {
+					t.Error(err)
+				}
+			}
+			for k := range expressions {
+				if _, err := c.Compile(fmt.Sprintf("%s || %d == 1", expressions[(i+k)%len(expressions)], i), celenv.Bool); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+}
