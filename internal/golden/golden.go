@@ -1,6 +1,3 @@
-// Package golden runs tests whose cases are data: txtar files that hold inputs and the text that is wanted of them.
-//
-// `go test ./internal/X -update` writes what the tests find into the files.
 package golden
 
 import (
@@ -46,12 +43,14 @@ func runFile(t *testing.T, file string, run func(*testing.T, Inputs) string) {
 		t.Error("the file does not say which behaviour it shows")
 	}
 	var in Inputs
+	wanted := false
 	for i := range archive.Files {
 		f := &archive.Files[i]
 		if f.Name != "want" {
 			in = append(in, *f)
 			continue
 		}
+		wanted = true
 		if got := run(t, in); *update {
 			f.Data = []byte(got)
 		} else if got != string(f.Data) {
@@ -59,7 +58,9 @@ func runFile(t *testing.T, file string, run func(*testing.T, Inputs) string) {
 		}
 		in = nil
 	}
-	if len(in) > 0 {
+	if !wanted {
+		t.Error("the file has no section named want")
+	} else if len(in) > 0 {
 		t.Errorf("the sections from %s on have no section named want behind them", in[0].Name)
 	}
 	if *update {

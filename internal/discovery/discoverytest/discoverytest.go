@@ -1,4 +1,3 @@
-// Package discoverytest answers discovery in tests, as an API server that serves a list of resources.
 package discoverytest
 
 import (
