@@ -302,7 +302,7 @@ func (c *imageClients) storm(d time.Duration) imageCounts {
 func TestImagesThroughFaults(t *testing.T) {
 	f := fixture.Load()
 	u := newUpdates(t)
-	// The first version of the trust root knows nobody who signs.
+	// The first version of the trust root has no signers.
 	var fields map[string]any
 	if err := json.Unmarshal(f.Trust.TrustedRoot, &fields); err != nil {
 		t.Fatal(err)
@@ -406,7 +406,7 @@ func TestImagesThroughFaults(t *testing.T) {
 			u.publishRoot(key)
 			u.publish(bytes.TrimSpace(f.Trust.TrustedRoot))
 		}},
-		{"mirror rolled back to a root that knows nobody", func() { u.restore(old) }},
+		{"mirror rolled back to a root without signers", func() { u.restore(old) }},
 	} {
 		suite.Stop(t, replica)
 		restart.change()

@@ -111,7 +111,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// A full queue, and a store that fails, lose records: they are counted, and nobody waits.
+// A full queue, and a store that fails, lose records: they are counted, and reviews do not wait.
 func TestLossIsCounted(t *testing.T) {
 	var out bytes.Buffer
 	f, counted := feed(&out, Keep{}, 3)

@@ -95,7 +95,7 @@ func blocks(text, what string, parse func([]byte) error) string {
 	return ""
 }
 
-// IdentityMistakes says why identities are satisfied by no certificate, or by more than somebody meant.
+// IdentityMistakes says why identities are satisfied by no certificate, or by more signers than intended.
 func IdentityMistakes(k *world.KeylessAttestor) (out []string) {
 	all := append([]world.Identity{{Issuer: k.Issuer, IssuerRegExp: k.IssuerRegExp, Subject: k.Subject, SubjectRegExp: k.SubjectRegExp}}, k.Others...)
 	for _, id := range all {

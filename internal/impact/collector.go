@@ -509,7 +509,7 @@ func (c *Collector) lacksOf(f Facts) []Lack {
 	add(c.lacks.noObject, "what the policies say of requests whose record does not hold the object: an audit log has it at level RequestResponse, but not for deletions of collections, connections, refused patches, and most deletions")
 	add(c.lacks.noOld, "what rules say that read the old object of an update: an audit log does not hold it")
 	if f.Objects {
-		add(c.lacks.noUser, "who would create the objects that exist: they are evaluated as if nobody in particular created them")
+		add(c.lacks.noUser, "who would create the objects that exist: they are evaluated without a user")
 	}
 	add(c.lacks.clipped, "what further records say that cannot be read")
 	if c.report.After.Erred > 0 && !f.Cluster {

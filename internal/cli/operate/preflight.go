@@ -25,7 +25,7 @@ func NewPreflight() *cobra.Command {
 		Short: "Find what would be lost or stop working when Ephor replaces Kyverno",
 		Long: "Preflight reads a cluster in which Kyverno runs and changes nothing. It finds what would be lost or stop working when Ephor replaces\n" +
 			"Kyverno, each with the command that corrects it: definitions that Helm would delete with their objects, values that the chart refuses,\n" +
-			"policies that would not be enforced, rights that are missing, webhooks that nobody answers, and more. With --fix it sets the annotations\n" +
+			"policies that would not be enforced, rights that are missing, webhooks without a server, and more. With --fix it sets the annotations\n" +
 			"that keep the definitions, and changes nothing else. The exit code is 1 when something would be lost or stop working, or could not be\n" +
 			"read.",
 		Example: "  ephor preflight\n  ephor preflight --fix\n  ephor preflight -o json",

@@ -90,7 +90,7 @@ func New() *cobra.Command {
 	f.StringVar(&o.stampChain, "timestamp-certificate-chain", "", "certificates of the timestamp authority: a file with PEM")
 	f.BoolVar(&o.ignoreTlog, "insecure-ignore-tlog", false, "do without an entry in a transparency log")
 	f.BoolVar(&o.ignoreSCT, "insecure-ignore-sct", false, "do without an entry in a log of certificates")
-	f.BoolVar(&o.offline, "offline", false, "ask nothing but registries: trust what --trusted-root or the release holds, search no log, and ask nobody about revoked certificates")
+	f.BoolVar(&o.offline, "offline", false, "connect to registries only: trust what --trusted-root or the release holds, search no log, and do not check whether certificates are revoked")
 	f.BoolVar(&o.insecure, "allow-insecure-registry", false, "ask registries that have no TLS, or a certificate that is not trusted")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "longest time that all of it takes")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
