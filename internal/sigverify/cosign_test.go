@@ -247,7 +247,7 @@ func TestOutages(t *testing.T) {
 			p := newPlace(t)
 			p.attach(".sig", signed(key, crypto.SHA256, p.claim(map[string]any{"a": "b"})))
 			p.renew()
-			p.answer = c.answer
+			p.answers(c.answer)
 			wants(t, p.verify(byKey(key)), c.want)
 		})
 	}
@@ -264,18 +264,18 @@ func TestOutagesCountOnce(t *testing.T) {
 	}
 	p.attach(".att", layers...)
 	p.renew()
-	p.answer = func(w http.ResponseWriter, r *http.Request) bool {
+	p.answers(func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.Contains(r.URL.Path, "/blobs/") {
 			w.WriteHeader(http.StatusForbidden)
 			return true
 		}
 		return false
-	}
+	})
 	for range 4 {
 		_, err := p.statements(byKey(key), kind)
 		wants(t, err, "!403")
 	}
-	p.answer = nil
+	p.answers(nil)
 	if found, err := p.statements(byKey(key), kind); err != nil || len(found) != 20 {
 		t.Errorf("%d statements, %v", len(found), err)
 	}
@@ -401,7 +401,7 @@ func TestSingleFlight(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	p := newPlace(t)
 	done := make(chan struct{}, 10)
-	p.answer = func(_ http.ResponseWriter, r *http.Request) bool {
+	p.answers(func(_ http.ResponseWriter, r *http.Request) bool {
 		select {
 		case <-r.Context().Done():
 		case <-time.After(10 * time.Second):
@@ -409,7 +409,7 @@ func TestCancelled(t *testing.T) {
 		}
 		done <- struct{}{}
 		return true
-	}
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := p.verifier.Verify(ctx, world.SignatureRequest{Image: p.repository.Digest(p.digest.String()).String(), Format: sigverify.Cosign, Attestor: byKey(newKey(elliptic.P256()))})

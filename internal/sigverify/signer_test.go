@@ -39,13 +39,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
+// answerer answers a request in place of the registry and returns true, or returns false.
+type answerer func(w http.ResponseWriter, r *http.Request) bool
+
 // place is a registry in memory that counts its requests, with one image and what signs it.
 type place struct {
 	t      testing.TB
 	server *httptest.Server
 	mu     sync.Mutex
 	asked  []string
-	answer func(w http.ResponseWriter, r *http.Request) bool // true: it was answered
+	answer answerer
 
 	repository name.Repository
 	image      v1.Image
@@ -110,6 +113,14 @@ func (p *place) renew(change ...func(*sigverify.Options)) {
 	p.requests()
 }
 
+// answers sets what answers requests before the registry does; nil sets nothing. Requests of a cancelled review may still
+// run, so the lock is needed.
+func (p *place) answers(f answerer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer = f
+}
+
 // requests are those since the last call.
 func (p *place) requests() []string {
 	p.mu.Lock()
@@ -123,7 +134,9 @@ var errNoTrust = errors.New("the trust is out of reach")
 
 // Material implements sigverify.Trust.
 func (p *place) Material(context.Context, world.Trust) (root.TrustedMaterial, error) {
+	p.mu.Lock()
 	p.trusted++
+	p.mu.Unlock()
 	if p.trust == nil {
 		return nil, errNoTrust
 	}
