@@ -12,7 +12,7 @@ func settle(out *policy.Outcome, before []policy.Result) {
 	var all []policy.Result
 	for i := range out.Results {
 		r := &out.Results[i]
-		if r.Settle == nil {
+		if r.Signatures == nil || r.Signatures.Settle == nil {
 			continue
 		}
 		if all == nil {
@@ -31,7 +31,11 @@ func settled(r *policy.Result, all []policy.Result) (y policy.Yield) {
 			y = policy.Yield{Status: policy.StatusError, Message: fmt.Sprintf("rule %s panicked: %v", r.Rule.Name, v)}
 		}
 	}()
-	y = r.Settle(all)
-	y.Settle = nil
+	y = r.Signatures.Settle(all)
+	if y.Signatures != nil {
+		final := *y.Signatures
+		final.Settle = nil
+		y.Signatures = &final
+	}
 	return y
 }

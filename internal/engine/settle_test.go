@@ -12,20 +12,20 @@ import (
 // is an error of the rule.
 func TestSettle(t *testing.T) {
 	waits := rule("waits", func(*policy.Call) policy.Yield {
-		return policy.Yield{Status: policy.StatusPass, Settle: func(all []policy.Result) policy.Yield {
+		return policy.Yield{Status: policy.StatusPass, Signatures: &policy.Signatures{Settle: func(all []policy.Result) policy.Yield {
 			for i := range all {
-				if all[i].Images["x"] {
+				if s := all[i].Signatures; s != nil && s.Images["x"] {
 					return policy.Yield{Status: policy.StatusPass, Message: "verified by " + all[i].Rule.Name}
 				}
 			}
 			return policy.Yield{Status: policy.StatusFail}
-		}}
+		}}}
 	})
 	panics := rule("panics", func(*policy.Call) policy.Yield {
-		return policy.Yield{Status: policy.StatusPass, Settle: func([]policy.Result) policy.Yield { panic("no") }}
+		return policy.Yield{Status: policy.StatusPass, Signatures: &policy.Signatures{Settle: func([]policy.Result) policy.Yield { panic("no") }}}
 	})
 	verifies := rule("verifies", func(*policy.Call) policy.Yield {
-		return policy.Yield{Status: policy.StatusPass, Images: map[string]bool{"x": true}}
+		return policy.Yield{Status: policy.StatusPass, Signatures: &policy.Signatures{Images: map[string]bool{"x": true}}}
 	})
 	req := request(policy.Create)
 	if out := eval(req, program(waits), program(panics)); statuses(out) != "waits=fail panics=error" {

@@ -76,7 +76,7 @@ func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resou
 		case r.Status == policy.StatusSkip && len(r.Exceptions) > 0:
 			skipped = append(skipped, r)
 		case r.Status == policy.StatusPass || r.Status == policy.StatusWarn:
-			passed, answers = true, append(answers, r.Attested...)
+			passed, answers = true, append(answers, r.Attested()...)
 			mutated = mutated || r.Rule.Stage.Has(policy.StageMutate)
 		}
 	}
@@ -93,7 +93,7 @@ func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resou
 			if !c.Blocked && (violated(r) || c.Controller != ScanController) {
 				out = append(out, Event{
 					Regarding: resource, Reason: PolicyViolation, Action: ResourcePassed, Controller: c.Controller,
-					Note: "policy " + p.Key() + "/" + ruleName(r) + " " + r.Status.String() + ": " + r.Message + attested(r.Attested),
+					Note: "policy " + p.Key() + "/" + ruleName(r) + " " + r.Status.String() + ": " + r.Message + attested(r.Attested()),
 				})
 			}
 		}
@@ -140,7 +140,7 @@ func (c Context) violation(about, resource Reference, r *policy.Result) Event {
 	if r.Message != "" {
 		note.WriteString("; " + r.Message)
 	}
-	note.WriteString(attested(r.Attested))
+	note.WriteString(attested(r.Attested()))
 	return Event{
 		Regarding: about, Related: resource, Reason: PolicyViolation, Action: action, Note: note.String(), Controller: c.Controller,
 	}

@@ -91,17 +91,17 @@ func TestFrom(t *testing.T) {
 		{"a mutation", pod, []policy.Result{result(cluster, change, policy.StatusPass, ""), result(cluster, change, policy.StatusSkip, "")}, false, []string{
 			"PolicyApplied|Resource Mutated|ClusterPolicy labels u1|Pod team/web u3|Pod team/web is successfully mutated",
 		}, false},
-		{"attestors that were asked, by the digest of the image", pod, []policy.Result{{Program: cluster, Rule: a, Yield: policy.Yield{Status: policy.StatusPass, Attested: []policy.Attested{
+		{"attestors that were asked, by the digest of the image", pod, []policy.Result{{Program: cluster, Rule: a, Yield: policy.Yield{Status: policy.StatusPass, Signatures: &policy.Signatures{Attested: []policy.Attested{
 			{Image: "app:1@sha256:d", Path: ".attestors[0].entries[0].keys", Attestor: vault, Status: policy.StatusPass},
 			{Image: "app:1@sha256:d", Path: ".attestations[0]", Type: "sbom", Attestor: &world.Attestor{Keyless: &world.KeylessAttestor{}}, Status: policy.StatusPass},
-		}}}}, false, []string{
+		}}}}}, false, []string{
 			"PolicyApplied|Resource Passed|ClusterPolicy labels u1|Pod team/web u3|Pod team/web: pass; app:1@sha256:d is signed by the key hashivault://k (.attestors[0].entries[0].keys); " +
 				"app:1@sha256:d has a statement sbom by anyone with a certificate of the authority (.attestations[0])",
 		}, false},
-		{"attestors that did not sign, or that could not be asked", pod, []policy.Result{{Program: cluster, Rule: a, Yield: policy.Yield{Status: policy.StatusFail, Message: "no", Attested: []policy.Attested{
+		{"attestors that did not sign, or that could not be asked", pod, []policy.Result{{Program: cluster, Rule: a, Yield: policy.Yield{Status: policy.StatusFail, Message: "no", Signatures: &policy.Signatures{Attested: []policy.Attested{
 			{Image: "app@sha256:d", Path: "attestors.team", Attestor: vault, Status: policy.StatusFail}, {Image: "app@sha256:d", Path: "attestors.team", Type: "sbom", Attestor: vault, Status: policy.StatusFail},
 			{Image: "app@sha256:d", Attestor: vault, Status: policy.StatusError}, {Image: "app@sha256:d", Type: "sbom", Attestor: vault, Status: policy.StatusError}, {Image: "app@sha256:d", Attestor: vault},
-		}}}}, true, []string{
+		}}}}}, true, []string{
 			"PolicyViolation|Resource Blocked|ClusterPolicy labels u1|Pod team/web u3|Pod team/web: [a] fail (blocked); no; app@sha256:d is not signed by the key hashivault://k (attestors.team); " +
 				"app@sha256:d has no statement sbom by the key hashivault://k (attestors.team); app@sha256:d may be signed by the key hashivault://k; " +
 				"app@sha256:d may have a statement sbom by the key hashivault://k; and 1 more",

@@ -125,7 +125,9 @@ func (v *verification) signed(n int, image *target, session Session) policy.Yiel
 		c.keep = Asker(v.call.Program, v.Name) + "\n" + strconv.Itoa(n)
 	}
 	y := c.signed()
-	y.Attested = c.answers
+	if len(c.answers) > 0 {
+		y.Signatures = &policy.Signatures{Attested: c.answers}
+	}
 	return y
 }
 

@@ -125,7 +125,7 @@ func (x *call) load(before *scope.Scope) (any, error) {
 	if budget.Over(err) || x.def == nil || err == nil && data != nil {
 		return data, err
 	}
-	v, err := x.def.Eval(before.Env, before)
+	v, err := x.def.Eval(before.QueryEnv(), before)
 	if err != nil {
 		return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", x.entry, err)
 	}
@@ -140,7 +140,7 @@ func (x *call) fetch(before *scope.Scope) (any, error) {
 	if x.service != nil {
 		return x.service.fetch(before, x.entry, x.method, body)
 	}
-	text, err := x.path.eval(before.Env, before)
+	text, err := x.path.eval(before.QueryEnv(), before)
 	if err != nil {
 		return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", x.entry, err)
 	}
@@ -173,7 +173,7 @@ func (x *call) body(before *scope.Scope) (any, error) {
 	}
 	body := make(map[string]any, len(x.data))
 	for _, f := range x.data {
-		v, err := f.value.Eval(before.Env, before)
+		v, err := f.value.Eval(before.QueryEnv(), before)
 		if err != nil {
 			return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", x.entry, err)
 		}

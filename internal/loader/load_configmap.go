@@ -48,11 +48,11 @@ func compileConfigMap(e *kyvernov1.ContextEntry, in input) compiled {
 		c.diags.Hint("a namespaced policy reads ConfigMaps of its own namespace only")
 	}
 	c.load = func(before *scope.Scope) (any, error) {
-		name, err := nameText.EvalString(before.Env, before)
+		name, err := nameText.EvalString(before.QueryEnv(), before)
 		if err != nil {
 			return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", entryName, err)
 		}
-		ns, err := namespaceText.EvalString(before.Env, before)
+		ns, err := namespaceText.EvalString(before.QueryEnv(), before)
 		if err != nil {
 			return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", entryName, err)
 		}

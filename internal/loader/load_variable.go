@@ -98,7 +98,7 @@ func at(path string, t *template.Template) diag.List {
 func (x *variableEntry) load(before *scope.Scope) (any, error) {
 	var input any
 	if x.value != nil {
-		v, err := x.value.Eval(before.Env, before)
+		v, err := x.value.Eval(before.QueryEnv(), before)
 		if err != nil {
 			return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", x.name, err)
 		}
@@ -112,7 +112,7 @@ func (x *variableEntry) load(before *scope.Scope) (any, error) {
 		return nil, err
 	}
 	if (err != nil || result == nil) && x.def != nil {
-		result, err = x.def.Eval(before.Env, before)
+		result, err = x.def.Eval(before.QueryEnv(), before)
 		if err != nil {
 			return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", x.name, err)
 		}
@@ -127,7 +127,7 @@ func (x *variableEntry) search(before *scope.Scope, input any) (any, error) {
 	query, text := x.query, x.source
 	if query == nil {
 		var fault, err error
-		query, text, fault, err = x.path.EvalQuery(before.Env, before, x.value != nil)
+		query, text, fault, err = x.path.EvalQuery(before.QueryEnv(), before, x.value != nil)
 		if other := (*template.NotStringError)(nil); errors.As(err, &other) {
 			return nil, fmt.Errorf("jmespath value must be a string %s %s: <nil>", x.name, x.source)
 		}
@@ -142,7 +142,7 @@ func (x *variableEntry) search(before *scope.Scope, input any) (any, error) {
 	if x.value == nil {
 		root = jmespath.Root(before)
 	}
-	result, err := query.Search(before.Env, root)
+	result, err := query.Search(before.QueryEnv(), root)
 	if err != nil {
 		return nil, fmt.Errorf("failed to apply jmespath %s to variable %s: JMESPath query failed: %w", text, value.Print(input, maxShown), err)
 	}

@@ -41,14 +41,14 @@ func (q *query) apply(before *scope.Scope, data any) (any, error) {
 	expr, text := q.expr, q.source
 	if expr == nil {
 		var fault, err error
-		if expr, text, fault, err = q.text.EvalQuery(before.Env, before, true); err != nil {
+		if expr, text, fault, err = q.text.EvalQuery(before.QueryEnv(), before, true); err != nil {
 			return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", q.entry, err)
 		}
 		if fault != nil {
 			return nil, fmt.Errorf("failed to apply jmespath %s to context entry %s: %w", text, q.entry, fault)
 		}
 	}
-	result, err := expr.Search(before.Env, data)
+	result, err := expr.Search(before.QueryEnv(), data)
 	if err != nil {
 		return nil, fmt.Errorf("failed to apply jmespath %s to context entry %s: JMESPath query failed: %w", text, q.entry, err)
 	}
@@ -64,7 +64,7 @@ func (c *compiled) text(source, path string) *template.Template {
 }
 
 func substitute(entry string, t *template.Template, before *scope.Scope) (string, error) {
-	s, err := t.EvalString(before.Env, before)
+	s, err := t.EvalString(before.QueryEnv(), before)
 	if err != nil {
 		return "", fmt.Errorf("failed to substitute variables in context entry %s: %w", entry, err)
 	}

@@ -26,7 +26,12 @@ func (s Status) String() string { return statusNames[s] }
 
 // Yield is the result of one evaluation of a rule. The zero Yield is "no result".
 type Yield struct {
-	Status     Status
+	Status Status
+	// Warn: the result becomes a warning of an allowed request, independent of the policy's settings.
+	Warn bool
+	// Unknown: a lookup had no answer; neither the policy nor the object is wrong. Such an error does not deny a request if failurePolicy
+	// is Ignore.
+	Unknown    bool
 	Message    string
 	Path       string // the place in the object where a pattern failed, such as /spec/containers/0/image/
 	Properties map[string]string
@@ -41,20 +46,29 @@ type Yield struct {
 	Work []Work
 	// Part is the part of the policy that gave the result, for reports that name it instead of the rule; empty for the rule.
 	Part string
-	// Warn: the result becomes a warning of an allowed request, independent of the policy's settings.
-	Warn bool
-	// Unknown: a lookup had no answer; neither the policy nor the object is wrong. Such an error does not deny a request if failurePolicy
-	// is Ignore.
-	Unknown bool
+	// Signatures is what a rule that verifies images adds; nil for all other rules.
+	Signatures *Signatures
+	// Also are further results of the same evaluation, in order: a verifyImages rule gives one for each image. Object and
+	// Work belong to the first.
+	Also []Yield
+}
+
+// Signatures is what the verification of images adds to a Yield. It is apart because most rules have none, and a Yield is copied often.
+type Signatures struct {
 	// Images are those whose signatures the evaluation verified; the value is true if a signature was accepted.
 	Images map[string]bool
 	// Attested are the answers of attestors that led to the result.
 	Attested []Attested
 	// Settle returns the result that replaces this one after the evaluation of all rules, from all results; nil to keep this one.
 	Settle func(all []Result) Yield
-	// Also are further results of the same evaluation, in order: a verifyImages rule gives one for each image. Object and
-	// Work belong to the first.
-	Also []Yield
+}
+
+// Attested returns the answers of attestors that led to the result.
+func (y *Yield) Attested() []Attested {
+	if y.Signatures == nil {
+		return nil
+	}
+	return y.Signatures.Attested
 }
 
 // Attested is what an attestor says of an image: pass when it signed it, fail when it did not, error when that could not be found out.

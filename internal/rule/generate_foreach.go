@@ -51,7 +51,7 @@ func (c *compiler) generateLoop(f *kyvernov1.ForEachGeneration, index int, path 
 
 func generateElement(s *scope.Scope, preconditions *condition.Set, one generator) ([]policy.Generated, error) {
 	if preconditions != nil {
-		verdict, err := preconditions.Eval(s.Env, s)
+		verdict, err := preconditions.Eval(s.QueryEnv(), s)
 		if err != nil {
 			return nil, fmt.Errorf("failed to evaluate preconditions: %w", err)
 		}

@@ -36,7 +36,7 @@ type texts []*template.Template
 func (ts texts) eval(s *scope.Scope) ([]string, error) {
 	out := make([]string, len(ts))
 	for i, t := range ts {
-		v, err := t.EvalString(s.Env, s)
+		v, err := t.EvalString(s.QueryEnv(), s)
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +74,7 @@ func (c *compiler) generateData(p *kyvernov1.GeneratePattern, path string) gener
 		if err != nil {
 			return nil, err
 		}
-		v, err := data.Eval(s.Env, s)
+		v, err := data.Eval(s.QueryEnv(), s)
 		if err != nil {
 			return nil, fmt.Errorf("variable substitution failed for rule %s: %w", s.Rule.Name, err)
 		}
@@ -253,7 +253,7 @@ func (c *compiler) selector(l *metav1.LabelSelector, path string) func(*scope.Sc
 	return func(s *scope.Scope) (string, error) {
 		var out metav1.LabelSelector
 		for _, r := range requirements {
-			key, err := r.key.EvalString(s.Env, s)
+			key, err := r.key.EvalString(s.QueryEnv(), s)
 			if err != nil {
 				return "", err
 			}

@@ -61,7 +61,7 @@ func (m *message) resolve(s *scope.Scope) (string, error) {
 	if m.dynamic == nil {
 		return m.text, nil
 	}
-	v, err := m.dynamic.Eval(s.Env, s)
+	v, err := m.dynamic.Eval(s.QueryEnv(), s)
 	if err != nil {
 		return "", err
 	}

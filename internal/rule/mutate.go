@@ -94,7 +94,7 @@ func mutatedText(object map[string]any) string {
 
 // substitute evaluates the variables of a patch.
 func substitute(t *template.Template, s *scope.Scope) (any, error) {
-	v, err := t.Eval(s.Env, s)
+	v, err := t.Eval(s.QueryEnv(), s)
 	if err != nil && !errors.Is(err, budget.ErrExhausted) {
 		return nil, patchError{textSubstitution, err}
 	}
@@ -147,7 +147,7 @@ func (c *compiler) strategicMerge(v any, path, errorPath string) joiner {
 		overlay, diags := patch.CompileOverlay(static, path)
 		c.diags.Add(diags...)
 		return func(in *patch.Merges, s *scope.Scope, object any) (any, error) {
-			return applyOverlay(in, s.Env, overlay, object, "")
+			return applyOverlay(in, s.QueryEnv(), overlay, object, "")
 		}
 	}
 	return func(in *patch.Merges, s *scope.Scope, object any) (any, error) {
@@ -159,7 +159,7 @@ func (c *compiler) strategicMerge(v any, path, errorPath string) joiner {
 		if diags.HasErrors() {
 			return nil, patchError{textPatchError, diags.Errors()}
 		}
-		return applyOverlay(in, s.Env, overlay, object, path)
+		return applyOverlay(in, s.QueryEnv(), overlay, object, path)
 	}
 }
 

@@ -135,7 +135,7 @@ func identical(a, b any) bool {
 
 // run patches the object once for each element.
 func (l *mutateLoop) run(s *scope.Scope, object any) (any, error) {
-	found, err := l.list.Search(s.Env, s)
+	found, err := l.list.Search(s.QueryEnv(), s)
 	if budget.Over(err) {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ type rounds struct {
 func (l *mutateLoop) element(made *rounds, s *scope.Scope, object any) (any, error) {
 	s = l.context.Apply(s)
 	if l.preconditions != nil {
-		verdict, err := l.preconditions.Eval(s.Env, s)
+		verdict, err := l.preconditions.Eval(s.QueryEnv(), s)
 		if err != nil {
 			return nil, patchError{textElements + "failed to evaluate preconditions: ", err}
 		}

@@ -59,7 +59,7 @@ func (p prelude) around(run handler) func(*policy.Call) policy.Yield {
 
 // evaluatePreconditions evaluates preconditions: no result if they are true, else a skip or an error.
 func evaluatePreconditions(preconditions *condition.Set, s *scope.Scope) policy.Yield {
-	verdict, err := preconditions.Eval(s.Env, s)
+	verdict, err := preconditions.Eval(s.QueryEnv(), s)
 	if err != nil {
 		return failed("failed to evaluate preconditions: ", err)
 	}

@@ -52,7 +52,7 @@ func (p *properties) resolve(s *scope.Scope) map[string]string {
 	out := maps.Clone(p.static)
 	for _, d := range p.dynamic {
 		out[d.name] = d.text
-		if v, err := d.template.Eval(s.Env, s); err == nil {
+		if v, err := d.template.Eval(s.QueryEnv(), s); err == nil {
 			out[d.name] = text(v)
 		}
 	}

@@ -48,7 +48,7 @@ func (c *compiler) anyPattern(raw *apiextensionsv1.JSON, path string, msg messag
 	}
 	name := c.name
 	return func(s *scope.Scope, resource any) policy.Yield {
-		choice, err := alternatives.Match(s.Env, s, resource)
+		choice, err := alternatives.Match(s.QueryEnv(), s, resource)
 		if err != nil {
 			return failed("", err)
 		}

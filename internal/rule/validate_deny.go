@@ -40,7 +40,7 @@ func (c *compiler) deny(d *kyvernov1.Deny, path string, msg message) handler {
 	return func(s *scope.Scope) policy.Yield {
 		var messages []string
 		if conditions != nil {
-			verdict, err := conditions.Eval(s.Env, s)
+			verdict, err := conditions.Eval(s.QueryEnv(), s)
 			if err != nil {
 				return failed("failed to check deny conditions: ", err)
 			}

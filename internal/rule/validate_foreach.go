@@ -215,7 +215,7 @@ func spendElement(m *budget.Meter) error {
 
 // elements evaluates the list. A missing key means no elements; any value but a list is one element.
 func (l *loop) elements(s *scope.Scope) ([]any, error) {
-	v, err := l.list.Search(s.Env, s)
+	v, err := l.list.Search(s.QueryEnv(), s)
 	if err != nil {
 		if unknown := (*jmespath.UnknownKeyError)(nil); errors.As(err, &unknown) {
 			return nil, nil
@@ -237,7 +237,7 @@ func (l *loop) element(outer *scope.Scope, element any, index int) policy.Yield 
 	}
 	s = l.context.Apply(s)
 	if l.preconditions != nil {
-		verdict, err := l.preconditions.Eval(s.Env, s)
+		verdict, err := l.preconditions.Eval(s.QueryEnv(), s)
 		if budget.Over(err) {
 			return failed(textForeachError, err)
 		}

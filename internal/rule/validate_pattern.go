@@ -57,7 +57,7 @@ func (c *compiler) pattern(raw *apiextensionsv1.JSON, path string, msg message) 
 	pass := policy.Yield{Status: policy.StatusPass, Message: "validation rule '" + c.name + "' passed."}
 	name := c.name
 	return func(s *scope.Scope, resource any) policy.Yield {
-		v, err := p.Match(s.Env, s, resource)
+		v, err := p.Match(s.QueryEnv(), s, resource)
 		if err != nil {
 			return failed("", err)
 		}

@@ -84,7 +84,7 @@ func (x *imageEntry) planFor(s *scope.Scope) (*imageverify.Plan, error) {
 	if x.plan != nil {
 		return x.plan, nil
 	}
-	v, err := x.variables.Eval(s.Env, s)
+	v, err := x.variables.Eval(s.QueryEnv(), s)
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func (x extractors) images(s *scope.Scope) ([]imageref.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.images(s.Env, object)
+	return k.images(s.QueryEnv(), object)
 }
 
 // of returns the images of an object of the kind.

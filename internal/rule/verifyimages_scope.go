@@ -15,7 +15,7 @@ import (
 // ImagesOf implements imageverify.Language.
 func (v *imageRule) ImagesOf(variables policy.Variables, object map[string]any) ([]imageref.Image, error) {
 	s := variables.(*scope.Scope)
-	return v.extractors.of(s.Env, s.Request.GVK.Kind, object)
+	return v.extractors.of(s.QueryEnv(), s.Request.GVK.Kind, object)
 }
 
 // Begin implements imageverify.Language.
@@ -47,7 +47,7 @@ func (i *imageSession) Examine(attestation int, statements []world.Statement) (u
 		if conditions == nil {
 			continue
 		}
-		verdict, err := conditions.Eval(named.Env, withFields(named, st.Predicate))
+		verdict, err := conditions.Eval(named.QueryEnv(), withFields(named, st.Predicate))
 		if err != nil {
 			return nil, fmt.Errorf("failed to check attestations: %w", err)
 		}

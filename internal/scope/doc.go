@@ -3,7 +3,7 @@
 //
 //	s := scope.New(call)                                        // request, images, serviceAccountName, serviceAccountNamespace
 //	s = s.WithLazy("cm", func(before *scope.Scope) (any, error) { … })
-//	v, err := query.Search(s.Env, s)                            // a Scope is the input of a query
+//	v, err := query.Search(s.QueryEnv(), s)                     // a Scope is the input of a query
 //
 //	var reads scope.Reads                                       // what compiled expressions read of it
 //	reads.Add(template)

@@ -15,8 +15,6 @@ import (
 // belongs to one goroutine.
 type Scope struct {
 	*policy.Call
-	// Env is the environment of the Call, for queries and templates.
-	Env *jmespath.Env
 
 	given  *policy.Given // values that replace others; nil for none
 	parent *Scope
@@ -59,16 +57,19 @@ type outermost struct {
 // New returns the outermost scope of a call, with the request and the service account names. It keeps a copy of the call.
 func New(c *policy.Call) *Scope {
 	s := &outermost{call: *c}
-	s.Call, s.Env = &s.call, (*jmespath.Env)(c.Env)
+	s.Call = &s.call
 	if c.Request != nil && c.Request.Given != nil {
 		s.given = c.Request.Given(c.Program, c.Rule)
 	}
 	return &s.Scope
 }
 
+// QueryEnv returns the environment of the Call for queries and templates.
+func (s *Scope) QueryEnv() *jmespath.Env { return (*jmespath.Env)(s.Env) }
+
 // With returns a child scope in which name has the value v.
 func (s *Scope) With(name string, v any) *Scope {
-	return &Scope{Call: s.Call, Env: s.Env, given: s.given, parent: s, name: name, val: v}
+	return &Scope{Call: s.Call, given: s.given, parent: s, name: name, val: v}
 }
 
 // WithLazy returns a child scope in which name is loaded on first use, at most once. load receives the scope before this name, so that an
@@ -77,7 +78,7 @@ func (s *Scope) WithLazy(name string, load func(before *Scope) (any, error)) *Sc
 	if v, ok := s.given.Value(name); ok {
 		return s.With(name, v)
 	}
-	return &Scope{Call: s.Call, Env: s.Env, given: s.given, parent: s, name: name, load: load}
+	return &Scope{Call: s.Call, given: s.given, parent: s, name: name, load: load}
 }
 
 // WithMade is With for a value that is computed only from the variables in made and the author's text.

@@ -86,23 +86,30 @@ func both(first, second policy.Yield) policy.Yield {
 	if first.Status != policy.StatusPass {
 		return second
 	}
-	out := second
-	out.Images = maps.Clone(first.Images)
-	for image, verified := range second.Images {
-		if out.Images == nil {
-			out.Images = map[string]bool{}
-		}
-		out.Images[image] = out.Images[image] || verified
+	if first.Signatures == nil {
+		return second
 	}
-	if out.Settle = second.Settle; first.Settle != nil {
-		out.Settle = func(all []policy.Result) policy.Yield {
-			y := first.Settle(all)
-			if y.Status == policy.StatusPass && second.Settle != nil {
-				return second.Settle(all)
+	out, a, b := second, first.Signatures, second.Signatures
+	if b == nil {
+		b = &policy.Signatures{}
+	}
+	merged := policy.Signatures{Images: maps.Clone(a.Images), Attested: slices.Concat(a.Attested, b.Attested), Settle: b.Settle}
+	for image, verified := range b.Images {
+		if merged.Images == nil {
+			merged.Images = map[string]bool{}
+		}
+		merged.Images[image] = merged.Images[image] || verified
+	}
+	if a.Settle != nil {
+		merged.Settle = func(all []policy.Result) policy.Yield {
+			y := a.Settle(all)
+			if y.Status == policy.StatusPass && b.Settle != nil {
+				return b.Settle(all)
 			}
 			return y
 		}
 	}
+	out.Signatures = &merged
 	return out
 }
 

@@ -87,7 +87,7 @@ func compileRule(p *kyvernov2.ClusterCleanupPolicy, ns string) (*policy.Rule, di
 		}
 		s := chain.Apply(scope.New(c).With("target", object))
 		if conditions != nil {
-			verdict, err := conditions.Eval(s.Env, s)
+			verdict, err := conditions.Eval(s.QueryEnv(), s)
 			if err != nil {
 				return policy.Yield{Status: policy.StatusError, Message: "failed to check conditions: " + err.Error()}
 			}

@@ -151,12 +151,12 @@ func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
 	}
 	out, err := s.run.Check()
 	y = verdict(out, err)
-	y.Images, y.Attested = s.panel.Verified(), s.panel.Answers()
+	y.Signatures = &policy.Signatures{Images: s.panel.Verified(), Attested: s.panel.Answers()}
 	if err == nil {
 		y.Annotations = r.rule.Audited(out.Annotations)
 	}
 	if r.required && len(s.images) > 0 && y.Status == policy.StatusPass {
-		y.Settle = require(c.Program, y, s.images)
+		y.Signatures.Settle = require(c.Program, y, s.images)
 	}
 	return y
 }
@@ -184,7 +184,10 @@ func require(p *policy.Program, passed policy.Yield, images []image) func([]poli
 		for i := range images {
 			asked, verified := false, false
 			for k := range all {
-				found, tried := all[k].Images[images[i].text]
+				if all[k].Signatures == nil {
+					continue
+				}
+				found, tried := all[k].Signatures.Images[images[i].text]
 				if tried = tried && all[k].Program.Namespace == p.Namespace; tried {
 					asked, verified = true, verified || found
 				}
