@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ephor-dev/ephor/internal/app/flagset"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
 // controllerName is the command above all controllers.
@@ -40,7 +41,10 @@ func newAdmissionCommand() *cobra.Command {
 			if err := f.complete(cmd.Flags(), os.LookupEnv); err != nil {
 				return err
 			}
-			return f.run(cmd.Context(), "admission", func(ctx context.Context, e env, b *base) error { return runAdmission(ctx, f, e, b) })
+			return f.run(cmd.Context(), "admission", func(ctx context.Context, e env, b *base) error {
+				go lifecycle.AdmissionGarbage.Bound(ctx)
+				return runAdmission(ctx, f, e, b)
+			})
 		},
 	}
 	f.register(cmd.Flags())

@@ -25,7 +25,7 @@ func newReportsCommand() *cobra.Command {
 				return err
 			}
 			return f.run(cmd.Context(), "reports", func(ctx context.Context, e env, b *base) error {
-				go lifecycle.BoundGarbage(ctx)
+				go lifecycle.ReportsGarbage.Bound(ctx)
 				return runReports(ctx, f, e, b)
 			})
 		},

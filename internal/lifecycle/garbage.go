@@ -8,16 +8,25 @@ import (
 	"time"
 )
 
-// Bounds of the garbage in the heap of the reports controller. It keeps some state for each resource, so its live heap grows with the
-// cluster, and at gcPercent it would take four times that. It gets spareGarbage instead, or leastPercent of a larger live heap.
-const (
-	spareGarbage = 32 << 20
-	leastPercent = 40
-	garbageEvery = 2 * time.Second
+// Garbage bounds the uncollected garbage in the heap of a process. While the live heap is small, the heap grows to four times that
+// (gcPercent); a larger one grows by Spare bytes only, but by Least percent at least.
+type Garbage struct {
+	Spare uint64
+	Least int
+}
+
+// Bounds of the controllers. The reports controller keeps some state for each resource, so its live heap grows with the cluster, and a scan
+// is not urgent. Under load the admission controller holds many requests at once; collections that are more frequent cost each of them.
+var (
+	ReportsGarbage   = Garbage{Spare: 32 << 20, Least: 40}
+	AdmissionGarbage = Garbage{Spare: 56 << 20, Least: 240}
 )
 
-// BoundGarbage bounds the uncollected garbage until ctx is done, unless the environment tunes the collector.
-func BoundGarbage(ctx context.Context) {
+// garbageEvery is how often the live heap is compared with the bounds.
+const garbageEvery = 2 * time.Second
+
+// Bound applies the bounds until ctx is done, unless the environment tunes the collector.
+func (g Garbage) Bound(ctx context.Context) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
@@ -32,18 +41,18 @@ func BoundGarbage(ctx context.Context) {
 		case <-tick.C:
 		}
 		metrics.Read(live)
-		if now := percentFor(live[0].Value.Uint64()); now != percent {
+		if now := g.percent(live[0].Value.Uint64()); now != percent {
 			percent = now
 			debug.SetGCPercent(percent)
 		}
 	}
 }
 
-// percentFor returns how far the heap may grow beyond the live heap before a collection, in steps, since each change triggers a collection.
-func percentFor(live uint64) int {
+// percent returns how far the heap may grow beyond the live heap before a collection, in steps, since each change triggers a collection.
+func (g Garbage) percent(live uint64) int {
 	percent := gcPercent
-	for percent > leastPercent && live*uint64(percent)/100 > spareGarbage {
-		percent = max(leastPercent, percent*3/4)
+	for percent > g.Least && live*uint64(percent)/100 > g.Spare {
+		percent = max(g.Least, percent*3/4)
 	}
 	return percent
 }

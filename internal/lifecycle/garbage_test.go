@@ -5,10 +5,25 @@ import (
 )
 
 // A small heap is collected seldom, a large one before it holds much more than the live heap.
-func TestPercentFor(t *testing.T) {
-	for live, want := range map[uint64]int{0: 300, 10 << 20: 300, 11 << 20: 225, 20 << 20: 126, 40 << 20: 70, 1 << 30: leastPercent} {
-		if got := percentFor(live); got != want {
-			t.Errorf("%d bytes: %d %%, want %d", live, got, want)
+func TestGarbage(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		bounds Garbage
+		live   uint64
+		want   int
+	}{
+		{"reports, nothing", ReportsGarbage, 0, 300},
+		{"reports, small", ReportsGarbage, 10 << 20, 300},
+		{"reports, one step", ReportsGarbage, 11 << 20, 225},
+		{"reports, three steps", ReportsGarbage, 20 << 20, 126},
+		{"reports, five steps", ReportsGarbage, 40 << 20, 70},
+		{"reports, large", ReportsGarbage, 1 << 30, 40},
+		{"admission, small", AdmissionGarbage, 18 << 20, 300},
+		{"admission, under load", AdmissionGarbage, 21 << 20, 240},
+		{"admission, large", AdmissionGarbage, 1 << 30, 240},
+	} {
+		if got := c.bounds.percent(c.live); got != c.want {
+			t.Errorf("%s: %d %%, want %d", c.name, got, c.want)
 		}
 	}
 }
