@@ -3,6 +3,7 @@ package http1
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -159,7 +160,7 @@ const lingering = 500 * time.Millisecond
 // linger closes the writing side and discards what the client still sends. Closing a connection with unread bytes resets it, and the client
 // may lose the answer.
 func (c *connection) linger() {
-	_ = c.conn.SetDeadline(time.Now().Add(lingering))
+	_ = c.conn.SetDeadline(time.Now().Add(cmp.Or(c.handler.linger, lingering)))
 	if half, ok := c.conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 		_, _ = io.Copy(io.Discard, c.conn)
 	}

@@ -17,6 +17,7 @@ type Handler struct {
 	// ArrivalTimeout), and Write how long its response may take to be sent. All must be positive.
 	Idle, Read, Write time.Duration
 
+	linger  time.Duration // lingering if it is 0, as it is outside of tests
 	mu      sync.Mutex
 	taken   map[*connection]struct{}
 	closing bool
