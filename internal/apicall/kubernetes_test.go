@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -39,7 +38,7 @@ func TestKubernetes(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	k, err := NewKubernetes(&rest.Config{Host: srv.URL + "/base", BearerToken: "ours"}, Limits{MaxBytes: 1000, Timeout: time.Second})
+	k, err := NewKubernetes(&rest.Config{Host: srv.URL + "/base", BearerToken: "ours"}, Limits{MaxBytes: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
