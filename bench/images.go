@@ -208,7 +208,8 @@ func (b *bench) verification() error {
 	return nil
 }
 
-// cachedImages measures reviews of an image by digest that is known to be signed.
+// cachedImages measures the decision about an image by digest that is known to be signed: what a review costs more than one of the same Pod
+// with an image that no policy is about.
 func (b *bench) cachedImages() error {
 	v, err := b.newVerifying(0)
 	if err != nil {
@@ -246,9 +247,9 @@ func (b *bench) cachedImages() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-32s CPU %5.1f µs per review of %d bytes (%.1f µs where no policy is about its images), %d requests to the registry\n",
-		"images, known by digest", micros(cached), len(body), micros(other), asked)
-	b.row("images, known by digest", "µs", micros(cached), 50)
+	fmt.Printf("%-32s CPU %5.1f µs per decision: a review of %d bytes takes %.1f µs, and %.1f µs where no policy is about its images; %d requests to the registry\n",
+		"images, known by digest", micros(cached-other), len(body), micros(cached), micros(other), asked)
+	b.row("images, known by digest", "µs", micros(cached-other), 50)
 	b.row("images, known by digest, requests", "", float64(asked), 0)
 	return nil
 }
