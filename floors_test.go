@@ -52,7 +52,7 @@ var floors = []struct {
 		"internal/catalog",
 	}},
 	{"6 outputs", []string{
-		"internal/report", "internal/decision", "internal/compliance", "internal/rollout", "internal/event", "internal/observe", "internal/ephemeral",
+		"internal/report", "internal/decision", "internal/decision/store", "internal/compliance", "internal/rollout", "internal/event", "internal/observe", "internal/ephemeral",
 	}},
 	{"7 servers", []string{
 		"internal/intake", "internal/status", "internal/webhookconf", "internal/unlock", "internal/failopen", "internal/certs", "internal/vapgen", "internal/policyreview", "internal/admission",

@@ -296,7 +296,7 @@ func (s *Server) after(req *policy.Request, at place, res *response, began time.
 	if s.Record != nil && at.Stages != 0 {
 		review = &decision.Review{
 			Request: req, Webhook: at.webhook(), Decision: policy.Decision{Allowed: res.allowed, Message: res.message, Warnings: res.warnings},
-			Changed: res.patch != nil, Results: res.results, At: began, Took: took, Policies: at.policies.Hash(),
+			Patch: res.patch, Results: res.results, At: began, Took: took, Policies: at.policies.Hash(),
 		}
 	}
 	switch {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"strconv"
@@ -125,7 +126,11 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 			return nil, err
 		}
 	}
-	if p.decisions, err = f.decisions.Open(observing.Metrics, log); err != nil {
+	var configure func() (*tls.Config, error)
+	if configure, p.renewSender, err = sendDecisions(&f.sender, observing, cfg); err != nil {
+		return nil, err
+	}
+	if p.decisions, err = f.decisions.Open(configure, decisionDigests(m, e.namespace), storeDamaged(p.events, e, event.AdmissionController), observing.Metrics, log); err != nil {
 		return nil, err
 	}
 	p.certs.Events, p.paths.Events = p.events, p.events
@@ -135,6 +140,16 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		Leaving: lifecycle.NewTrigger(),
 	}
 	return p, nil
+}
+
+// storeDamaged returns the function that writes an event about a store of decisions that was set aside.
+func storeDamaged(events event.Recorder, e env, controller string) func(path string, err error) {
+	return func(path string, err error) {
+		events.Record(event.Event{
+			Regarding: event.Reference{APIVersion: "v1", Kind: "Pod", Namespace: e.namespace, Name: e.podName}, Type: event.Warning, Reason: event.PolicyError, Action: event.None,
+			Controller: controller, Note: fmt.Sprintf("the store of decisions was damaged and set aside as %s; a new one begins: %v", path, err),
+		})
+	}
 }
 
 // server returns the server that answers reviews, with the World of policies. Global context is refreshed until ctx is done.

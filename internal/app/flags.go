@@ -28,6 +28,7 @@ type admissionFlags struct {
 	reportsAccount   string
 	serving          servingFlags
 	decisions        results.DecisionFlags
+	sender           channelFlags // of decisions
 	webhooks         webhookFlags
 }
 
@@ -54,6 +55,7 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	flagset.Switch(fs, &f.forceIgnore, "forceFailurePolicyIgnore", envForceIgnore, false, "treat every failurePolicy as Ignore")
 	fs.StringVar(&f.reportsAccount, "reportsServiceAccountName", "", "user name of the reports controller (system:serviceaccount:⟨namespace⟩:⟨name⟩); authors of policies are warned of kinds that it may not read")
 	f.decisions.Register(fs)
+	f.sender.register(fs, "decisions", "this end")
 	f.serving.register(fs)
 	f.webhooks.register(fs)
 	flagset.Accept(fs, "A")

@@ -48,6 +48,8 @@ type process struct {
 	work      *enqueue.Writer
 	sending   *results.Sending // of results; nil where none are sent
 	decisions *decision.Feed   // nil where none are recorded
+	// renewSender keeps the certificate with which decisions are sent; nil where they are not.
+	renewSender *lifecycle.Task
 	// installation removes the webhook configurations with the namespace.
 	installation *webhookserver.Installation
 	policies     *intake.Policies
@@ -178,14 +180,18 @@ func (p *process) every(ctx context.Context, beside func(func())) {
 	if p.sending != nil {
 		beside(func() { p.sending.Follow(ctx) })
 	}
-	for _, t := range []lifecycle.Task{
+	tasks := []lifecycle.Task{
 		{Name: "role-bindings", Wake: p.wakeBindings, Once: p.watchBindings},
 		p.certs.Watch(),
 		p.paths.Watch(),
 		missingKinds(p.intake, p.kindsDefined),
 		p.exceeded.Task(),
 		{Name: "installation", Wake: p.installation.Leaving, Once: p.installation.Remove},
-	} {
+	}
+	if p.renewSender != nil {
+		tasks = append(tasks, *p.renewSender)
+	}
+	for _, t := range tasks {
 		t = p.observing.Counted(t)
 		beside(func() { t.Run(ctx, p.log) })
 	}

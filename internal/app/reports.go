@@ -21,6 +21,7 @@ import (
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	"github.com/ephor-dev/ephor/internal/app/results"
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/family"
@@ -40,10 +41,12 @@ type reporting struct {
 	writer  *reports.Writer
 	// consumer merges the results of other controllers into the reports; nil for none.
 	consumer *reports.Consumer
-	rules    knownRules
-	leases   coordinationclient.LeasesGetter
-	ring     *ring.Ring
-	omitted  lifecycle.Trigger
+	// decisions reads what admission decided; nil for none.
+	decisions decision.Reader
+	rules     knownRules
+	leases    coordinationclient.LeasesGetter
+	ring      *ring.Ring
+	omitted   lifecycle.Trigger
 	// everywhere are tasks that every replica runs.
 	everywhere []lifecycle.Task
 }
@@ -64,7 +67,7 @@ func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
 
 // build creates the scanner, the writer of reports and their parts.
 func (c *reporting) build(ctx context.Context) error {
-	if err := errors.Join(c.reportsDefined(), c.serveDashboard()); err != nil {
+	if err := errors.Join(c.reportsDefined(), c.keepDecisions(), c.serveDashboard()); err != nil {
 		return err
 	}
 	root, err := c.world(ctx)

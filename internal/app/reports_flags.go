@@ -29,6 +29,7 @@ type reportsFlags struct {
 	// admissionReports: results of admission are merged even without scans.
 	admissionReports bool
 	dashboard        dashboardFlags
+	decisions        decisionStoreFlags
 }
 
 func (f *reportsFlags) register(fs *pflag.FlagSet) {
@@ -59,6 +60,7 @@ func (f *reportsFlags) registerOwn(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.aggregate, "aggregateReports", true, "take results of admission, and of work in the background, into the reports")
 	fs.IntVar(&f.takers, "aggregationWorkers", 10, "resources whose results of admission are taken into reports at once")
 	f.dashboard.register(fs)
+	f.decisions.register(fs)
 }
 
 // complete checks combinations of flags.
@@ -77,5 +79,5 @@ func (f *reportsFlags) completeOwn() error {
 	if f.takers < 1 {
 		errs = append(errs, errors.New("--aggregationWorkers must be positive"))
 	}
-	return errors.Join(append(errs, f.dashboard.complete())...)
+	return errors.Join(append(errs, f.dashboard.complete(), f.decisions.complete())...)
 }

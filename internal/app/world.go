@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/ephor-dev/ephor/internal/apicall"
+	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/keystore"
@@ -36,6 +37,12 @@ type lookups struct {
 func imageSeals(m manager.Manager, namespace string) world.Seals {
 	store := &keystore.Store{Client: m.GetClient(), Reader: m.GetAPIReader(), Namespace: namespace, Name: keystore.Images}
 	return keystore.Seals{Keys: &keystore.Cached{Load: store.Load, Now: time.Now}}
+}
+
+// decisionDigests makes the digests in records of decisions.
+func decisionDigests(m manager.Manager, namespace string) decision.Digests {
+	store := &keystore.Store{Client: m.GetClient(), Reader: m.GetAPIReader(), Namespace: namespace, Name: keystore.Decisions}
+	return keystore.NewDigests(&keystore.Cached{Load: store.Load, Now: time.Now})
 }
 
 // open returns the world of a process. Global context is refreshed until ctx is done.

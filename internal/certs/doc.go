@@ -6,6 +6,7 @@
 //	var keeper certs.Keeper                            // every replica
 //	err = keeper.Load(caSecret, tlsSecret)
 //	tlsConfig.GetCertificate = keeper.GetCertificate   // no parsing in the handshake
+//	tlsConfig = keeper.ServerTLS("sender")             // between our own processes: both ends have certificates of one authority
 //
 // No rotation breaks a connection. A renewed CA keeps the key of the old one, and the old certificate stays in the bundle until it has
 // expired. If the key is new (the Secret was deleted or damaged, or the algorithm changed), the bundle holds the old and the new authority

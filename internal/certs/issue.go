@@ -57,15 +57,19 @@ func issueCA(key crypto.Signer, keep []*x509.Certificate, now time.Time) (*Pair,
 	return &Pair{Certs: append([]*x509.Certificate{cert}, keep...), Key: key}, nil
 }
 
-// issueLeaf returns a serving certificate with a new key, signed by the newest certificate of ca.
-func issueLeaf(ca *Pair, names Names, a Algorithm, now time.Time) (*Pair, error) {
-	key, err := newKey(a)
+// issueLeaf returns the certificate of a server or client with a new key, signed by the newest certificate of ca.
+func issueLeaf(ca *Pair, cfg *Config, now time.Time) (*Pair, error) {
+	names := cfg.Names
+	key, err := newKey(cfg.Algorithm)
 	if err != nil {
 		return nil, err
 	}
-	usage := x509.KeyUsageDigitalSignature
-	if a == RSA {
+	usage, purpose := x509.KeyUsageDigitalSignature, x509.ExtKeyUsageServerAuth
+	if cfg.Algorithm == RSA {
 		usage |= x509.KeyUsageKeyEncipherment
+	}
+	if cfg.Client {
+		purpose = x509.ExtKeyUsageClientAuth
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
@@ -75,7 +79,7 @@ func issueLeaf(ca *Pair, names Names, a Algorithm, now time.Time) (*Pair, error)
 		NotBefore:    now.Add(-backdated),
 		NotAfter:     now.Add(leafValidity),
 		KeyUsage:     usage,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage:  []x509.ExtKeyUsage{purpose},
 	}
 	cert, err := sign(template, ca.Newest(), key.Public(), ca.Key)
 	if err != nil {

@@ -24,6 +24,8 @@ type Config struct {
 	CASecret  string // name of the Secret of the CA
 	TLSSecret string // name of the Secret of the serving certificate
 	Names     Names
+	// Client: the certificate is that of a client, not of a server.
+	Client    bool
 	Algorithm Algorithm
 	// RenewBefore is the minimum time before its expiry at which a certificate is renewed. It is raised to a tenth of the validity, because
 	// warnings begin then, and limited to half of it, so that a renewal helps.

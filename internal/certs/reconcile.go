@@ -105,7 +105,7 @@ func (r *Reconciler) carryOut(ctx context.Context, state State, plan Plan, now t
 		}
 	}
 	r.Log.Info("issuing the serving certificate", "secret", r.Config.TLSSecret, "reason", plan.Reason)
-	leaf, err := issueLeaf(plan.CA, r.Config.Names, r.Config.Algorithm, now)
+	leaf, err := issueLeaf(plan.CA, &r.Config, now)
 	if err != nil {
 		return 0, fmt.Errorf("issue the serving certificate: %w", err)
 	}

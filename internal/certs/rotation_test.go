@@ -308,7 +308,7 @@ func TestIntermediates(t *testing.T) {
 	template.RawSubject = nil
 	between, err := sign(&template, root.Certs[0], betweenKey.Public(), key)
 	must(t, err)
-	leaf, err := issueLeaf(&Pair{Certs: []*x509.Certificate{between}, Key: betweenKey}, config(ECDSA).Names, ECDSA, start)
+	leaf, err := issueLeaf(&Pair{Certs: []*x509.Certificate{between}, Key: betweenKey}, &Config{Names: config(ECDSA).Names, Algorithm: ECDSA}, start)
 	must(t, err)
 	leaf.Certs = append(leaf.Certs, between)
 	secret := func(name string, p *Pair) *corev1.Secret {

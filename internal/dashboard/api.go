@@ -59,6 +59,9 @@ func (d *Dashboard) api() http.Handler {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { d.answer(w, r, answer) })
 	}
+	if d.o.Decisions != nil {
+		mux.HandleFunc("GET /api/v1/decisions", d.answerDecisions)
+	}
 	return mux
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/reports"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -23,6 +24,10 @@ type Options struct {
 	// every client sees everything, and only requests for loopback host names are answered.
 	Tokens Tokens
 	Access world.Access
+
+	// Decisions reads what admission decided; nil for none. Only those of Cluster are shown, if set.
+	Decisions decision.Reader
+	Cluster   string
 
 	// Sample is the initial interval of samples for the trend; zero for ten seconds.
 	Sample time.Duration

@@ -3,7 +3,9 @@ package decision
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +30,7 @@ func (c *counter) DecisionsDropped(n int) { c.dropped += n }
 
 func feed(to io.Writer, keep Keep, capacity int) (*Feed, *counter) {
 	c := &counter{}
-	return NewFeed(Options{Store: NewLines(to), Keep: keep, Capacity: capacity, Observer: c, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}), c
+	return NewFeed(Options{Store: NewLines(to), Keep: keep, Capacity: capacity, Users: NameUsers, Observer: c, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}), c
 }
 
 func request(resource, object string) *policy.Request {
@@ -64,7 +66,7 @@ func TestKept(t *testing.T) {
 	exempt := result("p", policy.StatusSkip, "")
 	exempt.Exceptions = []*policy.Exception{{Namespace: "shop", Name: "x"}}
 	warned, changed := review(true, result("p", policy.StatusPass, "")), review(true, result("p", policy.StatusPass, ""))
-	warned.Warnings, changed.Changed = []string{"w"}, true
+	warned.Warnings, changed.Patch = []string{"w"}, []byte("[]")
 	for name, c := range map[string]struct {
 		review Review
 		keep   Keep
@@ -221,10 +223,41 @@ func read(t *testing.T, path string) (uids []string, wrong int) {
 func TestWithoutUsers(t *testing.T) {
 	var out bytes.Buffer
 	f, _ := feed(&out, Keep{}, 1)
-	f.OmitUsers = true
+	f.Users = OmitUsers
 	f.Put(review(false))
 	if r := drain(t, f, &out)[0]; r.User != "" || r.Groups != nil || r.Namespace != "shop" {
 		t.Errorf("%+v", r)
+	}
+}
+
+// digests is a fixed key for tests.
+type digests struct{}
+
+func (digests) Digest(_ context.Context, domain, text string) (out [16]byte, ok bool) {
+	sum := sha256.Sum256([]byte("key " + domain + " " + text))
+	return [16]byte(sum[:16]), true
+}
+
+// Digests of what was asked and answered are in the record, each in its own domain; users can be digests, too.
+func TestDigests(t *testing.T) {
+	var out bytes.Buffer
+	f, _ := feed(&out, Keep{}, 2)
+	f.Digests, f.Users = digests{}, HashUsers
+	r := review(false)
+	r.Patch, r.Policies = []byte(`[{"op":"remove","path":"/a"}]`), [16]byte{1}
+	f.Put(r)
+	f.Put(r)
+	got := drain(t, f, &out)
+	if len(got) != 2 || got[0].User != got[1].User || len(got[0].User) != 32 || len(got[0].Groups) != 1 || len(got[0].Groups[0]) != 32 {
+		t.Fatalf("%+v", got)
+	}
+	for _, digest := range []string{got[0].Object, got[0].Patch, got[0].Policies} {
+		if len(digest) != 32 {
+			t.Errorf("%q is not 16 bytes in hex", digest)
+		}
+	}
+	if same, _ := (digests{}).Digest(t.Context(), "object", `{}`); hex.EncodeToString(same[:]) != got[0].Object {
+		t.Errorf("the digest of the object is %s", got[0].Object)
 	}
 }
 

@@ -3,6 +3,7 @@ package decision
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Store keeps records. Its methods are called by one goroutine.
@@ -19,6 +21,41 @@ type Store interface {
 	// Close ends the store; nothing is written afterwards.
 	Close() error
 }
+
+// Lost collects the errors of parts of a batch. Its Err is that of Write where only some records were stored.
+type Lost struct {
+	n    int
+	errs []error
+}
+
+// Add adds n records that were not stored.
+func (l *Lost) Add(n int, err error) {
+	var inner *PartlyStored
+	if errors.As(err, &inner) {
+		n = inner.Lost
+	}
+	l.n, l.errs = l.n+n, append(l.errs, err)
+}
+
+// Err returns nil if nothing is lost.
+func (l *Lost) Err() error {
+	if l.n == 0 {
+		return nil
+	}
+	return &PartlyStored{Lost: l.n, Err: errors.Join(l.errs...)}
+}
+
+// PartlyStored is the error of a Store that kept only some records of a batch.
+type PartlyStored struct {
+	Lost int
+	Err  error
+}
+
+// Error implements error.
+func (e *PartlyStored) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *PartlyStored) Unwrap() error { return e.Err }
 
 // Keep says which reviews are kept besides those that are not simply passed.
 type Keep struct {
@@ -57,10 +94,31 @@ type Options struct {
 	Keep  Keep
 	// Capacity is how many reviews may wait to be written.
 	Capacity int
-	// OmitUsers leaves the names and groups of users out.
-	OmitUsers bool
-	Observer  Observer
-	Log       *slog.Logger
+	// Users says how users are named.
+	Users Users
+	// Digests makes the digests of a record. nil for none.
+	Digests Digests
+	// Cluster is the name of the cluster; empty for none.
+	Cluster  string
+	Observer Observer
+	Log      *slog.Logger
+}
+
+// Users says how the names and groups of users are recorded.
+type Users string
+
+// The ways: as they are, as keyed digests (so that records of one user can be found together), and not at all.
+const (
+	NameUsers Users = "true"
+	HashUsers Users = "hash"
+	OmitUsers Users = "false"
+)
+
+// Digests makes digests with a key of the installation: a plain digest of a short text, such as a Secret's value, can be guessed.
+type Digests interface {
+	// Digest returns the digest of a text; false while there is no key. A domain names what the text is: the same text has another digest in
+	// another domain.
+	Digest(ctx context.Context, domain, text string) (digest [16]byte, ok bool)
 }
 
 // Feed takes reviews and stores their records. The nil Feed takes nothing.
@@ -135,7 +193,7 @@ func (f *Feed) Run(ctx context.Context) {
 	for {
 		select {
 		case k := <-f.queue:
-			if batch = append(batch, f.record(&k)); len(batch) == batchRecords {
+			if batch = append(batch, f.record(ctx, &k)); len(batch) == batchRecords {
 				batch = f.write(batch)
 			}
 		case <-tick.C:
@@ -143,7 +201,7 @@ func (f *Feed) Run(ctx context.Context) {
 		case <-ctx.Done():
 			for len(f.queue) > 0 {
 				k := <-f.queue
-				if batch = append(batch, f.record(&k)); len(batch) == batchRecords {
+				if batch = append(batch, f.record(ctx, &k)); len(batch) == batchRecords {
 					batch = f.write(batch)
 				}
 			}
@@ -161,9 +219,14 @@ func (f *Feed) write(batch []Record) []Record {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	if err := f.Store.Write(ctx, batch); err != nil {
-		f.Log.Error("decisions were not stored", "records", len(batch), "error", err)
-		f.drop(len(batch))
-		return batch[:0]
+		n := len(batch)
+		var partly *PartlyStored
+		if errors.As(err, &partly) {
+			n = partly.Lost
+		}
+		f.Log.Error("decisions were not stored", "records", n, "error", err)
+		f.drop(n)
+		batch = batch[:len(batch)-n]
 	}
 	for i := range batch {
 		f.Observer.DecisionKept(string(batch[i].Verdict))
@@ -172,16 +235,16 @@ func (f *Feed) write(batch []Record) []Record {
 }
 
 // record makes the record of a review.
-func (f *Feed) record(k *kept) Record {
+func (f *Feed) record(ctx context.Context, k *kept) Record {
 	req := k.Request
 	r := Record{
 		Schema: Schema, Time: k.At.UTC(), Duration: k.Took, UID: req.UID, Webhook: k.Webhook, Operation: string(req.Operation),
 		Group: req.RequestGVK.Group, Version: req.RequestGVK.Version, Kind: req.RequestGVK.Kind, Subresource: req.Subresource,
-		Namespace: req.Namespace, Name: nameOf(req), DryRun: req.DryRun, Verdict: k.verdict, Allowed: k.Allowed, Share: k.share,
-		Policies: hex.EncodeToString(k.Policies[:]),
+		Namespace: req.Namespace, Name: nameOf(req), DryRun: req.DryRun, Cluster: f.Cluster, Verdict: k.verdict, Allowed: k.Allowed, Share: k.share,
+		Policies: f.digest(ctx, "policies", string(k.Policies[:])), Object: f.digest(ctx, "object", objectOf(req).Text()), Patch: f.digest(ctx, "patch", string(k.Patch)),
 	}
-	if u := req.User; u != nil && !f.OmitUsers {
-		r.User, r.Groups = u.Username, u.Groups
+	if u := req.User; u != nil {
+		r.User, r.Groups = f.user(ctx, u)
 	}
 	hidden := secrets(req)
 	if !k.Allowed {
@@ -195,6 +258,42 @@ func (f *Feed) record(k *kept) Record {
 		})
 	}
 	return r
+}
+
+// digest is the digest of a text in hex; empty for the empty text, and while there is no key.
+func (f *Feed) digest(ctx context.Context, domain, text string) string {
+	if f.Digests == nil || text == "" {
+		return ""
+	}
+	sum, ok := f.Digests.Digest(ctx, domain, text)
+	if !ok {
+		return ""
+	}
+	return hex.EncodeToString(sum[:])
+}
+
+// user returns what is recorded of a user.
+func (f *Feed) user(ctx context.Context, u *policy.User) (name string, groups []string) {
+	switch f.Users {
+	case NameUsers:
+		return u.Username, u.Groups
+	case HashUsers:
+		for _, g := range u.Groups {
+			if sum := f.digest(ctx, "group", g); sum != "" {
+				groups = append(groups, sum)
+			}
+		}
+		return f.digest(ctx, "user", u.Username), groups
+	}
+	return "", nil
+}
+
+// objectOf is the object of a request; the old one where it is deleted.
+func objectOf(req *policy.Request) *value.Doc {
+	if req.Object.Text() == "" {
+		return req.OldObject
+	}
+	return req.Object
 }
 
 // nameOf is the name of the object; of one that gets its name later, the prefix with a star.

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,35 @@ type Query struct {
 	UID                                string
 	Policies, Namespaces, Users, Kinds []string
 	Verdicts                           []Verdict
+	// Cluster selects the records of one cluster, if set.
+	Cluster string
+	// Sees reports whether records of a namespace may be shown, "" for those of objects without one; nil shows all.
+	Sees func(namespace string) bool
+}
+
+// Reader reads what a Store kept. Its methods are safe for concurrent use.
+type Reader interface {
+	// Page returns up to limit records that q selects, the newest first, beginning after the position that an earlier page named (empty for the
+	// newest). It takes a limited time, so a page may hold few records, or none, before the last one.
+	Page(ctx context.Context, q *Query, after string, limit int) (Page, error)
+	// Namespaces returns those of all records; without "".
+	Namespaces(ctx context.Context) ([]string, error)
+}
+
+// Eraser is a Reader whose records can be erased.
+type Eraser interface {
+	// EraseUser erases all records of a user, and returns how many there were.
+	EraseUser(ctx context.Context, name string) (int, error)
+}
+
+// ErrPosition is the error for a position that no page named.
+var ErrPosition = errors.New("it is not the position of a page")
+
+// Page is a part of the records that a query selects.
+type Page struct {
+	Records []Record `json:"records"`
+	// Next is the position after them; empty after the last page.
+	Next string `json:"next,omitempty"`
 }
 
 // Selects reports whether the record is asked for.
@@ -26,17 +56,20 @@ func (q *Query) Selects(r *Record) bool {
 	switch {
 	case !q.Since.IsZero() && r.Time.Before(q.Since), !q.Until.IsZero() && !r.Time.Before(q.Until):
 		return false
-	case q.UID != "" && q.UID != r.UID:
+	case q.UID != "" && q.UID != r.UID, q.Cluster != "" && q.Cluster != r.Cluster:
+		return false
+	case q.Sees != nil && !q.Sees(r.Namespace):
 		return false
 	case len(q.Verdicts) > 0 && !slices.Contains(q.Verdicts, r.Verdict):
 		return false
-	case !among(q.Namespaces, r.Namespace), !among(q.Users, r.User), !among(q.Kinds, r.Kind):
+	case !Among(q.Namespaces, r.Namespace), !Among(q.Users, r.User), !Among(q.Kinds, r.Kind):
 		return false
 	}
-	return len(q.Policies) == 0 || slices.ContainsFunc(r.Rules, func(x Result) bool { return among(q.Policies, x.Policy) })
+	return len(q.Policies) == 0 || slices.ContainsFunc(r.Rules, func(x Result) bool { return Among(q.Policies, x.Policy) })
 }
 
-func among(patterns []string, name string) bool {
+// Among reports whether one of the patterns matches a name, or there are none.
+func Among(patterns []string, name string) bool {
 	return len(patterns) == 0 || wildcard.MatchAny(patterns, name)
 }
 

@@ -28,6 +28,8 @@ type Record struct {
 	Namespace   string   `json:"k8s.namespace.name,omitempty"`
 	Name        string   `json:"name,omitempty"`
 	DryRun      bool     `json:"dryRun,omitempty"`
+	// Cluster is the name of the cluster, where one is set.
+	Cluster string `json:"k8s.cluster.name,omitempty"`
 	// Verdict is the worst of Verdicts that the review is; Allowed is the answer.
 	Verdict Verdict `json:"verdict"`
 	Allowed bool    `json:"allowed"`
@@ -35,8 +37,11 @@ type Record struct {
 	Message string `json:"message,omitempty"`
 	// Share is the share of such reviews that is kept: a record with 0.01 stands for a hundred.
 	Share float64 `json:"share"`
-	// Policies is the digest of all policies in force.
+	// Policies is the digest of all policies in force, Object that of the object (the old one where it is deleted), Patch that of the answer's
+	// patch: 16 bytes in hex, made with a key of the installation.
 	Policies string   `json:"policies,omitempty"`
+	Object   string   `json:"object,omitempty"`
+	Patch    string   `json:"patch,omitempty"`
 	Rules    []Result `json:"rules,omitempty"`
 }
 
@@ -75,8 +80,8 @@ type Review struct {
 	Request *policy.Request
 	Webhook string
 	policy.Decision
-	// Changed: the answer has a patch.
-	Changed bool
+	// Patch is the JSON patch of the answer; nil for none.
+	Patch []byte
 	// Results are those of all rules that were evaluated.
 	Results []policy.Result
 	At      time.Time
@@ -106,7 +111,7 @@ func (r *Review) verdict() Verdict {
 		return Violating
 	case len(r.Warnings) > 0:
 		return Warned
-	case r.Changed:
+	case r.Patch != nil:
 		return Changed
 	case exempt:
 		return Exempt

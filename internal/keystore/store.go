@@ -26,6 +26,8 @@ const (
 	Reports = "ephor-report-seals"
 	// Images holds the keys of records of verified images.
 	Images = "ephor-image-seals"
+	// Decisions holds the key of digests in records of decisions.
+	Decisions = "ephor-decision-digests"
 )
 
 // managedLabel marks Secrets of the installation, as those of the certificates.

@@ -1,16 +1,19 @@
 package results
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/ephor-dev/ephor/internal/decision"
+	"github.com/ephor-dev/ephor/internal/decision/store"
 	"github.com/ephor-dev/ephor/internal/observe"
 )
 
@@ -20,17 +23,22 @@ type DecisionFlags struct {
 	fileSize int64
 	capacity int
 	shares   []string
-	users    bool
+	users    string
+	cluster  string
+	age      time.Duration
 
 	keep decision.Keep // from shares
 }
 
 // Register adds the flags.
 func (f *DecisionFlags) Register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.to, "decisions", "", "where reviews are recorded, as JSON lines: stdout, or the path of a file; empty for nowhere")
-	fs.Int64Var(&f.fileSize, "decisionsFileSize", 100<<20, "bytes that a file of decisions may have, before it is renamed to PATH.1 in place of the last one")
+	fs.StringVar(&f.to, "decisions", "", "where reviews are recorded: stdout or the path of a file for JSON lines, sqlite:PATH for a store in a file, https://HOST:PORT for that of the reports controller; empty for nowhere")
+	fs.Int64Var(&f.fileSize, "decisionsFileSize", 100<<20, "bytes that a file of decisions may have: one of lines is then renamed to PATH.1 in place of the last one, from a store the oldest decisions are deleted")
+	fs.DurationVar(&f.age, "decisionsAge", 720*time.Hour, "age at which decisions are deleted from a store; 0 for none")
+	fs.StringVar(&f.cluster, "decisionsCluster", "", "name of the cluster in each decision; empty for none")
 	fs.StringSliceVar(&f.shares, "decisionsShare", []string{"0.01"}, "share of the reviews that simply passed which is recorded, from 0 to 1; policy=share for those for which a policy has a result. All others are recorded")
-	fs.BoolVar(&f.users, "decisionsUsers", true, "record the names and groups of users")
+	fs.StringVar(&f.users, "decisionsUsers", string(decision.NameUsers), "names and groups of users: true records them, hash records keyed digests of them, false leaves them out")
+	fs.Lookup("decisionsUsers").NoOptDefVal = string(decision.NameUsers)
 	fs.IntVar(&f.capacity, "maxQueuedDecisions", 1000, "reviews that may wait to be recorded")
 }
 
@@ -56,26 +64,32 @@ func (f *DecisionFlags) Complete() error {
 	if f.fileSize < 1<<20 {
 		errs = append(errs, errors.New("--decisionsFileSize must be at least 1048576"))
 	}
+	if f.age < 0 {
+		errs = append(errs, errors.New("--decisionsAge must not be negative"))
+	}
+	if users := decision.Users(f.users); !slices.Contains([]decision.Users{decision.NameUsers, decision.HashUsers, decision.OmitUsers}, users) {
+		errs = append(errs, fmt.Errorf("--decisionsUsers: %q is not true, hash or false", f.users))
+	}
 	if f.capacity < 1 {
 		errs = append(errs, errors.New("--maxQueuedDecisions must be positive"))
 	}
 	return errors.Join(errs...)
 }
 
-// Open returns the Feed of reviews; nil where nothing is recorded.
-func (f *DecisionFlags) Open(m *observe.Metrics, log *slog.Logger) (*decision.Feed, error) {
-	var store decision.Store
-	switch f.to {
-	case "":
+// On reports whether decisions are recorded.
+func (f *DecisionFlags) On() bool { return f.to != "" }
+
+// Open returns the Feed of reviews; nil where nothing is recorded. configure returns the TLS configuration of connections to a store of another
+// process, damaged reports a store that was set aside.
+func (f *DecisionFlags) Open(configure func() (*tls.Config, error), digests decision.Digests, damaged func(path string, err error), m *observe.Metrics, log *slog.Logger) (*decision.Feed, error) {
+	if !f.On() {
 		return nil, nil
-	case "stdout":
-		store = decision.NewLines(os.Stdout)
-	default:
-		file, err := decision.OpenLines(f.to, f.fileSize)
-		if err != nil {
-			return nil, fmt.Errorf("--decisions: %w", err)
-		}
-		store = file
 	}
-	return decision.NewFeed(decision.Options{Store: store, Keep: f.keep, Capacity: f.capacity, OmitUsers: !f.users, Observer: m, Log: log}), nil
+	to, err := store.Open(f.to, store.Options{MaxBytes: f.fileSize, MaxAge: f.age, TLS: configure, Damaged: damaged, Now: time.Now, Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("--decisions: %w", err)
+	}
+	return decision.NewFeed(decision.Options{
+		Store: to, Keep: f.keep, Capacity: f.capacity, Users: decision.Users(f.users), Digests: digests, Cluster: f.cluster, Observer: m, Log: log,
+	}), nil
 }

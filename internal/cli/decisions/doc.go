@@ -2,7 +2,7 @@
 //
 //	kubectl logs deploy/kyverno-admission-controller | ephor decisions -f - --verdict refused --since 24h
 //
-// They read the JSON lines that package decision writes; what a reader may read is decided by the rights on the file or the log.
+// They read what package decision and its stores write; what a reader may read is decided by the rights on the file or the log.
 //
-// Floor 8: imports decision and cli/terminal.
+// Floor 8: imports decision, decision/store and cli/terminal.
 package decisions

@@ -20,7 +20,7 @@ import (
 
 // options are the flags of decisions.
 type options struct {
-	files      files
+	from       source
 	since      time.Duration
 	policies   []string
 	namespaces []string
@@ -35,18 +35,19 @@ type options struct {
 func New() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
-		Use:   "decisions -f FILE...",
+		Use:   "decisions {-f FILE... | --server URL}",
 		Short: "List what admission decided",
 		Long: "Decisions lists the reviews that the admission controller recorded (--decisions): who asked for what, what became of it,\n" +
-			"and which policies said so. Without selection it lists all records in the order of the files, with a table up to --limit.\n\n" +
+			"and which policies said so. Without selection it lists all records in the order of the files, those of a store the newest first, with a table up to --limit.\n\n" +
 			"A share of the reviews that simply passed is recorded; the column SHARE says which, so 0.01 stands for a hundred of them.",
 		Example: "  ephor decisions -f decisions.jsonl --verdict refused --since 168h\n" +
+			"  ephor decisions -f sqlite:decisions.db --namespace shop --user jane -o json\n" +
 			"  kubectl logs -n kyverno deploy/kyverno-admission-controller | ephor decisions -f - --policy require-team -o csv",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	f := cmd.Flags()
-	o.files.addFlags(f)
+	o.from.addFlags(f)
 	f.DurationVar(&o.since, "since", 0, "only reviews of this time until now, such as 24h; 0 for all")
 	f.StringSliceVar(&o.policies, "policy", nil, "only reviews for which these policies have a result; names may hold wildcards")
 	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "only reviews in these namespaces, which may hold wildcards")
@@ -98,10 +99,8 @@ func (o *options) run(cmd *cobra.Command) error {
 		return err
 	}
 	var failed error
-	mistakes, err := o.files.read(terminal.Stdin(cmd.InOrStdin()), cmd.ErrOrStderr(), func(r *decision.Record) bool {
-		if q.Selects(r) {
-			failed = w.write(r)
-		}
+	mistakes, err := o.from.read(cmd.Context(), &q, terminal.Stdin(cmd.InOrStdin()), cmd.ErrOrStderr(), func(r *decision.Record) bool {
+		failed = w.write(r)
 		return failed == nil
 	})
 	if err := errors.Join(err, failed, w.end(out), out.Flush()); err != nil {

@@ -15,10 +15,10 @@ import (
 
 // NewWhy makes `ephor why`.
 func NewWhy() *cobra.Command {
-	var from files
+	var from source
 	format := ""
 	cmd := &cobra.Command{
-		Use:   "why UID -f FILE...",
+		Use:   "why UID {-f FILE... | --server URL}",
 		Short: "Say why a request was decided as it was",
 		Long: "Why shows one recorded review with all that the policies said about it, in the words of explain. UID is that of the review,\n" +
 			"which `ephor decisions` lists. The exit code is 1 when no record has it.",
@@ -32,10 +32,7 @@ func NewWhy() *cobra.Command {
 			out := terminal.Buffered(cmd.OutOrStdout())
 			found := 0
 			var failed error
-			mistakes, err := from.read(terminal.Stdin(cmd.InOrStdin()), cmd.ErrOrStderr(), func(r *decision.Record) bool {
-				if !q.Selects(r) {
-					return true
-				}
+			mistakes, err := from.read(cmd.Context(), &q, terminal.Stdin(cmd.InOrStdin()), cmd.ErrOrStderr(), func(r *decision.Record) bool {
 				if found++; format == "json" {
 					failed = terminal.WriteJSON(out, r)
 				} else {
@@ -79,7 +76,7 @@ func explain(w io.Writer, r *decision.Record) {
 	if r.DryRun {
 		fmt.Fprint(w, ", dry run")
 	}
-	fmt.Fprintf(w, "\n  asked by a %s, answered in %s, policies %s\n", r.Webhook, r.Duration.Round(time.Microsecond), r.Policies)
+	fmt.Fprintf(w, "\n  asked by a %s, answered in %s, policies %s\n", r.Webhook, r.Duration.Round(time.Microsecond), cmp.Or(r.Policies, "?"))
 	for _, x := range r.Rules {
 		name := "policy " + x.Policy
 		if x.Rule != "" {

@@ -1,0 +1,135 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+
+	"github.com/ephor-dev/ephor/internal/app/telemetry"
+	"github.com/ephor-dev/ephor/internal/certs"
+	"github.com/ephor-dev/ephor/internal/decision"
+	"github.com/ephor-dev/ephor/internal/decision/store"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
+)
+
+// decisionSender is the name in the certificates of those that send decisions. No host has it.
+const decisionSender = "decisions-sender"
+
+// channelFlags name the Secrets of one end of the channel between those that record decisions and the store.
+type channelFlags struct{ caSecret, tlsSecret string }
+
+func (f *channelFlags) register(fs *pflag.FlagSet, prefix, end string) {
+	fs.StringVar(&f.caSecret, prefix+"CASecretName", "", "Secret of the certificate authority of the channel to the store of decisions, which both ends name")
+	fs.StringVar(&f.tlsSecret, prefix+"TLSSecretName", "", "Secret of the certificate of "+end+"; both Secrets are made when they are not there")
+}
+
+// keeper returns the certificates of one end, and the task that renews them.
+func (f *channelFlags) keeper(o *telemetry.Telemetry, cfg *rest.Config, name string, names certs.Names, client bool) (*certs.Keeper, lifecycle.Task, error) {
+	keeper := &certs.Keeper{}
+	task, err := o.Certificate(name, cfg, keeper, certs.Config{
+		CASecret: f.caSecret, TLSSecret: f.tlsSecret, Algorithm: certs.ECDSA, Names: names, Client: client, RenewBefore: 15 * 24 * time.Hour,
+	})
+	if err == nil {
+		o.ObserveCertificates(keeper)
+	}
+	return keeper, task, err
+}
+
+// senderNames are the names of the certificates of those that send decisions.
+func senderNames() certs.Names {
+	return certs.Names{Common: decisionSender, DNS: []string{decisionSender}}
+}
+
+// decisionStoreFlags configure the store of decisions of the reports controller.
+type decisionStoreFlags struct {
+	address string
+	bytes   int64
+	age     time.Duration
+	port    int
+	service string
+	cluster string
+	channel channelFlags
+}
+
+func (f *decisionStoreFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.address, "decisionsStore", "", "where the decisions of the admission controller are kept: sqlite:PATH; empty for nowhere. They are taken over the channel, and shown by the dashboard")
+	fs.Int64Var(&f.bytes, "decisionsStoreSize", 1<<30, "bytes that the store may have, before the oldest decisions are deleted")
+	fs.DurationVar(&f.age, "decisionsStoreAge", 720*time.Hour, "age at which decisions are deleted; 0 for none")
+	fs.IntVar(&f.port, "decisionsStorePort", 9445, "port at which decisions are taken")
+	fs.StringVar(&f.service, "decisionsStoreService", "kyverno-reports-controller-decisions", "Service of that port, which its certificate names")
+	fs.StringVar(&f.cluster, "decisionsStoreCluster", "", "name of the cluster whose decisions are shown, as --decisionsCluster of its admission controller; empty for those of all")
+	f.channel.register(fs, "decisionsStore", "the store")
+}
+
+func (f *decisionStoreFlags) complete() error {
+	if f.address == "" {
+		return nil
+	}
+	var errs []error
+	if f.channel.caSecret == "" || f.channel.tlsSecret == "" {
+		errs = append(errs, errors.New("--decisionsStore needs --decisionsStoreCASecretName and --decisionsStoreTLSSecretName"))
+	}
+	if f.port < 1 || f.port > 65535 {
+		errs = append(errs, errors.New("--decisionsStorePort must be a port"))
+	}
+	if f.bytes < 1<<20 {
+		errs = append(errs, errors.New("--decisionsStoreSize must be at least 1048576"))
+	}
+	if f.age < 0 {
+		errs = append(errs, errors.New("--decisionsStoreAge must not be negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// keepDecisions opens the store, and adds the tasks of every replica that take decisions.
+func (c *reporting) keepDecisions() error {
+	f := &c.flags.decisions
+	if f.address == "" {
+		return nil
+	}
+	to, err := store.Open(f.address, store.Options{
+		MaxBytes: f.bytes, MaxAge: f.age, Damaged: storeDamaged(c.events, c.env, event.ScanController), Now: time.Now, Log: c.log,
+	})
+	if err != nil {
+		return fmt.Errorf("--decisionsStore: %w", err)
+	}
+	keeper, renew, err := f.channel.keeper(c.base.observing, c.base.cfg, "decisions-certificates", certs.ServiceNames(f.service, c.env.namespace, ""), false)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(f.port)))
+	if err != nil {
+		return fmt.Errorf("take decisions: %w", err)
+	}
+	c.decisions, _ = to.(decision.Reader)
+	receiver := store.NewReceiver(to, c.log)
+	c.everywhere = append(c.everywhere, renew, lifecycle.Task{Name: "decisions", Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
+		err := receiver.Serve(ctx, listener, keeper.ServerTLS(decisionSender))
+		return 0, errors.Join(err, to.Close())
+	}})
+	c.log.Info("decisions are taken", "address", listener.Addr().String())
+	return nil
+}
+
+// sendDecisions returns how decisions are sent to a store over the channel, and the task that renews its certificate; nothing where they are not.
+func sendDecisions(f *channelFlags, o *telemetry.Telemetry, cfg *rest.Config) (configure func() (*tls.Config, error), renew *lifecycle.Task, err error) {
+	if f.caSecret == "" && f.tlsSecret == "" {
+		return nil, nil, nil
+	}
+	if f.caSecret == "" || f.tlsSecret == "" {
+		return nil, nil, errors.New("--decisionsCASecretName and --decisionsTLSSecretName go together")
+	}
+	keeper, task, err := f.keeper(o, cfg, "decisions-sender-certificates", senderNames(), true)
+	if err != nil {
+		return nil, nil, err
+	}
+	return keeper.ClientTLS, &task, nil
+}

@@ -1,0 +1,171 @@
+package decisions
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/decision"
+)
+
+// maxAnswer bounds one page of a server.
+const maxAnswer = 256 << 20
+
+// server is a dashboard that shows decisions.
+type server struct {
+	address, tokenFile, caFile, name string
+}
+
+func (o *server) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.address, "server", "", "address of a dashboard that shows decisions, such as https://127.0.0.1:8443, instead of files")
+	f.StringVar(&o.tokenFile, "token-file", "", "file with the bearer token for --server; without it that of the kubeconfig, if there is one")
+	f.StringVar(&o.caFile, "certificate-authority", "", "file with the authorities that --server is verified with; without it those of the system")
+	f.StringVar(&o.name, "tls-server-name", "", "name in the certificate of --server; without it the host of the address")
+}
+
+// reader returns the function that reads pages of the server.
+func (o *server) reader() (func(context.Context, *decision.Query, string, int) (decision.Page, error), error) {
+	u, err := url.Parse(o.address)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return nil, fmt.Errorf("--server: %q is not the address of a dashboard, such as https://127.0.0.1:8443", o.address)
+	}
+	token, err := o.token()
+	if err != nil {
+		return nil, err
+	}
+	if token != "" && u.Scheme == "http" {
+		return nil, errors.New("--server: a token is sent over https only")
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.name}
+	if o.caFile != "" {
+		text, err := os.ReadFile(o.caFile)
+		if err != nil {
+			return nil, err
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s has no certificate", o.caFile)
+		}
+	}
+	client := &http.Client{
+		Transport: &http.Transport{TLSClientConfig: c, Proxy: http.ProxyFromEnvironment}, Timeout: time.Minute,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for this server
+	}
+	warned := false
+	return func(ctx context.Context, q *decision.Query, after string, limit int) (decision.Page, error) {
+		at := *u
+		at.Path, at.RawQuery = strings.TrimSuffix(u.Path, "/")+"/api/v1/decisions", parameters(q, after, limit).Encode()
+		var answer struct {
+			decision.Page
+			Unasked int    `json:"unasked"`
+			Error   string `json:"error"`
+		}
+		status, err := get(ctx, client, at.String(), token, &answer)
+		switch {
+		case err != nil:
+			return answer.Page, err
+		case status == http.StatusNotFound:
+			return answer.Page, fmt.Errorf("%s shows no decisions: the reports controller keeps none (--decisionsStore)", o.address)
+		case status != http.StatusOK:
+			return answer.Page, fmt.Errorf("%s answers %d: %s", o.address, status, terminal.Plain(answer.Error))
+		case answer.Unasked > 0 && !warned:
+			warned = true
+			fmt.Fprintf(os.Stderr, "%d namespaces are left out, since there are too many to check the rights for each: name some with --namespace\n", answer.Unasked)
+		}
+		return answer.Page, nil
+	}, nil
+}
+
+// token returns the bearer token; empty for none.
+func (o *server) token() (string, error) {
+	if o.tokenFile != "" {
+		text, err := os.ReadFile(o.tokenFile)
+		return strings.TrimSpace(string(text)), err
+	}
+	if strings.HasPrefix(o.address, "http:") {
+		return "", nil
+	}
+	config, err := remote.Config("", "")
+	if err != nil {
+		return "", nil // a dashboard on loopback asks for none
+	}
+	if config.BearerTokenFile != "" {
+		text, err := os.ReadFile(config.BearerTokenFile)
+		return strings.TrimSpace(string(text)), err
+	}
+	return config.BearerToken, nil
+}
+
+// get reads an answer as JSON.
+func get(ctx context.Context, c *http.Client, address, token string, to any) (status int, err error) {
+	for {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil {
+			return 0, err
+		}
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		answer, err := c.Do(r)
+		if err != nil {
+			return 0, err
+		}
+		text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+		_ = answer.Body.Close()
+		if err != nil {
+			return 0, err
+		}
+		if len(text) > maxAnswer {
+			return 0, fmt.Errorf("an answer is longer than %d bytes", maxAnswer)
+		}
+		if answer.StatusCode == http.StatusTooManyRequests {
+			select {
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			case <-time.After(time.Second):
+			}
+			continue
+		}
+		if err := json.Unmarshal(text, to); err != nil && answer.StatusCode == http.StatusOK {
+			return 0, fmt.Errorf("the answer cannot be read: %w", err)
+		}
+		return answer.StatusCode, nil
+	}
+}
+
+// parameters are those of a page.
+func parameters(q *decision.Query, after string, limit int) url.Values {
+	v := url.Values{"limit": {strconv.Itoa(limit)}}
+	for name, values := range map[string][]string{"policy": q.Policies, "namespace": q.Namespaces, "user": q.Users, "kind": q.Kinds} {
+		if len(values) > 0 {
+			v[name] = values
+		}
+	}
+	for _, verdict := range q.Verdicts {
+		v.Add("verdict", string(verdict))
+	}
+	for name, text := range map[string]string{"uid": q.UID, "after": after} {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
+	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
+		if !at.IsZero() {
+			v.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	return v
+}

@@ -1,0 +1,149 @@
+package decisions
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+	"github.com/ephor-dev/ephor/internal/decision/store"
+)
+
+func run(t *testing.T, cmd *cobra.Command, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func records(n int) (out []decision.Record) {
+	for i := range n {
+		out = append(out, decision.Record{
+			Schema: decision.Schema, Time: time.Date(2026, 11, 1, 0, 0, i, 0, time.UTC), UID: fmt.Sprintf("uid-%d", i), Namespace: fmt.Sprintf("team-%d", i%2), Kind: "Pod", Name: "web", Operation: "CREATE",
+			Verdict: decision.Refused, Share: 1, User: "jane", Rules: []decision.Result{{Policy: "require-team", Rule: "check", Status: "fail", Action: "Enforce", Message: "no team"}},
+		})
+	}
+	return out
+}
+
+// The commands read a store in a file, page by page, the newest first.
+func TestStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.db")
+	s, err := store.NewSQLite(path, store.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Write(t.Context(), records(2*pageRecords+10)); err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t, New(), "-f", "sqlite:"+path, "-n", "team-1", "-o", "json")
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); err != nil || len(lines) != pageRecords+5 || !strings.Contains(lines[0], fmt.Sprintf("uid-%d\"", 2*pageRecords+9)) {
+		t.Errorf("%d lines, %v", len(lines), err)
+	}
+	out, err = run(t, New(), "-f", "sqlite:"+path, "--limit", "2", "--policy", "require-*")
+	if err != nil || !strings.Contains(out, "team-1/Pod/web") || !strings.Contains(out, "and 1008 more") {
+		t.Errorf("%s, %v", out, err)
+	}
+	out, err = run(t, NewWhy(), "uid-7", "-f", "sqlite:"+path)
+	if err != nil || !strings.Contains(out, "message: no team") || !strings.Contains(out, "team-1/Pod/web by jane") {
+		t.Errorf("%s, %v", out, err)
+	}
+	if _, err := run(t, New(), "-f", "sqlite:"+path+".none"); err == nil {
+		t.Error("a file that does not exist is a store")
+	}
+}
+
+// The commands ask a dashboard, with a token, and what they ask is what they select.
+func TestServer(t *testing.T) {
+	const token = "the-token"
+	var asked []string
+	dashboard := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/decisions" {
+			http.NotFound(w, r)
+			return
+		}
+		if r.Header.Get("Authorization") != "Bearer "+token {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"error":"a bearer token is needed"}`)
+			return
+		}
+		asked = append(asked, r.URL.Query().Encode()) // requests of one command come one after the other
+		all, next := records(3), "2"
+		if r.URL.Query().Get("after") == "2" {
+			all, next = all[2:], ""
+		} else {
+			all = all[:2]
+		}
+		_ = json.NewEncoder(w).Encode(decision.Page{Records: all, Next: next})
+	}))
+	defer dashboard.Close()
+	dir := t.TempDir()
+	tokens, authority := filepath.Join(dir, "token"), filepath.Join(dir, "ca")
+	if err := os.WriteFile(tokens, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(authority, pemOf(dashboard), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wrong := filepath.Join(dir, "wrong")
+	if err := os.WriteFile(wrong, []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--server", dashboard.URL, "--token-file", tokens, "--certificate-authority", authority}
+	out, err := run(t, New(), append(flags, "-o", "csv", "--policy", "p*", "-n", "a,b", "--user", "jane", "--kind", "Pod", "--verdict", "refused")...)
+	if err != nil || strings.Count(out, "uid-") != 3 {
+		t.Errorf("%s, %v", out, err)
+	}
+	if want := "kind=Pod&limit=500&namespace=a&namespace=b&policy=p%2A&user=jane&verdict=refused"; len(asked) != 2 || asked[0] != want || asked[1] != "after=2&"+want {
+		t.Errorf("%q", asked)
+	}
+	out, err = run(t, NewWhy(), append([]string{"uid-1"}, flags...)...)
+	if err != nil || !strings.Contains(asked[2], "uid=uid-1") {
+		t.Errorf("%s, %v", out, err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"another token":        {[]string{"--server", dashboard.URL, "--token-file", wrong, "--certificate-authority", authority}, "a bearer token is needed"},
+		"an unknown authority": {[]string{"--server", dashboard.URL, "--token-file", tokens}, "certificate"},
+		"no TLS":               {[]string{"--server", "http://127.0.0.1:1", "--token-file", tokens}, "over https only"},
+		"both":                 {append(flags, "-f", tokens), "do not go together"},
+		"no address":           {[]string{"--server", "127.0.0.1:1"}, "not the address"},
+		"no decisions":         {[]string{"--server", dashboard.URL + "/elsewhere", "--token-file", tokens, "--certificate-authority", authority}, "shows no decisions"},
+	} {
+		if _, err := run(t, New(), c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	cmd := New()
+	cmd.SetArgs(flags)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	if err := cmd.ExecuteContext(ctx); err == nil {
+		t.Error("a command that was ended goes on")
+	}
+}
+
+// pemOf is the certificate of a server.
+func pemOf(s *httptest.Server) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+}

@@ -1,0 +1,114 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// The numbers of decisions of one answer.
+const (
+	pageDecisions    = 100
+	maxPageDecisions = 1000
+)
+
+// decisions is an answer about decisions.
+type decisions struct {
+	decision.Page
+	// Unasked namespaces are left out, since there are too many to check each.
+	Unasked int `json:"unasked,omitempty"`
+}
+
+// answerDecisions answers a request for decisions, with those that its user may see: whoever may list the reports of a namespace sees its
+// decisions.
+func (d *Dashboard) answerDecisions(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), answerFor)
+	defer cancel()
+	r = r.WithContext(ctx)
+	one, err := d.sessions.of(ctx, bearer(r))
+	if err != nil {
+		d.fail(w, r, err)
+		return
+	}
+	q, limit, err := decisionQuery(r.URL.Query())
+	if err != nil {
+		d.fail(w, r, badRequest{err})
+		return
+	}
+	body, err := d.work(r, func(r *http.Request) (any, error) {
+		namespaces, err := d.o.Decisions.Namespaces(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read the decisions: %w", err)
+		}
+		if len(q.Namespaces) > 0 {
+			namespaces = slices.DeleteFunc(namespaces, func(ns string) bool { return !wildcard.MatchAny(q.Namespaces, ns) })
+		}
+		v, err := d.sessions.view(ctx, one, namespaces)
+		if err != nil {
+			return nil, err
+		}
+		q.Sees, q.Cluster = v.sees, d.o.Cluster
+		page, err := d.o.Decisions.Page(ctx, q, r.URL.Query().Get("after"), limit)
+		if errors.Is(err, decision.ErrPosition) {
+			return nil, badRequest{err}
+		}
+		return decisions{page, v.unasked}, err
+	})
+	if err != nil {
+		d.fail(w, r, err)
+		return
+	}
+	writeJSON(w, r, http.StatusOK, body)
+}
+
+// decisionQuery reads the parameters of a request for decisions.
+func decisionQuery(v url.Values) (q *decision.Query, limit int, err error) {
+	q, limit = &decision.Query{}, pageDecisions
+	for name, values := range v {
+		switch one := values[0]; name {
+		case "policy":
+			q.Policies = values
+		case "namespace":
+			q.Namespaces = values
+		case "user":
+			q.Users = values
+		case "kind":
+			q.Kinds = values
+		case "uid":
+			q.UID = one
+		case "after":
+		case "verdict":
+			for _, text := range values {
+				if !slices.Contains(decision.Verdicts, decision.Verdict(text)) {
+					return nil, 0, fmt.Errorf("%q is no verdict", text)
+				}
+				q.Verdicts = append(q.Verdicts, decision.Verdict(text))
+			}
+		case "since", "until":
+			at, err := time.Parse(time.RFC3339Nano, one)
+			if err != nil {
+				return nil, 0, fmt.Errorf("%s is not a time such as 2006-01-02T15:04:05Z", name)
+			}
+			if name == "since" {
+				q.Since = at
+			} else {
+				q.Until = at
+			}
+		case "limit":
+			if limit, err = strconv.Atoi(one); err != nil || limit < 1 || limit > maxPageDecisions {
+				return nil, 0, fmt.Errorf("limit is not a number from 1 to %d", maxPageDecisions)
+			}
+		default:
+			return nil, 0, fmt.Errorf("there is no parameter %q", name)
+		}
+	}
+	return q, limit, nil
+}

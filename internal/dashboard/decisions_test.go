@@ -1,0 +1,103 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+)
+
+// kept are decisions in memory, the newest first.
+type kept []decision.Record
+
+func (k kept) Namespaces(context.Context) (out []string, err error) {
+	for _, r := range k {
+		if r.Namespace != "" && !slices.Contains(out, r.Namespace) {
+			out = append(out, r.Namespace)
+		}
+	}
+	return out, nil
+}
+
+func (k kept) Page(_ context.Context, q *decision.Query, after string, limit int) (page decision.Page, err error) {
+	begin := 0
+	if after != "" {
+		if _, err := fmt.Sscan(after, &begin); err != nil {
+			return page, fmt.Errorf("%w: %s", decision.ErrPosition, after)
+		}
+	}
+	for i := begin; i < len(k); i++ {
+		if len(page.Records) == limit {
+			page.Next = fmt.Sprint(i)
+			break
+		}
+		if q.Selects(&k[i]) {
+			page.Records = append(page.Records, k[i])
+		}
+	}
+	return page, nil
+}
+
+// Each user sees the decisions of the namespaces whose reports they may list, of this cluster only.
+func TestDecisions(t *testing.T) {
+	p := newPage(true)
+	if got := p.do("GET", "/api/v1/decisions", "all").StatusCode; got != 404 {
+		t.Errorf("without a store: %d", got)
+	}
+	record := func(uid, cluster, ns, user string, verdict decision.Verdict) decision.Record {
+		return decision.Record{Schema: decision.Schema, Time: p.clock, UID: uid, Cluster: cluster, Namespace: ns, User: user, Kind: "Pod", Verdict: verdict, Rules: []decision.Result{{Policy: "p"}}}
+	}
+	o := p.o
+	o.Cluster, o.Decisions = "east", kept{
+		record("1", "east", "a", "jane", decision.Refused), record("2", "east", "b", "jane", decision.Passed), record("3", "east", "", "root", decision.Changed),
+		record("4", "east", "only-here", "jane", decision.Refused), record("5", "west", "a", "jane", decision.Refused),
+	}
+	p.Dashboard = New(o) // which has not read any report yet
+	ask := func(token, query string) (status int, uids, next string) {
+		resp := p.do("GET", "/api/v1/decisions"+query, token)
+		var page decision.Page
+		if err := json.NewDecoder(resp.Body).Decode(&page); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range page.Records {
+			uids += r.UID
+		}
+		return resp.StatusCode, uids, page.Next
+	}
+	since := p.clock.Add(time.Second).UTC().Format(time.RFC3339)
+	for _, c := range []struct {
+		token, query string
+		status       int
+		want         string
+	}{
+		{"all", "", 200, "1234"}, {"namespaces", "", 200, "124"}, {"a", "", 200, "1"}, {"cluster", "", 200, "3"}, {"none", "", 200, ""}, {"", "", 401, ""}, {"nobody", "", 401, ""},
+		{"all", "?namespace=b&namespace=only-*", 200, "24"}, {"all", "?verdict=refused&user=j*", 200, "14"}, {"all", "?uid=3", 200, "3"}, {"a", "?uid=3", 200, ""},
+		{"all", "?kind=Deployment", 200, ""}, {"all", "?policy=p&kind=Pod", 200, "1234"}, {"all", "?since=" + since, 200, ""}, {"all", "?until=" + since, 200, "1234"},
+		{"all", "?verdict=no", 400, ""}, {"all", "?since=yesterday", 400, ""}, {"all", "?limit=0", 400, ""}, {"all", "?limit=100000", 400, ""}, {"all", "?after=x", 400, ""}, {"all", "?cluster=west", 400, ""},
+	} {
+		p.clock = p.clock.Add(time.Minute) // so that no limit of requests counts
+		if status, got, _ := ask(c.token, c.query); status != c.status || got != c.want {
+			t.Errorf("%s %s: %d %q, want %d %q", c.token, c.query, status, got, c.status, c.want)
+		}
+	}
+	got, after := "", ""
+	for {
+		p.clock = p.clock.Add(time.Minute)
+		_, uids, next := ask("all", "?limit=1&after="+after)
+		got += uids
+		if after = next; after == "" {
+			break
+		}
+	}
+	if got != "1234" {
+		t.Errorf("the pages have %q", got)
+	}
+	if text := p.log.String(); strings.Contains(text, "jane") {
+		t.Errorf("the log has names: %s", text)
+	}
+}

@@ -1,0 +1,219 @@
+package decision
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// digest is a digest in hex, which is bytes in protobuf.
+type digest string
+
+// field is one field of a message of decision.proto: its number, and a pointer to where its value is.
+type field struct {
+	number protowire.Number
+	at     any
+}
+
+// fields are those of message Record.
+func (r *Record) fields(at *time.Time) []field {
+	return []field{
+		{1, &r.Schema}, {2, at}, {3, &r.Duration}, {4, &r.UID}, {5, &r.Webhook}, {6, &r.User}, {7, &r.Groups}, {8, &r.Operation}, {9, &r.Group},
+		{10, &r.Version}, {11, &r.Kind}, {12, &r.Subresource}, {13, &r.Namespace}, {14, &r.Name}, {15, &r.DryRun}, {16, (*string)(&r.Verdict)},
+		{17, &r.Allowed}, {18, &r.Message}, {19, &r.Share}, {20, (*digest)(&r.Policies)}, {21, (*digest)(&r.Object)}, {22, (*digest)(&r.Patch)},
+		{23, &r.Rules}, {24, &r.Cluster},
+	}
+}
+
+// fields are those of message Result.
+func (x *Result) fields() []field {
+	return []field{
+		{1, &x.Policy}, {2, &x.Rule}, {3, &x.Status}, {4, &x.Action}, {5, &x.Message}, {6, &x.Path}, {7, &x.Exceptions}, {8, &x.Duration},
+	}
+}
+
+// AppendProto appends the record as message Record of decision.proto. Fields that are empty take no room.
+func (r *Record) AppendProto(b []byte) ([]byte, error) { return appendFields(b, r.fields(&r.Time)) }
+
+// ErrProto is the error for bytes that are not what decision.proto says.
+var ErrProto = errors.New("it is not a message of decision.proto")
+
+// MergeProto sets the fields that the message has, and appends to lists. Unknown fields are passed over, as those of a newer version.
+func (r *Record) MergeProto(b []byte) error { return mergeFields(b, r.fields(&r.Time)) }
+
+func appendFields(b []byte, fields []field) ([]byte, error) {
+	for _, f := range fields {
+		switch at := f.at.(type) {
+		case *string:
+			b = appendText(b, f.number, *at)
+		case *[]string:
+			for _, text := range *at {
+				b = protowire.AppendString(protowire.AppendTag(b, f.number, protowire.BytesType), text)
+			}
+		case *digest:
+			sum, err := hex.DecodeString(string(*at))
+			if err != nil {
+				return nil, fmt.Errorf("the digest %q: %w", *at, err)
+			}
+			if len(sum) > 0 {
+				b = protowire.AppendBytes(protowire.AppendTag(b, f.number, protowire.BytesType), sum)
+			}
+		case *bool:
+			if *at {
+				b = protowire.AppendVarint(protowire.AppendTag(b, f.number, protowire.VarintType), 1)
+			}
+		case *float64:
+			if *at != 0 {
+				b = protowire.AppendFixed64(protowire.AppendTag(b, f.number, protowire.Fixed64Type), math.Float64bits(*at))
+			}
+		case *time.Duration:
+			b = appendNumber(b, f.number, int64(*at))
+		case *time.Time:
+			if !at.IsZero() {
+				b = appendNumber(b, f.number, at.UnixNano())
+			}
+		case *[]Result:
+			for i := range *at {
+				inner, err := appendFields(nil, (*at)[i].fields())
+				if err != nil {
+					return nil, err
+				}
+				b = protowire.AppendBytes(protowire.AppendTag(b, f.number, protowire.BytesType), inner)
+			}
+		default:
+			return nil, fmt.Errorf("field %d has the type %T", f.number, f.at)
+		}
+	}
+	return b, nil
+}
+
+func appendText(b []byte, number protowire.Number, text string) []byte {
+	if text == "" {
+		return b
+	}
+	return protowire.AppendString(protowire.AppendTag(b, number, protowire.BytesType), text)
+}
+
+func appendNumber(b []byte, number protowire.Number, n int64) []byte {
+	if n == 0 {
+		return b
+	}
+	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), uint64(n))
+}
+
+func mergeFields(b []byte, fields []field) error {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return ErrProto
+		}
+		b = b[n:]
+		size := protowire.ConsumeFieldValue(number, kind, b)
+		if size < 0 {
+			return ErrProto
+		}
+		value := b[:size]
+		b = b[size:]
+		for _, f := range fields {
+			if f.number != number {
+				continue
+			}
+			if err := mergeField(f.at, kind, value); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// mergeField sets one field to a value of the wire. The value is complete.
+func mergeField(to any, kind protowire.Type, value []byte) error {
+	want := protowire.BytesType
+	switch to.(type) {
+	case *bool, *time.Duration, *time.Time:
+		want = protowire.VarintType
+	case *float64:
+		want = protowire.Fixed64Type
+	}
+	if kind != want {
+		return ErrProto
+	}
+	switch kind {
+	case protowire.VarintType:
+		n, _ := protowire.ConsumeVarint(value)
+		switch at := to.(type) {
+		case *bool:
+			*at = n != 0
+		case *time.Duration:
+			*at = time.Duration(n)
+		case *time.Time:
+			*at = time.Unix(0, int64(n)).UTC()
+		}
+	case protowire.Fixed64Type:
+		n, _ := protowire.ConsumeFixed64(value)
+		*to.(*float64) = math.Float64frombits(n)
+	default:
+		inner, _ := protowire.ConsumeBytes(value)
+		switch at := to.(type) {
+		case *string:
+			*at = string(inner)
+		case *[]string:
+			*at = append(*at, string(inner))
+		case *digest:
+			*at = digest(hex.EncodeToString(inner))
+		case *[]Result:
+			var x Result
+			if err := mergeFields(inner, x.fields()); err != nil {
+				return err
+			}
+			*at = append(*at, x)
+		}
+	}
+	return nil
+}
+
+// AppendBatch appends the records as message Batch.
+func AppendBatch(b []byte, records []Record) ([]byte, error) {
+	var one []byte
+	for i := range records {
+		var err error
+		if one, err = records[i].AppendProto(one[:0]); err != nil {
+			return nil, err
+		}
+		b = protowire.AppendBytes(protowire.AppendTag(b, 1, protowire.BytesType), one)
+	}
+	return b, nil
+}
+
+// ParseBatch returns the records of a message Batch. More than most, and records of another schema, are errors.
+func ParseBatch(b []byte, most int) ([]Record, error) {
+	var out []Record
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 || number != 1 || kind != protowire.BytesType {
+			return nil, ErrProto
+		}
+		one, size := protowire.ConsumeBytes(b[n:])
+		if size < 0 {
+			return nil, ErrProto
+		}
+		b = b[n+size:]
+		if len(out) == most {
+			return nil, fmt.Errorf("there are more than %d records", most)
+		}
+		var r Record
+		if err := r.MergeProto(one); err != nil {
+			return nil, err
+		}
+		if r.Schema != Schema {
+			return nil, errSchema
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}

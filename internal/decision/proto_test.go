@@ -1,0 +1,166 @@
+package decision
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+// full is a record without any empty field.
+func full() Record {
+	sum := strings.Repeat("0f", 16)
+	return Record{
+		Schema: Schema, Time: time.Unix(1700000000, 123456789).UTC(), Duration: 1234567, UID: "2f0d5ac4-8d6c-4a52-9f4b-1f0e6d8c3b11", Webhook: "ValidatingWebhookConfiguration",
+		User: "jane", Groups: []string{"dev", ""}, Operation: "CREATE", Group: "apps", Version: "v1", Kind: "Deployment", Subresource: "scale", Namespace: "shop", Name: "web",
+		DryRun: true, Cluster: "east", Verdict: Refused, Allowed: true, Message: "no", Share: 0.01, Policies: sum, Object: sum, Patch: sum,
+		Rules: []Result{
+			{Policy: "p", Rule: "r", Status: "fail", Action: "Enforce", Message: "m", Path: "/spec", Exceptions: []string{"shop/x", "shop/y"}, Duration: 5000},
+			{}, {Policy: "q", Status: "pass"},
+		},
+	}
+}
+
+func TestProto(t *testing.T) {
+	r := full()
+	for v, i := reflect.ValueOf(r), 0; i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Fatalf("the field %s of the test's record is empty", v.Type().Field(i).Name)
+		}
+	}
+	records := []Record{r, {Schema: Schema}}
+	b, err := AppendBatch(nil, records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := ParseBatch(b, 2)
+	if err != nil || !reflect.DeepEqual(back, records) {
+		t.Fatalf("%v\n%+v\n%+v", err, back, records)
+	}
+	if _, err := ParseBatch(b, 1); err == nil {
+		t.Error("too many records are accepted")
+	}
+	for n := 1; n < len(b); n++ {
+		if back, err := ParseBatch(b[:n], 2); err == nil && len(back) > 1 {
+			t.Errorf("%d bytes of %d are accepted", n, len(b))
+		}
+	}
+}
+
+// The bytes are what decision.proto says: a decoder that is made of the file reads them.
+func TestProtoFile(t *testing.T) {
+	file, err := protodesc.NewFile(descriptorOf(t, "decision.proto"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := dynamicpb.NewMessage(file.Messages().ByName("Record"))
+	r := full()
+	b, err := r.AppendProto(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := proto.Unmarshal(b, message); err != nil {
+		t.Fatal(err)
+	}
+	if unknown := message.GetUnknown(); len(unknown) > 0 {
+		t.Errorf("%d bytes are not in the file", len(unknown))
+	}
+	fields := message.Descriptor().Fields()
+	for i := range fields.Len() {
+		if !message.Has(fields.Get(i)) {
+			t.Errorf("%s of the file is not written", fields.Get(i).Name())
+		}
+	}
+	get := func(name string) protoreflect.Value { return message.Get(fields.ByName(protoreflect.Name(name))) }
+	rule := get("rules").List().Get(0).Message()
+	got := fmt.Sprintln(get("schema").String(), get("time_unix_nano").Int(), get("uid").String(), get("user_groups").List().Len(), get("namespace_name").String(), get("verdict").String(), get("allowed").Bool(), get("share").Float(),
+		fmt.Sprintf("%x", get("object").Bytes()), rule.Get(rule.Descriptor().Fields().ByName("exceptions")).List().Get(1).String())
+	want := fmt.Sprintln(r.Schema, r.Time.UnixNano(), r.UID, 2, r.Namespace, string(r.Verdict), true, r.Share, r.Object, "shop/y")
+	if got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	again, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Record
+	if err := back.MergeProto(again); err != nil || !reflect.DeepEqual(back, r) {
+		t.Errorf("%v\n%+v\n%+v", err, back, r)
+	}
+}
+
+var protoField = regexp.MustCompile(`^\s+(repeated )?(\w+) (\w+) = (\d+);$`)
+
+// descriptorOf reads a file of the few forms that decision.proto has; another line fails the test.
+func descriptorOf(t *testing.T, path string) *descriptorpb.FileDescriptorProto {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	types := map[string]descriptorpb.FieldDescriptorProto_Type{
+		"string": descriptorpb.FieldDescriptorProto_TYPE_STRING, "bytes": descriptorpb.FieldDescriptorProto_TYPE_BYTES, "int64": descriptorpb.FieldDescriptorProto_TYPE_INT64,
+		"bool": descriptorpb.FieldDescriptorProto_TYPE_BOOL, "double": descriptorpb.FieldDescriptorProto_TYPE_DOUBLE,
+	}
+	out := &descriptorpb.FileDescriptorProto{Name: proto.String(path), Syntax: proto.String("proto3"), Package: proto.String("ephor.decision.v1")}
+	var message *descriptorpb.DescriptorProto
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		line := lines.Text()
+		words := strings.Fields(line)
+		switch m := protoField.FindStringSubmatch(line); {
+		case len(words) == 0, strings.HasPrefix(words[0], "//"), line == `syntax = "proto3";`, line == "package ephor.decision.v1;", line == "}":
+		case words[0] == "message":
+			message = &descriptorpb.DescriptorProto{Name: proto.String(words[1])}
+			out.MessageType = append(out.MessageType, message)
+		case m != nil:
+			number := int32(0)
+			fmt.Sscan(m[4], &number)
+			field := &descriptorpb.FieldDescriptorProto{Name: proto.String(m[3]), Number: &number, Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
+			if m[1] != "" {
+				field.Label = descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum()
+			}
+			if kind, scalar := types[m[2]]; scalar {
+				field.Type = kind.Enum()
+			} else {
+				field.Type, field.TypeName = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), proto.String(".ephor.decision.v1."+m[2])
+			}
+			message.Field = append(message.Field, field)
+		default:
+			t.Fatalf("%s: %q is not understood", path, line)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func FuzzProto(f *testing.F) {
+	r := full()
+	b, err := AppendBatch(nil, []Record{r})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		records, err := ParseBatch(b, 10)
+		if err != nil {
+			return
+		}
+		if _, err := AppendBatch(nil, records); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package store
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+)
+
+// Options are what the stores of a process have in common.
+type Options struct {
+	// MaxBytes bounds the room of a store or file, MaxAge the age of records; zero for no bound.
+	MaxBytes int64
+	MaxAge   time.Duration
+	// TLS returns the TLS configuration of the next connection to a store of another process of ours; nil if there are no certificates for it.
+	TLS func() (*tls.Config, error)
+	// Damaged is called when a file cannot be read any more and was set aside; nil for none.
+	Damaged func(path string, err error)
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// row is one kind of store: the beginning of its address, and how it is opened.
+type row struct {
+	prefix string
+	open   func(address string, o Options) (decision.Store, error)
+}
+
+// rows are all kinds of stores. An address that has none of the prefixes is the path of a file of JSON lines.
+var rows = []row{
+	{"sqlite:", func(address string, o Options) (decision.Store, error) {
+		return NewSQLite(strings.TrimPrefix(address, "sqlite:"), o)
+	}},
+	{"https://", func(address string, o Options) (decision.Store, error) { return NewRemote(address, o.TLS) }},
+	{"stdout", func(address string, _ Options) (decision.Store, error) {
+		if address != "stdout" {
+			return nil, fmt.Errorf("%q: stdout has no parameters", address)
+		}
+		return decision.NewLines(os.Stdout), nil
+	}},
+}
+
+// Open returns the store with an address. The error repeats no password.
+func Open(address string, o Options) (decision.Store, error) {
+	for _, r := range rows {
+		if strings.HasPrefix(address, r.prefix) {
+			return r.open(address, o)
+		}
+	}
+	if scheme, _, ok := strings.Cut(address, "://"); ok {
+		return nil, fmt.Errorf("there is no store for %s://", scheme)
+	}
+	if address == "" {
+		return nil, errors.New("a store has an address")
+	}
+	return decision.OpenLines(address, o.MaxBytes)
+}

@@ -1,0 +1,149 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+)
+
+// The limits of what a Remote sends, and a Receiver takes, at once.
+const (
+	maxBatchBytes   = 4 << 20
+	maxBatchRecords = 1000
+	// firstPause and longestPause are those before a batch is sent again.
+	firstPause, longestPause = 200 * time.Millisecond, 2 * time.Second
+	// sendTimeout bounds one attempt.
+	sendTimeout = 5 * time.Second
+)
+
+// The headers of a batch: who sends it, and its number, so that a batch that is sent again is stored once.
+const senderHeader, batchHeader = "Ephor-Sender", "Ephor-Batch"
+
+// batchPath is where batches are posted.
+const batchPath = "/v1/decisions"
+
+// Remote is the store of another process, which a Receiver keeps.
+type Remote struct {
+	url    string
+	sender string
+	batch  uint64
+	client *http.Client
+}
+
+// NewRemote returns the store at an address: https://HOST:PORT. configure returns the TLS configuration of the next connection.
+func NewRemote(address string, configure func() (*tls.Config, error)) (*Remote, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.Path != "" || u.User != nil || u.RawQuery != "" {
+		return nil, fmt.Errorf("%q is not https://HOST:PORT", address)
+	}
+	if configure == nil {
+		return nil, errors.New("a store that is reached over TLS needs certificates")
+	}
+	id := make([]byte, 8)
+	if _, err := rand.Read(id); err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{
+		MaxIdleConns: 1, IdleConnTimeout: time.Minute,
+		DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := configure()
+			if err != nil {
+				return nil, err
+			}
+			if c.ServerName == "" {
+				c.ServerName = u.Hostname()
+			}
+			return (&tls.Dialer{NetDialer: &net.Dialer{Timeout: sendTimeout}, Config: c}).DialContext(ctx, network, addr)
+		},
+	}
+	return &Remote{
+		url: "https://" + u.Host + batchPath, sender: hex.EncodeToString(id),
+		client: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}, nil
+}
+
+// Write implements decision.Store. A batch is sent again until ctx is done.
+func (s *Remote) Write(ctx context.Context, records []decision.Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	body, err := decision.AppendBatch(nil, records)
+	if err != nil {
+		return err
+	}
+	if len(body) <= maxBatchBytes && len(records) <= maxBatchRecords {
+		return s.send(ctx, body)
+	}
+	if len(records) == 1 {
+		return fmt.Errorf("a record of %d bytes is too long to be sent", len(body))
+	}
+	half := len(records) / 2
+	var lost decision.Lost
+	for _, part := range [][]decision.Record{records[:half], records[half:]} {
+		if err := s.Write(ctx, part); err != nil {
+			lost.Add(len(part), err)
+		}
+	}
+	return lost.Err()
+}
+
+func (s *Remote) send(ctx context.Context, body []byte) error {
+	s.batch++
+	pause := firstPause
+	for {
+		again, err := s.post(ctx, body)
+		if err == nil || !again {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// post sends a batch once. again: it may succeed later.
+func (s *Remote) post(ctx context.Context, body []byte) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
+	if err != nil {
+		return false, err
+	}
+	r.Header.Set("Content-Type", "application/x-protobuf")
+	r.Header.Set(senderHeader, s.sender)
+	r.Header.Set(batchHeader, strconv.FormatUint(s.batch, 10))
+	answer, err := s.client.Do(r)
+	if err != nil {
+		return true, err
+	}
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, 512)) // it only explains
+	_ = answer.Body.Close()
+	switch {
+	case answer.StatusCode == http.StatusNoContent:
+		return false, nil
+	case answer.StatusCode >= 500, answer.StatusCode == http.StatusTooManyRequests:
+		return true, fmt.Errorf("the store answers %s: %q", answer.Status, text)
+	}
+	return false, fmt.Errorf("the store answers %s: %q", answer.Status, text)
+}
+
+// Close implements decision.Store.
+func (s *Remote) Close() error {
+	s.client.CloseIdleConnections()
+	return nil
+}

@@ -1,0 +1,254 @@
+package store
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	mathrand "math/rand/v2"
+	"net"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+)
+
+// memory is a store for tests. With fail it stores nothing.
+type memory struct {
+	mu      sync.Mutex
+	records []decision.Record
+	batches int
+	fail    error
+}
+
+func (m *memory) Write(_ context.Context, records []decision.Record) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		return m.fail
+	}
+	m.records, m.batches = append(m.records, records...), m.batches+1
+	return nil
+}
+func (*memory) Close() error { return nil }
+func (m *memory) set(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fail = err
+}
+func (m *memory) stored() ([]decision.Record, int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.records, m.batches
+}
+
+// authority issues certificates for tests.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &authority{key: key}
+	a.cert = a.sign(t, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, &key.PublicKey)
+	return a
+}
+
+func (a *authority) sign(t *testing.T, c *x509.Certificate, public *ecdsa.PublicKey) *x509.Certificate {
+	t.Helper()
+	c.SerialNumber, c.Subject, c.NotBefore, c.NotAfter = big.NewInt(1), pkix.Name{CommonName: "test"}, time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent := a.cert
+	if parent == nil {
+		parent = c
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, parent, public, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (a *authority) issue(t *testing.T, name string, usage x509.ExtKeyUsage) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := a.sign(t, &x509.Certificate{DNSNames: []string{name}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{usage}}, &key.PublicKey)
+	return tls.Certificate{Certificate: [][]byte{c.Raw}, PrivateKey: key}
+}
+
+func (a *authority) pool() *x509.CertPool {
+	p := x509.NewCertPool()
+	p.AddCert(a.cert)
+	return p
+}
+
+// channel starts a Receiver, and returns a Remote for it.
+func channel(t *testing.T, to decision.Store, a *authority) (address string, connect func(client *tls.Config) *Remote) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- NewReceiver(to, slog.New(slog.DiscardHandler)).Serve(ctx, l, &tls.Config{
+			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{a.issue(t, "server", x509.ExtKeyUsageServerAuth)}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.pool(),
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	address = "https://" + l.Addr().String()
+	return address, func(client *tls.Config) *Remote {
+		s, err := NewRemote(address, func() (*tls.Config, error) { return client.Clone(), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+}
+
+// What is sent arrives as it was, in batches that are bounded, and an error is an error of the sender.
+func TestRemote(t *testing.T) {
+	to, a := &memory{}, newAuthority(t)
+	_, connect := channel(t, to, a)
+	s := connect(&tls.Config{RootCAs: a.pool(), ServerName: "server", Certificates: []tls.Certificate{a.issue(t, "sender", x509.ExtKeyUsageClientAuth)}})
+	records := some(2500, mathrand.New(mathrand.NewPCG(1, 1)))
+	if err := s.Write(t.Context(), records); err != nil {
+		t.Fatal(err)
+	}
+	if got, n := to.stored(); !reflect.DeepEqual(got, records) || n != 4 {
+		t.Fatalf("%d records in %d batches", len(got), n)
+	}
+	to.set(errors.New("no space left"))
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := s.Write(ctx, records[:10]); err == nil || !strings.Contains(err.Error(), "503") && !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "no space") {
+		t.Errorf("%v", err)
+	}
+	to.set(nil)
+	if err := s.Write(t.Context(), records[:10]); err != nil {
+		t.Error(err)
+	}
+	// One record that is too long does not take the others with it.
+	long := some(3, mathrand.New(mathrand.NewPCG(2, 2)))
+	long[1].Message = strings.Repeat("x", maxBatchBytes)
+	err := s.Write(t.Context(), long)
+	var partly *decision.PartlyStored
+	if !errors.As(err, &partly) || partly.Lost != 1 {
+		t.Errorf("%v", err)
+	}
+	got, _ := to.stored()
+	if n := len(got); n < len(records)+12 || got[n-1].UID != long[2].UID || got[n-2].UID != long[0].UID {
+		t.Errorf("%d records are stored", n)
+	}
+}
+
+// Nobody without a certificate of the authority, for that purpose, is listened to, and no other server is talked to.
+func TestMutual(t *testing.T) {
+	to, a, other := &memory{}, newAuthority(t), newAuthority(t)
+	_, connect := channel(t, to, a)
+	for name, c := range map[string]*tls.Config{
+		"no certificate":                       {RootCAs: a.pool(), ServerName: "server"},
+		"a certificate of another authority":   {RootCAs: a.pool(), ServerName: "server", Certificates: []tls.Certificate{other.issue(t, "sender", x509.ExtKeyUsageClientAuth)}},
+		"a certificate of a server":            {RootCAs: a.pool(), ServerName: "server", Certificates: []tls.Certificate{a.issue(t, "sender", x509.ExtKeyUsageServerAuth)}},
+		"a server with another name":           {RootCAs: a.pool(), ServerName: "another", Certificates: []tls.Certificate{a.issue(t, "sender", x509.ExtKeyUsageClientAuth)}},
+		"a server that the authority disowns":  {RootCAs: other.pool(), ServerName: "server", Certificates: []tls.Certificate{a.issue(t, "sender", x509.ExtKeyUsageClientAuth)}},
+		"a version of TLS that is not current": {RootCAs: a.pool(), ServerName: "server", MaxVersion: tls.VersionTLS12, Certificates: []tls.Certificate{a.issue(t, "sender", x509.ExtKeyUsageClientAuth)}},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		if err := connect(c).Write(ctx, some(1, mathrand.New(mathrand.NewPCG(3, 3)))); err == nil {
+			t.Errorf("%s: the batch was stored", name)
+		}
+		cancel()
+	}
+	if got, _ := to.stored(); len(got) > 0 {
+		t.Errorf("%d records are stored", len(got))
+	}
+	if err := NewReceiver(to, slog.New(slog.DiscardHandler)).Serve(t.Context(), nil, &tls.Config{}); err == nil {
+		t.Error("a receiver serves everybody")
+	}
+}
+
+// A batch that is sent again is stored once; what is no batch is refused.
+func TestReceiver(t *testing.T) {
+	to := &memory{}
+	r := NewReceiver(to, slog.New(slog.DiscardHandler))
+	body, err := decision.AppendBatch(nil, some(2, mathrand.New(mathrand.NewPCG(4, 4))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	post := func(method, path, body string, headers ...string) int {
+		req, err := http.NewRequestWithContext(t.Context(), method, "https://x"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i+1 < len(headers); i += 2 {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+		status, _ := r.take(req)
+		return status
+	}
+	for i, c := range []struct {
+		method, path, body, sender, batch string
+		status, stored                    int
+	}{
+		{"POST", batchPath, string(body), "a", "1", 204, 2},
+		{"POST", batchPath, string(body), "a", "1", 204, 2},
+		{"POST", batchPath, string(body), "a", "2", 204, 4},
+		{"POST", batchPath, string(body), "b", "1", 204, 6},
+		{"POST", batchPath, string(body[:len(body)-1]), "a", "3", 400, 6},
+		{"POST", batchPath, "{}", "a", "3", 400, 6},
+		{"POST", batchPath, string(body), "", "3", 400, 6},
+		{"POST", batchPath, string(body), "a", "0", 400, 6},
+		{"POST", batchPath, strings.Repeat("x", maxBatchBytes+1), "a", "3", 413, 6},
+		{"GET", batchPath, "", "a", "3", 405, 6},
+		{"POST", "/", string(body), "a", "3", 404, 6},
+	} {
+		status := post(c.method, c.path, c.body, senderHeader, c.sender, batchHeader, c.batch)
+		if got, _ := to.stored(); status != c.status || len(got) != c.stored {
+			t.Errorf("%d: status %d, %d records are stored; want %d, %d", i, status, len(got), c.status, c.stored)
+		}
+	}
+	for i := range 2 * maxSenders {
+		r.sender(fmt.Sprint(i))
+	}
+	if n := len(r.senders); n > maxSenders {
+		t.Errorf("%d senders are remembered", n)
+	}
+}
+
+func TestRemoteAddress(t *testing.T) {
+	for _, address := range []string{"http://x:1", "https://", "https://x/path", "https://user@x", "https://x?a=b", "::"} {
+		if _, err := NewRemote(address, func() (*tls.Config, error) { return &tls.Config{}, nil }); err == nil {
+			t.Errorf("%s is accepted", address)
+		}
+	}
+}

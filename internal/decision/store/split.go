@@ -1,0 +1,148 @@
+package store
+
+import (
+	"encoding/hex"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+)
+
+// parts are a record as it is stored: what many records have in common, and what is its own.
+type parts struct {
+	what, who, place, shape, texts decision.Record // with those fields only
+	uid                            any             // 16 bytes, or the text where it is no UUID
+	times                          []byte          // of the rules, one byte each
+	object, patch                  []byte
+	rest                           decision.Record // fields that have no place elsewhere
+}
+
+// split returns the parts of a record.
+func split(r *decision.Record) *parts {
+	p := &parts{rest: *r}
+	p.what = decision.Record{
+		Schema: r.Schema, Webhook: r.Webhook, Operation: r.Operation, Group: r.Group, Version: r.Version, Kind: r.Kind, Subresource: r.Subresource, DryRun: r.DryRun,
+		Cluster: r.Cluster, Verdict: r.Verdict, Allowed: r.Allowed, Share: r.Share, Policies: r.Policies,
+	}
+	p.who = decision.Record{User: r.User, Groups: r.Groups}
+	p.place = decision.Record{Namespace: r.Namespace}
+	words := newWords(r)
+	p.texts.Message = words.cut(r.Message)
+	some := p.texts.Message != ""
+	for _, x := range r.Rules {
+		p.times = append(p.times, brief(x.Duration))
+		text := decision.Result{Message: words.cut(x.Message), Path: x.Path}
+		p.texts.Rules = append(p.texts.Rules, text)
+		some = some || text.Message != "" || text.Path != ""
+		x.Message, x.Path, x.Duration = "", "", 0
+		p.shape.Rules = append(p.shape.Rules, x)
+	}
+	for n := len(p.texts.Rules); n > 0 && p.texts.Rules[n-1].Message == "" && p.texts.Rules[n-1].Path == ""; n-- {
+		p.texts.Rules = p.texts.Rules[:n-1]
+	}
+	if !some {
+		p.texts.Rules = nil
+	}
+	p.uid = r.UID
+	if b := uuid(r.UID); b != nil {
+		p.uid = b
+	}
+	p.object, p.patch = sum(r.Object), sum(r.Patch)
+	// What has a place is taken out of the rest.
+	x := &p.rest
+	x.Schema, x.Webhook, x.Operation, x.Group, x.Version, x.Kind, x.Subresource, x.Cluster, x.Verdict, x.Policies = "", "", "", "", "", "", "", "", "", ""
+	x.DryRun, x.Allowed, x.Share, x.Time, x.Duration, x.UID = false, false, 0, time.Time{}, 0, ""
+	x.User, x.Groups, x.Namespace, x.Name, x.Message, x.Rules, x.Object, x.Patch = "", nil, "", "", "", nil, "", ""
+	return p
+}
+
+// join puts texts and times into a record that has all other parts. It changes the rules, which must be the record's own.
+func join(r *decision.Record, texts *decision.Record, times []byte) {
+	words := newWords(r)
+	if texts != nil {
+		r.Message = words.fill(texts.Message)
+		for i := range min(len(texts.Rules), len(r.Rules)) {
+			r.Rules[i].Message, r.Rules[i].Path = words.fill(texts.Rules[i].Message), texts.Rules[i].Path
+		}
+	}
+	for i := range min(len(times), len(r.Rules)) {
+		r.Rules[i].Duration = long(times[i])
+	}
+}
+
+// words replaces the name of an object and its namespace in messages by one byte each, so that messages about many objects are one.
+type words struct{ in, out *strings.Replacer }
+
+// The bytes that stand for a name and a namespace, and for themselves.
+const nameByte, placeByte, plainByte = "\x01", "\x02", "\x03"
+
+// minWord is the length from which a word is replaced.
+const minWord = 3
+
+func newWords(r *decision.Record) words {
+	in := []string{nameByte, plainByte + "1", placeByte, plainByte + "2", plainByte, plainByte + "3"}
+	out := []string{plainByte + "1", nameByte, plainByte + "2", placeByte, plainByte + "3", plainByte}
+	// The longer one comes first, since one may be a part of the other.
+	name, place := strings.TrimSuffix(r.Name, "*"), r.Namespace
+	pairs := [][2]string{{name, nameByte}, {place, placeByte}}
+	if len(place) > len(name) {
+		pairs[0], pairs[1] = pairs[1], pairs[0]
+	}
+	for _, p := range pairs {
+		if len(p[0]) >= minWord {
+			in, out = append(in, p[0], p[1]), append(out, p[1], p[0])
+		}
+	}
+	return words{in: strings.NewReplacer(in...), out: strings.NewReplacer(out...)}
+}
+
+func (w words) cut(text string) string  { return w.in.Replace(text) }
+func (w words) fill(text string) string { return w.out.Replace(text) }
+
+// steps are those of a duration for each doubling, so that one byte holds any up to minutes, to 4 %.
+const steps = 9
+
+// brief is a duration in one byte; zero for less than half a microsecond.
+func brief(d time.Duration) byte {
+	us := float64(d) / float64(time.Microsecond)
+	if us < 0.5 {
+		return 0
+	}
+	return byte(min(max(math.Round(steps*math.Log2(us))+10, 1), 255))
+}
+
+// long is the duration of a byte.
+func long(b byte) time.Duration {
+	if b == 0 {
+		return 0
+	}
+	return time.Duration(math.Exp2((float64(b)-10)/steps) * float64(time.Microsecond))
+}
+
+// uuid returns the bytes of a UUID in its usual form; nil for other texts.
+func uuid(text string) []byte {
+	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
+		return nil
+	}
+	out, err := hex.DecodeString(text[:8] + text[9:13] + text[14:18] + text[19:23] + text[24:])
+	if err != nil || uuidText(out) != text {
+		return nil
+	}
+	return out
+}
+
+// uuidText is the usual form of a UUID.
+func uuidText(b []byte) string {
+	text := hex.EncodeToString(b)
+	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+}
+
+// sum returns the bytes of a digest in hex; nil for none.
+func sum(text string) []byte {
+	out, err := hex.DecodeString(text)
+	if err != nil || len(out) == 0 {
+		return nil
+	}
+	return out
+}

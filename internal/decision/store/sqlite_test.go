@@ -1,0 +1,445 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+)
+
+// day is when the tests' records begin.
+var day = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
+
+// some returns n records of a cluster: a refusal among a few, users, namespaces and policies in turn.
+func some(n int, random *rand.Rand) []decision.Record {
+	out := make([]decision.Record, n)
+	for i := range out {
+		r := decision.Record{
+			Schema: decision.Schema, Time: day.Add(time.Duration(i) * time.Second), Duration: time.Duration(random.IntN(1e6)) * time.Microsecond,
+			UID: uuidText(bytesOf(random, 16)), Webhook: "ValidatingWebhookConfiguration", User: fmt.Sprintf("user-%d", random.IntN(5)), Groups: []string{"system:authenticated"},
+			Operation: "CREATE", Version: "v1", Kind: []string{"Pod", "ConfigMap", "Namespace"}[random.IntN(3)], Name: fmt.Sprintf("web-%d", i),
+			Verdict: decision.Passed, Allowed: true, Share: 0.01, Policies: strings.Repeat("0a", 16), Object: fmt.Sprintf("%x", bytesOf(random, 16)),
+		}
+		if r.Kind != "Namespace" {
+			r.Namespace = fmt.Sprintf("team-%d", random.IntN(4))
+		}
+		for p := range 4 {
+			if random.IntN(3) == 0 {
+				continue
+			}
+			r.Rules = append(r.Rules, decision.Result{Policy: fmt.Sprintf("policy-%d", p), Rule: "check", Status: "pass", Action: "Enforce", Duration: long(byte(random.IntN(90)))})
+		}
+		if random.IntN(10) == 0 {
+			r.Verdict, r.Allowed, r.Share, r.Message = decision.Refused, false, 1, "resource "+r.Kind+"/"+r.Namespace+"/"+r.Name+" was blocked"
+			r.Patch = strings.Repeat("0b", 16)
+			r.Rules = append(r.Rules, decision.Result{Policy: "strict", Rule: "team", Status: "fail", Action: "Enforce", Message: r.Name + " has no team", Path: "/metadata/labels", Exceptions: []string{"a/b"}})
+		}
+		out[i] = r
+	}
+	return out
+}
+
+func bytesOf(random *rand.Rand, n int) []byte {
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = byte(random.Uint32())
+	}
+	return out
+}
+
+func opened(t testing.TB, path string, o Options) *SQLite {
+	t.Helper()
+	o.Log = slog.New(slog.DiscardHandler)
+	if o.Now == nil {
+		o.Now = func() time.Time { return day }
+	}
+	s, err := NewSQLite(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func write(t testing.TB, s decision.Store, records []decision.Record) {
+	t.Helper()
+	for batch := range slices.Chunk(records, 256) {
+		if err := s.Write(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// all reads all pages.
+func all(t testing.TB, s decision.Reader, q *decision.Query, limit int) (out []decision.Record) {
+	t.Helper()
+	for after := ""; ; {
+		page, err := s.Page(t.Context(), q, after, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Records) > limit {
+			t.Fatalf("a page has %d records", len(page.Records))
+		}
+		out = append(out, page.Records...)
+		if after = page.Next; after == "" {
+			return out
+		}
+	}
+}
+
+// Every query finds in the store what it selects of the records, the newest first, in pages of any length, and each record is what was written.
+func TestQueries(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	records := some(3000, random)
+	s := opened(t, filepath.Join(t.TempDir(), "d.db"), Options{})
+	write(t, s, records)
+	testQueries(t, s, records, random, true)
+	namespaces, err := s.Namespaces(t.Context())
+	if err != nil || strings.Join(namespaces, " ") != "team-0 team-1 team-2 team-3" {
+		t.Errorf("%q, %v", namespaces, err)
+	}
+	for _, after := range []string{"x", "1.5"} {
+		if _, err := s.Page(t.Context(), &decision.Query{}, after, 1); !errors.Is(err, decision.ErrPosition) {
+			t.Errorf("the position %s gives %v", after, err)
+		}
+	}
+}
+
+// testQueries holds a reader against the records.
+func testQueries(t *testing.T, s decision.Reader, records []decision.Record, random *rand.Rand, brief bool) {
+	t.Helper()
+	pick := func(texts ...string) []string {
+		if i := random.IntN(len(texts) + 3); i < len(texts) {
+			return strings.Split(texts[i], ",")
+		}
+		return nil
+	}
+	for n := range 120 {
+		q := &decision.Query{
+			Policies: pick("policy-1", "strict", "policy-*", "none", "policy-0,strict"), Namespaces: pick("team-1", "team-*", "*", "none"),
+			Users: pick("user-1", "user-?", "*", "none"), Kinds: pick("Pod", "*Map", "none"),
+		}
+		for _, v := range pick("refused", "passed", "erred", "refused,passed") {
+			q.Verdicts = append(q.Verdicts, decision.Verdict(v))
+		}
+		if random.IntN(2) == 0 {
+			q.Since = day.Add(time.Duration(random.IntN(3000)) * time.Second)
+		}
+		if random.IntN(2) == 0 {
+			q.Until = day.Add(time.Duration(random.IntN(3000)) * time.Second)
+		}
+		if random.IntN(3) == 0 {
+			seen := fmt.Sprintf("team-%d", random.IntN(5))
+			cluster := random.IntN(2) == 0
+			q.Sees = func(ns string) bool { return ns == seen || cluster && ns == "" }
+		}
+		if random.IntN(8) == 0 {
+			q.UID = records[random.IntN(len(records))].UID
+		}
+		var want []decision.Record
+		for i := len(records) - 1; i >= 0; i-- {
+			if q.Selects(&records[i]) {
+				want = append(want, records[i])
+			}
+		}
+		got := all(t, s, q, []int{1000, 100, 7}[n%3])
+		if len(got) != len(want) {
+			t.Fatalf("%+v: %d records, want %d", q, len(got), len(want))
+		}
+		for i := range got {
+			if w := want[i]; !same(&got[i], &w, brief) {
+				t.Fatalf("%+v\n%+v", got[i], w)
+			}
+		}
+	}
+}
+
+// same reports whether two records are; durations of rules may differ by 4 % where they are brief.
+func same(a, b *decision.Record, short bool) bool {
+	x, y := *a, *b
+	x.Rules, y.Rules = slices.Clone(a.Rules), slices.Clone(b.Rules)
+	for i := range x.Rules {
+		if i < len(y.Rules) && short && brief(x.Rules[i].Duration) == brief(y.Rules[i].Duration) {
+			y.Rules[i].Duration = x.Rules[i].Duration
+		}
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+// The size and the age bound the file: the oldest records go first, and nothing of them stays.
+func TestBounds(t *testing.T) {
+	const most = 1 << 20
+	path := filepath.Join(t.TempDir(), "d.db")
+	now := day
+	var mu sync.Mutex
+	s := opened(t, path, Options{MaxBytes: most, MaxAge: 20 * time.Hour, Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }})
+	records := some(40_000, rand.New(rand.NewPCG(3, 4)))
+	for i := range records {
+		records[i].User = fmt.Sprintf("person-%d", i/1000)
+	}
+	for batch := range slices.Chunk(records, 500) {
+		mu.Lock()
+		now = batch[len(batch)-1].Time
+		mu.Unlock()
+		if err := s.Write(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Size() > most {
+			t.Fatalf("%d bytes, %v", info.Size(), err)
+		}
+	}
+	got := all(t, s, &decision.Query{}, 1000)
+	if n := len(got); n < 2500 || got[0].UID != records[len(records)-1].UID || got[n-1].UID != records[len(records)-n].UID {
+		t.Fatalf("%d records from %v to %v", len(got), got[len(got)-1].Time, got[0].Time)
+	}
+	// Ten hours later, only what is younger than 20 hours is left.
+	mu.Lock()
+	now = now.Add(19 * time.Hour)
+	mu.Unlock()
+	for range 4 {
+		if err := s.Write(t.Context(), []decision.Record{{Schema: decision.Schema, Time: now, UID: "last"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range all(t, s, &decision.Query{}, 1000) {
+		if r.Time.Before(now.Add(-20 * time.Hour)) {
+			t.Fatalf("a record of %v is left at %v", r.Time, now)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || bytes.Contains(text, []byte("person-10")) {
+		t.Errorf("a user of deleted records is still in the file, %v", err)
+	}
+}
+
+// What is stored is whole after the process was killed while it wrote.
+func TestKilled(t *testing.T) {
+	if path := os.Getenv("EPHOR_TEST_WRITE"); path != "" {
+		s := opened(t, path, Options{})
+		random := rand.New(rand.NewPCG(uint64(os.Getpid()), 1))
+		for n := 0; ; n++ {
+			records := some(100, random)
+			for i := range records {
+				records[i].Name = fmt.Sprintf("batch-%d", n)
+			}
+			if err := s.Write(t.Context(), records); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Println("stored", n)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "d.db")
+	for round := range 3 {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
+		cmd.Env = append(os.Environ(), "EPHOR_TEST_WRITE="+path)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		said := make([]byte, 400*(round+1)) // so many bytes are some batches
+		for n := 0; n < len(said); {
+			m, err := out.Read(said[n:])
+			if n += m; err != nil {
+				t.Fatalf("the writer ended: %s: %v", said[:n], err)
+			}
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // it was killed
+		s := opened(t, path, Options{Damaged: func(string, error) { t.Error("the file is damaged") }})
+		write(t, s, some(1, rand.New(rand.NewPCG(uint64(round), 7))))
+		count := map[string]int{}
+		for _, r := range all(t, s, &decision.Query{}, 1000) {
+			count[r.Name]++
+		}
+		batches := strings.Count(string(said), "\n")
+		whole := 0
+		for name, n := range count {
+			if strings.HasPrefix(name, "batch-") {
+				whole++
+				if n%100 != 0 {
+					t.Errorf("%d records of %s are stored", n, name)
+				}
+			}
+		}
+		if whole < batches-1 {
+			t.Errorf("%d batches are stored, %d were reported", whole, batches)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A damaged file is set aside, whenever it is noticed, and a new one begins.
+func TestDamaged(t *testing.T) {
+	for name, damage := range map[string]func(text []byte) []byte{
+		"not a database": func([]byte) []byte { return []byte(strings.Repeat("no database ", 1000)) },
+		"torn":           func(text []byte) []byte { return text[:len(text)/2] },
+		"pages are lost": func(text []byte) []byte { clear(text[4096 : len(text)-4096]); return text },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "d.db")
+			random := rand.New(rand.NewPCG(5, 6))
+			first := opened(t, path, Options{})
+			write(t, first, some(2000, random))
+			if err := first.Close(); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = damage(text)
+			if err := os.WriteFile(path, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path+"-wal", nil, 0o600); err != nil { // as after a process that was killed
+				t.Fatal(err)
+			}
+			var aside string
+			s := opened(t, path, Options{Damaged: func(path string, _ error) { aside = path }})
+			records := some(10, random)
+			write(t, s, records)
+			if got := all(t, s, &decision.Query{}, 100); len(got) != 10 {
+				t.Errorf("%d records", len(got))
+			}
+			if kept, err := os.ReadFile(aside); err != nil || !bytes.Equal(kept, text) {
+				t.Errorf("%q does not have the damaged file: %v", aside, err)
+			}
+		})
+	}
+}
+
+// One process has the file open; another one can read it, and gets it after the first one's end.
+func TestExclusive(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.db")
+	records := some(10, rand.New(rand.NewPCG(7, 8)))
+	first, second := opened(t, path, Options{}), opened(t, path, Options{})
+	write(t, first, records)
+	if err := second.Write(t.Context(), records); !errors.Is(err, errLocked) {
+		t.Errorf("%v", err)
+	}
+	reader, err := ReadSQLite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := all(t, reader, &decision.Query{}, 100); len(got) != 10 {
+		t.Errorf("%d records", len(got))
+	}
+	if err := reader.Write(t.Context(), records); !errors.Is(err, errReads) {
+		t.Errorf("%v", err)
+	}
+	if err := errors.Join(reader.Close(), first.Close()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, second, records)
+	if err := first.Write(t.Context(), records); !errors.Is(err, errClosed) {
+		t.Errorf("%v", err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// A user's records can be erased, and then no byte of the file names the user.
+func TestEraseUser(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.db")
+	s := opened(t, path, Options{})
+	records := some(500, rand.New(rand.NewPCG(9, 10)))
+	want := 0
+	for i := range records {
+		if records[i].User == "user-3" {
+			want++
+			records[i].User = "jane.roe@example.org"
+			records[i].Message = "refused for jane.roe@example.org"
+		}
+	}
+	write(t, s, records)
+	n, err := s.EraseUser(t.Context(), "jane.roe@example.org")
+	if err != nil || n != want {
+		t.Errorf("%d records, want %d: %v", n, want, err)
+	}
+	if got := all(t, s, &decision.Query{}, 1000); len(got) != len(records)-want {
+		t.Errorf("%d records are left", len(got))
+	}
+	for _, suffix := range []string{"", "-wal"} {
+		text, err := os.ReadFile(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(text, []byte("jane.roe")) {
+			t.Errorf("%s still has the name", path+suffix)
+		}
+	}
+	write(t, s, records[:1])
+}
+
+// Queries and writes at the same time do not disturb each other.
+func TestConcurrent(t *testing.T) {
+	s := opened(t, filepath.Join(t.TempDir(), "d.db"), Options{MaxBytes: minPages * pageSize})
+	ctx, cancel := context.WithCancel(t.Context())
+	var reading sync.WaitGroup
+	for range 3 {
+		reading.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := s.Page(t.Context(), &decision.Query{Policies: []string{"strict"}}, "", 50); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	write(t, s, some(8000, rand.New(rand.NewPCG(11, 12))))
+	cancel()
+	reading.Wait()
+}
+
+// The time of one record, and what it takes on the disk.
+func BenchmarkSQLite(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "d.db")
+	s := opened(b, path, Options{})
+	records := some(20_000, rand.New(rand.NewPCG(13, 14)))
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		batch := records[n*250%20_000:][:250]
+		for i := range batch {
+			batch[i].Time = batch[i].Time.Add(24 * time.Hour)
+		}
+		if err := s.Write(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+		n++
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n*250), "ns/record")
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(info.Size())/float64(n*250), "bytes/record")
+}
