@@ -1,6 +1,7 @@
 package examples_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -46,6 +47,67 @@ func TestLibrary(t *testing.T) {
 				t.Errorf("the tests need something that passes and something that fails: %v", tests[0])
 			}
 		})
+	}
+}
+
+// Each policy of the examples about Pod security and of the library, in both languages, passes `lint --strict`, describes itself, and has tests
+// that expect something to pass and something to fail.
+func TestEveryPolicy(t *testing.T) {
+	var files []string
+	for _, pattern := range []string{"pod-security/*.yaml", "pod-security-cel/*.yaml", "library/*/policy.yaml", "library/*/policy-cel.yaml"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	if len(files) < 60 {
+		t.Errorf("only %d policies", len(files))
+	}
+	if out, code := run(append([]string{"lint", "--strict"}, files...)...); code != 0 || out != fmt.Sprintf("%d policies: 0 errors, 0 warnings", len(files)) {
+		t.Errorf("lint: exit code %d\n%s", code, out)
+	}
+	// The results that Tests expect, by the file of the policy.
+	expected := map[string]map[string]bool{}
+	tests, err := filepath.Glob("library/*/kyverno-test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(tests, "kyverno-test.yaml") {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, document := range strings.Split(string(content), "\n---\n") {
+			var test struct {
+				Policies []string
+				Results  []struct{ Policy, Result string }
+			}
+			if err := yaml.Unmarshal([]byte(document), &test); err != nil || len(test.Policies) != 1 {
+				t.Fatalf("%s: %d policies, %v", file, len(test.Policies), err)
+			}
+			for _, r := range test.Results {
+				policy := filepath.Join(filepath.Dir(file), test.Policies[0])
+				if filepath.Ext(policy) == "" { // a folder
+					policy = filepath.Join(policy, r.Policy+".yaml")
+				}
+				if expected[policy] == nil {
+					expected[policy] = map[string]bool{}
+				}
+				expected[policy][r.Result] = true
+			}
+		}
+	}
+	for _, file := range files {
+		metadata := policyMetadata(t, file)
+		for _, a := range annotated {
+			if metadata.Annotations["policies.kyverno.io/"+a] == "" {
+				t.Errorf("%s has no %s", file, a)
+			}
+		}
+		if !expected[file]["pass"] || !expected[file]["fail"] {
+			t.Errorf("%s: the tests expect %v", file, expected[file])
+		}
 	}
 }
 
