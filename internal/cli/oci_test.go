@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/ephor-dev/ephor/internal/policyartifact"
 )
@@ -135,13 +136,14 @@ func TestOCINames(t *testing.T) {
 	}
 }
 
-// An artifact as Kyverno writes it: an image configuration under its media type, and annotations of each layer.
+// An artifact as Kyverno writes it (an OCI manifest, an image configuration under its media type, and annotations of each layer) is linted, pulled and
+// applied.
 func TestOCIOfKyverno(t *testing.T) {
 	registry := httptest.NewServer(server.New(server.Logger(log.New(io.Discard, "", 0))))
 	defer registry.Close()
 	reference := strings.TrimPrefix(registry.URL, "http://") + "/policies:latest"
 	first, _, _ := strings.Cut(labelsPolicy, "---")
-	image, err := mutate.Append(mutate.ConfigMediaType(empty.Image, "application/vnd.cncf.kyverno.config.v1+json"), mutate.Addendum{
+	image, err := mutate.Append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), "application/vnd.cncf.kyverno.config.v1+json"), mutate.Addendum{
 		Layer:       static.NewLayer([]byte(first), "application/vnd.cncf.kyverno.policy.layer.v1+yaml"),
 		Annotations: map[string]string{"io.kyverno.image.kind": "ClusterPolicy", "io.kyverno.image.name": "labels", "io.kyverno.image.apiVersion": "kyverno.io/v1"},
 	})
@@ -157,5 +159,23 @@ func TestOCIOfKyverno(t *testing.T) {
 	}
 	if code, stdout, stderr := runCLI(t, "lint", "oci://"+reference); code != 0 {
 		t.Errorf("%d %s%s", code, stdout, stderr)
+	}
+	into := filepath.Join(t.TempDir(), "pulled")
+	if code, stdout, stderr := runCLI(t, "oci", "pull", into, "-i", reference); code != 0 {
+		t.Errorf("pull: %d %s%s", code, stdout, stderr)
+	}
+	file := filepath.Join(into, "labels.yaml")
+	if content, err := os.ReadFile(file); err != nil || string(content) != first {
+		t.Errorf("%v: what was pulled is\n%s", err, content)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	resource := filepath.Join(t.TempDir(), "map.yaml")
+	if err := os.WriteFile(resource, []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, stderr := runCLI(t, "apply", "oci://"+reference, "--resource", resource); code != 1 || !strings.Contains(stdout, "pass: 0, fail: 1, warn: 0, error: 0, skip: 0") {
+		t.Errorf("apply: %d %s%s", code, stdout, stderr)
 	}
 }
