@@ -55,6 +55,15 @@ image: ## build/image, an OCI image layout for amd64 and arm64, without a Docker
 release: ## build/release, all files of a release: VERSION=1.2.3; KEY=FILE signs it, PUSH=HOST/PATH pushes image and chart
 	VERSION=$(if $(filter command environment,$(word 1,$(origin VERSION))),$(VERSION)) hack/release.sh
 
+.PHONY: release-check
+release-check: ## try the files in build/release, and the chart on a real API server: VERSION=1.2.3; RELEASE=FOLDER is another folder
+	EPHOR_RELEASE="$(abspath $(or $(RELEASE),build/release))" VERSION="$(VERSION)" go test -C hack/tools/release -count=1 -timeout 20m -v .
+	EPHOR_RELEASE="$(abspath $(or $(RELEASE),build/release))" VERSION="$(VERSION)" go test -count=1 -timeout 20m -v -run '^TestRelease$$' ./e2e/quickstart/
+
+.PHONY: reproduce
+reproduce: ## make a release twice in fresh clones and compare the files: VERSION=1.2.3, PLATFORMS=LIST, CACHE=fresh compiles everything again
+	hack/reproduce.sh $(VERSION)
+
 .PHONY: conformance
 conformance: build ## the public suite on a real API server; DIRS="a b" selects a part, SHARDS=n uses n control planes, EXTRA=1 runs all
 	go run ./hack/conformance -dirs "$(DIRS)" -shards "$(or $(SHARDS),1)" $(if $(EXTRA),-extra) $(ARGS)

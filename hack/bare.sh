@@ -24,7 +24,7 @@ if [ ! -d "$root" ]; then
 fi
 
 goroot=$(go env GOROOT) modules=$(go env GOMODCACHE) cache=$(go env GOCACHE)
-for module in . hack/tools hack/tools/helm hack/tools/promql hack/tools/release hack/tools/site devcluster; do
+for module in . hack/tools hack/tools/helm hack/tools/promql hack/tools/release hack/tools/releasecheck hack/tools/site devcluster; do
   go mod download -C "$module"
 done
 # The repository is cloned here, since that reads files of this machine.

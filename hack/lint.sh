@@ -11,7 +11,7 @@ if [ -n "$unformatted" ]; then
 fi
 go vet ./...
 # devcluster is one file over all of Kubernetes, which takes vet minutes: the end-to-end tests build it. The
-# modules of Helm and chainsaw have no code. hack/signatures requires modules that nothing else does: it is vetted by hand.
+# modules of Helm, chainsaw and releasecheck have no code. hack/signatures requires modules that nothing else does: it is vetted by hand.
 for module in hack/tools hack/tools/promql hack/tools/release hack/tools/site; do
   go vet -C "$module" ./...
 done

@@ -3,6 +3,7 @@
 #
 #   VERSION=1.2.3    version of the image and of the labels; those of charts/ephor/Chart.yaml without it
 #   REGISTRY=HOST    registry of the image; the default registry of the nodes without it
+#   REPOSITORY=PATH  name of the image in the registry; that of charts/ephor/values.yaml without it
 #   VALUES=FILE      values for the chart
 #
 # The same inputs give the same bytes.
@@ -18,6 +19,6 @@ mkdir -p "$(dirname "$out")"
 {
 	echo "# Ephor${VERSION:+ $VERSION}, the chart rendered for the namespace kyverno. kubectl apply --server-side -f install.yaml"
 	bin/tools/helm template kyverno "$chart/ephor" --namespace kyverno --set createNamespace=true --set-string "image.registry=${REGISTRY:-}" \
-		${VALUES:+--values "$VALUES"} | grep -v '^# Source: '
+		${REPOSITORY:+--set-string "image.repository=$REPOSITORY"} ${VALUES:+--values "$VALUES"} | grep -v '^# Source: '
 } >"$out.new"
 mv "$out.new" "$out"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The gate: runs every part, prints its name and duration, and stops at the first part that fails.
 #
-# It needs Go, git and make. Without the conformance data, jq, a browser or a C compiler it skips parts, which the
-# last lines name as NOT RUN. With CI=true a missing tool is an error, except for the C compiler.
+# It needs Go, git and make. Without the conformance data, jq, a browser, a C compiler, ruby or dpkg it skips parts, which the
+# last lines name as NOT RUN. With CI=true a missing tool is an error, except for the C compiler, ruby and dpkg.
 #
 #   CI                 "true" makes everything required
 #   EPHOR_CONFORMANCE  folder of the conformance data (default ../shared/conformance); "none" runs without them
@@ -61,6 +61,16 @@ else
       break
     fi
   done
+fi
+
+# Without these the tests of a release skip a part, in CI too.
+if ! command -v ruby >/dev/null 2>&1; then
+  not_run+=("the Homebrew formula: NOT RUN (there is no ruby)")
+fi
+if ! command -v dpkg >/dev/null 2>&1; then
+  not_run+=("the Debian package in a bare root: NOT RUN (there is no dpkg)")
+elif [ "$(id -u)" != 0 ] && ! unshare --user --map-root-user true 2>/dev/null; then
+  not_run+=("the Debian package in a bare root: NOT RUN (user namespaces are not permitted)")
 fi
 
 started=$SECONDS

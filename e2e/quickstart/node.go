@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -28,7 +29,16 @@ type node struct {
 	cluster   *devcluster.Cluster
 	namespace string
 	dir       string // of programs
-	images    []string
+
+	lock   sync.Mutex
+	images []string // of the Deployments
+}
+
+// found are the images of the Deployments.
+func (n *node) found() []string {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	return n.images
 }
 
 // run waits for the number of Deployments, starts their programs from their images, and keeps Pods ready until the context ends.
@@ -46,10 +56,14 @@ func (n *node) run(ctx context.Context, deployments int) error {
 		if err != nil || len(found.Items) < deployments {
 			continue
 		}
+		var images []string
 		for _, d := range found.Items {
-			n.images = append(n.images, d.Spec.Template.Spec.Containers[0].Image)
+			images = append(images, d.Spec.Template.Spec.Containers[0].Image)
 		}
-		if program, err = n.pull(n.images[0]); err != nil {
+		n.lock.Lock()
+		n.images = images
+		n.lock.Unlock()
+		if program, err = n.pull(images[0]); err != nil {
 			return err
 		}
 	}

@@ -120,7 +120,7 @@ func TestQuickStart(t *testing.T) {
 	if refused == 0 || refused > most {
 		t.Errorf("a Pod was refused by command %d, want at most %d", refused, most)
 	}
-	for _, image := range n.images {
+	for _, image := range n.found() {
 		if image != m.registry+"/ephor-dev/ephor:0.1.0" {
 			t.Errorf("a Deployment has the image %s", image)
 		}

@@ -22,7 +22,7 @@ type file struct {
 
 // archives writes one archive for each platform: the program, the licence, completions and manual pages.
 func (r *release) archives(documents []file) error {
-	for _, platform := range platforms {
+	for _, platform := range r.platforms {
 		program, err := os.ReadFile(r.program(platform))
 		if err != nil {
 			return err

@@ -28,7 +28,12 @@ const (
 	chartContent types.MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )
 
-var versionLine = regexp.MustCompile(`(?m)^(version|appVersion):.*$`)
+var (
+	versionLine = regexp.MustCompile(`(?m)^(version|appVersion):.*$`)
+	// The two values of the chart that say where the image is.
+	registryLine   = regexp.MustCompile(`(?m)^(global:\n  image:\n(?:    #.*\n)*    registry:) null$`)
+	repositoryLine = regexp.MustCompile(`(?m)^(image:\n(?:  .*\n)*?  repository:) .*$`)
+)
 
 // chart writes the chart twice: as the archive that `helm install` takes, and as an OCI layout.
 func (r *release) chart() error {
@@ -81,7 +86,7 @@ func (r *release) installManifest() error {
 func chartLayout(version string) string { return "ephor_" + version + "_chart.oci.tar" }
 func imageLayout(version string) string { return "ephor_" + version + "_image.oci.tar" }
 
-// packedChart is the archive of the chart, and its Chart.yaml, with the version of the release.
+// packedChart is the archive of the chart, and its Chart.yaml, with the version of the release and the place of its image.
 func (r *release) packedChart() (archive, metadata []byte, err error) {
 	root := filepath.Join(r.source, "charts", "ephor")
 	var files []file
@@ -97,9 +102,14 @@ func (r *release) packedChart() (archive, metadata []byte, err error) {
 		if err != nil {
 			return err
 		}
-		if name == "Chart.yaml" {
+		switch name {
+		case "Chart.yaml":
 			content = versionLine.ReplaceAll(content, []byte("${1}: "+r.version))
 			metadata = content
+		case "values.yaml":
+			if content, err = r.values(content); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
 		}
 		files = append(files, file{"ephor/" + filepath.ToSlash(name), 0o644, content})
 		return nil
@@ -112,6 +122,24 @@ func (r *release) packedChart() (archive, metadata []byte, err error) {
 	}
 	archive, err = packTar(files, r.created)
 	return archive, metadata, err
+}
+
+// values are the values of the chart with the place of the image. The registry is the global one, which users override for a mirror.
+func (r *release) values(content []byte) ([]byte, error) {
+	registry, path, ok := strings.Cut(r.registry, "/")
+	if !ok {
+		return nil, fmt.Errorf("-registry: %q has no path", r.registry)
+	}
+	for _, v := range []struct {
+		line  *regexp.Regexp
+		value string
+	}{{registryLine, registry}, {repositoryLine, path + "/ephor"}} {
+		if !v.line.Match(content) {
+			return nil, fmt.Errorf("no line is %s", v.line)
+		}
+		content = v.line.ReplaceAll(content, []byte("${1} "+v.value))
+	}
+	return content, nil
 }
 
 // chartImage is the chart as registries hold it.

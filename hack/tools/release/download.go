@@ -39,9 +39,9 @@ func (r *release) fill(name, text string, mode os.FileMode) error {
 	data := struct {
 		Version, URL string
 		Archives     []archive
-		By           map[string]archive
-	}{Version: r.version, URL: r.url, By: map[string]archive{}}
-	for _, p := range platforms {
+		By           map[string]*archive
+	}{Version: r.version, URL: r.url, By: map[string]*archive{}}
+	for _, p := range r.platforms {
 		file := archiveName(r.version, p)
 		sum, err := r.sum(file)
 		if err != nil {
@@ -50,7 +50,7 @@ func (r *release) fill(name, text string, mode os.FileMode) error {
 		system, arch, _ := strings.Cut(p, "/")
 		a := archive{p, system, arch, r.url + "/" + file, file, sum, filepath.Base(r.program(p))}
 		data.Archives = append(data.Archives, a)
-		data.By[p] = a
+		data.By[p] = &a
 	}
 	var out bytes.Buffer
 	if err := t.Execute(&out, data); err != nil {

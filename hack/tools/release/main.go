@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -29,12 +30,16 @@ type release struct {
 	version  string // without "v"
 	revision string // the commit
 	created  time.Time
+	// platforms are those of the release, by Go's names.
+	platforms []string
+	// registry is where the image is pulled from: a registry and a path.
+	registry string
 	// url is where the files are downloaded from: the address of the release's folder.
 	url    string
 	output string
 }
 
-// platforms are those that a release has, by Go's names.
+// platforms are those of a whole release.
 var platforms = []string{"darwin/amd64", "darwin/arm64", "linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64"}
 
 func main() {
@@ -55,7 +60,7 @@ func main() {
 
 func run(args []string) error {
 	var r release
-	var created string
+	var created, selected string
 	f := flag.NewFlagSet("release", flag.ContinueOnError)
 	f.StringVar(&r.source, "source", "", "folder of the repository")
 	f.StringVar(&r.programs, "programs", "", "folder with ⟨os⟩-⟨arch⟩/ephor for each platform")
@@ -66,6 +71,8 @@ func run(args []string) error {
 	f.StringVar(&r.revision, "revision", "", "commit")
 	f.StringVar(&created, "time", "", "time of the commit, as 2006-01-02T15:04:05Z")
 	f.StringVar(&r.url, "url", "", "address that the files are downloaded from")
+	f.StringVar(&r.registry, "registry", "ghcr.io/ephor-dev", "registry and path of the image, for the chart")
+	f.StringVar(&selected, "platforms", strings.Join(platforms, " "), "the platforms of the release; a whole one has all of these")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -86,6 +93,9 @@ func run(args []string) error {
 		return fmt.Errorf("-time: %w", err)
 	}
 	r.created = r.created.UTC()
+	if r.platforms, err = selectPlatforms(selected); err != nil {
+		return err
+	}
 	if r.url == "" {
 		r.url = "https://github.com/ephor-dev/ephor/releases/download/v" + r.version
 	}
@@ -122,6 +132,21 @@ func (r *release) write() error {
 		}
 	}
 	return nil
+}
+
+// selectPlatforms reads a list of platforms, in the order of a whole release.
+func selectPlatforms(list string) ([]string, error) {
+	named := strings.Fields(list)
+	for _, p := range named {
+		if !slices.Contains(platforms, p) {
+			return nil, fmt.Errorf("-platforms: %q is not one of %s", p, strings.Join(platforms, ", "))
+		}
+	}
+	selected := slices.DeleteFunc(slices.Clone(platforms), func(p string) bool { return !slices.Contains(named, p) })
+	if len(selected) == 0 {
+		return nil, errors.New("-platforms names none")
+	}
+	return selected, nil
 }
 
 // program is the path of the program for a platform.

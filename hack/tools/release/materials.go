@@ -14,7 +14,7 @@ import (
 
 // materials writes a list of the modules in each program (SPDX 2.3), as the program itself records them.
 func (r *release) materials() error {
-	for _, platform := range platforms {
+	for _, platform := range r.platforms {
 		info, err := buildinfo.ReadFile(r.program(platform))
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.program(platform), err)

@@ -18,7 +18,7 @@ func (r *release) packages(documents []file) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	for _, platform := range platforms {
+	for _, platform := range r.platforms {
 		arch, ok := strings.CutPrefix(platform, "linux/")
 		if !ok {
 			continue

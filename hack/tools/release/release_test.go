@@ -27,13 +27,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	slsa "github.com/in-toto/attestation/go/predicates/provenance/v1"
 	statement "github.com/in-toto/attestation/go/v1"
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 	spdxjson "github.com/spdx/tools-golang/json"
+	"github.com/spdx/tools-golang/spdx/v2/common"
+	"github.com/spdx/tools-golang/spdxlib"
 	"google.golang.org/protobuf/encoding/protojson"
 	"sigs.k8s.io/yaml"
 )
@@ -56,23 +60,27 @@ func main() {
 }
 `
 
-// written is a release that was written once for all tests, and the same written again.
+// version is that of the release that the tests check.
+var version = "1.2.3-rc.1"
+
+// given is the folder of a release that `make release` wrote. It is empty for the small release that the tests write themselves.
+var given = os.Getenv("EPHOR_RELEASE")
+
+// written is a release that was written once for all tests, and the same written again. EPHOR_RELEASE and VERSION name another one, and
+// EPHOR_RELEASE_AGAIN the same from another clone.
 var written = func() func(t *testing.T) (first, again string) {
-	var dirs [2]string
+	dirs := [2]string{given, os.Getenv("EPHOR_RELEASE_AGAIN")}
 	return func(t *testing.T) (string, string) {
 		t.Helper()
 		if dirs[0] != "" {
 			return dirs[0], dirs[1]
 		}
-		root, err := os.MkdirTemp("", "ephor-release-test-")
-		if err != nil {
-			t.Fatal(err)
-		}
+		root := scratch
 		for path, content := range map[string]string{
 			"program/main.go": program, "program/go.mod": "module example.com/program\n\ngo 1.26.0\n",
 			"LICENSE": "licence", "README.md": "readme", "CHANGELOG.md": "changes",
 			"charts/ephor/Chart.yaml":  "apiVersion: v2\nname: ephor\ndescription: d\nversion: 0.0.0\nappVersion: 0.0.0\n",
-			"charts/ephor/values.yaml": "a: b\n",
+			"charts/ephor/values.yaml": "image:\n  # a\n  registry: \"\"\n  repository: ephor-dev/ephor\nglobal:\n  image:\n    # b\n    registry: null\n",
 			"install.yaml":             "kind: Namespace\n",
 		} {
 			write(t, filepath.Join(root, path), content)
@@ -92,7 +100,7 @@ var written = func() func(t *testing.T) (first, again string) {
 			r := release{programs: filepath.Join(root, "programs")}
 			if err := run([]string{
 				"-source", root, "-manifest", filepath.Join(root, "install.yaml"), "-programs", r.programs, "-ephor", r.program(runtime.GOOS + "/" + runtime.GOARCH),
-				"-version", "1.2.3-rc.1", "-revision", "17e22571aa0fd7b1d4b1d5a1e9a2c5dd8a7d1f10", "-time", "2026-01-02T03:04:05Z", dirs[i],
+				"-registry", "registry.example.com/team", "-version", version, "-revision", "17e22571aa0fd7b1d4b1d5a1e9a2c5dd8a7d1f10", "-time", "2026-01-02T03:04:05Z", dirs[i],
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -102,14 +110,24 @@ var written = func() func(t *testing.T) (first, again string) {
 }()
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	for _, dir := range glob(filepath.Join(os.TempDir(), "ephor-release-test-*")) {
-		_ = os.RemoveAll(dir)
+	if given != "" {
+		if version = os.Getenv("VERSION"); checkVersion(version) != nil {
+			fmt.Fprintln(os.Stderr, "EPHOR_RELEASE is a release of which VERSION?")
+			os.Exit(1)
+		}
 	}
+	var err error
+	if scratch, err = os.MkdirTemp("", "ephor-release-test-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(scratch)
 	os.Exit(code)
 }
 
-func glob(pattern string) []string { found, _ := filepath.Glob(pattern); return found }
+// scratch is a folder for what several tests share.
+var scratch string
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
@@ -130,18 +148,33 @@ func read(t *testing.T, path ...string) []byte {
 	return content
 }
 
-// A release has exactly these files, and the same inputs give the same bytes.
-func TestFiles(t *testing.T) {
-	first, again := written(t)
-	var names []string
-	entries, err := os.ReadDir(first)
+// listed are the names of the files of a release, without signatures.
+func listed(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		names = append(names, e.Name())
-		if !bytes.Equal(read(t, first, e.Name()), read(t, again, e.Name())) {
-			t.Errorf("%s differs when it is written again", e.Name())
+		if n := e.Name(); !strings.HasSuffix(n, ".sig") && !strings.HasSuffix(n, ".dsse") {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// A release has exactly these files, and the same inputs give the same bytes.
+func TestFiles(t *testing.T) {
+	first, again := written(t)
+	names := listed(t, first)
+	if again != "" {
+		if others := listed(t, again); !slices.Equal(names, others) {
+			t.Errorf("written again, the files are %v", others)
+		}
+		for _, n := range names {
+			if !bytes.Equal(read(t, first, n), read(t, again, n)) {
+				t.Errorf("%s differs when it is written again", n)
+			}
 		}
 	}
 	want := strings.Fields(`SHA256SUMS ephor-1.2.3-rc.1.tgz ephor-1.2.3~rc.1-1.aarch64.rpm ephor-1.2.3~rc.1-1.x86_64.rpm ephor.rb
@@ -150,6 +183,13 @@ func TestFiles(t *testing.T) {
 		ephor_1.2.3-rc.1_linux_amd64.spdx.json ephor_1.2.3-rc.1_linux_amd64.tar.gz ephor_1.2.3-rc.1_linux_arm64.spdx.json ephor_1.2.3-rc.1_linux_arm64.tar.gz
 		ephor_1.2.3-rc.1_windows_amd64.spdx.json ephor_1.2.3-rc.1_windows_amd64.zip ephor_1.2.3-rc.1_windows_arm64.spdx.json ephor_1.2.3-rc.1_windows_arm64.zip
 		ephor_1.2.3~rc.1-1_amd64.deb ephor_1.2.3~rc.1-1_arm64.deb install.sh install.yaml krew.yaml`)
+	if given != "" {
+		for i, n := range want {
+			want[i] = strings.NewReplacer("1.2.3-rc.1", version, "1.2.3~rc.1", packageVersion(version)).Replace(n)
+		}
+		want = append(want, imageLayout(version))
+		slices.Sort(want)
+	}
 	if !slices.Equal(names, want) {
 		t.Errorf("the release has\n%s", strings.Join(names, "\n"))
 	}
@@ -159,7 +199,7 @@ func TestFiles(t *testing.T) {
 func TestArchives(t *testing.T) {
 	dir, _ := written(t)
 	want := strings.Fields("CHANGELOG.md LICENSE README.md completions/_ephor completions/ephor.bash completions/ephor.fish completions/ephor.ps1 ephor man/ephor-apply.1")
-	in, err := gzip.NewReader(bytes.NewReader(read(t, dir, archiveName("1.2.3-rc.1", "linux/amd64"))))
+	in, err := gzip.NewReader(bytes.NewReader(read(t, dir, archiveName(version, "linux/amd64"))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,17 +221,24 @@ func TestArchives(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, part := range []string{`.TH "EPHOR-APPLY" "1" "January 2026" "ephor 1.2.3-rc.1"`, ".SH NAME", ".SH OPTIONS", "--x   y", `\fBephor\fP(1)`} {
+			parts := []string{`.TH "EPHOR-APPLY" "1" "January 2026" "ephor 1.2.3-rc.1"`, ".SH NAME", ".SH OPTIONS", "--x   y", `\fBephor\fP(1)`}
+			if given != "" {
+				parts = []string{`.TH "EPHOR-APPLY" "1"`, `"ephor ` + version + `"`, ".SH NAME", ".SH OPTIONS", "--policy-report", `\fBephor\fP(1)`}
+			}
+			for _, part := range parts {
 				if !strings.Contains(string(page), part) {
 					t.Errorf("the manual page lacks %q:\n%s", part, page)
 				}
 			}
 		}
 	}
-	if !slices.Equal(names, want) {
-		t.Errorf("tar: %v", names)
+	// Ephor has many commands, and a manual page for each.
+	others := func(n string) bool { return given != "" && strings.HasPrefix(n, "man/") && n != "man/ephor-apply.1" }
+	pages := len(names)
+	if names = slices.DeleteFunc(names, others); !slices.Equal(names, want) || given != "" && pages-len(names) < 30 {
+		t.Errorf("tar: %v and %d more manual pages", names, pages-len(names))
 	}
-	content := read(t, dir, archiveName("1.2.3-rc.1", "windows/arm64"))
+	content := read(t, dir, archiveName(version, "windows/arm64"))
 	z, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +248,7 @@ func TestArchives(t *testing.T) {
 		names = append(names, f.Name)
 	}
 	want[slices.Index(want, "ephor")] = "ephor.exe"
-	if !slices.Equal(names, want) {
+	if names = slices.DeleteFunc(names, others); !slices.Equal(names, want) {
 		t.Errorf("zip: %v", names)
 	}
 }
@@ -212,14 +259,16 @@ func TestInstall(t *testing.T) {
 		t.Skip("the test runs the Linux program")
 	}
 	dir, _ := written(t)
-	changed := ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		content, err := os.ReadFile(filepath.Join(dir, filepath.Base(r.URL.Path)))
 		if err != nil {
 			http.NotFound(w, r)
 			return
 		}
-		_, _ = w.Write(append(content, changed...))
+		if strings.HasPrefix(r.URL.Path, "/changed/") {
+			content = append(content, 'x')
+		}
+		_, _ = w.Write(content)
 	}))
 	defer server.Close()
 	install := func(to, url string) (string, error) {
@@ -229,15 +278,14 @@ func TestInstall(t *testing.T) {
 		return string(out), err
 	}
 	to := filepath.Join(t.TempDir(), "bin")
-	if out, err := install(to, server.URL); err != nil || !strings.Contains(out, "ephor 1.2.3-rc.1 is installed in "+to) {
+	if out, err := install(to, server.URL); err != nil || !strings.Contains(out, "ephor "+version+" is installed in "+to) {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if out, err := exec.Command(filepath.Join(to, "ephor"), "version").Output(); err != nil || string(out) != "ephor 1.2.3-rc.1\n" {
+	if out, err := exec.Command(filepath.Join(to, "ephor"), "version").Output(); err != nil || !strings.Contains(string(out), version) {
 		t.Errorf("the installed program: %q, %v", out, err)
 	}
-	changed = "x"
 	refused := filepath.Join(t.TempDir(), "bin")
-	if out, err := install(refused, server.URL); err == nil || !strings.Contains(out, "nothing was installed") {
+	if out, err := install(refused, server.URL+"/changed"); err == nil || !strings.Contains(out, "nothing was installed") {
 		t.Errorf("a changed archive: %v\n%s", err, out)
 	}
 	if _, err := os.Stat(filepath.Join(refused, "ephor")); !errors.Is(err, os.ErrNotExist) {
@@ -257,12 +305,8 @@ func TestSums(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	sums := string(read(t, dir, sumsName))
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if lines := strings.Count(sums, "\n"); lines != len(entries)-1 {
-		t.Errorf("%d lines for %d files", lines, len(entries)-1)
+	if lines, files := strings.Count(sums, "\n"), len(listed(t, dir))-1; lines != files {
+		t.Errorf("%d lines for %d files", lines, files)
 	}
 	var plugin struct {
 		Spec struct {
@@ -289,32 +333,88 @@ func TestSums(t *testing.T) {
 	formula := string(read(t, dir, "ephor.rb"))
 	for _, p := range []string{"darwin/amd64", "darwin/arm64", "linux/amd64", "linux/arm64"} {
 		r := release{output: dir}
-		sum, err := r.sum(archiveName("1.2.3-rc.1", p))
+		sum, err := r.sum(archiveName(version, p))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(formula, archiveName("1.2.3-rc.1", p)+"\"\n      sha256 \""+sum) {
+		if !strings.Contains(formula, archiveName(version, p)+"\"\n      sha256 \""+sum) {
 			t.Errorf("the formula lacks %s", p)
 		}
 	}
 }
 
-// The list of modules is valid SPDX, and the provenance a valid statement about every file that existed before it.
+// The lists of modules are valid SPDX 2.3: the specification's JSON schema allows them, its own library reads and validates them, and each module
+// stands in exactly one dependency.
 func TestMaterials(t *testing.T) {
 	dir, _ := written(t)
-	doc, err := spdxjson.Read(bytes.NewReader(read(t, dir, "ephor_1.2.3-rc.1_linux_amd64.spdx.json")))
+	bin, err := checkers()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(doc.Packages) != 2 || doc.Packages[0].PackageName != "example.com/program" || doc.Packages[1].PackageName != "stdlib" || len(doc.Relationships) != 2 {
-		t.Errorf("%+v", doc.Packages)
+	validate := func(file string) (string, error) {
+		out, err := exec.Command(filepath.Join(bin, "sbom-utility"), "validate", "--quiet", "--input-file", file).CombinedOutput()
+		return string(out), err
 	}
+	for _, p := range platforms {
+		file := "ephor_" + version + "_" + strings.ReplaceAll(p, "/", "_") + ".spdx.json"
+		if out, err := validate(filepath.Join(dir, file)); err != nil {
+			t.Errorf("%s: %v\n%s", file, err, out)
+		}
+		text := read(t, dir, file)
+		doc, err := spdxjson.Read(bytes.NewReader(text))
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if err := spdxlib.ValidateDocument(doc); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		first, least := "example.com/program", 2
+		if given != "" {
+			first, least = "github.com/ephor-dev/ephor", 100
+		}
+		if len(doc.Packages) < least || doc.Packages[0].PackageName != first || doc.Packages[1].PackageName != "stdlib" {
+			t.Errorf("%s: %d packages: %+v", file, len(doc.Packages), doc.Packages[:2])
+		}
+		related := map[common.ElementID]int{}
+		for _, r := range doc.Relationships {
+			related[r.RefB.ElementRefID]++
+		}
+		for _, p := range doc.Packages {
+			if p.PackageName == "" || p.PackageVersion == "" || related[p.PackageSPDXIdentifier] != 1 {
+				t.Errorf("%s: %d relations name %+v", file, related[p.PackageSPDXIdentifier], p)
+			}
+		}
+		if at, err := time.Parse("2006-01-02T15:04:05Z", doc.CreationInfo.Created); err != nil {
+			t.Errorf("%s: created %s: %v", file, at, err)
+		}
+	}
+	wrong := filepath.Join(t.TempDir(), "wrong.spdx.json")
+	write(t, wrong, strings.Replace(string(read(t, dir, "ephor_"+version+"_linux_amd64.spdx.json")), "DEPENDS_ON", "NEEDS", 1))
+	if out, err := validate(wrong); err == nil {
+		t.Errorf("the schema allows another relation: %s", out)
+	}
+}
+
+// The provenance is a valid in-toto statement with a valid SLSA predicate, about every file that existed before it.
+func TestProvenance(t *testing.T) {
+	dir, _ := written(t)
 	s := &statement.Statement{}
-	if err := protojson.Unmarshal(read(t, dir, provenanceName("1.2.3-rc.1")), s); err != nil {
+	if err := protojson.Unmarshal(read(t, dir, provenanceName(version)), s); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Validate(); err != nil {
 		t.Error(err)
+	}
+	content, err := protojson.Marshal(s.Predicate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	predicate := &slsa.Provenance{}
+	if err := protojson.Unmarshal(content, predicate); err != nil { // an unknown field is an error
+		t.Fatal(err)
+	}
+	if err := predicate.Validate(); err != nil || s.Type != "https://in-toto.io/Statement/v1" || s.PredicateType != "https://slsa.dev/provenance/v1" {
+		t.Errorf("%s %s: %v", s.Type, s.PredicateType, err)
 	}
 	r := release{output: dir}
 	for _, subject := range s.Subject {
@@ -322,12 +422,8 @@ func TestMaterials(t *testing.T) {
 			t.Errorf("%s: %s, %v", subject.Name, subject.Digest, err)
 		}
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(s.Subject) != len(entries)-2 {
-		t.Errorf("%d subjects of %d files", len(s.Subject), len(entries))
+	if files := len(listed(t, dir)) - 2; len(s.Subject) != files { // without the statement and the digests
+		t.Errorf("%d subjects, %d files", len(s.Subject), files)
 	}
 }
 
@@ -336,8 +432,8 @@ func TestChart(t *testing.T) {
 	dir, _ := written(t)
 	server := httptest.NewServer(registry.New())
 	defer server.Close()
-	reference := strings.TrimPrefix(server.URL, "http://") + "/charts/ephor:1.2.3-rc.1"
-	if err := pushLayout(filepath.Join(dir, chartLayout("1.2.3-rc.1")), reference); err != nil {
+	reference := strings.TrimPrefix(server.URL, "http://") + "/charts/ephor:" + version
+	if err := pushLayout(filepath.Join(dir, chartLayout(version)), reference); err != nil {
 		t.Fatal(err)
 	}
 	ref, err := name.ParseReference(reference)
@@ -352,8 +448,8 @@ func TestChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var metadata map[string]string
-	if err := json.Unmarshal(config, &metadata); err != nil || metadata["version"] != "1.2.3-rc.1" || metadata["appVersion"] != "1.2.3-rc.1" {
+	var metadata map[string]any
+	if err := json.Unmarshal(config, &metadata); err != nil || metadata["version"] != version || metadata["appVersion"] != version {
 		t.Errorf("%v, %v", metadata, err)
 	}
 	manifest, err := image.Manifest()
@@ -372,8 +468,29 @@ func TestChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	content, err := io.ReadAll(in)
-	if err != nil || !bytes.Equal(content, read(t, dir, "ephor-1.2.3-rc.1.tgz")) {
+	if err != nil || !bytes.Equal(content, read(t, dir, "ephor-"+version+".tgz")) {
 		t.Errorf("the chart in the registry is another one: %v", err)
+	}
+	if given != "" {
+		return
+	}
+	// Without values it installs the image of the release. The global registry stays the one that users override.
+	values := `image:
+  # a
+  registry: ""
+  repository: team/ephor
+global:
+  image:
+    # b
+    registry: registry.example.com
+`
+	zipped, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := io.ReadAll(zipped)
+	if err != nil || !bytes.Contains(packed, []byte(values)) {
+		t.Errorf("the values of the chart: %v", err)
 	}
 }
 
@@ -391,7 +508,7 @@ func TestSign(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key.pem")
 	write(t, path, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
 	copied := t.TempDir()
-	for _, n := range []string{sumsName, provenanceName("1.2.3-rc.1")} {
+	for _, n := range []string{sumsName, provenanceName(version)} {
 		write(t, filepath.Join(copied, n), string(read(t, dir, n)))
 	}
 	if err := sign([]string{"-key", path, copied}); err != nil {
@@ -405,7 +522,7 @@ func TestSign(t *testing.T) {
 		t.Error("the signature of the digests does not verify")
 	}
 	var envelope dsse.Envelope
-	if err := json.Unmarshal(read(t, copied, provenanceName("1.2.3-rc.1")+".dsse"), &envelope); err != nil {
+	if err := json.Unmarshal(read(t, copied, provenanceName(version)+".dsse"), &envelope); err != nil {
 		t.Fatal(err)
 	}
 	verifier, err := dsse.NewEnvelopeVerifier(publicKey{&key.PublicKey})
