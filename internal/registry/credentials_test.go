@@ -248,11 +248,16 @@ func TestTokens(t *testing.T) {
 	ask("/team/app:1", "ping 0 token 0 manifest 1")
 	now = now.Add(time.Second)
 	ask("/team/app:1", "ping 0 token 1 manifest 1")
-	b.expires = 30 // shorter than the margin
+	lives := func(seconds int) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.expires = seconds
+	}
+	lives(30) // shorter than the margin
 	now = now.Add(10 * time.Minute)
 	ask("/team/app:1", "ping 0 token 1 manifest 1")
 	ask("/team/app:1", "ping 0 token 1 manifest 1")
-	b.expires = 300
+	lives(300)
 	ask("/team/app:1", "ping 0 token 1 manifest 1")
 	// A token that the registry does not take any more is not used again.
 	b.mu.Lock()
@@ -335,7 +340,7 @@ func TestRetries(t *testing.T) {
 		{"429 with Retry-After", 429, "1", 1, 20 * time.Second, true, 2, time.Second},
 		{"429 with a date", 429, "date", 1, 20 * time.Second, true, 2, 0},
 		{"503 without", 503, "", 2, 20 * time.Second, true, 3, 0},
-		{"longer than the deadline", 429, "5", 1, 2 * time.Second, false, 1, 0},
+		{"longer than the deadline", 429, "15", 1, 12 * time.Second, false, 1, 0},
 		{"longer than is waited", 429, "3600", 1, 0, false, 1, 0},
 		{"always", 500, "", 100, 0, false, 1 + maxRetries, 0},
 		{"not found", 404, "", 100, 0, false, 1, 0},

@@ -275,10 +275,7 @@ func TestS23Limits(t *testing.T) {
 		return true
 	})
 	silent := serve(t, func(_ http.ResponseWriter, r *http.Request) bool {
-		select {
-		case <-r.Context().Done():
-		case <-time.After(20 * time.Second):
-		}
+		<-r.Context().Done()
 		return true
 	})
 	circle := serve(t, func(w http.ResponseWriter, r *http.Request) bool {
@@ -296,21 +293,21 @@ func TestS23Limits(t *testing.T) {
 		fmt.Fprint(w, `{"schemaVersion":2,"x":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+`}`)
 		return true
 	})
-	for _, c := range []struct{ name, host, want string }{
-		{"an endless manifest", endless, "answers with more than 1048576 bytes"},
-		{"10 GB, as announced", announced, "answers with more than 1048576 bytes"},
-		{"no answer", silent, ""},
-		{"redirects in a circle", circle, "asks for more than 24 requests"},
-		{"a nested index", deep, "cannot be read"},
+	for _, c := range []struct {
+		name, host string
+		timeout    time.Duration
+		want       string
+	}{
+		{"an endless manifest", endless, time.Minute, "answers with more than 1048576 bytes"},
+		{"10 GB, as announced", announced, time.Minute, "answers with more than 1048576 bytes"},
+		{"no answer", silent, 500 * time.Millisecond, ""}, // it ends only because the client gives up
+		{"redirects in a circle", circle, time.Minute, "asks for more than 24 requests"},
+		{"a nested index", deep, time.Minute, "cannot be read"},
 	} {
-		r := registries(t, Options{MaxBytes: 1 << 20, Timeout: 500 * time.Millisecond})
-		start := time.Now()
+		r := registries(t, Options{MaxBytes: 1 << 20, Timeout: c.timeout})
 		_, err := r.Image(t.Context(), world.ImageRequest{Reference: c.host + "/a/b:1"})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
-		}
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("%s took %v", c.name, took)
 		}
 	}
 }
