@@ -402,7 +402,7 @@ func TestFaults(t *testing.T) {
 			if got != fault.Want {
 				t.Errorf("%s after %s, want %s: %v\n%s", got, took, fault.Want, err, strings.Join(server.Requests(), "\n"))
 			}
-			if took > timeout+10*time.Second {
+			if took > timeout+time.Minute {
 				t.Errorf("it took %s, at most %s were allowed", took, timeout)
 			}
 			if n := len(server.Requests()); n > 70 {

@@ -18,9 +18,11 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	memory "github.com/google/go-containerregistry/pkg/registry"
@@ -119,6 +121,20 @@ func (p *place) answers(f answerer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answer = f
+}
+
+// besideReferrers is an answerer that delays signatures until the list of referrers was asked for. A first verification asks
+// for both at the same time and may end before the second request arrives, which would then be counted later.
+func (p *place) besideReferrers(_ http.ResponseWriter, r *http.Request) bool {
+	asked := func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return slices.ContainsFunc(p.asked, func(request string) bool { return strings.Contains(request, "/referrers/") })
+	}
+	for strings.HasSuffix(r.URL.Path, ".sig") && !asked() && r.Context().Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	return false
 }
 
 // requests are those since the last call.
