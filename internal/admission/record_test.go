@@ -17,7 +17,7 @@ func TestRecords(t *testing.T) {
 	srv.Record = func(r decision.Review) { mu.Lock(); got = append(got, r); mu.Unlock() }
 	wait := func(n int) decision.Review {
 		t.Helper()
-		for range 500 {
+		for range 6000 {
 			mu.Lock()
 			have := len(got)
 			mu.Unlock()

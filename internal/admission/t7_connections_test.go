@@ -49,7 +49,7 @@ func reviewer(t *testing.T, address string, config *tls.Config) (ask func(), dia
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
-	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	client := &http.Client{Transport: transport, Timeout: time.Minute}
 	return func() {
 		t.Helper()
 		res, err := client.Post("https://"+address+"/validate/fail", "application/json", bytes.NewReader(configMap("")))
@@ -108,7 +108,7 @@ func TestT7SlowConnections(t *testing.T) {
 	address, config := onTLS(t, srv)
 	ask, dials := reviewer(t, address, config)
 	ask()
-	const slow, most = 900, 300
+	const slow, most, patience = 900, 300, 2 * time.Minute // on a busy machine the handshakes take most of the time
 	var open atomic.Int32
 	begin := time.Now()
 	for i := range slow {
@@ -135,12 +135,12 @@ func TestT7SlowConnections(t *testing.T) {
 			ask()
 		}
 	}
-	for open.Load() > most && time.Since(begin) < 20*time.Second {
+	for open.Load() > most && time.Since(begin) < patience {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Logf("%d of %d are open after %s", open.Load(), slow, time.Since(begin))
 	ask()
-	for open.Load() > 0 && time.Since(begin) < 20*time.Second {
+	for open.Load() > 0 && time.Since(begin) < patience {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Logf("%d of %d are open after %s", open.Load(), slow, time.Since(begin))
