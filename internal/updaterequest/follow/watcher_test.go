@@ -127,8 +127,12 @@ func TestWatched(t *testing.T) {
 	record.Note(e)
 
 	var got []string
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end) && len(got) < 5; {
-		<-wake
+	for late := time.After(time.Minute); len(got) < 5; {
+		select {
+		case <-wake:
+		case <-late:
+			t.Fatalf("after a minute the work is\n%s", strings.Join(got, "\n"))
+		}
 		if _, err := w.Once(ctx); err != nil {
 			t.Fatal(err)
 		}
