@@ -19,12 +19,13 @@ type Compiler struct {
 
 	env    *celenv.Compiler
 	native bool // the mistakes of expressions are reported one by one, and one in a message is a warning
+	open   bool // annotations may be of any type that is not known before; the evaluation looks
 	over   bool // it was reported that the policy's expressions are too many
 }
 
 // New makes a Compiler that takes what it compiles from the allowance of its policy; nil for no bound.
 func New(d celenv.Declarations, a *celenv.Allowance) *Compiler {
-	return &Compiler{env: celenv.NewCompiler(d).Within(a), native: d.Kind == celenv.Native}
+	return &Compiler{env: celenv.NewCompiler(d).Within(a), native: d.Kind == celenv.Native, open: d.Kind == celenv.Native || d.Kind == celenv.Generating}
 }
 
 // Named gives the variables compiled so far, for evaluations.
@@ -84,7 +85,7 @@ func (c *Compiler) message(text, path string, results []celenv.Result) *celenv.E
 // Annotation compiles an audit annotation.
 func (c *Compiler) Annotation(a *admissionregistrationv1.AuditAnnotation, path string) Annotation {
 	results := []celenv.Result{celenv.String, celenv.Null}
-	if c.native {
+	if c.open {
 		results = append(results, celenv.Dyn)
 	}
 	qualified := !strings.Contains(a.Key, "/") && len(validation.IsQualifiedName(a.Key)) == 0

@@ -85,12 +85,13 @@ func (r *Rule) check(e evaluation) (out Outcome, err error) {
 func (r *Rule) annotations(e evaluation) (map[string]string, error) {
 	var out map[string]string
 	for _, a := range r.Annotations {
-		text, ok, err := e.Text(a.value)
+		v, err := e.Value(a.value)
 		if err != nil {
 			return out, &AnnotationError{Key: a.Key, Err: err}
 		}
+		text, ok := v.Value().(string)
 		if !ok && r.Options.StrictTexts {
-			return out, &AnnotationError{Key: a.Key, Type: "null_type"}
+			return out, &AnnotationError{Key: a.Key, Type: v.Type().TypeName()}
 		}
 		if text = strings.TrimSpace(text); ok && text != "" {
 			if out == nil {
