@@ -23,6 +23,7 @@ type test struct {
 	expected bool   // Kyverno passes it here, and the part is one of those that are built
 	exempt   string // why it is not expected although it would be; it is run all the same
 	network  bool   // the baseline has it as failed for want of a network, which partOfImages has
+	flags    string // what controllers are started with for it, as more.tsv has them
 
 	result  string
 	seconds float64
@@ -37,6 +38,7 @@ type selection struct {
 	extra bool     // those that are not expected, too
 
 	network map[string]bool   // rows that pass where registries are answered
+	more    map[string]string // rows that pass although the baseline has them as failed, with their flags
 	exempt  map[string]string // why a row of the baseline does not count
 }
 
@@ -49,6 +51,39 @@ var exemptions string
 //
 //go:embed network.txt
 var networkRows string
+
+// moreRows are the rows that the baseline lists as failed for other reasons, and that have to pass with the part that they belong to.
+//
+//go:embed more.tsv
+var moreRows string
+
+// readMore reads rows of a path and of flags, each of which names its component.
+func readMore(table string) (map[string]string, error) {
+	out := map[string]string{}
+	for line := range strings.Lines(table) {
+		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		path, flags, _ := strings.Cut(line, "\t")
+		for flag := range strings.FieldsSeq(flags) {
+			if component, of, ok := strings.Cut(flag, ":"); !ok || component == "" || !strings.HasPrefix(of, "--") {
+				return nil, fmt.Errorf("more.tsv: %q is no component with a flag", flag)
+			}
+		}
+		out[path] = flags
+	}
+	return out, nil
+}
+
+// flagsOf are the flags of a component.
+func flagsOf(flags, component string) (out []string) {
+	for flag := range strings.FieldsSeq(flags) {
+		if of, ok := strings.CutPrefix(flag, component+":"); ok {
+			out = append(out, of)
+		}
+	}
+	return out
+}
 
 // readNetwork reads a path on each line.
 func readNetwork(list string) map[string]bool {
@@ -87,7 +122,7 @@ func readTests(data string, s selection) ([]*test, error) {
 	}
 	defer f.Close()
 	var out []*test
-	seen, unused, needed := map[string]bool{}, maps.Clone(s.exempt), maps.Clone(s.network)
+	seen, unused, needed, more := map[string]bool{}, maps.Clone(s.exempt), maps.Clone(s.network), maps.Clone(s.more)
 	for scan := bufio.NewScanner(f); scan.Scan(); {
 		line := scan.Text()
 		if line == "" || strings.HasPrefix(line, "#") {
@@ -106,6 +141,13 @@ func readTests(data string, s selection) ([]*test, error) {
 			}
 			t.network, t.expected = true, slices.Contains(s.parts, partOfImages)
 		}
+		if flags, ok := s.more[t.path]; ok {
+			delete(more, t.path)
+			if fields[1] == passed || t.network {
+				return nil, fmt.Errorf("more.tsv names %s, which is expected anyway", t.path)
+			}
+			t.flags, t.expected = flags, slices.Contains(s.parts, t.part)
+		}
 		if reason, ok := s.exempt[t.path]; ok && fields[1] == passed {
 			delete(unused, t.path)
 			if t.expected {
@@ -122,6 +164,9 @@ func readTests(data string, s selection) ([]*test, error) {
 	}
 	for path := range needed {
 		return nil, fmt.Errorf("network.txt names %s, which %s does not list", path, baseline)
+	}
+	for path := range more {
+		return nil, fmt.Errorf("more.tsv names %s, which %s does not list", path, baseline)
 	}
 	for path := range unused {
 		return nil, fmt.Errorf("exempt.tsv names %s, which %s does not list as passed", path, baseline)

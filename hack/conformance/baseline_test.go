@@ -145,3 +145,45 @@ func TestLastLine(t *testing.T) {
 		t.Error("2 % may pass alone, and no more")
 	}
 }
+
+// Rows that failed there for reasons of their own are expected with their part; those that need flags have control planes of their own.
+func TestMoreRows(t *testing.T) {
+	dir := data(t, "a/one\tpassed\tAdmission\na/two\tfailed\tAdmission\na/three\tfailed\tCEL\na/four\tfailed\tAdmission\n", "a/one", "a/two", "a/three", "a/four")
+	more, err := readMore("# why\na/two\tadmission-controller:--a=b reports-controller:--c\na/three\na/four\tadmission-controller:--a=b reports-controller:--c\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ parts, want string }{{"Admission", "a/one | a/two a/four"}, {"CEL", "a/three"}, {"Admission CEL", "a/one a/three | a/two a/four"}} {
+		tests, err := readTests(dir, selection{parts: strings.Fields(c.parts), more: more})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, group := range byFlags(tests) {
+			var paths []string
+			for _, x := range group {
+				paths = append(paths, x.path)
+			}
+			got = append(got, strings.Join(paths, " "))
+		}
+		if strings.Join(got, " | ") != c.want {
+			t.Errorf("%s: got %v, want %s", c.parts, got, c.want)
+		}
+	}
+	if got := flagsOf(more["a/two"], "reports-controller"); len(got) != 1 || got[0] != "--c" {
+		t.Errorf("the flags are %v", got)
+	}
+	for _, rows := range []map[string]string{{"a/one": ""}, {"a/gone": ""}} {
+		if _, err := readTests(dir, selection{parts: []string{"Admission"}, more: rows}); err == nil {
+			t.Errorf("%v was accepted", rows)
+		}
+	}
+	for _, table := range []string{"a/two\t--a", "a/two\tadmission-controller:a"} {
+		if _, err := readMore(table); err == nil {
+			t.Errorf("%q was accepted", table)
+		}
+	}
+	if rows, err := readMore(moreRows); err != nil || len(rows) == 0 {
+		t.Errorf("more.tsv: %d rows, %v", len(rows), err)
+	}
+}

@@ -6,8 +6,8 @@
 //
 // The tests of a control plane run one after the other, and it is cleaned between them. A test that fails is run once
 // more, alone, after all others. What is expected stands in the baseline beside the suite: the tests that Kyverno
-// passes in the same surroundings, of the parts of the work that are built; exempt.tsv has the rows that do not count,
-// and why. build/conformance.tsv lists the results, build/conformance/ has the output of each test. The exit status is
+// passes in the same surroundings, of the parts of the work that are built; more.tsv and network.txt have the rows that
+// pass besides, exempt.tsv those that do not count, and why. build/conformance.tsv lists the results, build/conformance/ has the output of each test. The exit status is
 // 1 when an expected test failed.
 package main
 
@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,7 +31,7 @@ import (
 )
 
 // builtParts are the parts of the work that are whole, so that their tests have to pass; -parts names others.
-const builtParts = "Language Admission Background Reports Images"
+const builtParts = "Language Admission Background Reports CEL Images"
 
 func main() {
 	var (
@@ -80,6 +81,9 @@ func (r *runner) run(ctx context.Context) (ok bool, err error) {
 		return false, err
 	}
 	r.selection.network = readNetwork(networkRows)
+	if r.selection.more, err = readMore(moreRows); err != nil {
+		return false, err
+	}
 	tests, err := readTests(data, r.selection)
 	if err != nil {
 		return false, fmt.Errorf("%w (EPHOR_CONFORMANCE names the folder of the data)", err)
@@ -106,8 +110,10 @@ func (r *runner) run(ctx context.Context) (ok bool, err error) {
 	suite := filepath.Join(data, "chainsaw")
 	// The other parts run without a network, as when the baseline was recorded.
 	plain, images := split(tests)
-	if len(plain) > 0 && !(r.keep && len(images) > 0) {
-		err = r.batch(ctx, plain, suite, filepath.Join(work, "plain"), logs)
+	for i, group := range byFlags(plain) {
+		if ctx.Err() == nil && !(r.keep && (i > 0 || len(images) > 0)) {
+			err = errors.Join(err, r.batch(ctx, group, suite, filepath.Join(work, fmt.Sprint("plain-", i)), logs))
+		}
 	}
 	if len(images) > 0 && ctx.Err() == nil {
 		err = errors.Join(err, r.batchWithImages(ctx, images, suite, work, logs))
@@ -140,6 +146,20 @@ func split(tests []*test) (plain, images []*test) {
 	return plain, images
 }
 
+// byFlags puts tests that need the same flags together: those without flags first.
+func byFlags(tests []*test) (out [][]*test) {
+	at := map[string]int{}
+	for _, t := range slices.SortedStableFunc(slices.Values(tests), func(a, b *test) int { return strings.Compare(a.flags, b.flags) }) {
+		i, known := at[t.flags]
+		if !known {
+			i, out = len(out), append(out, nil)
+			at[t.flags] = i
+		}
+		out[i] = append(out[i], t)
+	}
+	return out
+}
+
 // batchWithImages runs tests that ask registries, which are answered from memory.
 func (r *runner) batchWithImages(ctx context.Context, tests []*test, suite, work, logs string) error {
 	net, err := startInternet(work)
@@ -151,8 +171,9 @@ func (r *runner) batchWithImages(ctx context.Context, tests []*test, suite, work
 	return r.batch(ctx, tests, suite, filepath.Join(work, "images"), logs)
 }
 
-// batch runs tests on control planes of their own, and those that failed once more.
+// batch runs tests that need the same flags on control planes of their own, and those that failed once more.
 func (r *runner) batch(ctx context.Context, tests []*test, suite, work, logs string) error {
+	r.programs.flags = tests[0].flags
 	if r.keep {
 		return r.wait(ctx, suite, work)
 	}

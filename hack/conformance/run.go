@@ -16,7 +16,8 @@ import (
 type programs struct {
 	chainsaw, devcluster, ephor string
 
-	images bool // the images that the suite names are served, under the names that it gives them
+	images bool   // the images that the suite names are served, under the names that it gives them
+	flags  string // of the controllers, as more.tsv has them
 }
 
 // testTime bounds one test, above all the timeouts of the suite's own steps together.

@@ -8,8 +8,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/ephor-dev/ephor/config/crds"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
 )
@@ -59,12 +61,29 @@ type shard struct {
 	clientCA    string // file of the authority of the API server's client certificate
 	cleaner     *cleaner
 	webhooks    map[string]string
-	images      bool // the images of the suite are served, and what signs them is trusted
+	images      bool   // the images of the suite are served, and what signs them is trusted
+	flags       string // of the controllers, as more.tsv has them
 }
+
+// everyFlag are the definitions and rights that the chart installs with what the flags switch on.
+const everyFlag = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: conformance, labels: {rbac.kyverno.io/aggregate-to-reports-controller: "true"}}
+rules:
+- {apiGroups: [openreports.io], resources: [reports, clusterreports], verbs: [create, delete, deletecollection, get, list, patch, update, watch]}
+- {apiGroups: [admissionregistration.k8s.io], resources: [mutatingadmissionpolicies, mutatingadmissionpolicybindings], verbs: [get, list, watch]}
+`
+
+// evict is the plugin of kubectl that evicts a Pod: kubectl evict NAME -n NAMESPACE.
+const evict = `#!/bin/sh
+echo "{\"apiVersion\": \"policy/v1\", \"kind\": \"Eviction\", \"metadata\": {\"namespace\": \"$3\", \"name\": \"$1\"}}" |
+  exec kubectl create --raw "/api/v1/namespaces/$3/pods/$1/eviction" -f -
+`
 
 // startShard starts the control plane and every controller, and returns when all are ready.
 func startShard(ctx context.Context, p programs, suite, dir string, progress io.Writer) (_ *shard, err error) {
-	s := &shard{dir: dir, suite: filepath.Join(dir, "suite"), path: filepath.Join(dir, "bin"), images: p.images, controllers: map[string]*devcluster.Replica{}}
+	s := &shard{dir: dir, suite: filepath.Join(dir, "suite"), path: filepath.Join(dir, "bin"), images: p.images, flags: p.flags, controllers: map[string]*devcluster.Replica{}}
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(s.path, 0o755), os.CopyFS(s.suite, os.DirFS(suite))); err != nil {
 		return nil, err
 	}
@@ -77,6 +96,9 @@ func startShard(ctx context.Context, p programs, suite, dir string, progress io.
 		if err := os.Symlink(target, filepath.Join(s.path, name)); err != nil {
 			return nil, err
 		}
+	}
+	if err := os.WriteFile(filepath.Join(s.path, "kubectl-evict"), []byte(evict), 0o755); err != nil {
+		return nil, err
 	}
 	// Tests of the suite assert the paths of webhooks, which are plain where the API server shows a certificate.
 	flags, ca, err := devcluster.WebhookClient(filepath.Join(dir, "client"))
@@ -101,7 +123,15 @@ func startShard(ctx context.Context, p programs, suite, dir string, progress io.
 	if p.images {
 		objects += "---" + logConfig
 	}
-	if _, err = s.cluster.Kubectl(ctx, []byte(objects), "apply", "-f", "-"); err != nil {
+	if p.flags != "" {
+		objects += "---" + everyFlag
+		for _, name := range crds.Names() {
+			if strings.HasPrefix(name, "openreports.io_") {
+				objects += "---\n" + string(crds.File(name))
+			}
+		}
+	}
+	if _, err = s.cluster.Kubectl(ctx, []byte(objects), "apply", "--server-side", "-f", "-"); err != nil {
 		return nil, err
 	}
 	if err = s.startControllers(ctx); err != nil {
@@ -135,6 +165,7 @@ func (s *shard) startControllers(ctx context.Context) (err error) {
 		if component == devcluster.Admission {
 			args = append(args, "--client-ca-file="+s.clientCA, "--client-names="+devcluster.ClientName)
 		}
+		args = append(args, flagsOf(s.flags, component)...)
 		if s.controllers[component], err = s.ephor.Start(ctx, component, args...); err != nil {
 			return err
 		}
