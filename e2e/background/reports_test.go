@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ephor-dev/ephor/e2e/suite"
@@ -58,6 +59,19 @@ spec:
     applyConfiguration: {expression: "Object{data: {'mutated': 'yes'}}"}
 `
 
+const scannedBeside = `
+apiVersion: policies.kyverno.io/v1
+kind: ValidatingPolicy
+metadata: {name: reported-beside}
+spec:
+  validationActions: [Audit]
+  evaluation: {admission: {enabled: false}}
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: reported}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps], resourceNames: [target-1]}]
+  validations: [{expression: "has(object.metadata.labels) && 'team' in object.metadata.labels", message: no team}]
+`
+
 // The results of what was carried out are in the report about the trigger, one for each rule, and counted by metrics.
 func TestReportsAndMetrics(t *testing.T) {
 	r := start(t)
@@ -94,10 +108,15 @@ func TestReportsAndMetrics(t *testing.T) {
 	drained(t)
 
 	// Each target of a MutatingPolicy has a result besides that of the trigger, unless it is passed over.
+	// Scans of their kind leave it alone: here another policy is why ConfigMaps are scanned.
+	celApply(t, "validatingpolicies", scannedBeside)
+	about(target, "reported-beside/ fail no team")
 	celApply(t, "mutatingpolicies", reportedTargets)
 	namespaces(t, "reported-trigger")
 	has(t, "reported", "target-1", "mutated", "yes")
-	about(target, "reported-targets/ pass success")
+	about(target, "reported-targets/ pass success", "reported-beside/ fail no team")
+	change(t, "reported", "target-1", func(o *corev1.ConfigMap) { o.Labels = map[string]string{"team": "a"} })
+	about(target, "reported-targets/ pass success", "reported-beside/ pass success")
 	if got := cluster.Must(t, "", "get", "policyreport", string(skipped), "-n", "reported", "--ignore-not-found"); got != "" {
 		t.Errorf("a target that was passed over has a report:\n%s", got)
 	}

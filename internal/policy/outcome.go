@@ -86,6 +86,8 @@ type Result struct {
 	Rule    *Rule
 	Yield
 	Action Action // effective action of the rule for the request's namespace
+	// OfTarget: the object is a target of the rule's work, not its trigger.
+	OfTarget bool
 	// Elapsed is the time that the rule took, with matching and lookups; 0 if times are not measured, and for the second and
 	// later results of one evaluation.
 	Elapsed time.Duration
@@ -129,8 +131,6 @@ type Work struct {
 	Generated []Generated
 	// Targets are the objects that a mutate rule evaluated, with its changes; complete when Planned, up to Err.
 	Targets []Mutated
-	// OfTargets: each target has a result of its own in the reports, besides that of the trigger.
-	OfTargets bool
 	// Err is the error that ended the plan; the part before it is valid.
 	Err error
 }

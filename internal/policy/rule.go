@@ -106,6 +106,9 @@ type Rule struct {
 	OnPolicyChange bool
 	// WithoutTrigger: the work after a change of the policy does not depend on the trigger, so it is executed once, without one.
 	WithoutTrigger bool
+	// ReportsTargets: the work of the policy on existing objects gives each target a result of its own in the reports, besides that of the
+	// trigger.
+	ReportsTargets bool
 	// AllowExisting: a violation that the old object already had does not block an update (validate rules, not foreach).
 	AllowExisting bool
 	// ReportProperties are copied into the results; Result.Properties holds them with resolved variables.

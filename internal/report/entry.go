@@ -37,6 +37,7 @@ type Entry struct {
 	Action     policy.Action
 	Exceptions []*policy.Exception
 	Properties map[string]string
+	OfTarget   bool // the object is a target of work
 }
 
 // Options change how results are read.
@@ -57,7 +58,7 @@ func Entries(o policy.Outcome, opts Options) []Entry {
 		e := Entry{
 			Program: r.Program, Rule: r.Rule, Resource: res,
 			Status: r.Status, Message: r.Message, Path: r.Path, Part: r.Part, Action: r.Action,
-			Exceptions: r.Exceptions, Properties: r.Properties,
+			Exceptions: r.Exceptions, Properties: r.Properties, OfTarget: r.OfTarget,
 		}
 		if e.Status == policy.StatusFail && (!r.Program.Settings.Scored || opts.AuditWarn && !r.Action.Has(policy.Deny)) {
 			e.Status = policy.StatusWarn
@@ -109,12 +110,16 @@ func (e *Entry) ReportMessage() string {
 	return e.Message
 }
 
-// ReportProperties returns the properties for reports: those of the rule, the process that found the result, and the exceptions that
-// applied.
+// ReportProperties returns the properties for reports: those of the rule, the process that found the result, the exceptions that
+// applied, and whether the object is a target of work, which no rule can claim.
 func (e *Entry) ReportProperties() map[string]string {
 	out := make(map[string]string, len(e.Properties)+2)
 	for k, v := range e.Properties {
 		out[k] = v
+	}
+	delete(out, TargetProperty)
+	if e.OfTarget {
+		out[TargetProperty] = "true"
 	}
 	out["process"] = "admission review"
 	switch {

@@ -21,7 +21,7 @@ func ruleOf(id ID, name string) Rule {
 	if id.Source != source {
 		name = ""
 	}
-	return Rule{id.Source, id.Policy, name}
+	return Rule{Source: id.Source, Policy: id.Policy, Name: name}
 }
 
 // ID is that of the rule's policy.

@@ -72,3 +72,24 @@ func TestAllowed(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// Only work marks its results about targets; a property of a rule does not.
+func TestResultsAboutTargets(t *testing.T) {
+	p := program("", "a", policy.Settings{})
+	claimed := result(p, policy.StatusPass, "fine")
+	claimed.Properties = map[string]string{TargetProperty: "true", "k": "v"}
+	target := result(p, policy.StatusPass, "fine")
+	target.OfTarget = true
+	for _, c := range []struct {
+		result policy.Result
+		want   bool
+	}{{claimed, false}, {target, true}} {
+		got := Results(Entries(outcome(pod("ns", "p"), c.result), Options{}), 7)
+		if at := RuleOf(&got[0]); at.Target != c.want || at.Policy != "a" {
+			t.Errorf("%v gives a result of %+v", c.result.Properties, at)
+		}
+	}
+	if claimed.Properties[TargetProperty] != "true" {
+		t.Error("the properties of the result were changed")
+	}
+}

@@ -8,10 +8,40 @@ import (
 )
 
 // Rule identifies the rule that a stored result is of.
-type Rule struct{ Source, Policy, Name string }
+type Rule struct {
+	Source, Policy, Name string
+	// Target: the results are about resources that work of the rule changes. They are apart from those about the objects that the rule
+	// itself evaluates, because only the work finds them.
+	Target bool
+}
+
+// TargetProperty is a property of the results about the targets of work, whatever its value.
+const TargetProperty = "ephor.dev/target"
 
 // RuleOf returns the rule that the result is of.
-func RuleOf(r *policyreport.Result) Rule { return ruleOf(ID{r.Source, r.Policy}, r.Rule) }
+func RuleOf(r *policyreport.Result) Rule {
+	out := ruleOf(ID{r.Source, r.Policy}, r.Rule)
+	_, out.Target = r.Properties[TargetProperty]
+	return out
+}
+
+// WithoutCovered returns the results without the covered ones: results about a target of work, when present has a result of the same rule
+// that the work did not find, such as that of a scan. Reports have one result of a rule about a resource.
+func WithoutCovered(results, present []policyreport.Result) []policyreport.Result {
+	if !slices.ContainsFunc(results, func(r policyreport.Result) bool { return RuleOf(&r).Target }) {
+		return results
+	}
+	covering := make(map[Rule]bool, len(present))
+	for i := range present {
+		covering[RuleOf(&present[i])] = true
+	}
+	return slices.DeleteFunc(slices.Clone(results), func(r policyreport.Result) bool {
+		at := RuleOf(&r)
+		target := at.Target
+		at.Target = false
+		return target && covering[at]
+	})
+}
 
 // Together merges the results of two reports about one resource. For a rule that both have, the later results win, or those of known when
 // they are equally old. The result is sorted; neither list is changed.

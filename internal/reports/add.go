@@ -41,7 +41,8 @@ func (w *Writer) add(ctx context.Context, r *report.Resource, results []policyre
 			version, held = existing.GetResourceVersion(), w.o.Form.content(existing).Results
 		}
 	}
-	all := report.Together(w.dated(held), results)
+	together := report.Together(w.dated(held), results)
+	all := report.WithoutCovered(together, together)
 	if w.same(r, held, all) {
 		return false, nil
 	}
@@ -57,7 +58,7 @@ func (w *Writer) add(ctx context.Context, r *report.Resource, results []policyre
 	if err != nil {
 		return false, err
 	}
-	others := w.rulesOf(results)
+	others := w.rulesOf(report.WithoutCovered(results, together))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.about(st, r)

@@ -136,10 +136,11 @@ func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policy
 			return false, err
 		default:
 			held := split(w.o.Form.content(existing).Results, evaluated)
-			now.version, now.others = existing.GetResourceVersion(), w.rulesOf(held.others)
-			all = slices.Concat(results, held.others, held.unevaluated)
+			others := report.WithoutCovered(held.others, slices.Concat(results, held.others, held.unevaluated))
+			now.version, now.others = existing.GetResourceVersion(), w.rulesOf(others)
+			all = slices.Concat(results, others, held.unevaluated)
 			w.mu.Lock()
-			same := slices.Equal(w.numbers.parts(r, held.replaced), want)
+			same := len(others) == len(held.others) && slices.Equal(w.numbers.parts(r, held.replaced), want)
 			w.mu.Unlock()
 			if same && w.o.Form.intact(existing, r) {
 				w.wrote(st, r, &now, want, evaluated)

@@ -18,6 +18,9 @@ func rulesOf(s *catalog.Snapshot) rules {
 		for _, r := range p.Rules {
 			at := report.RuleIn(p, r)
 			out[at] = out[at] || ephemeral.Scanned(p, r)
+			if at.Target = true; r.ReportsTargets {
+				out[at] = false
+			}
 		}
 	}
 	return out

@@ -98,7 +98,7 @@ func (b *builder) inRequests() {
 // report adds the rules that report what the policy would change. As in Kyverno, they evaluate the matched resources, not the targets.
 func (b *builder) report() {
 	b.variants(func(r *policy.Rule, v *variant) {
-		r.Stage, r.Eval = policy.StageValidate, v.wouldChange
+		r.Stage, r.Eval, r.ReportsTargets = policy.StageValidate, v.wouldChange, changesExisting(b.spec)
 	})
 }
 

@@ -30,7 +30,7 @@ type existing struct {
 // existing adds the rule that changes existing resources.
 func (b *builder) existing() {
 	v, c := b.compile(b.spec, "spec")
-	x := &existing{variant: v, work: policy.Work{Kind: policy.WorkMutateExisting, SkipBackground: skipsBackground(b.spec), OfTargets: true}}
+	x := &existing{variant: v, work: policy.Work{Kind: policy.WorkMutateExisting, SkipBackground: skipsBackground(b.spec)}}
 	conditions := c.Conditions(b.spec.TargetMatchConditions, "spec.targetMatchConditions")
 	t, own := b.spec.TargetMatchConstraints, false
 	if t != nil && t.Expression != "" {
@@ -51,7 +51,7 @@ func (b *builder) existing() {
 	b.diags.Add(c.Diags...)
 	r := v.subject.NewRule(c)
 	r.Kind, r.OnError, r.Object, r.Stage = RuleKind, policy.ErrorByOwn, nil, policy.StageMutateExisting
-	r.OnPolicyChange, r.WithoutTrigger, r.OnBackground = true, x.expression == nil, !x.work.SkipBackground
+	r.OnPolicyChange, r.WithoutTrigger, r.OnBackground, r.ReportsTargets = true, x.expression == nil, !x.work.SkipBackground, true
 	r.Match, r.Eval = x.match(r.Match), x.eval
 	if r.Foreseen = x.grants(b.program); b.program.Namespace != "" {
 		r.Grants = r.Foreseen // the author needs them too

@@ -35,7 +35,7 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 			if err != nil {
 				errs = append(errs, err)
 			}
-			if targets++; x.OfTargets && targets <= maxReportedTargets {
+			if targets++; t.rule.ReportsTargets && targets <= maxReportedTargets {
 				w.reportTarget(t, &x.Targets[j], err)
 			}
 		}

@@ -62,7 +62,7 @@ func (w *Worker) reportTarget(t *task, m *policy.Mutated, err error) {
 	if w.Reports == nil || m.Status == policy.StatusSkip || err != nil && onlyConflicts(err) {
 		return
 	}
-	result := policy.Result{Program: t.program, Rule: t.rule}
+	result := policy.Result{Program: t.program, Rule: t.rule, OfTarget: true}
 	result.Status, result.Message = m.Status, m.Message
 	if err != nil {
 		result.Status, result.Message = policy.StatusError, value.Message(err.Error())
