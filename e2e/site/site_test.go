@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,53 @@ func TestSearch(t *testing.T) {
 	b.Until(`return document.getElementById("ui-count").textContent === "0 sections"`)
 	for _, e := range b.Console() {
 		t.Errorf("the console: %s %s", e.Level, e.Message)
+	}
+}
+
+// Names of Kyverno lead to what has or had them: kinds and their short names, and every metric, with the suffixes that Prometheus and OTLP add
+// or leave out.
+func TestNamesOfKyverno(t *testing.T) {
+	dir := written(t)
+	root, err := devcluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "operating", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const kinds, metrics = "migrating/old-names.html#kinds", "operating/metrics.html#all-metrics"
+	want := map[string]string{}
+	for name := range strings.FieldsSeq("AdmissionReport ClusterAdmissionReport BackgroundScanReport ClusterBackgroundScanReport EphemeralReport ClusterEphemeralReport " +
+		"ReportChangeRequest ClusterReportChangeRequest PolicyReport ClusterPolicyReport GenerateRequest PolicyViolation ClusterPolicyViolation " +
+		"polr cpolr ephr cephr admr cadmr bgscanr cbgscanr rcr crcr reps creps gr " +
+		"admissionreports.kyverno.io backgroundscanreports.kyverno.io clusteradmissionreports.kyverno.io policyreports.wgpolicyk8s.io clusterpolicyreports admissionreports") {
+		want[name] = kinds
+	}
+	for line := range strings.Lines(string(page)) {
+		if cells := strings.Split(line, "|"); len(cells) > 3 && strings.HasPrefix(cells[1], " `kyverno_") {
+			for name := range strings.SplitSeq(cells[1], ",") {
+				name = strings.Trim(name, " `")
+				want[name], want[strings.TrimSuffix(name, "_total")] = metrics, metrics
+				if strings.Contains(cells[2], "histogram") {
+					want[name+"_bucket"], want[name+"_sum"], want[name+"_count"] = metrics, metrics, metrics
+				}
+			}
+		}
+	}
+	if len(want) < 90 {
+		t.Fatalf("only %d names", len(want))
+	}
+	b := browser.Start(t)
+	b.Open(address(dir, "index.html"))
+	for name, page := range want {
+		b.Script(nil, `document.getElementById("ui-count").textContent = ""; const q = document.getElementById("ui-query"); q.value = arguments[0]; q.dispatchEvent(new Event("input"))`, name)
+		b.Until(`return document.getElementById("ui-count").textContent !== ""`)
+		var hits []string
+		b.Script(&hits, `return [...document.querySelectorAll("#ui-found a")].map(a => a.href)`)
+		if !slices.Contains(hits, address(dir, page)) {
+			t.Errorf("%q does not find %s, but %d others: %q", name, page, len(hits), hits)
+		}
 	}
 }
 

@@ -23,6 +23,9 @@
   // Words of questions that say nothing about the subject.
   const fillers = new Set("a an and are as be by can cannot do does for from get how i in is it me my of on or our should the there to was we what when where which who why will with you".split(" "));
 
+  // Prometheus adds these to the names of metrics, and OTLP leaves them out.
+  const bare = (word) => word.replace(/_(bucket|sum|count|total)$/, "");
+
   // score returns how well an entry fits: a hit in a name counts more than one in a text, and a whole word more than a part of one. Words
   // of two letters have to stand alone. With every, each word has to be found; else those that are found count.
   const score = (entry, words, every) => {
@@ -73,9 +76,11 @@
     }
     const index = await load();
     if (query.value !== asked) return;
-    const hitsFor = (every) => index.map((entry) => [score(entry, words, every), entry]).filter(([points]) => points).sort((a, b) => b[0] - a[0]);
-    let hits = hitsFor(true);
-    if (!hits.length) hits = hitsFor(false);
+    const hitsFor = (every, words) => index.map((entry) => [score(entry, words, every), entry]).filter(([points]) => points).sort((a, b) => b[0] - a[0]);
+    let hits = hitsFor(true, words);
+    const more = hitsFor(true, words.map(bare)).filter(([, entry]) => !hits.some(([, other]) => other === entry));
+    hits = [...hits, ...more];
+    if (!hits.length) hits = hitsFor(false, words);
     count.textContent = hits.length > 20 ? "20 of " + hits.length + " sections" : hits.length + (hits.length === 1 ? " section" : " sections");
     found.replaceChildren(...hits.slice(0, 20).map(([, entry]) => {
       const item = document.createElement("li"), link = document.createElement("a");
