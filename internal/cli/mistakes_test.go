@@ -110,6 +110,104 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// inCEL is a ValidatingPolicy for Pods with these fields.
+func inCEL(fields string) string {
+	return "apiVersion: policies.kyverno.io/v1\nkind: ValidatingPolicy\nmetadata:\n  name: p\nspec:\n  matchConstraints:\n    resourceRules:\n" +
+		"    - {apiGroups: [\"\"], apiVersions: [v1], operations: [CREATE], resources: [pods]}\n" + fields
+}
+
+// The same mistakes in policies in CEL, where these can have them.
+func TestMistakesInCEL(t *testing.T) {
+	const fine = "  validations:\n  - {expression: has(object.spec), message: m}\n"
+	for _, c := range []struct {
+		name, policy string
+		want         []string
+		fails        bool
+	}{
+		{"a value without quotes", inCEL("  validations:\n  - expression: {{ x }}\n"), []string{`policy.yaml:10: `, `quote`}, true},
+		{"the kind in other letters", strings.Replace(inCEL(fine), "ValidatingPolicy", "Validatingpolicy", 1), []string{"policy.yaml:2: ", "(did you mean ValidatingPolicy?)"}, true},
+		{"a bracket that is not closed", inCEL("  validations:\n  - expression: object.spec.containers[.image\n"), []string{`policy.yaml:10: `, "Syntax error"}, true},
+		{"a misspelt variable", inCEL("  variables:\n  - {name: allowed, expression: \"['a']\"}\n  validations:\n  - expression: object.metadata.name in variables.alowed\n"), []string{`policy.yaml:12: `, "undefined field 'alowed'"}, true},
+		{"Latin-1", strings.Replace(inCEL(fine), "message: m", "message: caf\xe9", 1), []string{"policy.yaml:10: broken YAML: ", "the byte 0xE9"}, true},
+		{"an expression one level too high", inCEL("  expression: has(object.spec)\n"), []string{`policy.yaml:9: spec.expression: unknown field "expression" (it belongs under validations`}, true},
+		{"a misspelt field", inCEL("  validations:\n  - {expresion: has(object.spec)}\n"), []string{`unknown field "expresion" (did you mean "expression"?)`}, true},
+		{"a kind instead of a resource", strings.Replace(inCEL(fine), "[pods]", "[Pod]", 1), []string{"policy.yaml:8: warning: ", "there is no resource Pod: resources have small letters (did you mean pods?)"}, false},
+		{"an operation in small letters", strings.Replace(inCEL(fine), "[CREATE]", "[create]", 1), []string{"policy.yaml:8: warning: ", "no request has the operation create (did you mean CREATE?)"}, false},
+		{"an unknown action", inCEL("  validationActions: [Enforce]\n" + fine), []string{"policy.yaml:9: ", "Enforce", "Deny"}, true},
+		{"a regular expression", inCEL("  validations:\n  - expression: object.metadata.name.matches('[a')\n"), []string{"policy.yaml:10: ", "invalid matches argument"}, true},
+		{"two policies of one name", inCEL(fine) + "---\n" + inCEL(fine), []string{"warning: metadata.name: a ValidatingPolicy of this name is there already, at policy.yaml:4"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			write(t, "policy.yaml", c.policy)
+			write(t, "pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: default}\nspec: {containers: [{name: c, image: i}]}\n")
+			_, applied, code := runIn(t, "apply", "policy.yaml", "-r", "pod.yaml")
+			if c.fails && code != 1 {
+				t.Errorf("apply ends with %d", code)
+			}
+			found, _, code := runIn(t, "lint", "policy.yaml")
+			if c.fails != (code == 1) {
+				t.Errorf("lint ends with %d", code)
+			}
+			for command, text := range map[string]string{"apply": applied, "lint": found} {
+				if !oneLineHas(text, c.want) {
+					t.Errorf("%s prints\n%s, want on one line %q", command, text, c.want)
+				}
+			}
+		})
+	}
+}
+
+// A word that a flag does not know is an error that says which words there are.
+func TestUnknownWordsInFlags(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "policy.yaml", ruled("p", requiresTeam))
+	write(t, "pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")
+	write(t, "reports.yaml", "apiVersion: wgpolicyk8s.io/v1alpha2\nkind: PolicyReport\nmetadata: {name: r, namespace: d}\n")
+	write(t, "key.pub", "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEFfZFVAb94xYJV5myhHmC5vIhbDzo\nPghZDonArbylW5AvFinV5hTAqX0KmVDhdnSy0+zNSrGcRG65CFVHD1EWxg==\n-----END PUBLIC KEY-----\n")
+	write(t, "kyverno-test.yaml", "apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: t}\npolicies: [policy.yaml]\nresources: [pod.yaml]\nresults: [{policy: p, rule: r, resources: [p], kind: Pod, result: fail}]\n")
+	for args, known := range map[string]string{
+		"apply policy.yaml -r pod.yaml --output-format jsn":                                 "json or yaml",
+		"test . --output-format jsn":                                                        "json, yaml, markdown, junit",
+		"test . -o jsn":                                                                     "json, yaml, markdown, junit",
+		"lint policy.yaml -o jsn":                                                           "json or sarif",
+		"explain policy.yaml --resource pod.yaml -o jsn":                                    "json",
+		"explain policy.yaml --resource pod.yaml --operation MAKE":                          "CREATE, UPDATE, DELETE, CONNECT",
+		"version -o jsn":                                                                    "json or yaml",
+		"report -f reports.yaml -o jsn":                                                     "table, json, csv, html",
+		"report -f reports.yaml --severity hight":                                           "critical, high, medium, low, info, none",
+		"report -f reports.yaml --fail-on failed":                                           "fail",
+		"report -f reports.yaml --result failed":                                            "fail, error, warn, skip, pass",
+		"rollout p -f reports.yaml -o jsn":                                                  "table, json",
+		"impact policy.yaml --cluster -o jsn":                                               "table, json",
+		"impact policy.yaml --cluster --fail-on denied":                                     "refused",
+		"impact policy.yaml --cluster --fail-on refused=many":                               "number",
+		"decisions -f reports.yaml -o jsn":                                                  "table, json, csv",
+		"decisions -f reports.yaml --verdict refuse":                                        "refused",
+		"why x -f reports.yaml -o jsn":                                                      "json",
+		"preflight -o jsn":                                                                  "json",
+		"cleanup preview p -o jsn":                                                          "json",
+		"verify a:1 --key key.pub -o jsn":                                                   "table",
+		"verify a:1 --key key.pub --format cosine":                                          "Cosign",
+		"verify a:1 --key key.pub --signature-algorithm md5":                                "sha256",
+		"create cluster-role r --controllers none --api-groups a --verbs get --resources b": "background-controller",
+	} {
+		out, errs, code := runIn(t, strings.Fields(args)...)
+		words := strings.Fields(args)
+		unknown := words[len(words)-1]
+		if strings.HasPrefix(args, "create") {
+			unknown = "none"
+		}
+		switch unknown = strings.TrimPrefix(unknown, "refused="); words[0] {
+		case "test":
+			unknown = "invalid format" // the words of Kyverno's, which repeat no value
+		}
+		if code == 0 || !strings.Contains(errs, unknown) || !strings.Contains(errs, known) {
+			t.Errorf("%s: exit code %d, want %q and %q:\n%s%s", args, code, unknown, known, out, errs)
+		}
+	}
+}
+
 // A policy without a mistake gets no warning.
 func TestNoMistake(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -161,9 +162,11 @@ func (o *options) check(image string) error {
 	case (o.bundle == "") != (o.artifact == ""):
 		return errors.New("--bundle and --artifact go together")
 	case o.output != "table" && o.output != "json":
-		return errors.New("invalid output, expected table or json")
+		return fmt.Errorf("invalid output %q, expected table or json", o.output)
 	case o.format != sigverify.Cosign && o.format != sigverify.Bundle && o.format != sigverify.Notary:
-		return errors.New("invalid format, expected Cosign, SigstoreBundle or Notary")
+		return fmt.Errorf("invalid format %q, expected Cosign, SigstoreBundle or Notary", o.format)
+	case o.algorithm != "" && !slices.Contains([]string{"sha224", "sha256", "sha384", "sha512"}, o.algorithm):
+		return fmt.Errorf("invalid signature algorithm %q, expected sha224, sha256, sha384 or sha512", o.algorithm)
 	case o.format == sigverify.Notary && o.certificate+o.chain == "":
 		return errors.New("a signature of Notary needs --certificate or --certificate-chain")
 	case o.format == sigverify.Notary && o.bundle != "" && o.kind != "":

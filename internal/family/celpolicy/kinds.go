@@ -2,10 +2,12 @@ package celpolicy
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
+	names "github.com/ephor-dev/ephor/internal/kinds"
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
@@ -37,6 +39,9 @@ func Kinds(k family.Kind) family.Kinds {
 // diagnostics at their field paths, and everything else is decoded. The status belongs to the controllers and is not checked.
 func Decode(object map[string]any, out any, kinds family.Kinds) (diags diag.List) {
 	for _, d := range strict.Decode(object, out) {
+		if meant := misplaced(d); meant != "" {
+			d.Hint = meant
+		}
 		if d.Path != "status" && !strings.HasPrefix(d.Path, "status.") {
 			diags.Add(d)
 		}
@@ -46,7 +51,72 @@ func Decode(object map[string]any, out any, kinds family.Kinds) (diags diag.List
 	if k := kinds.Of(Group, kind); k != nil {
 		checkVersion(&diags, apiVersion, kind, k.Versions)
 	}
+	spec, _ := object["spec"].(map[string]any)
+	constraints, _ := spec["matchConstraints"].(map[string]any)
+	for _, field := range []string{"resourceRules", "excludeResourceRules"} {
+		rules, _ := constraints[field].([]any)
+		for i, rule := range rules {
+			if rule, ok := rule.(map[string]any); ok {
+				neverMatching(&diags, rule, "spec.matchConstraints."+field+"["+strconv.Itoa(i)+"]")
+			}
+		}
+	}
 	return diags
+}
+
+// operations are those of requests.
+var operations = []string{"CREATE", "UPDATE", "DELETE", "CONNECT", "*"}
+
+// neverMatching warns of names in a rule of the constraints that no request has: the API server accepts them, and the policy evaluates nothing.
+func neverMatching(diags *diag.List, rule map[string]any, path string) {
+	named, _ := rule["operations"].([]any)
+	for i, o := range named {
+		if o, ok := o.(string); ok && !slices.Contains(operations, o) {
+			diags.Warnf(path+".operations["+strconv.Itoa(i)+"]", "no request has the operation %s", o)
+			if upper := strings.ToUpper(o); slices.Contains(operations, upper) {
+				diags.Hint("did you mean %s?", upper)
+			} else {
+				diags.Hint("operations are CREATE, UPDATE, DELETE, CONNECT and *")
+			}
+		}
+	}
+	named, _ = rule["resources"].([]any)
+	for i, r := range named {
+		if r, ok := r.(string); ok && r != strings.ToLower(r) {
+			name, sub, isSub := strings.Cut(r, "/")
+			meant := names.Plural(name)
+			if isSub {
+				meant += "/" + strings.ToLower(sub)
+			}
+			diags.Warnf(path+".resources["+strconv.Itoa(i)+"]", "there is no resource %s: resources have small letters", r)
+			diags.Hint("did you mean %s?", meant)
+		}
+	}
+}
+
+// owners are the fields of a spec that are lists, each with the fields of its elements.
+var owners = []struct {
+	field string
+	below []string
+}{
+	{"validations", []string{"expression", "message", "messageExpression", "reason"}},
+	{"mutations", []string{"patchType", "applyConfiguration", "jsonPatch"}},
+	{"matchConstraints", []string{"resourceRules", "excludeResourceRules", "namespaceSelector", "objectSelector", "matchPolicy"}},
+	{"matchConstraints.resourceRules", []string{"apiGroups", "apiVersions", "operations", "resources"}},
+}
+
+// misplaced returns a hint for an unknown field of a spec that belongs one level deeper; empty for others.
+func misplaced(d diag.Diagnostic) string {
+	name, ok := strings.CutPrefix(d.Path, "spec.")
+	if d.Code != diag.UnknownField || !ok || name != d.Name {
+		return ""
+	}
+	for _, o := range owners {
+		if slices.Contains(o.below, name) {
+			return "it belongs under " + o.field + ": indent it below that field"
+		}
+	}
+	return ""
 }
 
 func checkVersion(diags *diag.List, apiVersion, kind string, served []string) {

@@ -2,6 +2,7 @@ package imagevalidating
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -122,6 +123,7 @@ func generated(spec *policiesv1beta1.ImageValidatingPolicySpec, object map[strin
 	if c.Template != "" {
 		out = &policiesv1beta1.ImageValidatingPolicySpec{}
 		diags = strict.DecodeAt("spec", celpolicy.Rewrite(object["spec"], c.Template), out)
+		diags = slices.DeleteFunc(diags, func(d diag.Diagnostic) bool { return d.Code == diag.UnknownField }) // Decode reports them
 	}
 	out.MatchConstraints = c.Constraints
 	return out, diags

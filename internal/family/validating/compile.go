@@ -2,6 +2,7 @@ package validating
 
 import (
 	"fmt"
+	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
@@ -83,6 +84,7 @@ func generated(spec *policiesv1beta1.ValidatingPolicySpec, object map[string]any
 	if c.Template != "" {
 		out = &policiesv1beta1.ValidatingPolicySpec{}
 		diags = strict.DecodeAt("spec", celpolicy.Rewrite(object["spec"], c.Template), out)
+		diags = slices.DeleteFunc(diags, func(d diag.Diagnostic) bool { return d.Code == diag.UnknownField }) // Decode reports them
 	}
 	out.MatchConstraints = c.Constraints
 	return out, diags
