@@ -114,7 +114,7 @@ func applyConfiguration(m *budget.Meter, made ref.Val, object map[string]any, ho
 	}
 	u, ok := patched.(*unstructured.Unstructured)
 	if !ok {
-		return nil, fmt.Errorf("the mutation gave a %T", patched)
+		return nil, errors.New("the mutation does not give an object")
 	}
 	return u.Object, nil
 }

@@ -67,6 +67,9 @@ func (in *input) covered(t policy.Target) string {
 	for _, found := range in.kinds.Find(t.Group, t.Version, t.Kind, "") {
 		names[found.Group+"/"+found.Kind] = true
 	}
+	if len(names) == 1 {
+		return "1 known kind"
+	}
 	return strconv.Itoa(len(names)) + " known kinds"
 }
 

@@ -23,10 +23,18 @@ func (s *state) checkWork(ctx context.Context) {
 		case d.name == reportsOf || d.name == wideReportsOf:
 			s.add(Finding{
 				Code: "reports-adopted", Severity: Note, Object: Object{Kind: d.kind},
-				Message: fmt.Sprintf("%d objects; Ephor goes on writing those that Kyverno manages, and leaves those of others alone", d.objects),
+				Message: fmt.Sprintf("%s; Ephor goes on writing those that Kyverno manages, and leaves those of others alone", objects(d.objects)),
 			})
 		}
 	}
+}
+
+// objects is a number of them, in the singular or the plural.
+func objects(n int) string {
+	if n == 1 {
+		return "1 object"
+	}
+	return fmt.Sprintf("%d objects", n)
 }
 
 // requests counts UpdateRequests by their state.

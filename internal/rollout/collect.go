@@ -176,10 +176,10 @@ func (c *Collector) Plan(ctx context.Context) *Plan {
 	slices.SortFunc(p.Namespaces, func(a, b Namespace) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(p.Refused, func(a, b Refused) int { return cmp.Compare(a.Resource.String(), b.Resource.String()) })
 	if c.omitted > 0 {
-		p.lack(false, fmt.Sprintf("%d more resources that would be refused: --limit is how many are listed", c.omitted))
+		p.lack(false, fmt.Sprintf("%d more that would be refused: --limit is how many resources are listed", c.omitted))
 	}
 	if c.stale > 0 {
-		p.lack(true, fmt.Sprintf("up-to-date reports: %d results are of rules that the policy does not have", c.stale))
+		p.lack(true, fmt.Sprintf("up-to-date reports: %d of their results: the policy has no such rules", c.stale))
 	}
 	p.requests, p.results = c.requests, c.results
 	if c.options.Program == nil {

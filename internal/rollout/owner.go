@@ -81,10 +81,10 @@ func (p *Plan) Own(ctx context.Context, o *Owners) {
 	_ = group.Wait() // none of them gives up
 	p.leave(superseded)
 	if n := over.Load(); n > 0 {
-		p.lack(false, fmt.Sprintf("the owners of %d resources: --owner-reads bounds how many objects are read", n))
+		p.lack(false, fmt.Sprintf("the owners of %s: --owner-reads bounds how many objects are read", resources(int(n))))
 	}
 	if n := failed.Load(); n > 0 {
-		p.lack(false, fmt.Sprintf("the owners of %d resources: %s", n, first.Load()))
+		p.lack(false, fmt.Sprintf("the owners of %s: %s", resources(int(n)), first.Load()))
 	}
 	if o.Label == "" && len(p.Refused) > 0 {
 		p.lack(false, "whose the resources are: --owner-label names the label of the owner, or of the namespace, that says so")

@@ -122,7 +122,7 @@ func TestOwnIsBounded(t *testing.T) {
 	}
 	p = &Plan{Refused: []Refused{{Resource: compliance.Resource{Kind: "Secret", Name: "s"}}}}
 	p.Own(t.Context(), &Owners{Read: o.read, Label: "team", Limit: 5})
-	if p.Refused[0].Owner != nil || len(p.Lacks) != 1 || p.Lacks[0].What != "the owners of 1 resources: secrets is forbidden" {
+	if p.Refused[0].Owner != nil || len(p.Lacks) != 1 || p.Lacks[0].What != "the owners of 1 resource: secrets is forbidden" {
 		t.Errorf("%+v", p)
 	}
 }

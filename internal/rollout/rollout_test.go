@@ -75,7 +75,7 @@ func TestPlan(t *testing.T) {
 	if p.Action != "Audit, Enforce" {
 		t.Errorf("the policy's action is %q", p.Action)
 	}
-	if len(p.Lacks) != 2 || !strings.HasPrefix(p.Lacks[0].What, "1 more resources") || !p.Lacks[1].Decisive || !strings.Contains(p.Lacks[1].What, "1 results are of rules that") {
+	if len(p.Lacks) != 2 || !strings.HasPrefix(p.Lacks[0].What, "1 more that would be refused") || !p.Lacks[1].Decisive || !strings.Contains(p.Lacks[1].What, "1 of their results: the policy has no such rules") {
 		t.Errorf("%+v", p.Lacks)
 	}
 	if p := plan(Options{Namespaces: []string{"l*"}}, nil, report("shop", "a", "team=fail"), report("lab", "b", "team=pass"), report("", "c", "team=fail")); len(p.Namespaces) != 1 || p.Namespaces[0].Name != "lab" {
@@ -142,7 +142,7 @@ func TestEvaluate(t *testing.T) {
 		{"a violation", nil, Facts{}, []compliance.Report{clean, dirty},
 			"unsafe: namespace shop: 1 of 2 resources would be refused; resources in order: 50.0% of 2, and the target is 100%; violation rate in every namespace: 50.0% (namespace shop), and the target is below 1%"},
 		{"an error", nil, Facts{}, []compliance.Report{report("", "a", "team=error")},
-			"unsafe: cluster-scoped resources: 1 resources could not be evaluated; resources in order: 0.0% of 1, and the target is 100%; resources that could not be evaluated: 1, and the target is 0"},
+			"unsafe: cluster-scoped resources: 1 resource could not be evaluated; resources in order: 0.0% of 1, and the target is 100%; resources that could not be evaluated: 1, and the target is 0"},
 		{"nothing", nil, Facts{}, nil,
 			"unknown: resources in order is not known; resources that could not be evaluated is not known; violation rate in every namespace is not known; missing is results: no report says anything about the policy"},
 		{"not ready", nil, Facts{NotReady: "it is not"}, []compliance.Report{clean}, "unknown: missing is a policy that is in force: it is not"},

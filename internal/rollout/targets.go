@@ -170,6 +170,14 @@ func (p *Plan) verdict() {
 	}
 }
 
+// resources is a number of them, in the singular or the plural.
+func resources(n int) string {
+	if n == 1 {
+		return "1 resource"
+	}
+	return fmt.Sprintf("%d resources", n)
+}
+
 // unsafe says why a namespace is not safe.
 func unsafe(n Namespace) string {
 	var why []string
@@ -177,7 +185,7 @@ func unsafe(n Namespace) string {
 		why = append(why, fmt.Sprintf("%d of %d resources would be refused", n.Violating, n.Resources))
 	}
 	if n.Errors > 0 {
-		why = append(why, fmt.Sprintf("%d resources could not be evaluated", n.Errors))
+		why = append(why, resources(n.Errors)+" could not be evaluated")
 	}
 	if n.Requests != nil && n.Requests.rate() >= maxRate {
 		why = append(why, fmt.Sprintf("%.1f%% of %d results of requests are violations", n.Requests.rate(), n.Requests.Evaluated))

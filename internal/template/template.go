@@ -2,12 +2,12 @@ package template
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Options say where the compiled value stands.
@@ -71,7 +71,7 @@ func (t *Template) Eval(env *jmespath.Env, root jmespath.Root) (any, error) {
 // NotStringError says that a template which must give text gives something else.
 type NotStringError struct{ Value any }
 
-func (e *NotStringError) Error() string { return fmt.Sprintf("expected a string, found %T", e.Value) }
+func (e *NotStringError) Error() string { return "expected a string, found " + value.TypeName(e.Value) }
 
 // EvalString is Eval for a template that must give text; a *NotStringError says that it gives something else.
 func (t *Template) EvalString(env *jmespath.Env, root jmespath.Root) (string, error) {

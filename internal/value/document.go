@@ -54,7 +54,7 @@ func (d *Doc) Map() (map[string]any, error) {
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("the document is not an object but %s", typeName(v))
+		return nil, fmt.Errorf("the document is not an object but %s", TypeName(v))
 	}
 	return m, nil
 }
@@ -67,7 +67,8 @@ func (d *Doc) Text() string {
 	return d.text
 }
 
-func typeName(v any) string {
+// TypeName names the type of a JSON value, with its article: "an object", "a number". Messages have it instead of the type in Go.
+func TypeName(v any) string {
 	switch v.(type) {
 	case nil:
 		return "null"

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/cli/offline"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/clivalues"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
@@ -104,7 +105,7 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		}
 		fmt.Fprintf(w, "%s: a difference in a resource that was %s: the classic rule says %s, the policy in CEL says %s\n  %s\n", where, origin, before, after, value.JSON(o))
 	}
-	fmt.Fprintf(w, "%s: %d resources compared, %d of them matched, %d %s, %d different\n", where, len(objects), applied, denied, did[stage], differences)
+	fmt.Fprintf(w, "%s: %s compared, %d of them matched, %d %s, %d different\n", where, terminal.Counted(len(objects), "resource", "resources"), applied, denied, did[stage], differences)
 	return differences == 0, nil
 }
 

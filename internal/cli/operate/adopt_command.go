@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 )
 
 func NewAdopt() *cobra.Command {
@@ -111,7 +112,7 @@ func printLabelled(out io.Writer, objects []labelled, all bool) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.state, o.Kind, o.Namespace, o.Name, o.policy(), o.label("rule-name"), o.triggerText())
 	}
 	if n == 0 {
-		fmt.Fprintf(w, "%d objects have the labels of generate rules, and each of them is marked\n", len(objects))
+		fmt.Fprintf(w, "%s with the labels of generate rules, marked without exception\n", terminal.Counted(len(objects), "object", "objects"))
 	}
 	return w.Flush()
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/measure"
+	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
@@ -113,7 +114,7 @@ func (c *converter) operand(v any, path string) (term, bool) {
 	case int64:
 		return term{expr: member(strconv.FormatInt(v, 10)), shape: numberShape}, true
 	}
-	c.refuse(path, fmt.Sprintf("a key of the type %T is not converted", v), "")
+	c.refuse(path, value.TypeName(v)+" as a key is not converted", "")
 	return term{}, false
 }
 
@@ -188,7 +189,7 @@ func (c *converter) equal(key term, v any, path string) expr {
 			return comparison(key.within(bindsUnary) + " == " + list(texts))
 		}
 	}
-	c.refuse(path, fmt.Sprintf("Equals with a value of the type %T is not converted", v), "")
+	c.refuse(path, "Equals with "+value.TypeName(v)+" is not converted", "")
 	return no
 }
 
@@ -267,7 +268,7 @@ func (c *converter) membership(key term, operator string, v any, path string) ex
 		}
 		among = func(x expr) expr { return c.anyGlob(x, []string{v}) }
 	default:
-		c.refuse(path, fmt.Sprintf("a value of the type %T is not converted", v), "")
+		c.refuse(path, value.TypeName(v)+" as a value is not converted", "")
 		return no
 	}
 	if key.shape == textShape {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/pattern"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // mergeMap returns the operations that merge a map of a patch into the one at the place.
@@ -255,7 +256,7 @@ func (p *patching) literal(v any, path string) (string, bool) {
 	case float64:
 		return strconv.FormatFloat(v, 'g', -1, 64), true
 	}
-	p.refuse(path, fmt.Sprintf("a value of the type %T is not converted", v), "")
+	p.refuse(path, value.TypeName(v)+" is not converted here", "")
 	return "", false
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/measure"
 	"github.com/ephor-dev/ephor/internal/pattern"
+	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
@@ -276,7 +277,7 @@ func (c *converter) patternScalar(v any, at expr, path string) expr {
 	case string:
 		return c.patternText(v, at, path)
 	}
-	c.refuse(path, fmt.Sprintf("a value of the type %T is no pattern", v), "")
+	c.refuse(path, value.TypeName(v)+" is no pattern", "")
 	return no
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -175,7 +176,7 @@ func objectsOf(v any) ([]map[string]any, error) {
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("the expression gives a %T; want a resource, or an object with items", v)
+		return nil, fmt.Errorf("the expression gives %s; want a resource, or an object with items", value.TypeName(v))
 	}
 	items, isList := object["items"].([]any)
 	if !isList {
@@ -185,7 +186,7 @@ func objectsOf(v any) ([]map[string]any, error) {
 	for _, i := range items {
 		item, ok := i.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("the items of the expression hold a %T; want resources", i)
+			return nil, fmt.Errorf("the items of the expression hold %s; want resources", value.TypeName(i))
 		}
 		out = append(out, item)
 	}
