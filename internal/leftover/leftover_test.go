@@ -2,6 +2,7 @@ package leftover
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,9 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/ephor-dev/ephor/internal/ring"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
 var now = time.Unix(100_000, 0)
@@ -143,5 +147,36 @@ func TestRunning(t *testing.T) {
 	_, err := in.List(t.Context())
 	if running := (*Running)(nil); !errors.As(err, &running) || !slices.Equal(running.Pods, []string{"ephor-background-2"}) {
 		t.Errorf("%v", err)
+	}
+}
+
+// The guide lists what is removed.
+func TestGuide(t *testing.T) {
+	page, err := os.ReadFile("../../docs/migrating/coming-from-kyverno.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, back, ok := strings.Cut(string(page), "## Back to Kyverno")
+	if !ok {
+		t.Fatal("the guide has no way back")
+	}
+	removed := []string{webhookconf.ExtraValidating, webhookconf.ExtraMutating, webhookconf.ManagedLabel, ring.Label}
+	for _, s := range secrets {
+		removed = append(removed, s.name)
+	}
+	in := installation(left()...)
+	items, err := in.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range items {
+		if i.Annotation != "" {
+			removed = append(removed, i.Annotation)
+		}
+	}
+	for _, name := range removed {
+		if !strings.Contains(back, name) {
+			t.Errorf("the guide does not say that %s is removed", name)
+		}
 	}
 }
