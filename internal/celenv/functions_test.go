@@ -262,7 +262,7 @@ func FuzzLibraries(f *testing.F) {
 			if got := evaluated(t, Declarations{Kind: Validating}, expression, Budget); strings.Contains(got, "internal error: runtime") {
 				t.Errorf("%s: %s", expression, got)
 			}
-			if took := time.Since(start); took > 10*time.Second {
+			if took := time.Since(start); took > time.Minute {
 				t.Errorf("%s took %v", expression, took)
 			}
 		}

@@ -35,7 +35,7 @@ func fuzzLibrary(f *testing.F, l *Library, seeds []string, templates ...string) 
 			if strings.Contains(got, "panic") && !strings.Contains(expression, "panic") {
 				t.Errorf("%s: %s", expression, got)
 			}
-			if took := time.Since(begun); took > 5*time.Second {
+			if took := time.Since(begun); took > time.Minute {
 				t.Errorf("%s took %v", expression, took)
 			}
 		}

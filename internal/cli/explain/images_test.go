@@ -41,7 +41,7 @@ func (fixtureTrust) Material(context.Context, world.Trust) (root.TrustedMaterial
 func fixtureVerifier(t *testing.T, handler http.Handler) world.Signatures {
 	t.Helper()
 	server := fixture.Start(t, handler)
-	client, err := registry.New(registry.Options{Dial: server.Dial, Insecure: true, Timeout: 5 * time.Second})
+	client, err := registry.New(registry.Options{Dial: server.Dial, Insecure: true, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func TestWatch(t *testing.T) {
 	go func() { ended <- root.ExecuteContext(ctx) }()
 	await := func(text string) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(out.String(), text); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); !strings.Contains(out.String(), text); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%q does not appear in\n%s", text, out.String())
 			}
@@ -58,7 +58,7 @@ func TestWatch(t *testing.T) {
 		if err != nil {
 			t.Errorf("interrupted: %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it does not end when interrupted")
 	}
 }
