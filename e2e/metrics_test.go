@@ -129,7 +129,7 @@ func TestMetrics(t *testing.T) {
 		}
 		pages = append(pages, file)
 	}
-	tool := filepath.Join(root, "bin", "tools", "promql")
+	tool := filepath.Join(t.TempDir(), "promql") // another package may build and run it at the same time
 	build := exec.Command("go", "build", "-C", filepath.Join(root, "hack", "tools", "promql"), "-o", tool, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

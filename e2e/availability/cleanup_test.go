@@ -113,7 +113,7 @@ func TestControllerAll(t *testing.T) {
 	}
 	var ports []string
 	for range 3 {
-		port, err := devcluster.FreePort()
+		port, err := cluster.FreePort()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -293,11 +293,11 @@ func (s *shell) run(want step, commands string) error {
 // prometheus starts PromQL's own engine behind the HTTP API of Prometheus, over what the controller shows.
 func prometheus(t *testing.T, root string, of *devcluster.Replica) (address string) {
 	t.Helper()
-	tool := filepath.Join(root, "bin", "tools", "promql")
+	tool := filepath.Join(t.TempDir(), "promql") // another package may build and run it at the same time
 	if out, err := exec.Command("go", "build", "-C", filepath.Join(root, "hack", "tools", "promql"), "-o", tool, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	port, err := devcluster.FreePort()
+	port, err := cluster.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

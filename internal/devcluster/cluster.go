@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -49,6 +50,7 @@ type Cluster struct {
 	unlock     func()
 	processes  []*Process
 	forwarders []*Forwarder
+	ports      atomic.Int32 // that were given out
 }
 
 // StartT starts a control plane for a test and stops it when the test ends. It fails the test with one clear sentence
@@ -122,7 +124,7 @@ func takeNumber() (int, func(), error) {
 }
 
 func (c *Cluster) startControlPlane(ctx context.Context, o Options) error {
-	ports, err := freePorts(4)
+	ports, err := c.freePorts(4)
 	if err != nil {
 		return err
 	}
@@ -306,27 +308,49 @@ func (c *Cluster) path(elem ...string) string {
 	return filepath.Join(append([]string{c.Dir}, elem...)...)
 }
 
-// freePorts finds n loopback ports without a listener.
-func freePorts(n int) ([]int, error) {
+// Ports of the control planes: each has a range of its own, below those that the kernel gives to connections and to listeners without a
+// port. A port that is free stays free until its process listens on it: a process of another control plane does not get it meanwhile.
+const (
+	firstPort    = 10_240
+	portsOfPlane = 200
+)
+
+// freePorts finds n loopback ports without a listener, in the range of the control plane.
+func (c *Cluster) freePorts(n int) ([]int, error) {
 	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for range portsOfPlane {
+		next := int(c.ports.Add(1)-1) % portsOfPlane
+		port := firstPort + c.N*portsOfPlane + next
+		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
 		if err != nil {
-			return nil, err
+			continue // it is in use
 		}
-		defer l.Close() // all stay open until all are found, so that they differ
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		l.Close()
+		if ports = append(ports, port); len(ports) == n {
+			return ports, nil
+		}
 	}
-	return ports, nil
+	first := firstPort + c.N*portsOfPlane
+	return nil, fmt.Errorf("of the ports %d to %d of 127.0.0.1, fewer than %d are free", first, first+portsOfPlane-1, n)
 }
 
-// FreePort finds a loopback port without a listener.
-func FreePort() (int, error) {
-	ports, err := freePorts(1)
+// FreePort finds a loopback port without a listener, for a process beside the control plane.
+func (c *Cluster) FreePort() (int, error) {
+	ports, err := c.freePorts(1)
 	if err != nil {
 		return 0, err
 	}
 	return ports[0], nil
+}
+
+// FreePort finds a loopback port without a listener, for a program without a control plane. Another program may take it first.
+func FreePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 func writeRSAKey(path string) error {

@@ -30,7 +30,7 @@ spec: {ports: [{port: 8443}]}
 		t.Fatal(err)
 	}
 	live := greeter(t, "hello")
-	dead, err := FreePort()
+	dead, err := c.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -172,7 +172,7 @@ func (e *Ephor) Start(ctx context.Context, component string, args ...string) (*R
 	if k == nil {
 		return nil, fmt.Errorf("the chart renders no Deployment of component %q", component)
 	}
-	ports, err := freePorts(3)
+	ports, err := e.cluster.freePorts(3)
 	if err != nil {
 		return nil, err
 	}

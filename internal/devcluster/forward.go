@@ -29,6 +29,9 @@ type Forwarder struct {
 	client   *http.Client
 	stop     context.CancelFunc
 
+	probing sync.Mutex     // of probeAll, so that an older result never replaces a newer one
+	late    map[string]int // probes in a row that had no answer in time, by address; guarded by probing
+
 	mu       sync.Mutex
 	backends []Backend
 	ready    map[string]bool
@@ -48,7 +51,7 @@ func (c *Cluster) Forward(ctx context.Context, namespace, service string, backen
 	}
 	probing, stop := context.WithCancel(context.Background())
 	f := &Forwarder{
-		listener: l, stop: stop, backends: backends, ready: map[string]bool{},
+		listener: l, stop: stop, backends: backends, ready: map[string]bool{}, late: map[string]int{},
 		client: &http.Client{Timeout: time.Second, Transport: &http.Transport{
 			// A probe, as the kubelet's, but five times a second: it keeps its connection, since handshakes would show in
 			// what load tests measure.
@@ -89,26 +92,48 @@ func (f *Forwarder) probeLoop(ctx context.Context) {
 	}
 }
 
+// mostLate is how many probes in a row a process that was ready may answer late. On a busy machine one is no sign of an outage: the
+// kubelet has such a threshold, too.
+const mostLate = 2
+
 func (f *Forwarder) probeAll() {
+	f.probing.Lock()
+	defer f.probing.Unlock()
 	f.mu.Lock()
-	backends := slices.Clone(f.backends)
+	backends, before := slices.Clone(f.backends), f.ready
 	f.mu.Unlock()
 	ready := map[string]bool{}
 	for _, b := range backends {
-		ready[b.Addr] = b.Ready == "" || f.probe(b)
+		err := f.ask(b)
+		if late := net.Error(nil); errors.As(err, &late) && late.Timeout() {
+			f.late[b.Addr]++
+		} else {
+			f.late[b.Addr] = 0
+		}
+		ready[b.Addr] = err == nil || before[b.Addr] && f.late[b.Addr] > 0 && f.late[b.Addr] <= mostLate
 	}
 	f.mu.Lock()
 	f.ready = ready
 	f.mu.Unlock()
 }
 
-func (f *Forwarder) probe(b Backend) bool {
+// probe reports whether a process is ready.
+func (f *Forwarder) probe(b Backend) bool { return f.ask(b) == nil }
+
+// ask returns an error unless a process is ready.
+func (f *Forwarder) ask(b Backend) error {
+	if b.Ready == "" {
+		return nil
+	}
 	resp, err := f.client.Get("https://" + b.Addr + b.Ready)
 	if err != nil {
-		return false
+		return err
 	}
 	resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(resp.Status)
+	}
+	return nil
 }
 
 func (f *Forwarder) accept() {
