@@ -6,7 +6,7 @@ import (
 )
 
 // patience bounds every wait. It is for busy machines: what has to be quicker is measured by what Until returns.
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
 
 // Until waits until f returns nil, and returns how long that took. The message of a test that waited in vain names what
 // was waited for, and the last error.
