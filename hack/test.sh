@@ -129,6 +129,9 @@ part "limits on any input" bombs
 if [ "$EPHOR_CONFORMANCE" != none ]; then
   part "conformance data" conformance
 fi
+if [ "$EPHOR_CONFORMANCE" = none ]; then
+  not_run+=("the switch from Kyverno with its recorded objects: NOT RUN (there are no reference data)")
+fi
 part "end-to-end tests on a real API server" e2e
 : "${EPHOR_UI:=chromium}"
 part "the dashboard and the guide, in Chromium" dashboard

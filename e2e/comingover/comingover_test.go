@@ -2,6 +2,7 @@ package comingover
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -103,52 +104,90 @@ spec:
 `, name)
 }
 
-// probe sends requests of three kinds until stop, and keeps what went wrong.
-type probe struct {
-	mu       sync.Mutex
-	admitted []string      // that a policy refuses
-	refused  time.Duration // the longest time in which all clean requests failed
-	why      error
-	asked    int
-	stop     context.CancelFunc
-	done     sync.WaitGroup
+// question is a request that a probe repeats. ask returns nil when the object is admitted.
+type question struct {
+	name     string
+	violates bool
+	ask      func(context.Context) error
 }
 
-func startProbe(t *testing.T) *probe {
+// questions are a violating object of each policy that refuses some, and clean ones. Nothing is stored.
+func questions(in *installation) (all []question) {
+	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	for _, label := range []string{"bad", "bad-cel", "fine"} {
+		all = append(all, question{"a ConfigMap with the label " + label, label != "fine", func(ctx context.Context) error {
+			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-", Namespace: "shop", Labels: map[string]string{label: "yes"}}}
+			o, err := in.Client.CoreV1().ConfigMaps("shop").Create(ctx, o, dryRun)
+			if err == nil && in.recorded != nil && o.Labels["added"] != "yes-added" {
+				return errUnchanged
+			}
+			return err
+		}})
+	}
+	if in.recorded == nil {
+		return all
+	}
+	for _, tag := range []string{"latest", "1.27"} {
+		all = append(all, question{"a Pod with the tag " + tag, tag == "latest", func(ctx context.Context) error {
+			o := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-", Namespace: "rec"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx:" + tag}}}}
+			_, err := in.Client.CoreV1().Pods("rec").Create(ctx, o, dryRun)
+			return err
+		}})
+	}
+	return all
+}
+
+// errUnchanged is an object that was admitted without the label that a recorded policy adds.
+var errUnchanged = errors.New("admitted, but not mutated")
+
+// probe asks every question four times a second until the test ends, and keeps what went wrong.
+type probe struct {
+	questions []question
+
+	mu       sync.Mutex
+	swapping bool
+	swaps    int
+	admitted []string                 // what a policy refuses, or mutates
+	refused  []string                 // clean objects, while no program was replaced
+	longest  map[string]time.Duration // for which a clean object was refused while one was
+	asked    int
+}
+
+func startProbe(t *testing.T, in *installation) *probe {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &probe{stop: cancel}
-	ask := func(label string) error {
-		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-", Namespace: "shop", Labels: map[string]string{label: "yes"}}}
-		ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-		defer cancel()
-		_, err := cluster.Client.CoreV1().ConfigMaps("shop").Create(ctx, o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err
-	}
-	for _, label := range []string{"bad", "bad-cel", "fine"} {
-		p.done.Go(func() {
+	p := &probe{questions: questions(in), longest: map[string]time.Duration{}}
+	var done sync.WaitGroup
+	for _, q := range p.questions {
+		done.Go(func() {
 			var since time.Time
 			for ctx.Err() == nil {
-				began := time.Now()
-				err := ask(label)
+				began, swapping, swaps := time.Now(), false, 0
+				p.mu.Lock()
+				swapping, swaps = p.swapping, p.swaps
+				p.mu.Unlock()
+				asking, cancel := context.WithTimeout(ctx, 30*time.Second)
+				err := q.ask(asking)
+				cancel()
 				if ctx.Err() != nil {
 					return
 				}
 				p.mu.Lock()
 				p.asked++
+				what := fmt.Sprintf("%s at %s: %v", q.name, began.Format("15:04:05.000"), err)
 				switch {
-				case label != "fine":
-					if err == nil {
-						p.admitted = append(p.admitted, fmt.Sprintf("%s at %s", label, began.Format("15:04:05.000")))
-					}
+				case q.violates && (err == nil || errors.Is(err, errUnchanged)), errors.Is(err, errUnchanged):
+					p.admitted = append(p.admitted, what)
+				case q.violates:
 				case err == nil:
 					since = time.Time{}
 				default:
 					if since.IsZero() {
 						since = began
 					}
-					if d := time.Since(since); d > p.refused {
-						p.refused, p.why = d, err
+					p.longest[q.name] = max(p.longest[q.name], time.Since(since))
+					if !swapping && !p.swapping && swaps == p.swaps { // a swap that began and ended meanwhile counts
+						p.refused = append(p.refused, what)
 					}
 				}
 				p.mu.Unlock()
@@ -156,197 +195,223 @@ func startProbe(t *testing.T) *probe {
 			}
 		})
 	}
-	t.Cleanup(func() { cancel(); p.done.Wait() })
+	t.Cleanup(func() { cancel(); done.Wait() })
 	return p
 }
 
-// check reports what the probe found. swap is how long clean requests may fail.
-func (p *probe) check(t *testing.T, what string, swap time.Duration) {
+// swap runs f, which replaces one program by the other. Clean objects may be refused until it has returned and each of them was admitted again.
+func (p *probe) swap(t *testing.T, f func()) {
+	t.Helper()
+	set := func(swapping bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.swapping = swapping
+		p.swaps++
+	}
+	began := time.Now()
+	set(true)
+	defer set(false)
+	f()
+	replaced := time.Since(began)
+	for _, q := range p.questions {
+		if !q.violates {
+			suite.Until(t, q.name+" is admitted", func() error { return q.ask(t.Context()) })
+		}
+	}
+	t.Logf("the swap took %s, and clean objects were admitted %s later", replaced.Round(time.Millisecond), (time.Since(began) - replaced).Round(time.Millisecond))
+}
+
+// check reports what went wrong until now.
+func (p *probe) check(t *testing.T, what string) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t.Logf("%s: %d requests; clean ones failed for %s at most (%v)", what, p.asked, p.refused.Round(time.Millisecond), p.why)
-	if len(p.admitted) > 0 {
-		t.Errorf("%s: %d requests were admitted that a policy refuses: %v", what, len(p.admitted), p.admitted)
+	t.Logf("%s: %d requests; clean ones were refused for at most %v", what, p.asked, p.longest)
+	if p.asked == 0 {
+		t.Errorf("%s: the probe asked nothing", what)
 	}
-	if p.refused > swap {
-		t.Errorf("%s: clean requests failed for %s: %v", what, p.refused, p.why)
+	for _, a := range p.admitted {
+		t.Errorf("%s: admitted although a policy refuses or changes it: %s", what, a)
 	}
+	for _, r := range p.refused {
+		t.Errorf("%s: refused although it is clean and no program is replaced: %s", what, r)
+	}
+	p.admitted, p.refused = nil, nil
 }
 
-// counts waits until the target was changed once, and then checks that this stays so.
-func counts(t *testing.T, name, want string) error {
-	t.Helper()
-	if got := cluster.Must(t, "", "get", "configmap", name, "-n", "shop", "-o", "jsonpath={.data.count}"); got != want {
+// counts returns an error unless the target was changed as often as want says.
+func (in *installation) counts(name, want string) error {
+	in.t.Helper()
+	if got := in.kubectl("", "get", "configmap", name, "-n", "shop", "-o", "jsonpath={.data.count}"); got != want {
 		return fmt.Errorf("the count of %s is %q, not %q", name, got, want)
 	}
 	return nil
 }
 
-// state returns the states of all UpdateRequests by their names.
-func states(t *testing.T) string {
-	t.Helper()
-	return strings.TrimSpace(cluster.Must(t, "", "get", "updaterequests", "-n", suite.Namespace, "-o", `jsonpath={range .items[*]}{.metadata.name}={.status.state}{"\n"}{end}`))
+// states returns the states of all UpdateRequests by their names.
+func (in *installation) states() string {
+	in.t.Helper()
+	return in.kubectl("", "get", "updaterequests", "-n", suite.Namespace, "-o", `jsonpath={range .items[*]}{.metadata.name}={.status.state}{"\n"}{end}`)
 }
 
-// There and back in a rolling way: both programs run for a while.
-func TestRolling(t *testing.T) {
-	kyverno := startStandIn(t, "kyverno-1")
-	if err := cluster.Ephor.Beside(devcluster.Admission, kyverno.backend()); err != nil {
-		t.Fatal(err)
-	}
-	cluster.Must(t, population, "apply", "--server-side", "--field-manager=helm", "-f", "-")
-	for _, name := range []string{"pending", "empty", "skipped", "failed", "completed"} {
-		cluster.Must(t, counted(name)+"---"+request(name), "apply", "-f", "-")
-	}
-	for name, state := range map[string]string{"pending": "Pending", "skipped": "Skip", "failed": "Failed", "completed": "Completed"} {
-		cluster.Must(t, "", "patch", "updaterequest", "ur-"+name, "-n", suite.Namespace, "--subresource=status", "--type=merge", "-p", `{"status":{"state":"`+state+`"}}`)
-	}
-	suite.Until(t, "the stand-in enforces", func() error {
-		_, err := cluster.Try(t, strings.Replace(counted("refused"), "namespace: shop}", "namespace: shop, labels: {bad: x}}", 1), "create", "--dry-run=server", "-f", "-")
-		if err == nil || !strings.Contains(err.Error(), "label bad is not allowed") {
-			return fmt.Errorf("not refused: %v", err)
+// work creates an UpdateRequest in each state, with its trigger and its target.
+func (in *installation) work() {
+	in.t.Helper()
+	for name, state := range map[string]string{"empty": "", "pending": "Pending", "skipped": "Skip", "failed": "Failed", "completed": "Completed"} {
+		in.kubectl(counted(name)+"---"+request(name), "apply", "-f", "-")
+		if state != "" {
+			in.kubectl("", "patch", "updaterequest", "ur-"+name, "-n", suite.Namespace, "--subresource=status", "--type=merge", "-p", `{"status":{"state":"`+state+`"}}`)
 		}
-		return nil
-	})
-	p := startProbe(t)
+	}
+}
 
-	// There: ours start beside Kyverno's, which end by running out of time.
-	admission := cluster.Start(t, devcluster.Admission, "--webhookSecretPaths=false")
-	background := cluster.Start(t, devcluster.Background)
-	suite.Says(t, background, "standing by")
-	time.Sleep(4 * time.Second)
-	for _, name := range []string{"pending", "empty", "skipped", "failed", "completed"} {
-		if err := counts(t, name, "0"); err != nil {
-			t.Errorf("while Kyverno's controller holds the lease: %v", err)
-		}
-	}
-	if err := cluster.Ephor.Beside(devcluster.Admission); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(time.Second) // what is open is answered
-	kyverno.end()
-	suite.Says(t, admission, "leading", "lease=kyverno")
-	suite.Says(t, background, "no longer standing by")
-	owned(t, "kyverno:admission-controller")
+// worked checks that each target was changed once by the requests that were open, and not at all by the others.
+func (in *installation) worked() {
+	in.t.Helper()
 	for name, want := range map[string]string{"pending": "0x", "empty": "0x", "failed": "0x", "skipped": "0", "completed": "0"} {
-		suite.Eventually(t, func() error { return counts(t, name, want) })
+		suite.Eventually(in.t, func() error { return in.counts(name, want) })
 	}
-	suite.Until(t, "what was carried out is removed", func() error {
-		if got := states(t); got != "ur-skipped=Skip" {
+	suite.Until(in.t, "what was carried out is removed", func() error {
+		if got := in.states(); got != "ur-skipped=Skip" {
 			return fmt.Errorf("%s", got)
 		}
 		return nil
 	})
-	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=60s", "clusterpolicy", "no-bad", "count")
-	p.check(t, "there", 2*time.Second)
+}
 
-	// Back: what Helm deletes that Kyverno's chart does not have takes nothing along, and open work is left for Kyverno.
-	suite.Stop(t, background)
-	cluster.Must(t, counted("left"), "apply", "-f", "-")
-	suite.Until(t, "the work is written", func() error {
-		if got := states(t); !strings.Contains(got, "=\n") && !strings.HasSuffix(got, "=") {
+// leftForKyverno leaves open work by a trigger, and checks after stop that no UpdateRequest has a state that Kyverno does not carry out.
+func (in *installation) leftForKyverno(background *devcluster.Replica, name string, stop func()) {
+	in.t.Helper()
+	suite.Stop(in.t, background)
+	in.kubectl(counted(name), "apply", "-f", "-")
+	suite.Until(in.t, "the work is written", func() error {
+		if got := in.states(); !strings.Contains(got, "=\n") && !strings.HasSuffix(got, "=") {
 			return fmt.Errorf("no UpdateRequest without a state: %s", got)
 		}
 		return nil
 	})
-	before := cluster.Must(t, "", "get", "validatingwebhookconfigurations", resourceWebhooks, "-o", "jsonpath={.metadata.uid}")
-	cluster.Must(t, "", "delete", "clusterrole", "kyverno:webhook", "--cascade=foreground")
-	again := startStandIn(t, "kyverno-2")
-	if err := cluster.Ephor.Beside(devcluster.Admission, again.backend()); err != nil {
-		t.Fatal(err)
-	}
-	suite.Stop(t, admission)
-	if err := cluster.Ephor.Beside(devcluster.Admission, again.backend()); err != nil {
-		t.Fatal(err)
-	}
-	owned(t, "")
-	if after := cluster.Must(t, "", "get", "validatingwebhookconfigurations", resourceWebhooks, "-o", "jsonpath={.metadata.uid}"); after != before {
-		t.Error("the webhook configuration was deleted and made again")
-	}
-	for line := range strings.SplitSeq(states(t), "\n") {
+	stop()
+	for line := range strings.SplitSeq(in.states(), "\n") {
 		if !strings.HasSuffix(line, "=Pending") && line != "ur-skipped=Skip" {
-			t.Errorf("an UpdateRequest is left that Kyverno does not carry out: %s", line)
+			in.t.Errorf("an UpdateRequest is left that Kyverno does not carry out: %s", line)
 		}
 	}
-	if err := counts(t, "left", "0"); err != nil {
-		t.Error(err)
+	if err := in.counts(name, "0"); err != nil {
+		in.t.Error(err)
 	}
-	time.Sleep(2 * time.Second)
-	p.check(t, "there and back", 5*time.Second)
+}
+
+// shared is the control plane that the tests of this file share.
+func shared(t *testing.T) *installation {
+	t.Helper()
+	return &installation{Cluster: &cluster, t: t}
+}
+
+// enforces waits until an object that a policy refuses is refused: for that reason, or because no server answers.
+func (in *installation) enforces(what string, answered bool) {
+	in.t.Helper()
+	suite.Until(in.t, what, func() error {
+		out, err := in.Try(in.t, strings.Replace(counted("refused"), "namespace: shop}", "namespace: shop, labels: {bad: x}}", 1), "create", "--dry-run=server", "-f", "-")
+		if err == nil || strings.Contains(err.Error(), "label bad is not allowed") != answered {
+			return fmt.Errorf("%s, %v", out, err)
+		}
+		return nil
+	})
+}
+
+// There and back in a rolling way: both programs run for a while.
+func TestRolling(t *testing.T) {
+	in := shared(t)
+	kyverno := startStandIn(t, in.Client, nil, "rolling-1")
+	in.beside(kyverno)
+	in.kubectl(population, "apply", "--server-side", "--field-manager=helm", "-f", "-")
+	in.work()
+	in.enforces("the stand-in enforces", true)
+	p := startProbe(t, in)
+
+	// There: ours start beside Kyverno's, which end by running out of time.
+	admission := in.Start(t, devcluster.Admission, "--webhookSecretPaths=false")
+	background := in.Start(t, devcluster.Background)
+	suite.Says(t, background, "standing by")
+	time.Sleep(4 * time.Second)
+	for _, name := range []string{"pending", "empty", "skipped", "failed", "completed"} {
+		if err := in.counts(name, "0"); err != nil {
+			t.Errorf("while Kyverno's controller holds the lease: %v", err)
+		}
+	}
+	p.swap(t, func() { in.beside(); kyverno.leave(t) })
+	suite.Says(t, admission, "leading", "lease=kyverno")
+	suite.Says(t, background, "no longer standing by")
+	in.owned("kyverno:admission-controller")
+	in.worked()
+	in.kubectl("", "wait", "--for=condition=Ready", "--timeout=60s", "clusterpolicy", "no-bad", "count")
+	p.check(t, "there")
+
+	// Back: what Helm deletes that Kyverno's chart does not have takes nothing along, and open work is left for Kyverno.
+	before := in.kubectl("", "get", "validatingwebhookconfigurations", resourceWebhooks, "-o", "jsonpath={.metadata.uid}")
+	in.leftForKyverno(background, "left", func() {
+		in.kubectl("", "delete", "clusterrole", "kyverno:webhook", "--cascade=foreground")
+		again := startStandIn(t, in.Client, nil, "rolling-2")
+		in.beside(again)
+		p.swap(t, func() { suite.Stop(t, admission); in.beside(again) })
+	})
+	in.owned("")
+	if after := in.kubectl("", "get", "validatingwebhookconfigurations", resourceWebhooks, "-o", "jsonpath={.metadata.uid}"); after != before {
+		t.Error("the webhook configuration was deleted and made again")
+	}
+	p.check(t, "there and back")
 }
 
 // There and back with one program stopped before the other starts: requests that policies select are refused for that time, since the webhooks
 // fail closed, and served as soon as the other program is ready; no request passes that a policy refuses.
 func TestStopped(t *testing.T) {
-	kyverno := startStandIn(t, "kyverno-stopped-1")
-	if err := cluster.Ephor.Beside(devcluster.Admission, kyverno.backend()); err != nil {
-		t.Fatal(err)
-	}
-	cluster.Must(t, population, "apply", "--server-side", "--field-manager=helm", "--force-conflicts", "-f", "-")
-	enforces := func(what string, want bool) {
-		t.Helper()
-		suite.Until(t, what, func() error {
-			out, err := cluster.Try(t, strings.Replace(counted("refused"), "namespace: shop}", "namespace: shop, labels: {bad: x}}", 1), "create", "--dry-run=server", "-f", "-")
-			if err == nil || strings.Contains(err.Error(), "label bad is not allowed") != want {
-				return fmt.Errorf("%s, %v", out, err)
-			}
-			return nil
-		})
-	}
-	enforces("the stand-in enforces", true)
-	p := startProbe(t)
-	kyverno.end()
-	if err := cluster.Ephor.Beside(devcluster.Admission); err != nil {
-		t.Fatal(err)
-	}
-	enforces("without a server the webhooks fail closed", false)
-	admission := cluster.Start(t, devcluster.Admission, "--webhookSecretPaths=false")
-	ready := time.Now() // Start waits for the readiness probe
-	enforces("Ephor enforces", true)
-	if d := time.Since(ready); d > 5*time.Second {
-		t.Errorf("Ephor enforces %s after it is ready", d)
-	}
-	served(t)
-	p.noneAdmitted(t, "there")
+	in := shared(t)
+	kyverno := startStandIn(t, in.Client, nil, "stopped-1")
+	in.beside(kyverno)
+	in.kubectl(population, "apply", "--server-side", "--field-manager=helm", "--force-conflicts", "-f", "-")
+	in.enforces("the stand-in enforces", true)
+	p := startProbe(t, in)
+	var admission *devcluster.Replica
+	p.swap(t, func() {
+		kyverno.end()
+		in.beside()
+		in.enforces("without a server the webhooks fail closed", false)
+		admission = in.Start(t, devcluster.Admission, "--webhookSecretPaths=false")
+	})
+	in.enforces("Ephor enforces", true)
+	p.check(t, "there")
 
-	suite.Stop(t, admission)
-	enforces("after Ephor has stopped, its webhooks fail closed", false)
-	again := startStandIn(t, "kyverno-stopped-2")
-	if err := cluster.Ephor.Beside(devcluster.Admission, again.backend()); err != nil {
-		t.Fatal(err)
-	}
-	enforces("the stand-in enforces again", true)
-	served(t)
-	p.noneAdmitted(t, "there and back")
+	var again *standIn
+	p.swap(t, func() {
+		suite.Stop(t, admission)
+		in.enforces("after Ephor has stopped, its webhooks fail closed", false)
+		again = startStandIn(t, in.Client, nil, "stopped-2")
+		in.beside(again)
+	})
+	in.enforces("the stand-in enforces again", true)
+	p.check(t, "there and back")
 	again.end()
 }
 
-// served waits until a clean request is admitted.
-func served(t *testing.T) {
-	t.Helper()
-	suite.Until(t, "clean requests are admitted", func() error {
-		_, err := cluster.Try(t, counted("clean"), "create", "--dry-run=server", "-f", "-")
-		return err
-	})
-}
-
-// noneAdmitted reports what was admitted that a policy refuses.
-func (p *probe) noneAdmitted(t *testing.T, what string) {
-	t.Helper()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	t.Logf("%s: %d requests; clean ones failed for %s at most (%v)", what, p.asked, p.refused.Round(time.Millisecond), p.why)
-	if len(p.admitted) > 0 {
-		t.Errorf("%s: %d requests were admitted that a policy refuses: %v", what, len(p.admitted), p.admitted)
+// beside puts the stand-in behind the Services, or takes it away. Nothing else changes behind them.
+func (in *installation) beside(kyverno ...*standIn) {
+	in.t.Helper()
+	var backends []devcluster.Backend
+	for _, s := range kyverno {
+		backends = append(backends, s.backend())
+	}
+	for _, component := range []string{devcluster.Admission, devcluster.Cleanup} {
+		if err := in.Ephor.Beside(component, backends...); err != nil {
+			in.t.Fatal(err)
+		}
 	}
 }
 
 // owned waits until the webhook configuration of resources has that owner, or none.
-func owned(t *testing.T, owner string) {
-	t.Helper()
-	suite.Until(t, "the webhook configuration has the owner "+owner, func() error {
-		got := cluster.Must(t, "", "get", "validatingwebhookconfigurations", resourceWebhooks, "-o", "jsonpath={.metadata.ownerReferences[*].name}")
+func (in *installation) owned(owner string) {
+	in.t.Helper()
+	suite.Until(in.t, "the webhook configuration has the owner "+owner, func() error {
+		got := in.kubectl("", "get", "validatingwebhookconfigurations", resourceWebhooks, "-o", "jsonpath={.metadata.ownerReferences[*].name}")
 		if got != owner {
 			return fmt.Errorf("the owner is %q", got)
 		}

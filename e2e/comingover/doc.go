@@ -8,5 +8,6 @@
 // of which only some are kept.
 //
 // Kyverno's processes are represented by a stand-in of our own (standin_test.go): it holds their Leases, writes webhook configurations in
-// their form and answers them.
+// their form and answers them. What Kyverno leaves in a cluster is read from the recordings of the reference data (recorded_test.go); UpdateRequests, and
+// a policy in CEL with its webhook, were not recorded and are made here.
 package comingover

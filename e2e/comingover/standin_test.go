@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
@@ -32,45 +34,88 @@ import (
 // standIn stands for Kyverno's processes: it holds their Leases without giving them back, keeps webhook configurations in their form while it
 // leads, and answers them.
 type standIn struct {
-	server *http.Server
-	addr   string
-	ca     []byte
-	stop   context.CancelFunc
+	client      kubernetes.Interface
+	recorded    *recordings
+	server      *http.Server
+	addr        string
+	port        int32
+	authorities map[string][]byte // by the names of the Services
+	stop        context.CancelFunc
 }
 
-// leases are the names of Kyverno's Leases.
-var leases = []string{"kyverno", "kyverno-background-controller"}
+// leases are the names of Kyverno's Leases, with the names of the processes that hold them.
+var leases = map[string]string{
+	"kyverno": "kyverno-admission-controller", "kyverno-background-controller": "kyverno-background-controller",
+	"kyverno-cleanup-controller": "kyverno-cleanup-controller", "kyverno-reports-controller": "kyverno-reports-controller",
+}
 
-// startStandIn starts the stand-in; its name is a part of the holders'.
-func startStandIn(t *testing.T, name string) *standIn {
+// startStandIn starts the stand-in; pod ends the names of the holders.
+func startStandIn(t *testing.T, client kubernetes.Interface, recorded *recordings, pod string) *standIn {
 	t.Helper()
-	s := &standIn{}
-	pair := s.certificate(t)
+	s := &standIn{client: client, recorded: recorded, authorities: map[string][]byte{}}
+	service, err := client.CoreV1().Services(suite.Namespace).Get(t.Context(), charts.AdmissionService, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.port = service.Spec.Ports[0].Port
+	pairs := map[string]*tls.Certificate{}
+	for _, name := range []string{charts.AdmissionService, charts.CleanupService} {
+		pairs[name+"."+suite.Namespace+".svc"] = s.certificate(t, name)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.addr = l.Addr().String()
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /health/readiness", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("POST /", review("")) // its other webhooks, which refuse nothing here
-	mux.HandleFunc("POST /validate/fail", review("bad"))
-	mux.HandleFunc("POST /vpol/no-bad-cel", review("bad-cel"))
-	s.server = &http.Server{Handler: mux, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}, ReadHeaderTimeout: 10 * time.Second}
+	s.server = &http.Server{Handler: s.routes(), ReadHeaderTimeout: 10 * time.Second, TLSConfig: &tls.Config{
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if pair := pairs[hello.ServerName]; pair != nil {
+				return pair, nil
+			}
+			return pairs[charts.AdmissionService+"."+suite.Namespace+".svc"], nil // probes name no server
+		},
+	}}
 	go func() { _ = s.server.ServeTLS(l, "", "") }()
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	t.Cleanup(s.end)
-	for _, lease := range leases {
-		go s.lead(ctx, lease, name)
+	for lease, process := range leases {
+		go s.lead(ctx, lease, process+"-"+pod)
 	}
 	return s
 }
 
-// end stops the stand-in as a crash would: its Leases run out.
+// routes are the paths that Kyverno answers. All others get 404 as there, the paths with a secret segment among them.
+func (s *standIn) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health/readiness", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("POST /validate/fail", review(func(o *reviewed) string { return o.labelled("bad") + o.latest() }))
+	mux.HandleFunc("POST /vpol/no-bad-cel", review(func(o *reviewed) string { return o.labelled("bad-cel") }))
+	mux.HandleFunc("POST /mutate/fail", mutate)
+	for _, path := range []string{
+		"/celexception/validate", "/validate", "/exceptionvalidate", "/globalcontextvalidate", "/policyvalidate", "/validate/ignore/finegrained/rec-fine", "/verifyttl",
+		"/policymutate", "/verifymutate",
+	} {
+		mux.HandleFunc("POST "+path, review(func(*reviewed) string { return "" })) // they refuse nothing here
+	}
+	return mux
+}
+
+// end stops the stand-in as a crash would: its Leases run out, and what it was answering is cut off.
 func (s *standIn) end() {
 	s.stop()
 	_ = s.server.Close()
+}
+
+// leave stops the stand-in as a Pod that is replaced ends: what it was asked is answered.
+func (s *standIn) leave(t *testing.T) {
+	t.Helper()
+	s.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.server.Shutdown(ctx); err != nil {
+		t.Errorf("the stand-in still answers: %v", err)
+	}
 }
 
 func (s *standIn) backend() devcluster.Backend {
@@ -78,9 +123,9 @@ func (s *standIn) backend() devcluster.Backend {
 }
 
 // lead holds the Lease as Kyverno's processes do: with their times, and without giving it back.
-func (s *standIn) lead(ctx context.Context, lease, name string) {
-	lock := &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: suite.Namespace, Name: lease}, Client: cluster.Client.CoordinationV1(),
-		LockConfig: resourcelock.ResourceLockConfig{Identity: name + "-" + lease}}
+func (s *standIn) lead(ctx context.Context, lease, holder string) {
+	lock := &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: suite.Namespace, Name: lease}, Client: s.client.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: holder}}
 	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
 		Lock: lock, RetryPeriod: 2 * time.Second, RenewDeadline: 10 * time.Second, LeaseDuration: 12 * time.Second,
 		Callbacks: leaderelection.LeaderCallbacks{OnStoppedLeading: func() {}, OnStartedLeading: func(ctx context.Context) {
@@ -92,14 +137,15 @@ func (s *standIn) lead(ctx context.Context, lease, name string) {
 	})
 }
 
-// configure writes the webhook configuration of resources, without an owner, as Kyverno's controller does.
+// configure writes webhook configurations without an owner, as Kyverno's controller does: the recorded ones, and in each case that of
+// resources with a webhook for the policy in CEL, which the recorded installation did not have.
 func (s *standIn) configure(ctx context.Context) {
 	hook := func(name, path string) registrationv1.ValidatingWebhook {
-		none, fail, seconds, port := registrationv1.SideEffectClassNone, registrationv1.Fail, int32(10), int32(8443)
+		none, fail, seconds := registrationv1.SideEffectClassNone, registrationv1.Fail, int32(10)
 		return registrationv1.ValidatingWebhook{
 			Name: name, AdmissionReviewVersions: []string{"v1"}, SideEffects: &none, FailurePolicy: &fail, TimeoutSeconds: &seconds,
-			ClientConfig: registrationv1.WebhookClientConfig{CABundle: s.ca, Service: &registrationv1.ServiceReference{
-				Namespace: suite.Namespace, Name: charts.AdmissionService, Path: &path, Port: &port}},
+			ClientConfig: registrationv1.WebhookClientConfig{CABundle: s.authorities[charts.AdmissionService], Service: &registrationv1.ServiceReference{
+				Namespace: suite.Namespace, Name: charts.AdmissionService, Path: &path, Port: &s.port}},
 			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 				{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system", suite.Namespace}}}},
 			Rules: []registrationv1.RuleWithOperations{{
@@ -108,82 +154,139 @@ func (s *standIn) configure(ctx context.Context) {
 			}},
 		}
 	}
-	want := &registrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: resourceWebhooks, Labels: map[string]string{"webhook.kyverno.io/managed-by": "kyverno"}},
-		Webhooks:   []registrationv1.ValidatingWebhook{hook("validate.kyverno.svc-fail", "/validate/fail"), hook("vpol.validate.kyverno.svc-fail-no-bad-cel", "/vpol/no-bad-cel")},
+	labels := map[string]string{"webhook.kyverno.io/managed-by": "kyverno"}
+	inCEL := hook("vpol.validate.kyverno.svc-fail-no-bad-cel", "/vpol/no-bad-cel")
+	validating, mutating := s.recorded.configurations(s.port, s.authorities)
+	if s.recorded == nil {
+		validating = []*registrationv1.ValidatingWebhookConfiguration{{
+			ObjectMeta: metav1.ObjectMeta{Name: resourceWebhooks, Labels: labels},
+			Webhooks:   []registrationv1.ValidatingWebhook{hook("validate.kyverno.svc-fail", "/validate/fail"), inCEL},
+		}}
+		// Kyverno has one for mutations, too, without a webhook while no policy mutates.
+		mutating = []*registrationv1.MutatingWebhookConfiguration{{ObjectMeta: metav1.ObjectMeta{Name: "kyverno-resource-mutating-webhook-cfg", Labels: labels}}}
 	}
-	api := cluster.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	have, err := api.Get(ctx, resourceWebhooks, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		_, _ = api.Create(ctx, want, metav1.CreateOptions{FieldManager: "kyverno"})
-	case err == nil:
-		have.OwnerReferences, have.Labels, have.Annotations, have.Webhooks = nil, want.Labels, nil, want.Webhooks
-		_, _ = api.Update(ctx, have, metav1.UpdateOptions{FieldManager: "kyverno"})
+	for _, c := range validating {
+		if s.recorded != nil && c.Name == resourceWebhooks {
+			c.Webhooks = append(c.Webhooks, inCEL)
+		}
 	}
+	write(ctx, s.client, validating, mutating)
 }
 
 const resourceWebhooks = "kyverno-resource-validating-webhook-cfg"
 
-// review refuses objects that have the label.
-func review(label string) http.HandlerFunc {
+// reviewed is what the stand-in reads of the object of a request.
+type reviewed struct {
+	Kind     string
+	Metadata struct {
+		Namespace string
+		Labels    map[string]string
+	}
+	Spec struct{ Containers []struct{ Image string } }
+}
+
+// labelled refuses objects that have the label.
+func (o *reviewed) labelled(label string) string {
+	if _, has := o.Metadata.Labels[label]; has {
+		return "the label " + label + " is not allowed"
+	}
+	return ""
+}
+
+// latest refuses what the recorded Policy rec-ns refuses.
+func (o *reviewed) latest() string {
+	for _, c := range o.Spec.Containers {
+		if o.Kind == "Pod" && o.Metadata.Namespace == "rec" && strings.HasSuffix(c.Image, ":latest") {
+			return "validation failure: no latest"
+		}
+	}
+	return ""
+}
+
+// review answers a review; refuse returns why the object is refused.
+func review(refuse func(*reviewed) string) http.HandlerFunc {
+	return answer(func(o *reviewed, out *admissionv1.AdmissionResponse) {
+		if why := refuse(o); why != "" {
+			out.Allowed, out.Result = false, &metav1.Status{Message: why}
+		}
+	})
+}
+
+// mutate adds the label that the recorded policy rec-mutate adds.
+var mutate = answer(func(o *reviewed, out *admissionv1.AdmissionResponse) {
+	if o.Kind != "ConfigMap" || o.Metadata.Labels["added"] != "" {
+		return
+	}
+	patch := `[{"op":"add","path":"/metadata/labels/added","value":"yes-added"}]`
+	if o.Metadata.Labels == nil {
+		patch = `[{"op":"add","path":"/metadata/labels","value":{"added":"yes-added"}}]`
+	}
+	kind := admissionv1.PatchTypeJSONPatch
+	out.Patch, out.PatchType = []byte(patch), &kind
+})
+
+// answer reads the object of a review and writes the response that fill changes, at first an admission.
+func answer(fill func(*reviewed, *admissionv1.AdmissionResponse)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in admissionv1.AdmissionReview
-		var object metav1.PartialObjectMetadata
+		var object reviewed
 		if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Request == nil {
 			http.Error(w, "not a review", http.StatusExpectationFailed)
 			return
 		}
-		if err := json.Unmarshal(in.Request.Object.Raw, &object); err != nil {
-			http.Error(w, err.Error(), http.StatusExpectationFailed)
-			return
+		if len(in.Request.Object.Raw) > 0 { // a deletion has none
+			if err := json.Unmarshal(in.Request.Object.Raw, &object); err != nil {
+				http.Error(w, err.Error(), http.StatusExpectationFailed)
+				return
+			}
 		}
-		_, refused := object.Labels[label]
-		in.Response = &admissionv1.AdmissionResponse{UID: in.Request.UID, Allowed: !refused}
-		if refused {
-			in.Response.Result = &metav1.Status{Message: "the label " + label + " is not allowed"}
-		}
+		in.Response = &admissionv1.AdmissionResponse{UID: in.Request.UID, Allowed: true}
+		fill(&object, in.Response)
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(in)
 	}
 }
 
-// certificate reads the certificate of the webhooks, or makes Secrets in Kyverno's form if there is none.
-func (s *standIn) certificate(t *testing.T) tls.Certificate {
+// certificate reads the certificate of the webhooks of a Service, or makes Secrets in Kyverno's form if there is none.
+func (s *standIn) certificate(t *testing.T, service string) *tls.Certificate {
 	t.Helper()
-	api := cluster.Client.CoreV1().Secrets(suite.Namespace)
-	pair, err := api.Get(t.Context(), charts.AdmissionTLSSecret, metav1.GetOptions{})
+	name := service + "." + suite.Namespace + ".svc"
+	api := s.client.CoreV1().Secrets(suite.Namespace)
+	pair, err := api.Get(t.Context(), name+pairSuffix, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		s.makeCertificates(t)
-		pair, err = api.Get(t.Context(), charts.AdmissionTLSSecret, metav1.GetOptions{})
+		s.makeCertificates(t, service)
+		pair, err = api.Get(t.Context(), name+pairSuffix, metav1.GetOptions{})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, err := api.Get(t.Context(), charts.AdmissionCASecret, metav1.GetOptions{})
+	ca, err := api.Get(t.Context(), name+authoritySuffix, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.ca = ca.Data["tls.crt"]
+	s.authorities[service] = ca.Data["tls.crt"]
 	out, err := tls.X509KeyPair(pair.Data["tls.crt"], pair.Data["tls.key"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out
+	return &out
 }
 
-func (s *standIn) makeCertificates(t *testing.T) {
+// The names of Kyverno's Secrets end so, behind the name of the Service in the cluster.
+const authoritySuffix, pairSuffix = ".kyverno-tls-ca", ".kyverno-tls-pair"
+
+func (s *standIn) makeCertificates(t *testing.T, service string) {
 	t.Helper()
-	name := charts.AdmissionService + "." + suite.Namespace + ".svc"
+	name := service + "." + suite.Namespace + ".svc"
 	caKey, leafKey := newKey(t), newKey(t)
 	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "*.kyverno.svc"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0), KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name, charts.AdmissionService + "." + suite.Namespace, charts.AdmissionService},
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name, service + "." + suite.Namespace, service},
 		NotBefore: ca.NotBefore, NotAfter: time.Now().AddDate(0, 0, 150), KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	for secret, signed := range map[string]struct {
 		template *x509.Certificate
 		key      *ecdsa.PrivateKey
-	}{charts.AdmissionCASecret: {ca, caKey}, charts.AdmissionTLSSecret: {leaf, leafKey}} {
+	}{name + authoritySuffix: {ca, caKey}, name + pairSuffix: {leaf, leafKey}} {
 		der, err := x509.CreateCertificate(rand.Reader, signed.template, ca, &signed.key.PublicKey, caKey)
 		if err != nil {
 			t.Fatal(err)
@@ -192,7 +295,7 @@ func (s *standIn) makeCertificates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := cluster.Client.CoreV1().Secrets(suite.Namespace).Create(t.Context(), &corev1.Secret{
+		if _, err := s.client.CoreV1().Secrets(suite.Namespace).Create(t.Context(), &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: secret, Labels: map[string]string{"cert.kyverno.io/managed-by": "kyverno"}}, Type: corev1.SecretTypeTLS,
 			Data: map[string][]byte{"tls.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), "tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})},
 		}, metav1.CreateOptions{}); err != nil {

@@ -2,8 +2,10 @@ package comingover
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,9 +13,11 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/ephor-dev/ephor/charts"
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/hack/chart/helm"
 	"github.com/ephor-dev/ephor/internal/cli"
 	"github.com/ephor-dev/ephor/internal/devcluster"
@@ -22,41 +26,9 @@ import (
 // guide is the page whose orders of steps these tests follow.
 const guide = "docs/migrating/coming-from-kyverno.md"
 
-// left is what must survive each way: objects of policies, their results and their work, and the webhook configuration, which the
-// ClusterRole owns that both charts have.
-const left = `
-apiVersion: kyverno.io/v1
-kind: ClusterPolicy
-metadata: {name: left}
-spec:
-  rules:
-  - name: team
-    match: {any: [{resources: {kinds: [ConfigMap]}}]}
-    validate: {message: team is required, pattern: {metadata: {labels: {team: "?*"}}}}
----
-apiVersion: policies.kyverno.io/v1
-kind: ValidatingPolicy
-metadata: {name: left}
-spec:
-  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
-  validations: [{expression: "has(object.metadata.labels)"}]
----
-apiVersion: wgpolicyk8s.io/v1alpha2
-kind: PolicyReport
-metadata: {name: left, namespace: default, labels: {app.kubernetes.io/managed-by: kyverno}}
-summary: {pass: 1}
----
-apiVersion: kyverno.io/v2
-kind: UpdateRequest
-metadata: {name: left, namespace: kyverno}
-spec:
-  requestType: generate
-  policy: left
-  rule: team
-  deleteDownstream: false
-  resource: {apiVersion: v1, kind: ConfigMap, namespace: default, name: left}
-  context: {userInfo: {userInfo: {username: admin}}, admissionRequestInfo: {}}
----
+// locking is a webhook configuration that refuses what a Helm release consists of while no server answers, and that the ClusterRole owns which both
+// charts have.
+const locking = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata:
@@ -65,7 +37,7 @@ metadata:
   ownerReferences: [{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, name: "kyverno:admission-controller", uid: OWNER}]
 webhooks:
 - name: validate.kyverno.svc-fail
-  failurePolicy: POLICY
+  failurePolicy: Fail
   sideEffects: None
   admissionReviewVersions: [v1]
   timeoutSeconds: 1
@@ -73,13 +45,41 @@ webhooks:
   rules: [{apiGroups: [rbac.authorization.k8s.io], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [clusterroles]}]
 `
 
+// report is a policy report in Kyverno's form.
+const report = `
+apiVersion: wgpolicyk8s.io/v1alpha2
+kind: PolicyReport
+metadata:
+  name: UID
+  namespace: shop
+  labels: {app.kubernetes.io/managed-by: kyverno}
+  ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: plain, uid: UID}]
+scope: {apiVersion: v1, kind: ConfigMap, name: plain, namespace: shop, uid: UID}
+results:
+- {policy: audited, rule: team, result: fail, message: "validation error: team is required. rule team failed at path /metadata/labels/", scored: true, source: kyverno, properties: {process: background scan}, timestamp: {seconds: 1795154008, nanos: 0}}
+summary: {pass: 0, fail: 1, warn: 0, error: 0, skip: 0}
+`
+
+// audited has scans report what the report says.
+const audited = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: audited}
+spec:
+  rules:
+  - name: team
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [shop]}}]}
+    validate: {message: team is required, pattern: {metadata: {labels: {team: "?*"}}}}
+`
+
 // installation is one on a control plane of its own, with the program's commands and the tools of the ways.
 type installation struct {
-	*devcluster.Cluster
+	*suite.Cluster
 	t *testing.T
 	// kyverno and ephor are folders of charts, one in the form of Kyverno's.
 	kyverno, ephor string
-	page           string // the rest of the guide
+	guide, page    string // the guide, and the part of it behind the steps that were made
+	recorded       *recordings
 }
 
 // object is one of a manifest.
@@ -124,10 +124,13 @@ func print(t *testing.T, objects []object) string {
 	return b.String()
 }
 
-// asKyverno makes an installation in the form of Kyverno's of that of Ephor: an init container, definitions of which only some are kept, no
-// role that only owns webhook configurations, and a role that Ephor does not have.
-func asKyverno(t *testing.T, objects []object) (out []object) {
+// asKyverno makes an installation in the form of Kyverno's of that of Ephor: an init container, arguments that Ephor refuses, the recorded
+// definitions, of which only some are kept, no role that only owns webhook configurations, and a role that Ephor does not have.
+func asKyverno(t *testing.T, recorded *recordings, objects []object) (out []object) {
 	t.Helper()
+	if recorded != nil {
+		recorded.definitions(t, objects)
+	}
 	for _, o := range objects {
 		name, _ := o.metadata()["name"].(string)
 		o.set("labels", "app.kubernetes.io/version", "v1.19.1")
@@ -141,7 +144,8 @@ func asKyverno(t *testing.T, objects []object) (out []object) {
 		case "Deployment":
 			pod := o["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
 			pod["initContainers"] = []any{map[string]any{"name": "kyverno-pre", "image": "ghcr.io/kyverno/kyvernopre:v1.19.1"}}
-			pod["containers"].([]any)[0].(map[string]any)["image"] = "ghcr.io/kyverno/kyverno:v1.19.1"
+			container := pod["containers"].([]any)[0].(map[string]any)
+			container["image"], container["args"] = "ghcr.io/kyverno/kyverno:v1.19.1", []any{"--of-another-program"}
 		case "CustomResourceDefinition":
 			if annotations, _ := o.metadata()["annotations"].(map[string]any); strings.HasSuffix(name, ".policies.kyverno.io") {
 				delete(annotations, "helm.sh/resource-policy")
@@ -166,10 +170,16 @@ func begin(t *testing.T) *installation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := &installation{Cluster: devcluster.StartT(t), t: t, ephor: filepath.Join(root, "charts", "ephor"), kyverno: t.TempDir(), page: string(page)}
+	recorded := readRecordings(t)
+	in := &installation{
+		Cluster: &suite.Cluster{Cluster: devcluster.StartT(t)}, t: t, ephor: filepath.Join(root, "charts", "ephor"), kyverno: t.TempDir(), guide: string(page), page: string(page), recorded: recorded,
+	}
+	if in.Client, err = kubernetes.NewForConfig(in.Config); err != nil {
+		t.Fatal(err)
+	}
 	for name, content := range map[string]string{
 		"Chart.yaml": "apiVersion: v2\nname: kyverno\nversion: 3.9.1\nappVersion: v1.19.1\n", "values.yaml": "admissionController:\n  replicas: 1\n",
-		"templates/all.yaml": `{{ .Files.Get "all.yaml" }}`, "all.yaml": print(t, asKyverno(t, parse(t, in.template()))),
+		"templates/all.yaml": `{{ .Files.Get "all.yaml" }}`, "all.yaml": print(t, asKyverno(t, recorded, parse(t, in.template()))),
 	} {
 		path := filepath.Join(in.kyverno, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -182,10 +192,16 @@ func begin(t *testing.T) *installation {
 	return in
 }
 
+// given are the values of the installation, which both charts have. An ordinary user may listen on the ports.
+const given = "admissionController.replicas=2,admissionController.service.port=8443,cleanupController.service.port=8443"
+
+// plainPaths are the values with which webhooks have no secret paths, before the way back.
+const plainPaths = "webhooks.secretPaths=false"
+
 // template is Ephor's chart, rendered.
-func (in *installation) template() string {
+func (in *installation) template(values ...string) string {
 	in.t.Helper()
-	out, err := helm.Run("template", "kyverno", in.ephor, "--namespace=kyverno", "--set", "admissionController.replicas=2")
+	out, err := helm.Run("template", "kyverno", in.ephor, "--namespace=kyverno", "--set", strings.Join(append([]string{given}, values...), ","))
 	if err != nil {
 		in.t.Fatal(err)
 	}
@@ -205,7 +221,7 @@ func (in *installation) step(text string) {
 
 func (in *installation) kubectl(stdin string, args ...string) string {
 	in.t.Helper()
-	out, err := in.Kubectl(in.t.Context(), []byte(stdin), args...)
+	out, err := in.Kubectl(context.Background(), []byte(stdin), args...) // also at the end of the test
 	if err != nil {
 		in.t.Fatal(err)
 	}
@@ -271,28 +287,41 @@ func (in *installation) fix() {
 	}
 }
 
-// populate creates what must survive. policy is the failure policy of the webhook, which no server answers.
-func (in *installation) populate(policy string) {
+// lock creates the configuration that locks the cluster.
+func (in *installation) lock() {
+	in.t.Helper()
+	owner := in.kubectl("", "get", "clusterrole", "kyverno:admission-controller", "-o", "jsonpath={.metadata.uid}")
+	in.kubectl(strings.ReplaceAll(locking, "OWNER", owner), "apply", "--server-side", "--field-manager=kyverno", "-f", "-")
+}
+
+// populate creates what must survive: the recorded objects where they are at hand, and those of our own.
+func (in *installation) populate() {
 	in.t.Helper()
 	in.kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
-	owner := in.kubectl("", "get", "clusterrole", "kyverno:admission-controller", "-o", "jsonpath={.metadata.uid}")
-	objects := strings.NewReplacer("OWNER", owner, "POLICY", policy).Replace(left)
+	in.namespace("shop")
+	plain := in.subject(map[string]any{"kind": "ConfigMap", "name": "plain", "namespace": "shop"})
+	if in.recorded != nil {
+		in.recorded.storedVersions(in)
+		in.recorded.populate(in)
+	}
 	if err := in.Wait(in.t.Context(), "the population", func() error { // a new kind takes a moment
-		_, err := in.Kubectl(in.t.Context(), []byte(objects), "apply", "--server-side", "--field-manager=kyverno", "-f", "-")
+		_, err := in.Kubectl(in.t.Context(), []byte(population+"---"+audited+"---"+strings.ReplaceAll(report, "UID", plain)), "apply", "--server-side", "--field-manager=kyverno", "-f", "-")
 		return err
 	}); err != nil {
 		in.t.Fatal(err)
 	}
+	in.work()
 }
 
-// identities are the UIDs of everything that must survive, the definitions and the owner of the configurations among it.
+// identities are the UIDs of everything that must survive, the definitions, the certificates and the owner of the configurations among it.
 func (in *installation) identities() string {
 	in.t.Helper()
-	out := in.kubectl("", "get", "crd,clusterpolicies.kyverno.io,validatingpolicies.policies.kyverno.io,policyreports.wgpolicyk8s.io,updaterequests.kyverno.io,"+
-		"validatingwebhookconfigurations,serviceaccounts,configmaps", "-A", "-o",
-		`jsonpath={range .items[?(@.metadata.namespace!="kube-system")]}{.kind} {.metadata.name} {.metadata.uid}{"\n"}{end}`) + "\n" +
+	out := in.kubectl("", "get", "crd,clusterpolicies.kyverno.io,policies.kyverno.io,clustercleanuppolicies.kyverno.io,validatingpolicies.policies.kyverno.io,"+
+		"policyreports.wgpolicyk8s.io,clusterpolicyreports.wgpolicyk8s.io,validatingwebhookconfigurations,mutatingwebhookconfigurations,serviceaccounts,configmaps,leases", "-A", "-o",
+		`jsonpath={range .items[?(@.metadata.namespace!="kube-system")]}{.kind} {.metadata.namespace}/{.metadata.name} {.metadata.uid}{"\n"}{end}`) + "\n" +
+		in.kubectl("", "get", "secrets", "-n", "kyverno", "-l", "cert.kyverno.io/managed-by=kyverno", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.uid} {.data.tls\.crt}{"\n"}{end}`) + "\n" +
 		in.kubectl("", "get", "clusterrole", "kyverno:admission-controller", "-o", "jsonpath={.metadata.name} {.metadata.uid}")
-	lines := strings.Split(out, "\n")
+	lines := slices.DeleteFunc(strings.Split(out, "\n"), func(l string) bool { return l == "" })
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
@@ -323,7 +352,7 @@ func (in *installation) runs(ephor bool) {
 	}
 }
 
-// none checks that preflight finds nothing urgent but what is allowed: no controller runs here, so that no server answers webhooks.
+// none checks that preflight finds nothing urgent but what is allowed.
 func (in *installation) none(allowed ...string) {
 	in.t.Helper()
 	_, urgent := in.preflight()
@@ -345,24 +374,17 @@ func (in *installation) has(kyvernos, ephors bool) {
 	}
 }
 
-// Helm, with Kyverno stopped: the upgrade is refused by webhooks that fail closed and that no server answers, until they are unlocked.
-func TestHelm(t *testing.T) {
+// Helm, with Kyverno stopped and webhooks that select what the release consists of: the upgrade is refused, since they fail closed and no server
+// answers, until they are unlocked.
+func TestHelmLocked(t *testing.T) {
 	t.Parallel()
 	in := begin(t)
-	in.mustHelm("install", "kyverno", in.kyverno, "--create-namespace", "--set", "admissionController.replicas=2", "--server-side=false")
-	in.populate("Fail")
+	in.mustHelm("install", "kyverno", in.kyverno, "--create-namespace", "--set", given, "--server-side=false")
+	in.lock()
 	before := in.identities()
 	in.step("## Helm")
 	in.fix()
-	in.step("helm get values kyverno -n kyverno -o yaml > values.yaml")
-	text, err := helm.Run("get", "values", "kyverno", "-o", "yaml", "--kubeconfig="+in.Kubeconfig, "--namespace=kyverno")
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(values, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	values := in.values()
 	in.step("helm upgrade kyverno charts/ephor -n kyverno -f values.yaml")
 	upgrade := []string{"upgrade", "kyverno", in.ephor, "-f", values}
 	if codes, _ := in.preflight(); codes["webhook-unanswered"] == 0 {
@@ -386,7 +408,7 @@ func TestHelm(t *testing.T) {
 	in.survived("there", survivors)
 	in.runs(true)
 	in.has(false, true)
-	if got := in.kubectl("", "get", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg", "-o", "name"); got == "" {
+	if got := in.kubectl("", "get", "validatingwebhookconfiguration", resourceWebhooks, "-o", "name"); got == "" {
 		t.Error("the webhook configuration is not restored")
 	}
 	if got := in.kubectl("", "get", "deployment", "kyverno-admission-controller", "-n", "kyverno", "-o", "jsonpath={.spec.replicas}"); got != "2" {
@@ -408,32 +430,86 @@ func TestHelm(t *testing.T) {
 	in.survived("at the end", survivors)
 }
 
+// values stores the values of the release, as the guide does.
+func (in *installation) values() (file string) {
+	in.t.Helper()
+	in.step("helm get values kyverno -n kyverno -o yaml > values.yaml")
+	text, err := helm.Run("get", "values", "kyverno", "-o", "yaml", "--kubeconfig="+in.Kubeconfig, "--namespace=kyverno")
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	file = filepath.Join(in.t.TempDir(), "values.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		in.t.Fatal(err)
+	}
+	return file
+}
+
 func withoutConfigurations(identities string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(identities, "\n"), func(l string) bool { return strings.HasPrefix(l, "ValidatingWebhookConfiguration") }), "\n")
+}
+
+// Helm upgrades the release there and back.
+func TestHelm(t *testing.T) {
+	t.Parallel()
+	in := begin(t)
+	in.mustHelm("install", "kyverno", in.kyverno, "--create-namespace", "--set", given, "--server-side=false")
+	in.step("## Helm")
+	var values string
+	in.thereAndBack(way{
+		ephor: func(first bool, set ...string) {
+			if first {
+				in.fix()
+				values = in.values()
+				in.step("helm upgrade kyverno charts/ephor -n kyverno -f values.yaml")
+			}
+			if len(set) > 0 {
+				in.mustHelm(slices.Concat([]string{"upgrade", "kyverno", in.ephor, "--reuse-values"}, sets(set))...)
+			} else {
+				in.mustHelm("upgrade", "kyverno", in.ephor, "-f", values)
+			}
+			in.has(false, true)
+		},
+		kyverno: func() {
+			in.mustHelm("upgrade", "kyverno", in.kyverno, "-f", values)
+			in.has(true, false)
+		},
+	})
+	in.step("## Back to Kyverno")
+	in.step("helm upgrade kyverno charts/ephor -n kyverno --reuse-values --set " + plainPaths + " --wait")
+	in.step("ephor uninstall --leave-policies")
+}
+
+func sets(values []string) (args []string) {
+	for _, v := range values {
+		args = append(args, "--set", v)
+	}
+	return args
 }
 
 // Flux upgrades the release as Helm does, by server-side apply, and marks every object of it.
 func TestFlux(t *testing.T) {
 	t.Parallel()
 	in := begin(t)
-	label := []string{"--server-side=true", "--force-conflicts", "--set", `customLabels.helm\.toolkit\.fluxcd\.io/name=kyverno`}
+	upgrade := []string{"--server-side=true", "--force-conflicts", "--set", given, "--set", `customLabels.helm\.toolkit\.fluxcd\.io/name=kyverno`}
 	in.mustHelm("install", "kyverno", in.kyverno, "--create-namespace", "--server-side=true")
 	in.kubectl("", "label", "deployments,clusterroles,crd", "-n", "kyverno", "-l", "app.kubernetes.io/part-of=kyverno", "helm.toolkit.fluxcd.io/name=kyverno", "--field-manager=helm-controller")
-	in.populate("Ignore")
-	before := in.identities()
 	in.step("## Flux")
-	in.step("flux suspend helmrelease kyverno")
-	in.fix()
-	in.step("flux resume helmrelease kyverno")
-	in.mustHelm(append([]string{"upgrade", "kyverno", in.ephor}, label...)...)
-	in.survived("there", before)
-	in.runs(true)
-	in.has(false, true)
-	in.none()
-	in.mustHelm("upgrade", "kyverno", in.kyverno, "--server-side=true", "--force-conflicts")
-	in.survived("back", before)
-	in.runs(false)
-	in.has(true, false)
+	in.thereAndBack(way{
+		ephor: func(first bool, set ...string) {
+			if first {
+				in.step("flux suspend helmrelease kyverno")
+				in.fix()
+				in.step("flux resume helmrelease kyverno")
+			}
+			in.mustHelm(slices.Concat([]string{"upgrade", "kyverno", in.ephor}, upgrade, sets(set))...)
+			in.has(false, true)
+		},
+		kyverno: func() {
+			in.mustHelm("upgrade", "kyverno", in.kyverno, "--server-side=true", "--force-conflicts")
+			in.has(true, false)
+		},
+	})
 }
 
 // tracking is the annotation by which Argo CD finds the objects of an Application.
@@ -486,38 +562,43 @@ func TestArgoCD(t *testing.T) {
 	t.Parallel()
 	in := begin(t)
 	in.kubectl("", "create", "namespace", "kyverno")
-	kyverno, err := os.ReadFile(filepath.Join(in.kyverno, "all.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	in.sync(string(kyverno), false)
-	in.populate("Ignore")
-	before := in.identities()
+	kyverno := in.read("all.yaml")
+	in.sync(kyverno, false)
 	in.step("## Argo CD")
-	in.step("argocd app set kyverno --sync-policy none")
-	in.fix()
-	in.step("ServerSideApply=true")
-	in.step("argocd app sync kyverno`, without `--prune`")
-	ephor := in.template()
-	in.sync(ephor, false)
-	in.survived("there", before)
-	in.runs(true)
-	in.has(true, true)
-	in.none()
-	in.step("sync with `--prune`")
-	in.sync(ephor, true)
-	in.survived("there, pruned", before)
-	in.has(false, true)
-
-	// A chart that leaves definitions out, as Kyverno's does with a group of them off, takes none along.
-	without := slices.DeleteFunc(parse(t, string(kyverno)), func(o object) bool {
-		name, _ := o.metadata()["name"].(string)
-		return o["kind"] == "CustomResourceDefinition" && strings.HasSuffix(name, ".policies.kyverno.io")
+	in.thereAndBack(way{
+		ephor: func(first bool, set ...string) {
+			ephor := in.template(set...)
+			if first {
+				in.step("argocd app set kyverno --sync-policy none")
+				in.fix()
+				in.step("ServerSideApply=true")
+				in.step("argocd app sync kyverno`, without `--prune`")
+				in.sync(ephor, false)
+				in.has(true, true)
+				in.step("sync with `--prune`")
+			}
+			in.sync(ephor, true)
+			in.has(false, true)
+		},
+		kyverno: func() {
+			// A chart that leaves definitions out, as Kyverno's does with a group of them off, takes none along.
+			in.sync(print(t, slices.DeleteFunc(parse(t, kyverno), func(o object) bool {
+				name, _ := o.metadata()["name"].(string)
+				return o["kind"] == "CustomResourceDefinition" && strings.HasSuffix(name, ".policies.kyverno.io")
+			})), true)
+			in.has(true, false)
+		},
 	})
-	in.sync(print(t, without), true)
-	in.survived("back", before)
-	in.runs(false)
-	in.has(true, false)
+}
+
+// read returns a file of the chart that represents Kyverno's.
+func (in *installation) read(file string) string {
+	in.t.Helper()
+	text, err := os.ReadFile(filepath.Join(in.kyverno, file))
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	return string(text)
 }
 
 // Plain manifests, created by kubectl and applied over in both ways that kubectl has.
@@ -525,36 +606,255 @@ func TestManifests(t *testing.T) {
 	t.Parallel()
 	in := begin(t)
 	in.kubectl("", "create", "namespace", "kyverno")
-	kyverno, err := os.ReadFile(filepath.Join(in.kyverno, "all.yaml"))
+	kyverno := in.read("all.yaml")
+	in.kubectl(kyverno, "create", "-f", "-")
+	orphan := []string{"delete", "deployment", "-n", "kyverno", "-l", "app.kubernetes.io/part-of=kyverno", "--cascade=orphan"}
+	in.step("## Plain manifests")
+	in.thereAndBack(way{
+		unkept: true,
+		ephor: func(first bool, set ...string) {
+			if first {
+				// A plain apply keeps the init container, which preflight knows.
+				if codes, _ := in.preflight(); codes["init-container"] != 4 {
+					t.Errorf("preflight finds %v", codes)
+				}
+				in.step("kubectl " + strings.Join(orphan, " "))
+				in.step("kubectl apply --server-side --force-conflicts -f install.yaml")
+			}
+			in.kubectl("", orphan...)
+			in.kubectl(in.template(set...), "apply", "--server-side", "--force-conflicts", "-f", "-")
+		},
+		kyverno: func() {
+			in.kubectl("", orphan...)
+			in.kubectl(kyverno, "apply", "--server-side", "--force-conflicts", "-f", "-")
+		},
+	})
+	before := in.identities()
+	in.step("kubectl apply -f install.yaml")
+	in.kubectl("", orphan...)
+	in.kubectl(in.template(), "apply", "-f", "-")
+	in.survived("there, client-side", before)
+	in.runs(true)
+}
+
+// way is one in which programs are installed. Each function changes the installation by the tools of the way alone.
+type way struct {
+	// ephor installs Ephor's chart, with these values on top of those of the installation. The first time it follows the guide's steps.
+	ephor func(first bool, set ...string)
+	// kyverno installs the chart that represents Kyverno's.
+	kyverno func()
+	// unkept: no tool may delete the definitions, so that none of them is marked to be kept.
+	unkept bool
+}
+
+// thereAndBack changes from Kyverno to Ephor and back, first while both run and then with one stopped before the other starts. All the time a probe sends
+// objects that policies refuse, and clean ones.
+func (in *installation) thereAndBack(w way) {
+	t := in.t
+	t.Helper()
+	root, err := devcluster.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.kubectl(string(kyverno), "create", "-f", "-")
-	in.populate("Ignore")
-	before := in.identities()
-	ephor := in.template()
-	orphan := []string{"delete", "deployment", "-n", "kyverno", "-l", "app.kubernetes.io/part-of=kyverno", "--cascade=orphan"}
-	// A plain apply keeps the init container, which preflight knows.
-	if codes, _ := in.preflight(); codes["init-container"] != 4 {
-		t.Errorf("preflight finds %v", codes)
+	in.kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	if in.Ephor, err = in.Adopt(t.Context(), suite.Namespace, filepath.Join(root, "bin", "ephor")); err != nil {
+		t.Fatal(err)
 	}
-	in.step("## Plain manifests")
-	in.step("kubectl " + strings.Join(orphan, " "))
-	in.step("kubectl apply --server-side --force-conflicts -f install.yaml")
-	in.kubectl("", orphan...)
-	in.kubectl(ephor, "apply", "--server-side", "--force-conflicts", "-f", "-")
+	in.populate()
+	kyverno := in.startKyverno("0") // the names of the recorded holders end so
+	p := startProbe(t, in)
+	before := in.identities()
+	var allowed []string
+	if w.unkept {
+		allowed = append(allowed, "definition-not-kept")
+	}
+
+	// There, rolling: Ephor starts beside Kyverno, which is asked to end when Ephor is ready.
+	w.ephor(true)
+	in.runs(true)
+	ours := in.startEphor()
+	p.swap(t, func() { in.beside(); kyverno.leave(t) })
+	in.ephorWorks("there")
 	in.survived("there", before)
-	in.runs(true)
-	in.none("definition-not-kept")
+	in.none(allowed...)
+	p.check(t, "there, both running")
 
-	in.kubectl("", orphan...)
-	in.kubectl(string(kyverno), "apply", "--server-side", "--force-conflicts", "-f", "-")
-	in.survived("back", before)
+	// Back, rolling: with plain paths, which Kyverno knows, while both run.
+	w.ephor(false, plainPaths)
+	in.replace(p, ours)
+	suite.Until(t, "the webhooks have plain paths", func() error {
+		paths := in.kubectl("", "get", "validatingwebhookconfigurations", resourceWebhooks, "-o", "jsonpath={.webhooks[*].clientConfig.service.path}")
+		for path := range strings.FieldsSeq(paths) {
+			if !strings.HasPrefix(path, "/validate/") && !strings.HasPrefix(path, "/vpol/") {
+				return fmt.Errorf("%s", paths)
+			}
+		}
+		return nil
+	})
+	p.check(t, "without secret paths")
+	w.kyverno()
 	in.runs(false)
+	in.leftForKyverno(ours[devcluster.Background], "left", func() {
+		kyverno = in.startKyverno("1")
+		p.swap(t, func() { in.stopEphor(ours) })
+	})
+	in.kyvernoWorks("back", before)
+	p.check(t, "back, both running")
 
-	in.step("kubectl apply -f install.yaml")
-	in.kubectl("", orphan...)
-	in.kubectl(ephor, "apply", "-f", "-")
-	in.survived("there, client-side", before)
-	in.runs(true)
+	// There, with Kyverno stopped first.
+	p.swap(t, func() {
+		kyverno.end()
+		in.beside()
+		in.answered(false)
+		in.enforces("without a server the webhooks fail closed", false)
+		w.ephor(false)
+		ours = in.startEphor()
+	})
+	in.ephorWorks("there again")
+	in.survived("there again", before)
+	p.check(t, "there, Kyverno stopped")
+
+	// Back, with Ephor stopped first. Its webhooks still have secret paths, which nothing answers.
+	p.swap(t, func() {
+		in.stopEphor(ours)
+		in.answered(false)
+		in.enforces("without a server the webhooks fail closed", false)
+		w.kyverno()
+		kyverno = in.startKyverno("2")
+	})
+	in.runs(false)
+	in.kyvernoWorks("back again", before)
+	p.check(t, "back, Ephor stopped")
+}
+
+// startKyverno starts the stand-in behind the Services.
+func (in *installation) startKyverno(pod string) *standIn {
+	in.t.Helper()
+	s := startStandIn(in.t, in.Client, in.recorded, pod)
+	in.beside(s)
+	in.answered(true)
+	in.enforces("the stand-in enforces", true)
+	return s
+}
+
+// endpoints are those that the Pods of a Deployment have.
+const endpoints = `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: %[1]s-pods, namespace: kyverno, labels: {kubernetes.io/service-name: %[1]s}}
+addressType: IPv4
+endpoints: [{addresses: [192.0.2.1], conditions: {ready: %[2]v}}]
+ports: [{name: https, port: 9443}]
+`
+
+// answered says in the cluster whether a server answers behind the Services: Pods do not run here, so that their endpoints have to be written.
+func (in *installation) answered(ready bool) {
+	in.t.Helper()
+	in.kubectl(fmt.Sprintf(endpoints, charts.AdmissionService, ready)+"---"+fmt.Sprintf(endpoints, charts.CleanupService, ready), "apply", "-f", "-")
+}
+
+// startEphor starts Ephor's controllers with what the Deployments say now.
+func (in *installation) startEphor() map[string]*devcluster.Replica {
+	in.t.Helper()
+	if err := in.Ephor.Refresh(in.t.Context(), suite.Namespace); err != nil {
+		in.t.Fatal(err)
+	}
+	replicas := map[string]*devcluster.Replica{}
+	for _, component := range in.Ephor.Components() {
+		replicas[component] = in.Start(in.t, component)
+	}
+	in.answered(true)
+	return replicas
+}
+
+// replace replaces Ephor's controllers as a Deployment does: those that end are answered for by those that began.
+func (in *installation) replace(p *probe, replicas map[string]*devcluster.Replica) {
+	in.t.Helper()
+	old := maps.Clone(replicas)
+	maps.Copy(replicas, in.startEphor())
+	p.swap(in.t, func() { in.stopEphor(old) })
+}
+
+func (in *installation) stopEphor(replicas map[string]*devcluster.Replica) {
+	in.t.Helper()
+	for _, component := range slices.Sorted(maps.Keys(replicas)) {
+		suite.Stop(in.t, replicas[component])
+	}
+}
+
+// ephorWorks waits until Ephor leads and has done what was left, once; and until the reports controller writes, over the reports that were there.
+func (in *installation) ephorWorks(what string) {
+	in.t.Helper()
+	in.owned("kyverno:admission-controller")
+	in.worked()
+	in.kubectl("", "wait", "--for=condition=Ready", "--timeout=90s", "clusterpolicy", "--all")
+	in.kubectl("", "wait", "--for=jsonpath={.status.conditionStatus.ready}=true", "--timeout=90s", "validatingpolicy", "--all")
+	uid := in.subject(map[string]any{"kind": "ConfigMap", "name": "new-" + strings.ReplaceAll(what, " ", "-"), "namespace": "shop"})
+	suite.Until(in.t, "a new resource is reported", func() error {
+		_, err := in.Kubectl(in.t.Context(), nil, "get", "policyreport", uid, "-n", "shop")
+		return err
+	})
+	in.once(what)
+}
+
+// kyvernoWorks waits until the stand-in writes the webhook configurations; what was there is there, and Ephor's own goes.
+func (in *installation) kyvernoWorks(what, before string) {
+	in.t.Helper()
+	in.owned("")
+	in.survived(what, before)
+	in.once(what)
+	suite.Until(in.t, "Ephor is uninstalled", func() error { // the last Leases run out
+		if _, all, code := in.ephorCommand("uninstall", "--leave-policies", "--yes"); code != 0 {
+			return fmt.Errorf("exit code %d: %s", code, all)
+		}
+		return nil
+	})
+	if out, all, code := in.ephorCommand("uninstall", "--leave-policies", "--yes"); code != 0 || out != "nothing of Ephor is left\n" {
+		in.t.Errorf("%s: exit code %d: %s", what, code, all)
+	}
+	in.survived(what+", uninstalled", before)
+	in.nothingLeft(what)
+}
+
+// nothingLeft checks that the objects that Ephor made are gone, with its labels and annotations, except those that the guide says stay.
+func (in *installation) nothingLeft(what string) {
+	in.t.Helper()
+	stay := []string{"ephor.dev/generated", "ephor.dev/cleanup-run", "ephor.dev/report-seal", "ephor.dev/work-key", "ephor.dev/leader"}
+	_, rest, _ := strings.Cut(in.guide, "What stays does nothing under Kyverno")
+	for _, name := range stay {
+		if !strings.Contains(rest, "`"+name+"`") {
+			in.t.Errorf("the guide does not say that %s stays", name)
+		}
+	}
+	var all struct {
+		Items []struct {
+			Kind     string
+			Metadata struct {
+				Namespace, Name     string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	text := in.kubectl("", "get", "secrets,configmaps,leases,namespaces,serviceaccounts,services,deployments,roles,rolebindings,clusterroles,clusterrolebindings,crd,"+
+		"validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,clusterpolicies.kyverno.io,policies.kyverno.io,clustercleanuppolicies.kyverno.io,"+
+		"validatingpolicies.policies.kyverno.io,policyreports.wgpolicyk8s.io,clusterpolicyreports.wgpolicyk8s.io,ephemeralreports.reports.kyverno.io,updaterequests.kyverno.io", "-A", "-o", "json")
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		in.t.Fatal(err)
+	}
+	for _, o := range all.Items {
+		name := o.Kind + " " + o.Metadata.Namespace + "/" + o.Metadata.Name
+		if strings.HasPrefix(o.Metadata.Name, "ephor") {
+			in.t.Errorf("%s: %s is left", what, name)
+		}
+		for key := range o.Metadata.Labels {
+			if strings.HasPrefix(key, "ephor.dev/") && !slices.Contains(stay, key) {
+				in.t.Errorf("%s: %s still has the label %s", what, name, key)
+			}
+		}
+		for key := range o.Metadata.Annotations {
+			if strings.HasPrefix(key, "ephor.dev/") && !slices.Contains(stay, key) {
+				in.t.Errorf("%s: %s still has the annotation %s", what, name, key)
+			}
+		}
+	}
 }

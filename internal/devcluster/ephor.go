@@ -118,6 +118,32 @@ func (c *Cluster) Adopt(ctx context.Context, namespace, binary string) (*Ephor, 
 	return e, e.take(ctx, r.workloads)
 }
 
+// Refresh reads the Deployments of the namespace anew, after a tool has changed them. Replicas that start later have their arguments and environment.
+func (e *Ephor) Refresh(ctx context.Context, namespace string) error {
+	client, err := kubernetes.NewForConfig(e.cluster.Config)
+	if err != nil {
+		return err
+	}
+	deployments, err := client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	r := &render{}
+	for i := range deployments.Items {
+		if err := r.add(&deployments.Items[i]); err != nil {
+			return err
+		}
+	}
+	for _, w := range r.workloads {
+		k := e.controllers[w.component]
+		if k == nil {
+			return fmt.Errorf("the Deployment %s of component %q is new", w.name, w.component)
+		}
+		k.pod, k.labels = w.pod, w.labels
+	}
+	return nil
+}
+
 // take prepares what the processes of Deployments need: a token, and a forwarder on the ClusterIP of their Service.
 func (e *Ephor) take(ctx context.Context, workloads []workload) (err error) {
 	for _, w := range workloads {
