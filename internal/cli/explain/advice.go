@@ -258,13 +258,16 @@ func wantedTerm(s string) string {
 	return s
 }
 
+// withoutNil is a text of Kyverno's without the "nothing" of Go at its end, which the message of the result keeps.
+func withoutNil(text string) string { return strings.TrimSuffix(text, ": <nil>") }
+
 // broken finds what could not be evaluated.
 func (x *explanation) broken() {
 	x.unsigned()
 	for _, list := range [][]notes.Variable{x.Notes.Context, x.Notes.Variables} {
 		for _, v := range list {
 			if v.Error != "" {
-				x.Decided = append(x.Decided, fmt.Sprintf("%s has no value: %s", v.Name, v.Error))
+				x.Decided = append(x.Decided, fmt.Sprintf("%s has no value: %s", v.Name, withoutNil(v.Error)))
 				if v.MissingKey != "" {
 					x.ToPass = append(x.ToPass, fmt.Sprintf("give %s a value when it is missing: {{ %s || '' }}", v.Name, v.Name))
 				}
@@ -280,11 +283,11 @@ func (x *explanation) broken() {
 	}
 	for _, p := range x.Notes.Patterns {
 		if p.Status == "error" {
-			x.Decided = append(x.Decided, fmt.Sprintf("%s: %s", x.below(p.Node), p.Message))
+			x.Decided = append(x.Decided, fmt.Sprintf("%s: %s", x.below(p.Node), message(p)))
 			x.ToPass = append(x.ToPass, x.mend(p))
 		}
 	}
-	x.ToPass = dedupe(x.ToPass)
+	x.Decided, x.ToPass = dedupe(x.Decided), dedupe(x.ToPass)
 }
 
 // sentenceOf writes a condition with what its sides gave.

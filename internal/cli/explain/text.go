@@ -85,7 +85,7 @@ func variables(w io.Writer, title string, list []notes.Variable) {
 	fmt.Fprintf(w, "  %s\n", title)
 	for _, v := range list {
 		if v.Error != "" {
-			fmt.Fprintf(w, "    %s has no value: %s\n", strings.TrimSpace(v.Name), v.Error)
+			fmt.Fprintf(w, "    %s has no value: %s\n", strings.TrimSpace(v.Name), withoutNil(v.Error))
 		} else {
 			fmt.Fprintf(w, "    %s = %s\n", strings.TrimSpace(v.Name), oneLine(v.Value))
 		}
