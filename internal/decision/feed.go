@@ -99,9 +99,13 @@ type Options struct {
 	// Digests makes the digests of a record. nil for none.
 	Digests Digests
 	// Cluster is the name of the cluster; empty for none.
-	Cluster  string
-	Observer Observer
-	Log      *slog.Logger
+	Cluster string
+	// Requests records the requests themselves.
+	Requests bool
+	// Redaction says what is cut from requests, and from messages about them; nil for the values of Secrets alone.
+	Redaction *Redaction
+	Observer  Observer
+	Log       *slog.Logger
 }
 
 // Users says how the names and groups of users are recorded.
@@ -247,6 +251,16 @@ func (f *Feed) record(ctx context.Context, k *kept) Record {
 		r.User, r.Groups = f.user(ctx, u)
 	}
 	hidden := secrets(req)
+	if f.Requests || f.Redaction != nil {
+		c, err := f.Redaction.copyOf(req)
+		if err == nil && f.Requests {
+			r.Request, err = requestOf(req, &c, f.Users == NameUsers)
+		}
+		if err != nil && !errors.Is(err, errLarge) {
+			f.Log.Error("a request was not recorded", "uid", req.UID, "error", value.Message(err.Error()))
+		}
+		hidden = append(hidden, c.hidden...)
+	}
 	if !k.Allowed {
 		r.Message = withoutSecrets(k.Message, hidden)
 	}

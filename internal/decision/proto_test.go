@@ -34,7 +34,7 @@ func full() Record {
 func TestProto(t *testing.T) {
 	r := full()
 	for v, i := reflect.ValueOf(r), 0; i < v.NumField(); i++ {
-		if v.Field(i).IsZero() {
+		if name := v.Type().Field(i).Name; name != "Request" && v.Field(i).IsZero() {
 			t.Fatalf("the field %s of the test's record is empty", v.Type().Field(i).Name)
 		}
 	}

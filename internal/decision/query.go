@@ -80,10 +80,12 @@ const maxLine = 4 << 20
 var errSchema = errors.New("it is not a record of " + Schema)
 
 // Read hands over the records of JSON lines, one by one, until take returns false. Lines that do not begin with `{` are passed over: a log
-// may hold others. A line that cannot be read is handed to wrong, with its number.
+// may hold others. A line that cannot be read is handed to wrong, with its number. Texts of requests that an earlier record has are put into
+// the later ones.
 func Read(from io.Reader, take func(*Record) bool, wrong func(line int, err error)) error {
 	in := bufio.NewScanner(from)
 	in.Buffer(make([]byte, 64<<10), maxLine)
+	known := window{max: keptBodies, maxBytes: keptBytes}
 	for line := 1; in.Scan(); line++ {
 		if !strings.HasPrefix(in.Text(), "{") {
 			continue
@@ -100,6 +102,7 @@ func Read(from io.Reader, take func(*Record) bool, wrong func(line int, err erro
 			wrong(line, err)
 			continue
 		}
+		known.complete(&r)
 		if !take(&r) {
 			return nil
 		}
@@ -108,4 +111,18 @@ func Read(from io.Reader, take func(*Record) bool, wrong func(line int, err erro
 		return fmt.Errorf("a line is longer than %d bytes", maxLine)
 	}
 	return in.Err()
+}
+
+// complete puts the texts that earlier records have into a record, and keeps those that it has itself.
+func (w *window) complete(r *Record) {
+	if r.Request == nil {
+		return
+	}
+	for _, b := range r.Request.Bodies() {
+		if len(b.Deflated) > 0 {
+			w.add(b.Digest, b.Deflated)
+		} else {
+			b.Deflated, _ = w.get(b.Digest)
+		}
+	}
 }

@@ -43,6 +43,8 @@ type Record struct {
 	Object   string   `json:"object,omitempty"`
 	Patch    string   `json:"patch,omitempty"`
 	Rules    []Result `json:"rules,omitempty"`
+	// Request is the request itself; nil unless requests are recorded.
+	Request *Request `json:"request,omitempty"`
 }
 
 // Result is what one rule said.

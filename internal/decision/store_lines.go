@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 )
 
@@ -16,15 +17,19 @@ type Lines struct {
 	// Of a file: its path, the bytes that it may have, and those that it has.
 	path      string
 	max, size int64
+	// written are the texts of requests that earlier records have, which later ones refer to.
+	written window
 }
 
 // NewLines returns a Store that writes to a stream.
-func NewLines(to io.Writer) *Lines { return &Lines{to: to} }
+func NewLines(to io.Writer) *Lines { return &Lines{to: to, written: newWindow()} }
+
+func newWindow() window { return window{max: windowBodies, maxBytes: math.MaxInt} }
 
 // OpenLines returns a Store that appends to a file. A file that would become longer than max bytes is renamed to PATH.1, in place of the last
 // one of that name. Only its owner may read it.
 func OpenLines(path string, max int64) (*Lines, error) {
-	l := &Lines{path: path, max: max}
+	l := &Lines{path: path, max: max, written: newWindow()}
 	return l, l.open()
 }
 
@@ -55,23 +60,55 @@ func (l *Lines) open() error {
 }
 
 // Write implements Store. All records are written at once.
-func (l *Lines) Write(_ context.Context, records []Record) error {
+func (l *Lines) Write(_ context.Context, records []Record) (err error) {
+	defer func() {
+		if err != nil {
+			l.written = newWindow() // what the lines hold is not known
+		}
+	}()
+	b, err := l.encode(records)
+	if err != nil {
+		return err
+	}
+	if l.path != "" && l.size > 0 && l.size+int64(len(b)) > l.max {
+		if err := l.turn(); err != nil {
+			return err
+		}
+		if b, err = l.encode(records); err != nil { // nothing in it refers to the file before
+			return err
+		}
+	}
+	n, err := l.to.Write(b)
+	l.size += int64(n)
+	return err
+}
+
+// encode makes the lines of records. A text that one of the last records has is not repeated.
+func (l *Lines) encode(records []Record) ([]byte, error) {
 	var b bytes.Buffer
 	encode := json.NewEncoder(&b)
 	encode.SetEscapeHTML(false)
 	for i := range records {
-		if err := encode.Encode(&records[i]); err != nil {
-			return err
+		r := records[i]
+		if r.Request != nil {
+			q := *r.Request
+			for _, body := range []**Body{&q.Object, &q.OldObject, &q.Options} {
+				if *body == nil {
+					continue
+				}
+				if _, known := l.written.get((*body).Digest); known {
+					*body = &Body{Digest: (*body).Digest}
+				} else {
+					l.written.add((*body).Digest, nil)
+				}
+			}
+			r.Request = &q
+		}
+		if err := encode.Encode(&r); err != nil {
+			return nil, err
 		}
 	}
-	if l.path != "" && l.size > 0 && l.size+int64(b.Len()) > l.max {
-		if err := l.turn(); err != nil {
-			return err
-		}
-	}
-	n, err := l.to.Write(b.Bytes())
-	l.size += int64(n)
-	return err
+	return b.Bytes(), nil
 }
 
 // turn begins a new file.
@@ -82,6 +119,7 @@ func (l *Lines) turn() error {
 	if err := os.Rename(l.path, l.path+".1"); err != nil {
 		return fmt.Errorf("begin a new file of decisions: %w", errors.Join(err, l.open()))
 	}
+	l.written = newWindow()
 	return l.open()
 }
 

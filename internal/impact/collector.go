@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ephor-dev/ephor/internal/compliance"
+	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/rollout"
@@ -38,7 +41,11 @@ type Collector struct {
 	groups   [2]map[string]*Group // namespaces, users
 	owners   map[ownerKey]*owned
 	examples map[string]int // by class
-	lacks    struct{ notAdmitted, noObject, noOld, noUser, clipped int }
+	lacks    struct {
+		notAdmitted, noObject, noOld, noUser, clipped int
+		noRequest, noText, cut, assumed, sampled      int
+	}
+	unsampled float64 // reviews that the sampled records stand for
 }
 
 type ruleKey struct {
@@ -82,14 +89,33 @@ type Evaluated struct {
 	Record        Record
 	Request       *policy.Request // nil when Err is set
 	After, Before Verdict
-	Err           error
+	// Assumed: a rule that changes the object may have read a value that was cut from it.
+	Assumed bool
+	Err     error
 }
 
 // Add counts one record.
 func (c *Collector) Add(e *Evaluated) {
 	r := &c.report
 	r.Records++
+	if d := e.Record.Decision; d != nil && !errors.Is(e.Err, ErrSameRequest) {
+		if n := unsampled(d); n > 0 {
+			c.lacks.sampled++
+			c.unsampled += n
+		}
+	}
 	switch {
+	case errors.Is(e.Err, ErrSameRequest), errors.Is(e.Err, ErrEarlier):
+		return
+	case errors.Is(e.Err, decision.ErrNoRequest):
+		c.lacks.noRequest++
+		return
+	case errors.Is(e.Err, decision.ErrNoText):
+		c.lacks.noText++
+		return
+	case errors.Is(e.Err, ErrCut):
+		c.lacks.cut++
+		return
 	case errors.Is(e.Err, ErrNotAdmitted):
 		c.lacks.notAdmitted++
 		return
@@ -122,6 +148,9 @@ func (c *Collector) Add(e *Evaluated) {
 	}
 	if e.Request.User == nil {
 		c.lacks.noUser++
+	}
+	if e.Assumed {
+		c.lacks.assumed++
 	}
 	after, before := countsOf(&e.After), countsOf(&e.Before)
 	r.After.add(after)
@@ -510,6 +539,15 @@ func (c *Collector) lacksOf(f Facts) []Lack {
 	add(c.lacks.noOld, "what rules say that read the old object of an update: an audit log does not hold it")
 	if f.Objects {
 		add(c.lacks.noUser, "who would create the objects that exist: they are evaluated without a user")
+	} else {
+		add(c.lacks.noUser, "who made requests whose record names no user: they are evaluated without one")
+	}
+	add(c.lacks.noRequest, "what the policies say of reviews whose record does not hold the request: --decisionsRequests records it, unless it is very large")
+	add(c.lacks.noText, "what the policies say of requests whose objects an earlier record holds that was not read: give the files from their beginning")
+	add(c.lacks.cut, "what the policies say of requests of which they read a value that was cut before it was recorded (--redact)")
+	add(c.lacks.assumed, "what rules that change objects read of values that were cut: they are evaluated with "+decision.Redacted+" in their place")
+	if c.lacks.sampled > 0 {
+		add(int(min(c.unsampled, math.MaxInt32)), fmt.Sprintf("reviews that simply passed and were not recorded: about so many, as the %d recorded ones are a share of them (--decisionsShare)", c.lacks.sampled))
 	}
 	add(c.lacks.clipped, "what further records say that cannot be read")
 	if c.report.After.Erred > 0 && !f.Cluster {

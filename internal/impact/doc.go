@@ -13,5 +13,5 @@
 //
 // It writes nothing, and asks the world only through the lookups that it is given.
 //
-// Floor 7: imports admission, webhookconf, rollout, patch and celrule.
+// Floor 7: imports admission, decision, webhookconf, rollout, patch and celrule.
 package impact

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ephor-dev/ephor/internal/admission"
+	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -26,12 +27,16 @@ type Record struct {
 	Text string
 	// Object is an object that exists, with its request; nil for a recorded review.
 	Object *policy.Request
+	// Decision is a recorded decision with its request; nil for others.
+	Decision *decision.Record
 	// Audited: the text is an event of an audit log.
 	Audited bool
 	// Time is when the request was made; zero when the record does not say it.
 	Time time.Time
 	// Err is why the record cannot be read.
 	Err error
+	// since is the time before which events of an audit log are not asked about.
+	since time.Time
 }
 
 // MaxRecord is the longest record that is read.
@@ -42,17 +47,19 @@ var errEmpty = errors.New("there is no record in it")
 
 // Reviews reads AdmissionReviews: JSON, one after the other or one on each line, or documents of YAML. A record that cannot be read has an
 // error; what follows it on the next line is read.
-func Reviews(name string, r io.Reader) iter.Seq[Record] { return records(name, r, false) }
+func Reviews(name string, r io.Reader) iter.Seq[Record] { return records(name, r, Record{}) }
 
-// AuditLog reads the events of an audit log, in JSON, one on each line.
-func AuditLog(name string, r io.Reader) iter.Seq[Record] { return records(name, r, true) }
+// AuditLog reads the events of an audit log since a time, in JSON, one on each line.
+func AuditLog(name string, r io.Reader, since time.Time) iter.Seq[Record] {
+	return records(name, r, Record{Audited: true, since: since})
+}
 
-func records(name string, r io.Reader, audited bool) iter.Seq[Record] {
+func records(name string, r io.Reader, of Record) iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		in := bufio.NewReaderSize(r, 256<<10)
 		given := false
 		emit := func(rec Record) bool {
-			given, rec.Audited = true, audited
+			given, rec.Audited, rec.since = true, of.Audited, of.since
 			return yield(rec)
 		}
 		begin, _ := in.Peek(512)
@@ -158,6 +165,8 @@ func yamlRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
 
 // Why a record is no request for admission: such records are counted, and are no mistakes.
 var (
+	// ErrEarlier: the event is from before the time that is asked about.
+	ErrEarlier = errors.New("the event is earlier")
 	// ErrNotAdmitted: the event is about a request that admission is not asked about, or that ended before.
 	ErrNotAdmitted = errors.New("admission is not asked about the request")
 	// ErrNoObject: the event does not hold the object that was sent.
@@ -173,9 +182,18 @@ func (r *Record) Request() (*policy.Request, error) {
 		return r.Object, nil
 	}
 	text := r.Text
+	if r.Decision != nil {
+		review, err := r.Decision.Review()
+		if err != nil {
+			return nil, err
+		}
+		text = string(review)
+	}
 	if r.Audited {
 		var err error
-		if text, r.Time, err = reviewOf(text); err != nil {
+		if text, r.Time, err = reviewOf(text); !r.Time.IsZero() && r.Time.Before(r.since) {
+			return nil, ErrEarlier
+		} else if err != nil {
 			return nil, err
 		}
 	}

@@ -51,6 +51,7 @@ type Replica struct {
 	options  Options
 	programs []*policy.Program
 	server   *admission.Server
+	snapshot *catalog.Snapshot
 	settings *settings.Settings
 
 	mu   sync.Mutex
@@ -100,11 +101,11 @@ func NewReplica(programs []*policy.Program, o Options) *Replica {
 	r := &Replica{options: o, programs: programs, settings: o.Settings}
 	store := &settings.Store{}
 	store.Set(o.Settings)
-	snapshot := catalog.NewStatic(programs)
+	r.snapshot = catalog.NewStatic(programs)
 	r.server = admission.New(admission.Options{
 		Families: o.Families, Namespace: installation, Timeout: o.Timeout,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now,
-	}, func() *catalog.Snapshot { return snapshot }, store, o.Root, lookups{o.Kinds, &r.options}, func() error { return nil })
+	}, func() *catalog.Snapshot { return r.snapshot }, store, o.Root, lookups{o.Kinds, &r.options}, func() error { return nil })
 	return r
 }
 

@@ -442,16 +442,24 @@ func TestAnswersAreThoseOfAReplica(t *testing.T) {
 		cat := catalog.New()
 		cat.Set(programs...)
 		replica := NewReplica(cat.Snapshot().Programs(), Options{Root: fixed.New(teams()), Labels: cluster{}.NamespaceLabels, Roles: cluster{}.Roles})
-		var recorded bytes.Buffer
+		var recorded, decisions bytes.Buffer
 		var want []answered
-		for range 30 {
+		feed := recordingTo(&decisions)
+		for i := range 30 {
 			r := g.review()
 			text, _ := json.Marshal(r)
 			recorded.Write(append(text, '\n'))
 			want = append(want, api.admit(r))
+			feed.Put(reviewed(t, string(text), time.Unix(int64(i)*60, 0)))
 		}
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		feed.Run(ctx)
 		i := 0
-		for record := range Reviews("requests.jsonl", &recorded) {
+		for record := range concat(Reviews("requests.jsonl", &recorded), Decisions(time.Time{}, DecisionFile("decisions.jsonl", &decisions))) {
+			if i == len(want) { // the same requests, as the admission controller recorded them
+				want = append(want, want...)
+			}
 			req, err := record.Request()
 			if err != nil {
 				t.Fatal(err)

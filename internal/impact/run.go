@@ -5,8 +5,6 @@ import (
 	"iter"
 	"runtime"
 	"sync"
-
-	"github.com/ephor-dev/ephor/internal/policy"
 )
 
 // batchSize is how many records a worker takes at once.
@@ -72,23 +70,23 @@ func Run(ctx context.Context, records iter.Seq[Record], after, before *Replica, 
 
 func evaluate(ctx context.Context, r Record, after, before *Replica) (e Evaluated) {
 	e.Record = r
-	e.Request, e.Err = e.Record.Request()
-	if e.Err != nil {
+	if e.Request, e.Err = e.Record.Request(); e.Err != nil {
 		return e
 	}
-	e.Before.Allowed = true
-	if before != nil {
-		own := e.Record // lookups are attached to a request, so each Replica has its own
-		var req *policy.Request
-		if r.Object == nil {
-			req, e.Err = own.Request()
-		} else {
-			req = r.Object.WithObject(r.Object.Object)
+	if r.Decision != nil {
+		pointers := r.Decision.Request.Cut
+		unknown, assumed := after.ReadsCut(e.Request, pointers)
+		if before != nil && !unknown {
+			unknown, e.Assumed = before.ReadsCut(e.Request, pointers)
 		}
-		if e.Err != nil {
+		if e.Assumed = e.Assumed || assumed; unknown {
+			e.Err = ErrCut
 			return e
 		}
-		if e.Before, e.Err = before.Answer(ctx, req); e.Err != nil {
+	}
+	e.Before.Allowed = true
+	if before != nil { // lookups are attached to a request, so each Replica has its own
+		if e.Before, e.Err = before.Answer(ctx, e.Request.WithObject(e.Request.Object)); e.Err != nil {
 			return e
 		}
 	}

@@ -85,6 +85,24 @@ func (f *Fields) Items() *Fields {
 // ItemsRead returns the Fields of the items of a list; nil if there are none.
 func (f *Fields) ItemsRead() *Fields { return f.items }
 
+// Reads reports whether the value at the path is read, or a part of it. The token * stands for every item of a list or member of an object.
+// The nil Fields reads everything.
+func (f *Fields) Reads(path ...string) bool {
+	if f == nil || f.whole || len(path) == 0 {
+		return true
+	}
+	if m := f.Get(path[0]); m != nil {
+		return m.Reads(path[1:]...)
+	}
+	if path[0] != "*" {
+		return f.rest && path[0] != f.except
+	}
+	if f.rest || f.items != nil && f.items.Reads(path[1:]...) {
+		return true
+	}
+	return slices.ContainsFunc(f.members, func(m *Fields) bool { return m.Reads(path[1:]...) })
+}
+
 // String returns the tree for people: {kind metadata{name labels{…}} spec{containers[{image}]}}, with … for everything below (after names:
 // for all other members) and -name for an omitted member.
 func (f *Fields) String() string {

@@ -142,6 +142,15 @@ func (r *Reader) Raw() (string, error) {
 	return r.s[start:r.i], nil
 }
 
+// Next returns the first byte of the next value, which says what it is, without reading it.
+func (r *Reader) Next() (byte, error) {
+	c, ok := r.peek()
+	if !ok {
+		return 0, r.unexpectedEnd()
+	}
+	return c, nil
+}
+
 // String reads a string; "" for null.
 func (r *Reader) String() (string, error) {
 	c, ok := r.peek()

@@ -22,6 +22,9 @@ type Test struct {
 	// HTTPPayloads and EnvoyPayloads are files of check requests for authorization policies.
 	HTTPPayloads  []string `json:"httpPayloads,omitempty"`
 	EnvoyPayloads []string `json:"envoyPayloads,omitempty"`
+	// Requests are files of recorded AdmissionReviews, in JSON or YAML: each is evaluated as it was made. Results name a request by its UID, or
+	// by its object.
+	Requests []string `json:"requests,omitempty"`
 	// TargetResources are files of the objects that rules for existing resources may change.
 	TargetResources []string `json:"targetResources,omitempty"`
 	// ParamResources are files of parameter objects of admission policies.

@@ -161,6 +161,8 @@
 - --decisions={{ .to }}
 - --decisionsShare={{ join "," .shares }}
 - --decisionsUsers={{ .users }}
+- --decisionsRequests={{ .requests }}
+- --redact={{ join "," .redact }}
 {{- end }}
 {{- end }}
 {{- if .Values.reportsController.enabled }}

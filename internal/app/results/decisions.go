@@ -26,8 +26,11 @@ type DecisionFlags struct {
 	users    string
 	cluster  string
 	age      time.Duration
+	requests bool
+	redact   []string
 
-	keep decision.Keep // from shares
+	keep      decision.Keep       // from shares
+	redaction *decision.Redaction // from redact
 }
 
 // Register adds the flags.
@@ -39,6 +42,8 @@ func (f *DecisionFlags) Register(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.shares, "decisionsShare", []string{"0.01"}, "share of the reviews that simply passed which is recorded, from 0 to 1; policy=share for those for which a policy has a result. All others are recorded")
 	fs.StringVar(&f.users, "decisionsUsers", string(decision.NameUsers), "names and groups of users: true records them, hash records keyed digests of them, false leaves them out")
 	fs.Lookup("decisionsUsers").NoOptDefVal = string(decision.NameUsers)
+	fs.BoolVar(&f.requests, "decisionsRequests", false, "record the requests themselves, so that impact can evaluate them with other policies")
+	fs.StringSliceVar(&f.redact, "redact", decision.DefaultRedaction, "JSON pointers to values of objects that are not recorded, in messages neither: * is every item of a list or member of an object, ** any number of levels. The values of Secrets are never recorded")
 	fs.IntVar(&f.capacity, "maxQueuedDecisions", 1000, "reviews that may wait to be recorded")
 }
 
@@ -61,6 +66,10 @@ func (f *DecisionFlags) Complete() error {
 			f.keep.Share = share
 		}
 	}
+	var err error
+	if f.redaction, err = decision.ParseRedaction(f.redact); err != nil {
+		errs = append(errs, fmt.Errorf("--redact: %w", err))
+	}
 	if f.fileSize < 1<<20 {
 		errs = append(errs, errors.New("--decisionsFileSize must be at least 1048576"))
 	}
@@ -69,6 +78,9 @@ func (f *DecisionFlags) Complete() error {
 	}
 	if users := decision.Users(f.users); !slices.Contains([]decision.Users{decision.NameUsers, decision.HashUsers, decision.OmitUsers}, users) {
 		errs = append(errs, fmt.Errorf("--decisionsUsers: %q is not true, hash or false", f.users))
+	}
+	if f.requests && (strings.HasPrefix(f.to, "sqlite:") || strings.HasPrefix(f.to, "https:")) {
+		errs = append(errs, errors.New("--decisionsRequests: requests are recorded as JSON lines, so --decisions must be stdout or the path of a file"))
 	}
 	if f.capacity < 1 {
 		errs = append(errs, errors.New("--maxQueuedDecisions must be positive"))
@@ -90,6 +102,7 @@ func (f *DecisionFlags) Open(configure func() (*tls.Config, error), digests deci
 		return nil, fmt.Errorf("--decisions: %w", err)
 	}
 	return decision.NewFeed(decision.Options{
-		Store: to, Keep: f.keep, Capacity: f.capacity, Users: decision.Users(f.users), Digests: digests, Cluster: f.cluster, Observer: m, Log: log,
+		Store: to, Keep: f.keep, Capacity: f.capacity, Users: decision.Users(f.users), Digests: digests, Cluster: f.cluster, Requests: f.requests, Redaction: f.redaction,
+		Observer: m, Log: log,
 	}), nil
 }

@@ -4,5 +4,5 @@
 //
 // They read what package decision and its stores write; what a reader may read is decided by the rights on the file or the log.
 //
-// Floor 8: imports decision, decision/store and cli/terminal.
+// Floor 8: imports decision, decision/store, impact, cli/load, cli/offline, cli/terminal and cli/testrun.
 package decisions

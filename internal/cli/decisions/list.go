@@ -15,13 +15,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
 // options are the flags of decisions.
 type options struct {
 	from       source
-	since      time.Duration
+	since      terminal.Span
 	policies   []string
 	namespaces []string
 	users      []string
@@ -29,10 +30,36 @@ type options struct {
 	verdicts   []string
 	format     string
 	limit      int
+	follow     bool
 }
 
-// New makes `ephor decisions`.
-func New() *cobra.Command {
+// selected are the flags that select records.
+func (o *options) selected() (q decision.Query, err error) {
+	q = decision.Query{Policies: o.policies, Namespaces: o.namespaces, Users: o.users, Kinds: o.kinds}
+	for _, v := range o.verdicts {
+		if !slices.Contains(names(), v) {
+			return q, fmt.Errorf("--verdict: %q is not one of %s", v, strings.Join(names(), ", "))
+		}
+		q.Verdicts = append(q.Verdicts, decision.Verdict(v))
+	}
+	q.Since = o.since.Before(time.Now())
+	return q, nil
+}
+
+// addFlags adds the flags that say which records are meant.
+func (o *options) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.Var(&o.since, "since", "only reviews of this time until now, such as 24h or 7d; all by default")
+	f.StringSliceVar(&o.policies, "policy", nil, "only reviews for which these policies have a result; names may hold wildcards")
+	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "only reviews in these namespaces, which may hold wildcards")
+	f.StringSliceVar(&o.users, "user", nil, "only reviews of these users, which may hold wildcards")
+	f.StringSliceVar(&o.kinds, "kind", nil, "only reviews of objects of these kinds, which may hold wildcards")
+	f.StringSliceVar(&o.verdicts, "verdict", nil, "only reviews with one of these verdicts: "+strings.Join(names(), ", "))
+	terminal.Choices(cmd, "verdict", names()...)
+}
+
+// New makes `ephor decisions`, for policies of some families; nil for those of Ephor.
+func New(families *compile.Registry) *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
 		Use:   "decisions {-f FILE... | --server URL}",
@@ -40,7 +67,8 @@ func New() *cobra.Command {
 		Long: "Decisions lists the reviews that the admission controller recorded (--decisions): who asked for what, what became of it,\n" +
 			"and which policies said so. Without selection it lists all records in the order of the files, those of a store the newest first, with a table up to --limit.\n\n" +
 			"A share of the reviews that simply passed is recorded; the column SHARE says which, so 0.01 stands for a hundred of them.",
-		Example: "  ephor decisions -f decisions.jsonl --verdict refused --since 168h\n" +
+		Example: "  ephor decisions -f decisions.jsonl --verdict refused --since 7d\n" +
+			"  ephor decisions -f /decisions/log.jsonl --follow --verdict refused\n" +
 			"  ephor decisions -f sqlite:decisions.db --namespace shop --user jane -o json\n" +
 			"  kubectl logs -n kyverno deploy/kyverno-admission-controller | ephor decisions -f - --policy require-team -o csv",
 		Args: cobra.NoArgs,
@@ -48,16 +76,12 @@ func New() *cobra.Command {
 	}
 	f := cmd.Flags()
 	o.from.addFlags(f)
-	f.DurationVar(&o.since, "since", 0, "only reviews of this time until now, such as 24h; 0 for all")
-	f.StringSliceVar(&o.policies, "policy", nil, "only reviews for which these policies have a result; names may hold wildcards")
-	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "only reviews in these namespaces, which may hold wildcards")
-	f.StringSliceVar(&o.users, "user", nil, "only reviews of these users, which may hold wildcards")
-	f.StringSliceVar(&o.kinds, "kind", nil, "only reviews of objects of these kinds, which may hold wildcards")
-	f.StringSliceVar(&o.verdicts, "verdict", nil, "only reviews with one of these verdicts: "+strings.Join(names(), ", "))
+	o.addFlags(cmd)
 	f.StringVarP(&o.format, "output", "o", "table", "table, json (one record on each line) or csv")
 	f.IntVar(&o.limit, "limit", 1000, "how many records a table has at most")
+	f.BoolVar(&o.follow, "follow", false, "go on with the records that are appended to the file, until interrupted")
 	terminal.Choices(cmd, "output", "table", "json", "csv")
-	terminal.Choices(cmd, "verdict", names()...)
+	cmd.AddCommand(newExport(families))
 	return cmd
 }
 
@@ -70,24 +94,22 @@ func names() []string {
 }
 
 func (o *options) run(cmd *cobra.Command) error {
-	q := decision.Query{Policies: o.policies, Namespaces: o.namespaces, Users: o.users, Kinds: o.kinds}
-	for _, v := range o.verdicts {
-		if !slices.Contains(names(), v) {
-			return fmt.Errorf("--verdict: %q is not one of %s", v, strings.Join(names(), ", "))
-		}
-		q.Verdicts = append(q.Verdicts, decision.Verdict(v))
+	q, err := o.selected()
+	if err != nil {
+		return err
 	}
-	if o.since < 0 || o.limit < 0 {
-		return errors.New("--since and --limit must not be negative")
-	}
-	if o.since > 0 {
-		q.Since = time.Now().Add(-o.since)
+	if o.limit < 0 {
+		return errors.New("--limit must not be negative")
 	}
 	out := terminal.Buffered(cmd.OutOrStdout())
 	var w writer
 	switch o.format {
 	case "table":
-		w = &tableWriter{to: tabwriter.NewWriter(out, 0, 0, 3, ' ', 0), limit: o.limit}
+		table := &tableWriter{to: tabwriter.NewWriter(out, 0, 0, 3, ' ', 0), limit: o.limit}
+		if o.follow { // columns are as wide as in most clusters, and there is no end
+			table.to, table.limit = tabwriter.NewWriter(out, 12, 0, 3, ' ', 0), -1
+		}
+		w = table
 	case "json":
 		w = jsonWriter{json.NewEncoder(out)}
 	case "csv":
@@ -99,10 +121,18 @@ func (o *options) run(cmd *cobra.Command) error {
 		return err
 	}
 	var failed error
-	mistakes, err := o.from.read(cmd.Context(), &q, terminal.Stdin(cmd.InOrStdin()), cmd.ErrOrStderr(), func(r *decision.Record) bool {
-		failed = w.write(r)
+	take := func(r *decision.Record) bool {
+		if failed = w.write(r); failed == nil && o.follow {
+			failed = errors.Join(w.flush(), out.Flush())
+		}
 		return failed == nil
-	})
+	}
+	mistakes := 0
+	if o.follow {
+		mistakes, err = o.from.follow(cmd.Context(), &q, cmd.ErrOrStderr(), take)
+	} else {
+		mistakes, err = o.from.read(cmd.Context(), &q, terminal.Stdin(cmd.InOrStdin()), cmd.ErrOrStderr(), take)
+	}
 	if err := errors.Join(err, failed, w.end(out), out.Flush()); err != nil {
 		return err
 	}
@@ -116,6 +146,7 @@ func (o *options) run(cmd *cobra.Command) error {
 type writer interface {
 	begin() error
 	write(*decision.Record) error
+	flush() error // what was written is seen
 	end(io.Writer) error
 }
 
@@ -167,9 +198,12 @@ func (w *tableWriter) write(r *decision.Record) error {
 		w.more++
 		return nil
 	}
-	w.limit--
+	if w.limit > 0 {
+		w.limit--
+	}
 	return w.row(cells(r))
 }
+func (w *tableWriter) flush() error { return w.to.Flush() }
 func (w *tableWriter) end(out io.Writer) error {
 	if err := w.to.Flush(); err != nil || w.more == 0 {
 		return err
@@ -182,6 +216,7 @@ type jsonWriter struct{ *json.Encoder }
 
 func (w jsonWriter) begin() error                   { w.SetEscapeHTML(false); return nil }
 func (w jsonWriter) write(r *decision.Record) error { return w.Encode(r) }
+func (jsonWriter) flush() error                     { return nil }
 func (jsonWriter) end(io.Writer) error              { return nil }
 
 type csvWriter struct{ to *csv.Writer }
@@ -197,4 +232,5 @@ func (w *csvWriter) write(r *decision.Record) error {
 	}
 	return w.to.Write(row)
 }
+func (w *csvWriter) flush() error        { w.to.Flush(); return w.to.Error() }
 func (w *csvWriter) end(io.Writer) error { w.to.Flush(); return w.to.Error() }

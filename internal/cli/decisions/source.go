@@ -15,6 +15,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision/store"
 )
 
+// errNoFiles is the error for a command without a source.
+var errNoFiles = errors.New("require decisions: give files with --filename, or - for standard input, or the address of a dashboard with --server")
+
 // source is where the records are: files, or a server.
 type source struct {
 	files
@@ -53,7 +56,7 @@ func (o *files) addFlags(f *pflag.FlagSet) {
 // read is that of a source.
 func (o files) read(ctx context.Context, q *decision.Query, stdin io.Reader, stderr io.Writer, take func(*decision.Record) bool) (mistakes int, err error) {
 	if len(o) == 0 {
-		return 0, errors.New("require decisions: give files with --filename, or - for standard input, or the address of a dashboard with --server")
+		return 0, errNoFiles
 	}
 	more := true
 	for _, path := range o {
@@ -106,6 +109,23 @@ func pages(ctx context.Context, page func(context.Context, *decision.Query, stri
 			return true, nil
 		}
 	}
+}
+
+// follow hands over the records of one file, and those that are appended to it until ctx is done.
+func (o *source) follow(ctx context.Context, q *decision.Query, stderr io.Writer, take func(*decision.Record) bool) (mistakes int, err error) {
+	if len(o.files) != 1 || o.files[0] == "-" || o.address != "" || strings.HasPrefix(o.files[0], "sqlite:") {
+		return 0, errors.New("--follow needs exactly one file of JSON lines")
+	}
+	in, err := openGrowing(ctx, o.files[0])
+	if err != nil {
+		return 0, err
+	}
+	defer in.close()
+	err = decision.Read(in, func(r *decision.Record) bool { return !q.Selects(r) || take(r) }, func(line int, err error) {
+		mistakes++
+		fmt.Fprintf(terminal.LegibleWriter(stderr), "%s:%d: %v\n", o.files[0], line, err)
+	})
+	return mistakes, err
 }
 
 func open(path string, stdin io.Reader, read func(io.Reader) error) error {

@@ -53,11 +53,11 @@ func TestStore(t *testing.T) {
 	if err := s.Write(t.Context(), records(2*pageRecords+10)); err != nil {
 		t.Fatal(err)
 	}
-	out, err := run(t, New(), "-f", "sqlite:"+path, "-n", "team-1", "-o", "json")
+	out, err := run(t, New(nil), "-f", "sqlite:"+path, "-n", "team-1", "-o", "json")
 	if lines := strings.Split(strings.TrimSpace(out), "\n"); err != nil || len(lines) != pageRecords+5 || !strings.Contains(lines[0], fmt.Sprintf("uid-%d\"", 2*pageRecords+9)) {
 		t.Errorf("%d lines, %v", len(lines), err)
 	}
-	out, err = run(t, New(), "-f", "sqlite:"+path, "--limit", "2", "--policy", "require-*")
+	out, err = run(t, New(nil), "-f", "sqlite:"+path, "--limit", "2", "--policy", "require-*")
 	if err != nil || !strings.Contains(out, "team-1/Pod/web") || !strings.Contains(out, "and 1008 more") {
 		t.Errorf("%s, %v", out, err)
 	}
@@ -65,7 +65,7 @@ func TestStore(t *testing.T) {
 	if err != nil || !strings.Contains(out, "message: no team") || !strings.Contains(out, "team-1/Pod/web by jane") {
 		t.Errorf("%s, %v", out, err)
 	}
-	if _, err := run(t, New(), "-f", "sqlite:"+path+".none"); err == nil {
+	if _, err := run(t, New(nil), "-f", "sqlite:"+path+".none"); err == nil {
 		t.Error("a file that does not exist is a store")
 	}
 }
@@ -107,7 +107,7 @@ func TestServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	flags := []string{"--server", dashboard.URL, "--token-file", tokens, "--certificate-authority", authority}
-	out, err := run(t, New(), append(flags, "-o", "csv", "--policy", "p*", "-n", "a,b", "--user", "jane", "--kind", "Pod", "--verdict", "refused")...)
+	out, err := run(t, New(nil), append(flags, "-o", "csv", "--policy", "p*", "-n", "a,b", "--user", "jane", "--kind", "Pod", "--verdict", "refused")...)
 	if err != nil || strings.Count(out, "uid-") != 3 {
 		t.Errorf("%s, %v", out, err)
 	}
@@ -129,13 +129,13 @@ func TestServer(t *testing.T) {
 		"no address":           {[]string{"--server", "127.0.0.1:1"}, "not the address"},
 		"no decisions":         {[]string{"--server", dashboard.URL + "/elsewhere", "--token-file", tokens, "--certificate-authority", authority}, "shows no decisions"},
 	} {
-		if _, err := run(t, New(), c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := run(t, New(nil), c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	cmd := New()
+	cmd := New(nil)
 	cmd.SetArgs(flags)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	if err := cmd.ExecuteContext(ctx); err == nil {

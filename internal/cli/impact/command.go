@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,6 +34,8 @@ type options struct {
 	exceptions []string
 	requests   []string
 	auditLogs  []string
+	decisions  []string
+	since      terminal.Span
 	valuesFile string
 	registry   bool
 	ownerLabel string
@@ -53,7 +56,7 @@ const exceeded = 2
 func New(families *compile.Registry) *cobra.Command {
 	o := &options{families: families}
 	cmd := &cobra.Command{
-		Use:   "impact POLICY... (--requests FILE... | --audit-log FILE... | --cluster)",
+		Use:   "impact POLICY... (--decisions FILE... | --requests FILE... | --audit-log FILE... | --cluster)",
 		Short: "Say what policies would have done to recorded requests and existing objects",
 		Long: "Impact evaluates policies on requests that were made, and says which of them the policies would have refused, warned\n" +
 			"about, changed or ended with an error: by rule, namespace, owner and user, with the first examples in full. With\n" +
@@ -61,7 +64,8 @@ func New(families *compile.Registry) *cobra.Command {
 			"Requests go through the webhooks that the policies would have, and through the code that answers the API server.\n\n" +
 			"What cannot be known from the records is listed. The exit code is 2 when a threshold of --fail-on is reached, and 1\n" +
 			"when something could not be read.",
-		Example: "  ephor impact policy.yaml --requests requests.jsonl\n" +
+		Example: "  ephor impact policy.yaml --decisions decisions.jsonl --since 7d\n" +
+			"  ephor impact policy.yaml --requests requests.jsonl\n" +
 			"  ephor impact new/ --current old/ --audit-log audit.log --fail-on newly-refused\n" +
 			"  ephor impact policy.yaml --cluster --owner-label team -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -75,6 +79,8 @@ func New(families *compile.Registry) *cobra.Command {
 	f.VarP(terminal.Paths(&o.exceptions), "exception", "e", "policy exceptions: files or directories; with --cluster also those in it (repeat it, or separate by commas)")
 	f.Var(terminal.Paths(&o.requests), "requests", "recorded AdmissionReviews: files of JSON, one after the other, or YAML; - for standard input (repeat it, or separate by commas)")
 	f.Var(terminal.Paths(&o.auditLogs), "audit-log", "audit logs of the API server, at level RequestResponse; - for standard input (repeat it, or separate by commas)")
+	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller with the requests (--decisions and --decisionsRequests of it), read at once; - for standard input (repeat it, or separate by commas)")
+	f.Var(&o.since, "since", "only recorded decisions and events of audit logs of this time until now, such as 7d or 24h; all by default")
 	f.BoolVarP(&o.cluster, "cluster", "c", false, "look things up in a cluster and, without recorded requests, evaluate the objects in it")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig to use")
@@ -136,7 +142,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		before = impact.NewReplica(catalog.Join(current.Programs, joined), given)
 	}
 	records := o.records(stdin)
-	if at != nil && len(o.requests)+len(o.auditLogs) == 0 {
+	if at != nil && len(o.requests)+len(o.auditLogs)+len(o.decisions) == 0 {
 		facts.Objects = true
 		records = at.objects(cmd.Context(), slices.Concat(set.Programs, current.Programs), o.namespace)
 	}
@@ -168,19 +174,21 @@ func (o *options) check() error {
 	switch {
 	case len(o.policies) == 0:
 		return errors.New("require policy: name files or directories before the flags, or with --policy")
-	case len(o.requests)+len(o.auditLogs) == 0 && !o.cluster:
-		return errors.New("require requests: give them with --requests or --audit-log, or --cluster for the objects that exist")
+	case len(o.requests)+len(o.auditLogs)+len(o.decisions) == 0 && !o.cluster:
+		return errors.New("require requests: give them with --decisions, --requests or --audit-log, or --cluster for the objects that exist")
 	case !slices.Contains([]string{"table", "json"}, o.format):
 		return fmt.Errorf("--output: %q is not one of table, json", o.format)
 	case o.examples < 0 || o.ownerReads < 0:
 		return errors.New("--examples and --owner-reads must not be negative")
 	case !o.cluster && (o.kubeconfig != "" || o.context != "" || o.namespace != ""):
 		return errors.New("--kubeconfig, --context and --namespace are about a cluster: add --cluster")
+	case o.since > 0 && len(o.decisions)+len(o.auditLogs) == 0:
+		return errors.New("--since is about records with a time: add --decisions or --audit-log")
 	case o.cluster && o.valuesFile != "":
 		return errors.New("--values-file gives what a cluster knows: leave it out, or --cluster")
 	}
 	stdins := 0
-	for _, list := range [][]string{o.policies, o.requests, o.auditLogs} {
+	for _, list := range [][]string{o.policies, o.decisions, o.requests, o.auditLogs} {
 		if slices.Contains(list, "-") {
 			stdins++
 		}
@@ -217,33 +225,52 @@ func (o *options) offline(given *impact.Options, facts *impact.Facts) error {
 	return nil
 }
 
-// records are those of all files, in the order of the flags.
+// records are those of all files, in the order of the flags; recorded decisions come first, in the order of their times.
 func (o *options) records(stdin io.Reader) iter.Seq[impact.Record] {
 	return func(yield func(impact.Record) bool) {
-		read := func(paths []string, of func(string, io.Reader) iter.Seq[impact.Record]) bool {
-			for _, path := range paths {
-				if !recordsOf(path, stdin, of, yield) {
-					return false
+		since := o.since.Before(time.Now())
+		if len(o.decisions) > 0 {
+			sources := make([]iter.Seq[impact.Decided], len(o.decisions))
+			for i, path := range o.decisions {
+				sources[i] = func(yield func(impact.Decided) bool) {
+					readFrom(path, stdin, impact.DecisionFile, func(err error) impact.Decided { return impact.Decided{At: path, Err: err} }, yield)
 				}
 			}
-			return true
+			for r := range impact.Decisions(since, sources...) {
+				if !yield(r) {
+					return
+				}
+			}
 		}
-		_ = read(o.requests, impact.Reviews) && read(o.auditLogs, impact.AuditLog)
+		failed := func(path string) func(error) impact.Record {
+			return func(err error) impact.Record { return impact.Record{At: path, Err: err} }
+		}
+		for _, path := range o.requests {
+			if !readFrom(path, stdin, impact.Reviews, failed(path), yield) {
+				return
+			}
+		}
+		for _, path := range o.auditLogs {
+			if !readFrom(path, stdin, func(name string, r io.Reader) iter.Seq[impact.Record] { return impact.AuditLog(name, r, since) }, failed(path), yield) {
+				return
+			}
+		}
 	}
 }
 
-func recordsOf(path string, stdin io.Reader, of func(string, io.Reader) iter.Seq[impact.Record], yield func(impact.Record) bool) bool {
+// readFrom yields what a file holds, until yield returns false.
+func readFrom[T any](path string, stdin io.Reader, of func(string, io.Reader) iter.Seq[T], failed func(error) T, yield func(T) bool) bool {
 	in := stdin
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return yield(impact.Record{At: path, Err: err})
+			return yield(failed(err))
 		}
 		defer func() { _ = f.Close() }() // it was only read
 		in = f
 	}
 	if in == nil {
-		return yield(impact.Record{At: path, Err: errors.New("standard input is a terminal")})
+		return yield(failed(errors.New("standard input is a terminal")))
 	}
 	for r := range of(path, in) {
 		if !yield(r) {

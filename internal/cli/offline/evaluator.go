@@ -37,6 +37,8 @@ type Evaluator struct {
 	Names    discovery.Offline  // of the resources of kinds that definitions are given of
 	// payload is what the objects are, when they are documents and no objects of a cluster.
 	payload policy.Payload
+	// recorded is the request that was recorded; nil for objects without one.
+	recorded *policy.Request
 }
 
 // About is e for objects of the kind, from a cluster.
@@ -189,6 +191,10 @@ func (e *Evaluator) Request(p *policy.Program, o map[string]any, operation polic
 	if err != nil {
 		return nil, err
 	}
+	if e.recorded != nil {
+		req.Given = v.Rule
+		return req, nil
+	}
 	if operation == "" {
 		operation = v.Operation
 	}
@@ -220,6 +226,13 @@ func (e *Evaluator) Request(p *policy.Program, o map[string]any, operation polic
 func (e *Evaluator) requestFor(o map[string]any) *policy.Request {
 	if e.payload != policy.NoPayload {
 		return documentRequest(o, e.payload)
+	}
+	if e.recorded != nil {
+		object := e.recorded.Object
+		if object != nil {
+			object = value.Of(o)
+		}
+		return e.recorded.WithObject(object)
 	}
 	req := requestFor(o, e.given)
 	if e.Cluster == nil {
@@ -295,6 +308,24 @@ func requestFor(o map[string]any, set *clivalues.Set) *policy.Request {
 func (e *Evaluator) OfDocuments(p policy.Payload) *Evaluator {
 	out := *e
 	out.payload = p
+	return &out
+}
+
+// OfRequest is e for one recorded request. Where it names no user, the given one makes it.
+func (e *Evaluator) OfRequest(req *policy.Request) *Evaluator {
+	out := *e
+	recorded := req.WithObject(req.Object)
+	recorded.Origin = policy.FromCLI
+	user, roles := e.given.User()
+	if recorded.User == nil {
+		recorded.User = user
+	}
+	if user != nil {
+		recorded.ResolveRoles = func(context.Context) (policy.Roles, error) { return roles, nil }
+	}
+	labels := e.given.Namespaces()
+	recorded.ResolveNamespace = func(context.Context) (map[string]string, error) { return labels[req.Namespace], nil }
+	out.recorded = recorded
 	return &out
 }
 

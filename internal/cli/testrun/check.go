@@ -169,7 +169,7 @@ func (r *testRun) choose(e *wantedResult) (groups []chosenObjects, missing []str
 	for _, name := range e.Resources {
 		namespace, plain, qualified := strings.Cut(name, "/")
 		add(name, func(o *testObject) bool {
-			return !qualified && o.name == name || qualified && o.namespace == namespace && o.name == plain
+			return !qualified && (o.name == name || o.request != nil && o.request.UID == name) || qualified && o.namespace == namespace && o.name == plain
 		})
 	}
 	for _, s := range e.ResourceSpecs {
@@ -257,7 +257,7 @@ func (r *testRun) checkResult(e *wantedResult, object *testObject, a *offline.An
 			return
 		}
 	}
-	e.evaluate(&row, status(result))
+	e.evaluate(&row, Status(result))
 	e.add(row)
 }
 
@@ -270,8 +270,8 @@ func (e *wantedResult) evaluate(row *testRow, got string) {
 	}
 }
 
-// status is the status that a report shows: a failure of a policy that is not scored is a warning.
-func status(r *policy.Result) string {
+// Status is the status that a report shows: a failure of a policy that is not scored is a warning.
+func Status(r *policy.Result) string {
 	if r.Status == policy.StatusFail && !r.Program.Settings.Scored {
 		return policy.StatusWarn.String()
 	}

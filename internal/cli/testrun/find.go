@@ -149,7 +149,7 @@ func (c *testCase) within(paths ...string) []string {
 // files lists everything on disk that the Test depends on.
 func (c *testCase) files() []string {
 	lists := [][]string{
-		{c.path}, c.within(c.Policies...), c.within(c.Resources...), c.within(c.TargetResources...), c.within(c.PolicyExceptions...),
+		{c.path}, c.within(c.Policies...), c.within(c.Resources...), c.within(c.Requests...), c.within(c.TargetResources...), c.within(c.PolicyExceptions...),
 		c.within(c.ParamResources...), c.within(c.ClusterResources...), c.within(c.Variables, c.UserInfo, c.Context),
 	}
 	for _, g := range c.GlobalContextEntries {

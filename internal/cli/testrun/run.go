@@ -2,9 +2,11 @@ package testrun
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/impact"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -53,6 +56,8 @@ type testObject struct {
 	value                             map[string]any
 	payload                           policy.Payload // what it is, when it is no object of a cluster
 	apiVersion, kind, namespace, name string
+	// request is the recorded one for the object; nil for an object alone.
+	request *policy.Request
 }
 
 func newTestObject(o map[string]any) *testObject {
@@ -67,6 +72,9 @@ func newTestObject(o map[string]any) *testObject {
 
 // String is how the table names the object.
 func (t *testObject) String() string {
+	if t.request != nil {
+		return t.apiVersion + "/" + t.kind + "/" + t.namespace + "/" + t.name + " (" + t.request.UID + ")"
+	}
 	return t.apiVersion + "/" + t.kind + "/" + t.namespace + "/" + t.name
 }
 
@@ -128,11 +136,17 @@ func (r *testRun) evaluate(ctx context.Context, op policy.Operation) error {
 		if o.payload != policy.NoPayload {
 			by = by.OfDocuments(o.payload)
 		}
+		if o.request != nil {
+			if op != "" && op != o.request.Operation {
+				continue // it was made with another operation
+			}
+			by = by.OfRequest(o.request)
+		}
 		answers, err := by.Each(ctx, o.value, op)
 		if err != nil {
 			return fmt.Errorf("failed to apply policies on resource %s (%w)", o.name, err)
 		}
-		if op == "" {
+		if op == "" && o.request == nil {
 			deletions, err := by.Deletions(ctx, o.value)
 			if err != nil {
 				return fmt.Errorf("failed to apply policies on resource %s (%w)", o.name, err)
@@ -229,6 +243,35 @@ func (r *testRun) loadPayloads() error {
 	return nil
 }
 
+// loadRequests reads recorded requests. Several may be about one object.
+func (r *testRun) loadRequests() error {
+	for _, path := range r.within(r.Requests...) {
+		f, err := os.Open(path)
+		if err != nil {
+			return fmt.Errorf("failed to load the requests (%w)", err)
+		}
+		for record := range impact.Reviews(path, f) {
+			var req *policy.Request
+			var object map[string]any
+			if req, err = record.Request(); err == nil {
+				object, err = req.Subject()
+			}
+			if err != nil {
+				err = fmt.Errorf("failed to load the requests (%s: %w)", record.At, err)
+				break
+			}
+			t := newTestObject(object)
+			t.apiVersion, t.kind = req.RequestGVK.GroupVersion().String(), req.RequestGVK.Kind
+			t.namespace, t.name, t.request = cmp.Or(t.namespace, req.ObjectNamespace()), cmp.Or(t.name, req.Name), req
+			r.resources = append(r.resources, t)
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // loadGiven reads the values and the user.
 func (r *testRun) loadGiven() (*clivalues.Set, error) {
 	r.say("  Loading values/variables ...")
@@ -317,6 +360,9 @@ func (r *testRun) loadResources() error {
 		}
 		if group == 0 {
 			if err := r.loadPayloads(); err != nil {
+				return err
+			}
+			if err := r.loadRequests(); err != nil {
 				return err
 			}
 			r.evaluated = len(r.resources)

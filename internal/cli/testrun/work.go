@@ -99,7 +99,7 @@ func (r *testRun) checkGenerated(e *wantedResult, result *policy.Result) bool {
 			row.got = yamlText(g.Object)
 		case difference(&row, want, g.Object):
 		default:
-			e.evaluate(&row, status(result))
+			e.evaluate(&row, Status(result))
 		}
 		e.add(row)
 	}

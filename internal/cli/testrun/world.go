@@ -32,7 +32,9 @@ func (r *testRun) loadWorld(set *clivalues.Set) (*testWorld, error) {
 		sources: map[string][]map[string]any{},
 	}
 	for _, o := range r.resources {
-		w.objects = append(w.objects, o.value)
+		if o.request == nil { // what a request is about need not exist
+			w.objects = append(w.objects, o.value)
+		}
 	}
 	w.values.Parameters = func() ([]map[string]any, error) { return slices.Concat(r.params, r.cluster), nil }
 	if len(r.ClusterResources) > 0 {

@@ -1,0 +1,121 @@
+package decision
+
+import (
+	"bytes"
+	"compress/flate"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Body is a JSON text that is stored once, however many records have it.
+type Body struct {
+	// Digest is the beginning of the SHA-256 of the text.
+	Digest string `json:"digest"`
+	// Deflated is the text, by DEFLATE with the dictionary of the schema; empty where an earlier record of the file has it.
+	Deflated []byte `json:"deflated,omitempty"`
+}
+
+// dictionary are the words of Kubernetes that texts are compressed with. It is a part of the schema: another one is another field.
+//
+//go:embed dictionary.txt
+var dictionary []byte
+
+var deflaters = sync.Pool{New: func() any {
+	w, err := flate.NewWriterDict(io.Discard, flate.DefaultCompression, dictionary)
+	if err != nil {
+		panic(err) // the level is valid
+	}
+	return w
+}}
+
+// newBody returns the Body of a text.
+func newBody(text string) (*Body, error) {
+	sum := sha256.Sum256([]byte(text))
+	var out bytes.Buffer
+	w := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(w)
+	w.Reset(&out)
+	if _, err := io.WriteString(w, text); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return &Body{Digest: hex.EncodeToString(sum[:16]), Deflated: bytes.Clone(out.Bytes())}, nil
+}
+
+// ErrNoText is the error for a text that an earlier record has, which was not read.
+var ErrNoText = errors.New("the record refers to an earlier one that is not in the file")
+
+// maxText is the longest text of a Body: a review has two objects, of 3 MB each at most.
+const maxText = 8 << 20
+
+var inflaters = sync.Pool{New: func() any { return flate.NewReaderDict(bytes.NewReader(nil), dictionary) }}
+
+// appendText appends the text to dst.
+func (b *Body) appendText(dst []byte) ([]byte, error) {
+	if len(b.Deflated) == 0 {
+		return nil, ErrNoText
+	}
+	r := inflaters.Get().(io.ReadCloser)
+	defer inflaters.Put(r)
+	if err := r.(flate.Resetter).Reset(bytes.NewReader(b.Deflated), dictionary); err != nil {
+		return nil, err
+	}
+	began := len(dst)
+	for {
+		if len(dst) == cap(dst) {
+			dst = append(dst, 0)[:len(dst)]
+		}
+		n, err := r.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		switch {
+		case len(dst)-began > maxText:
+			return nil, fmt.Errorf("the text is longer than %d bytes", maxText)
+		case err == io.EOF:
+			return dst, nil
+		case err != nil:
+			return nil, fmt.Errorf("the text of a recorded request: %w", err)
+		}
+	}
+}
+
+// windowBodies bounds how far back a writer refers: to the last texts, at least so many and at most twice as many. A reader keeps more, since
+// a log may be that of several writers.
+const (
+	windowBodies = 2048
+	keptBodies   = 32 * windowBodies
+	keptBytes    = 128 << 20
+)
+
+// window are the last texts of a stream, in two generations: when one is full, the one before is dropped.
+type window struct {
+	max, maxBytes int               // of a generation
+	young, old    map[string][]byte // by digest; empty where only the digest is needed
+	bytes         int               // of young
+}
+
+// add keeps a text under its digest.
+func (w *window) add(digest string, deflated []byte) {
+	if len(w.young) >= w.max || w.bytes+len(deflated) > w.maxBytes {
+		w.old, w.young, w.bytes = w.young, nil, 0
+	}
+	if w.young == nil {
+		w.young = map[string][]byte{}
+	}
+	w.young[digest] = deflated
+	w.bytes += len(deflated)
+}
+
+// get returns a text, and whether it is known.
+func (w *window) get(digest string) (deflated []byte, known bool) {
+	if deflated, known = w.young[digest]; !known {
+		deflated, known = w.old[digest]
+	}
+	return deflated, known
+}

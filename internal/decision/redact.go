@@ -1,0 +1,265 @@
+package decision
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Redaction says which values of objects are replaced by Redacted before a record is made. The nil Redaction names none; the values of
+// Secrets are replaced in any case.
+type Redaction struct{ pointers [][]string }
+
+// DefaultRedaction are the values of environment variables, wherever a list named env is.
+var DefaultRedaction = []string{"/**/env/*/value"}
+
+// Limits of a Redaction.
+const (
+	maxPointers = 100
+	maxTokens   = 32
+)
+
+// ParseRedaction reads JSON pointers into objects. The token * stands for every item of a list or member of an object, and ** for any number
+// of levels.
+func ParseRedaction(pointers []string) (*Redaction, error) {
+	if len(pointers) > maxPointers {
+		return nil, fmt.Errorf("there are %d JSON pointers; the maximum is %d", len(pointers), maxPointers)
+	}
+	out := &Redaction{}
+	for _, text := range pointers {
+		rest, ok := strings.CutPrefix(text, "/")
+		tokens := strings.Split(rest, "/")
+		switch {
+		case !ok || rest == "":
+			return nil, fmt.Errorf("%q is not a JSON pointer to a value, such as /spec/containers/*/env/*/value", text)
+		case len(tokens) > maxTokens:
+			return nil, fmt.Errorf("%q has more than %d tokens", text, maxTokens)
+		case tokens[len(tokens)-1] == "**":
+			return nil, fmt.Errorf("%q ends with **, which would replace everything", text)
+		}
+		for i, t := range tokens {
+			if t == "**" && tokens[i+1] == "**" {
+				return nil, fmt.Errorf("%q has ** twice in a row", text)
+			}
+			tokens[i] = strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
+		}
+		out.pointers = append(out.pointers, tokens)
+	}
+	return out, nil
+}
+
+// secretPointers are the values of a Secret.
+var secretPointers = [][]string{{"data", "*"}, {"stringData", "*"}}
+
+// of are the pointers for an object of a resource.
+func (r *Redaction) of(secret bool) (out [][]string) {
+	if r != nil {
+		out = slices.Clip(r.pointers)
+	}
+	if secret {
+		out = append(out, secretPointers...)
+	}
+	if len(out) > 0 {
+		out = append(out, copyPointer)
+	}
+	return out
+}
+
+// isSecret reports whether the request is for a Secret.
+func isSecret(req *policy.Request) bool {
+	return req.GVR.Group == "" && req.GVR.Resource == "secrets"
+}
+
+// lastApplied is the annotation in which kubectl keeps a copy of the object.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// copyPointer leads to that copy, which is cut as the object is.
+var copyPointer = []string{"metadata", "annotations", lastApplied}
+
+// place is how far a pointer is matched: its tokens before at.
+type place struct{ pointer, at int }
+
+// cutter copies one JSON text without the values that pointers name.
+type cutter struct {
+	pointers [][]string // the last is copyPointer
+	in       *value.Reader
+	out      []byte
+	prefix   string
+	path     []string // of the value that is read, with * for the items of lists
+	// cut are the paths of what was replaced, each once; values are the texts in it.
+	cut    []string
+	values []string
+}
+
+// cut returns the text without the values that the pointers name, the paths at which values were replaced, and these values. A path begins
+// with the prefix, and has * for items of lists.
+func cut(text, prefix string, pointers [][]string) (out string, paths, values []string, err error) {
+	c := &cutter{pointers: pointers, in: value.NewReader(text), out: make([]byte, 0, len(text)), prefix: prefix}
+	at := make([]place, len(pointers))
+	for i := range pointers {
+		at[i] = place{pointer: i}
+	}
+	if err := c.value(at); err != nil {
+		return "", nil, nil, err
+	}
+	if err := c.in.End(); err != nil {
+		return "", nil, nil, err
+	}
+	return string(c.out), c.cut, c.values, nil
+}
+
+// value copies the next value, of which parts are named where at is not empty.
+func (c *cutter) value(at []place) error {
+	first, err := c.in.Next()
+	if err != nil {
+		return err
+	}
+	if len(at) == 0 || first != '{' && first != '[' {
+		raw, err := c.in.Raw()
+		c.out = append(c.out, raw...)
+		return err
+	}
+	c.out = append(c.out, first)
+	n := 0
+	comma := func() {
+		if n > 0 {
+			c.out = append(c.out, ',')
+		}
+		n++
+	}
+	if first == '[' {
+		err = c.in.Array(func(i int) error {
+			comma()
+			return c.below(at, strconv.Itoa(i), "*")
+		})
+		c.out = append(c.out, ']')
+		return err
+	}
+	err = c.in.Object(func(key string) error {
+		comma()
+		c.out = append(value.AppendJSON(c.out, key), ':')
+		return c.below(at, key, key)
+	})
+	c.out = append(c.out, '}')
+	return err
+}
+
+// below copies a member or an item. shown is its token in paths.
+func (c *cutter) below(at []place, key, shown string) error {
+	var room [8]place
+	next := room[:0]
+	replaced, every, copied := false, false, false
+	for _, p := range at {
+		tokens := c.pointers[p.pointer]
+		if tokens[p.at] == "**" {
+			next = add(next, p)
+			p.at++
+		}
+		switch {
+		case tokens[p.at] != "*" && tokens[p.at] != key:
+		case p.at+1 == len(tokens) && p.pointer == len(c.pointers)-1:
+			copied = true
+		case p.at+1 == len(tokens):
+			replaced, every = true, every || tokens[p.at] == "*"
+		default:
+			next = add(next, place{p.pointer, p.at + 1})
+		}
+	}
+	if every {
+		shown = "*"
+	}
+	c.path = append(c.path, shown)
+	defer func() { c.path = c.path[:len(c.path)-1] }()
+	switch {
+	case replaced:
+		return c.replace()
+	case copied:
+		return c.copyOfObject()
+	}
+	return c.value(next)
+}
+
+func add(list []place, p place) []place {
+	if slices.Contains(list, p) {
+		return list
+	}
+	return append(list, p)
+}
+
+// replace writes Redacted for the next value, and keeps the texts in it.
+func (c *cutter) replace() error {
+	v, err := c.in.Any()
+	if err != nil {
+		return err
+	}
+	if v == nil { // there is nothing to hide
+		c.out = append(c.out, "null"...)
+		return nil
+	}
+	c.values = texts(v, c.values)
+	c.note()
+	c.out = append(c.out, `"`+Redacted+`"`...)
+	return nil
+}
+
+// note adds the path of the value to those that were replaced.
+func (c *cutter) note() {
+	path := c.prefix
+	for _, t := range c.path {
+		path += "/" + strings.ReplaceAll(strings.ReplaceAll(t, "~", "~0"), "/", "~1")
+	}
+	if !slices.Contains(c.cut, path) {
+		c.cut = append(c.cut, path)
+	}
+}
+
+// copyOfObject copies the annotation of kubectl, which is the text of an object, without the same values. A text that is no object is
+// replaced as a whole.
+func (c *cutter) copyOfObject() error {
+	raw, err := c.in.Raw()
+	if err != nil {
+		return err
+	}
+	var text string
+	if json.Unmarshal([]byte(raw), &text) != nil {
+		text = raw
+	}
+	without, paths, values, err := cut(text, "", c.pointers)
+	switch {
+	case err != nil:
+		c.note()
+		c.values = append(c.values, text)
+		c.out = append(c.out, `"`+Redacted+`"`...)
+	case len(paths) > 0:
+		c.note()
+		c.values = append(c.values, values...)
+		c.out = value.AppendJSON(c.out, without)
+	default:
+		c.out = append(c.out, raw...)
+	}
+	return nil
+}
+
+// texts adds all strings of a value.
+func texts(v any, out []string) []string {
+	switch x := v.(type) {
+	case string:
+		if x != "" {
+			out = append(out, strings.Clone(x))
+		}
+	case []any:
+		for _, e := range x {
+			out = texts(e, out)
+		}
+	case map[string]any:
+		for _, e := range x {
+			out = texts(e, out)
+		}
+	}
+	return out
+}

@@ -1,0 +1,218 @@
+package decision
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Request is the request of a review: what the record does not say of it already. With both, the review can be answered again.
+type Request struct {
+	// Group, Version and Resource are those of the request's resource.
+	Group    string `json:"group,omitempty"`
+	Version  string `json:"version"`
+	Resource string `json:"resource"`
+	// Asked is the original request where the API server converted it.
+	Asked *Asked `json:"asked,omitempty"`
+	// Anonymous: the record does not name the user as the API server did.
+	Anonymous bool `json:"anonymous,omitempty"`
+	// UserUID and UserExtra are the rest of the user.
+	UserUID   string              `json:"user.id,omitempty"`
+	UserExtra map[string][]string `json:"user.extra,omitempty"`
+	Object    *Body               `json:"object,omitempty"`
+	OldObject *Body               `json:"oldObject,omitempty"`
+	Options   *Body               `json:"options,omitempty"`
+	// Cut are JSON pointers to the values that were replaced by Redacted, such as /object/spec/containers/*/env/*/value.
+	Cut []string `json:"cut,omitempty"`
+}
+
+// Asked is what was asked of the API server, before it converted the request.
+type Asked struct {
+	Group       string `json:"group,omitempty"`
+	Version     string `json:"version"`
+	Kind        string `json:"kind"`
+	Resource    string `json:"resource"`
+	Subresource string `json:"subresource,omitempty"`
+}
+
+// Bodies are the texts of the request.
+func (r *Request) Bodies() (out []*Body) {
+	for _, b := range []*Body{r.Object, r.OldObject, r.Options} {
+		if b != nil {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// copied is a request of which nothing secret is left.
+type copied struct {
+	object, oldObject, options string
+	cut                        []string
+	// hidden are the values that were replaced, in every form that a text may have them in.
+	hidden []string
+}
+
+// copyOf copies the objects of a request without the values that the Redaction names.
+func (r *Redaction) copyOf(req *policy.Request) (out copied, err error) {
+	pointers := r.of(isSecret(req))
+	var values []string
+	for _, d := range []struct {
+		doc  *value.Doc
+		name string
+		into *string
+	}{{req.Object, "/object", &out.object}, {req.OldObject, "/oldObject", &out.oldObject}} {
+		text, err := textOf(d.doc)
+		if err != nil || text == "" {
+			if err != nil {
+				return out, err
+			}
+			continue
+		}
+		var paths, found []string
+		if *d.into, paths, found, err = cut(text, d.name, pointers); err != nil {
+			return out, err
+		}
+		out.cut, values = append(out.cut, paths...), append(values, found...)
+	}
+	if req.Options != nil {
+		out.options = value.JSON(req.Options)
+	}
+	if len(values) > 0 {
+		slices.Sort(values)
+		for _, v := range slices.Compact(values) {
+			if len(v) >= short { // shorter ones, such as 1 or yes, are in every text
+				out.hidden = append(out.hidden, forms(v)...)
+			}
+		}
+		slices.SortFunc(out.hidden, func(a, b string) int { return len(b) - len(a) })
+	}
+	return out, nil
+}
+
+// textOf is the text of a document, with all of its parts; empty for none.
+func textOf(d *value.Doc) (string, error) {
+	if text := d.Text(); text != "" {
+		return text, nil
+	}
+	v, err := d.Value()
+	if err != nil || v == nil {
+		return "", err
+	}
+	return value.JSON(v), nil
+}
+
+// errLarge is the error for a request that is too large to be recorded.
+var errLarge = errors.New("the request is too large")
+
+// maxRequest bounds the objects of a request that is recorded, in bytes.
+const maxRequest = 1 << 20
+
+// requestOf makes the request of a record.
+func requestOf(req *policy.Request, c *copied, users bool) (*Request, error) {
+	if len(c.object)+len(c.oldObject)+len(c.options) > maxRequest {
+		return nil, errLarge
+	}
+	out := &Request{Group: req.GVR.Group, Version: req.GVR.Version, Resource: req.GVR.Resource, Cut: c.cut}
+	if a := req.AskedFor(); a.GVK != req.RequestGVK || a.GVR != req.GVR || a.Subresource != req.Subresource {
+		out.Asked = &Asked{Group: a.GVK.Group, Version: a.GVK.Version, Kind: a.GVK.Kind, Resource: a.GVR.Resource, Subresource: a.Subresource}
+	}
+	if u := req.User; u != nil && users {
+		out.UserUID, out.UserExtra = u.UID, u.Extra
+	} else {
+		out.Anonymous = true
+	}
+	for _, b := range []struct {
+		text string
+		into **Body
+	}{{c.object, &out.Object}, {c.oldObject, &out.OldObject}, {c.options, &out.Options}} {
+		if b.text == "" {
+			continue
+		}
+		body, err := newBody(b.text)
+		if err != nil {
+			return nil, err
+		}
+		*b.into = body
+	}
+	return out, nil
+}
+
+// ErrNoRequest is the error for a record that does not hold its request.
+var ErrNoRequest = errors.New("the record does not hold the request")
+
+// Review is the AdmissionReview that was answered, with Redacted in the place of what was cut, as JSON.
+func (r *Record) Review() ([]byte, error) {
+	q := r.Request
+	if q == nil {
+		return nil, ErrNoRequest
+	}
+	kind := schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
+	resource := schema.GroupVersionResource{Group: q.Group, Version: q.Version, Resource: q.Resource}
+	name := r.Name
+	if strings.HasSuffix(name, "*") {
+		name = "" // the API server finds it later
+	}
+	out := make([]byte, 0, 16<<10)
+	out = append(out, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":`...)
+	out = value.AppendJSON(out, r.UID)
+	out = value.AppendJSON(append(out, `,"kind":`...), policy.KindDocument(kind))
+	out = value.AppendJSON(append(out, `,"resource":`...), policy.ResourceDocument(resource))
+	if r.Subresource != "" {
+		out = value.AppendJSON(append(out, `,"subResource":`...), r.Subresource)
+	}
+	asked, askedSub := resource, r.Subresource
+	if a := q.Asked; a != nil {
+		kind = schema.GroupVersionKind{Group: a.Group, Version: a.Version, Kind: a.Kind}
+		asked, askedSub = schema.GroupVersionResource{Group: a.Group, Version: a.Version, Resource: a.Resource}, a.Subresource
+	}
+	out = value.AppendJSON(append(out, `,"requestKind":`...), policy.KindDocument(kind))
+	out = value.AppendJSON(append(out, `,"requestResource":`...), policy.ResourceDocument(asked))
+	if askedSub != "" {
+		out = value.AppendJSON(append(out, `,"requestSubResource":`...), askedSub)
+	}
+	out = value.AppendJSON(append(out, `,"name":`...), name)
+	out = value.AppendJSON(append(out, `,"namespace":`...), r.Namespace)
+	out = value.AppendJSON(append(out, `,"operation":`...), r.Operation)
+	if !q.Anonymous {
+		user := map[string]any{"username": r.User, "groups": list(r.Groups)}
+		if q.UserUID != "" {
+			user["uid"] = q.UserUID
+		}
+		if len(q.UserExtra) > 0 {
+			extra := make(map[string]any, len(q.UserExtra))
+			for k, v := range q.UserExtra {
+				extra[k] = list(v)
+			}
+			user["extra"] = extra
+		}
+		out = value.AppendJSON(append(out, `,"userInfo":`...), user)
+	}
+	out = value.AppendJSON(append(out, `,"dryRun":`...), r.DryRun)
+	var err error
+	for _, b := range []struct {
+		member string
+		body   *Body
+	}{{`,"object":`, q.Object}, {`,"oldObject":`, q.OldObject}, {`,"options":`, q.Options}} {
+		if b.body == nil {
+			continue
+		}
+		if out, err = b.body.appendText(append(out, b.member...)); err != nil {
+			return nil, err
+		}
+	}
+	return append(out, "}}"...), nil
+}
+
+func list(in []string) []any {
+	out := make([]any, len(in))
+	for i, s := range in {
+		out[i] = s
+	}
+	return out
+}

@@ -1,0 +1,73 @@
+package impact
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// allStages are those of all rules that a request may reach.
+const allStages = policy.StageMutate | policy.StageVerifyImages | policy.StageValidate | policy.StageGenerate | policy.StageMutateExisting
+
+// ReadsCut finds what rules for the request read of values that are not recorded, by their JSON pointers in the request. unknown: a rule
+// that decides reads one. assumed: a rule that changes or verifies something may read one, and does not say what it reads.
+func (r *Replica) ReadsCut(req *policy.Request, pointers []string) (unknown, assumed bool) {
+	if len(pointers) == 0 {
+		return false, false
+	}
+	about := req.WithObject(req.Object)
+	about.Origin = policy.FromCLI // policies with webhooks of their own, too
+	paths := make([][]string, len(pointers))
+	for i, p := range pointers {
+		paths[i] = tokensOf(p)
+	}
+	for _, s := range r.snapshot.For(about, catalog.Route{Stages: allStages}) {
+		for _, rule := range s.Rules {
+			if !slices.ContainsFunc(paths, func(path []string) bool { return mayRead(rule, path) }) {
+				continue
+			}
+			if rule.Object != nil || rule.Stage.Has(policy.StageValidate) {
+				return true, assumed
+			}
+			assumed = true
+		}
+	}
+	return false, assumed
+}
+
+// mayRead reports whether a rule, or an exception from it, may read the value at a path in the request.
+func mayRead(rule *policy.Rule, path []string) bool {
+	fields := rule.Object
+	if len(path) == 0 || path[0] == "oldObject" && rule.Needs.OldObject {
+		fields = nil // what is read of an old object is not known
+	}
+	below := path[min(1, len(path)):]
+	return readsBelow(fields, below) || slices.ContainsFunc(rule.Exceptions, func(e *policy.Exception) bool { return readsBelow(e.Reads, below) })
+}
+
+// readsBelow reports whether the value at the path is read. The annotation in which kubectl keeps a copy of the object counts where it is
+// named: rules keep all metadata for their selectors, which do not read it.
+func readsBelow(fields *value.Fields, path []string) bool {
+	if fields == nil {
+		return true
+	}
+	if len(path) == 3 && path[0] == "metadata" && path[1] == "annotations" {
+		metadata := fields.Get("metadata")
+		if metadata == nil || !metadata.All() && metadata.Get("annotations") == nil {
+			return false
+		}
+	}
+	return fields.Reads(path...)
+}
+
+// tokensOf are the tokens of a JSON pointer.
+func tokensOf(pointer string) []string {
+	out := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+	for i, t := range out {
+		out[i] = strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
+	}
+	return out
+}

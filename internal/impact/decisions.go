@@ -1,0 +1,309 @@
+package impact
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+)
+
+// Decided is one record of what admission decided, or why it cannot be read.
+type Decided struct {
+	At     string
+	Record *decision.Record
+	Err    error
+}
+
+// DecisionFile reads the records of a file of JSON lines. A line that cannot be read has an error.
+func DecisionFile(name string, r io.Reader) iter.Seq[Decided] {
+	return func(yield func(Decided) bool) {
+		line, ended := 0, false
+		give := func(d Decided) bool {
+			ended = ended || !yield(d)
+			return !ended
+		}
+		err := decision.Read(r, func(r *decision.Record) bool {
+			line++
+			return give(Decided{At: fmt.Sprintf("%s, record %d", name, line), Record: r})
+		}, func(line int, err error) {
+			if !ended {
+				give(Decided{At: fmt.Sprintf("%s:%d", name, line), Err: err})
+			}
+		})
+		if err != nil && !ended {
+			yield(Decided{At: name, Err: err})
+		}
+	}
+}
+
+// Why a recorded decision is no request of its own: such records are counted, and are no mistakes.
+var (
+	// ErrSameRequest: an earlier record is the review of the same request by another webhook.
+	ErrSameRequest = errors.New("another webhook was asked about the same request")
+	// ErrCut: a policy reads a value that was cut before the request was recorded.
+	ErrCut = errors.New("a policy reads a value that is not recorded")
+)
+
+// Decisions makes requests of recorded decisions since a time, in the order of their times. The sources are read at once, such as the files
+// of several replicas. The reviews of one request by several webhooks become one request: that of the first of them, whose object no later
+// webhook had changed.
+func Decisions(since time.Time, sources ...iter.Seq[Decided]) iter.Seq[Record] {
+	return func(yield func(Record) bool) {
+		var requests requests
+		for d := range sorted2(merged(sources)) {
+			switch {
+			case d.Err != nil:
+				if !yield(Record{At: d.At, Err: d.Err}) {
+					return
+				}
+				continue
+			case d.Record.Time.Before(since):
+				requests.known(d.Record) // a later review may be of the same request
+				continue
+			}
+			r := Record{At: d.At, Decision: d.Record, Time: d.Record.Time}
+			if requests.known(d.Record) {
+				r.Err = ErrSameRequest
+			}
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// merged yields the records of several sources, the earliest first.
+func merged(sources []iter.Seq[Decided]) iter.Seq[Decided] {
+	if len(sources) == 1 {
+		return sources[0]
+	}
+	return func(yield func(Decided) bool) {
+		type head struct {
+			Decided
+			next func() (Decided, bool)
+		}
+		var heads []head
+		for _, s := range sources {
+			next, stop := iter.Pull(s)
+			defer stop()
+			if d, ok := next(); ok {
+				heads = append(heads, head{d, next})
+			}
+		}
+		for len(heads) > 0 {
+			first := 0
+			for i := range heads {
+				if heads[i].before(&heads[first].Decided) {
+					first = i
+				}
+			}
+			if !yield(heads[first].Decided) {
+				return
+			}
+			d, ok := heads[first].next()
+			if !ok {
+				heads = slices.Delete(heads, first, first+1)
+				continue
+			}
+			heads[first].Decided = d
+		}
+	}
+}
+
+func (d *Decided) before(o *Decided) bool {
+	switch {
+	case d.Err != nil || o.Err != nil:
+		return d.Err != nil && o.Err == nil
+	}
+	return d.Record.Time.Before(o.Record.Time)
+}
+
+// Records are written after the auditing rules, so a little out of order: as many wait here, and for so long.
+const (
+	unordered     = 10 * time.Second
+	unorderedMost = 4096
+)
+
+// waiting is a heap of records by time.
+type waiting []Decided
+
+func (w waiting) Len() int           { return len(w) }
+func (w waiting) Less(i, j int) bool { return w[i].before(&w[j]) }
+func (w waiting) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
+func (w *waiting) Push(x any)        { *w = append(*w, x.(Decided)) }
+func (w *waiting) Pop() any {
+	last := len(*w) - 1
+	x := (*w)[last]
+	(*w)[last] = Decided{}
+	*w = (*w)[:last]
+	return x
+}
+
+// sorted2 yields records in the order of their times, as far as they are out of order by no more than the limits.
+func sorted2(in iter.Seq[Decided]) iter.Seq[Decided] {
+	return func(yield func(Decided) bool) {
+		var held waiting
+		var newest time.Time
+		for d := range in {
+			if d.Err != nil {
+				if !yield(d) {
+					return
+				}
+				continue
+			}
+			heap.Push(&held, d)
+			if d.Record.Time.After(newest) {
+				newest = d.Record.Time
+			}
+			for len(held) > unorderedMost || len(held) > 0 && newest.Sub(held[0].Record.Time) > unordered {
+				if !yield(heap.Pop(&held).(Decided)) {
+					return
+				}
+			}
+		}
+		for len(held) > 0 {
+			if !yield(heap.Pop(&held).(Decided)) {
+				return
+			}
+		}
+	}
+}
+
+// together is how long the webhooks of one request may take: each at most 30 seconds, and those of one kind are asked at once or one after
+// the other.
+const together = 40 * time.Second
+
+// requests finds the reviews of one request by several webhooks. The API server gives each of them a UID of its own, so they are
+// known by what they are about.
+type requests struct {
+	open  map[subjectKey][]*group
+	order []opened
+}
+
+type opened struct {
+	key   subjectKey
+	group *group
+}
+
+// subjectKey is what all reviews of one request have in common.
+type subjectKey struct {
+	user, operation, group, version, resource, subresource, namespace, name, old string
+	dryRun                                                                       bool
+}
+
+// group are the reviews of one request so far.
+type group struct {
+	began time.Time
+	name  string // of an object whose name the API server found after the mutating webhooks
+	// mutating and validating are the policies that answered; a request reaches each of them once in a kind of webhooks.
+	mutating, validating []string
+	validated            bool
+	refused              bool   // by a mutating webhook: no other one is asked
+	object, mutated      string // digests: of the validating reviews, of the last mutating one
+}
+
+// known adds a review, and reports whether an earlier one is of the same request.
+func (q *requests) known(r *decision.Record) bool {
+	if r.Request == nil {
+		return false
+	}
+	for len(q.order) > 0 && r.Time.Sub(q.order[0].group.began) > together {
+		o := q.order[0]
+		q.order = q.order[1:]
+		if list := slices.DeleteFunc(q.open[o.key], func(g *group) bool { return g == o.group }); len(list) > 0 {
+			q.open[o.key] = list
+		} else {
+			delete(q.open, o.key)
+		}
+	}
+	key := subjectKey{
+		r.User, r.Operation, r.Request.Group, r.Request.Version, r.Request.Resource, r.Subresource, r.Namespace, r.Name, digestOf(r.Request.OldObject), r.DryRun,
+	}
+	policies := policiesOf(r)
+	for _, g := range slices.Backward(q.open[key]) {
+		if g.join(r, policies) {
+			return true
+		}
+	}
+	if n := len(r.Name); r.Operation == "CREATE" && n > suffix && !strings.HasSuffix(r.Name, "*") {
+		generated := key
+		generated.name = r.Name[:n-suffix] + "*"
+		for _, g := range slices.Backward(q.open[generated]) {
+			if (g.name == "" || g.name == r.Name) && g.join(r, policies) {
+				g.name = r.Name
+				return true
+			}
+		}
+	}
+	g := &group{began: r.Time}
+	g.join(r, policies)
+	if q.open == nil {
+		q.open = map[subjectKey][]*group{}
+	}
+	q.open[key] = append(q.open[key], g)
+	q.order = append(q.order, opened{key, g})
+	return false
+}
+
+// suffix is how many characters the API server appends to a generateName.
+const suffix = 5
+
+// join adds a review to the group, unless it cannot be of the same request.
+func (g *group) join(r *decision.Record, policies []string) bool {
+	if g.refused {
+		return false
+	}
+	object := digestOf(r.Request.Object)
+	if r.Webhook == mutatingWebhook {
+		switch {
+		case g.validated:
+			return false
+		case meet(g.mutating, policies) && object == g.mutated: // a repeated webhook is asked about a changed object
+			return false
+		}
+		g.mutating, g.mutated, g.refused = append(g.mutating, policies...), object, !r.Allowed
+		return true
+	}
+	if g.validated && (object != g.object || meet(g.validating, policies)) {
+		return false
+	}
+	g.validating, g.validated, g.object = append(g.validating, policies...), true, object
+	return true
+}
+
+const mutatingWebhook = "MutatingWebhookConfiguration"
+
+func digestOf(b *decision.Body) string {
+	if b == nil {
+		return ""
+	}
+	return b.Digest
+}
+
+func policiesOf(r *decision.Record) (out []string) {
+	for i := range r.Rules {
+		if name := r.Rules[i].Policy; !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func meet(a, b []string) bool {
+	return slices.ContainsFunc(a, func(x string) bool { return slices.Contains(b, x) })
+}
+
+// unsampled is how many reviews a record stands for besides itself.
+func unsampled(r *decision.Record) float64 {
+	if r.Share <= 0 || r.Share >= 1 {
+		return 0
+	}
+	return math.Round(1/r.Share) - 1
+}
