@@ -55,7 +55,7 @@ func document() string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, i.Kind, strings.Join(labels, ", "), i.Help)
 	}
 	b.WriteString("\nThe Go runtime and the process show `go_*` and `process_*`, the page itself `promhttp_*`.\n")
-	b.WriteString("\nWhat a single metric is good for:\n\n```promql\n")
+	b.WriteString("\nQueries for single metrics:\n\n```promql\n")
 	for n, i := 0, Declared(); n < len(i); n++ {
 		if i[n].Query != "" {
 			fmt.Fprintf(&b, "%s\n\n", i[n].Query)
