@@ -2,9 +2,9 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ephor-dev/ephor/internal/cli"
 )
@@ -30,7 +30,7 @@ func TestMigrate(t *testing.T) {
 	}
 	must(t, definition("true", "false"), "apply", "-f", "-")
 	t.Cleanup(func() { _, _ = kubectl(t, "", "delete", "crd", "gadgets.example.com") })
-	gadget := "{apiVersion: example.com/v1beta1, kind: Gadget, metadata: {name: g, namespace: default}, size: 1}"
+	const gadget = "{apiVersion: example.com/v1beta1, kind: Gadget, metadata: {name: g, namespace: default}, size: 1}"
 	err := cluster.Wait(t.Context(), "the kind Gadget", func() error {
 		_, err := kubectl(t, gadget, "apply", "-f", "-")
 		return err
@@ -38,6 +38,7 @@ func TestMigrate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	must(t, strings.Replace(gadget, "name: g,", "name: probe,", 1), "apply", "-f", "-")
 	must(t, definition("false", "true"), "apply", "-f", "-")
 	stored := func() string {
 		return must(t, "", "get", "crd", "gadgets.example.com", "-o", "jsonpath={.status.storedVersions}")
@@ -47,8 +48,18 @@ func TestMigrate(t *testing.T) {
 	}
 	before := must(t, "", "get", "gadget", "g", "-n", "default", "-o", "jsonpath={.metadata.resourceVersion}")
 
-	// The API server may need a moment until it writes the new version.
-	time.Sleep(time.Second)
+	// The API server needs a moment until it writes the new version. Then it writes an object again that a patch does not change.
+	version := func() string {
+		return must(t, "", "get", "gadget", "probe", "-n", "default", "-o", "jsonpath={.metadata.resourceVersion}")
+	}
+	old := version()
+	eventually(t, func() error {
+		must(t, "", "patch", "gadget", "probe", "-n", "default", "--type=merge", "-p", `{"size":1}`)
+		if version() == old {
+			return errors.New("the API server writes the old version")
+		}
+		return nil
+	})
 	const steps = "migrating resource: gadgets.example.com ...\nstored version: v1\n"
 	if got := migrate(t, "gadgets.example.com"); got != steps+"migrating resources...\npatching status...\n" {
 		t.Errorf("printed\n%s", got)

@@ -26,7 +26,7 @@ func withoutBody(t testing.TB, service, path string) int {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(3 * time.Second)); err != nil { // less than a server waits for a body
+	if err := conn.SetDeadline(time.Now().Add(15 * time.Second)); err != nil { // less than a server waits for a body
 		t.Fatal(err)
 	}
 	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n", path); err != nil {
