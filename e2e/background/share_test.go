@@ -141,10 +141,10 @@ func TestStolenLease(t *testing.T) {
 		"2": func() error { return leases.Delete(t.Context(), lease, metav1.DeleteOptions{}) },
 	} {
 		lost := suite.Logged(r, "has lost its share of the work")
+		stolen := time.Now() // the replica may notice it before steal returns
 		if err := steal(); err != nil {
 			t.Fatal(err)
 		}
-		stolen := time.Now()
 		noticed := suite.Until(t, "it says that it has lost its share", func() error {
 			if suite.Logged(r, "has lost its share of the work") == lost {
 				return fmt.Errorf("it has not")
