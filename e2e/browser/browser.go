@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
-	"strconv"
+	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 )
@@ -38,8 +38,11 @@ var flags = []string{
 	"--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--lang=en-US",
 }
 
-// patience is how long Until waits, and a command may take.
-const patience = 30 * time.Second
+// patience is how long Until waits, and a command may take, on a busy machine.
+const patience = 90 * time.Second
+
+// listens is the line in which chromedriver names its port.
+var listens = regexp.MustCompile(`started successfully on port (\d+)`)
 
 // Start starts a browser with an empty profile, which ends with the test.
 func Start(t testing.TB) *Browser {
@@ -48,31 +51,40 @@ func Start(t testing.TB) *Browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	dir, err := os.MkdirTemp("", "ephor-browser-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
-	driver := exec.Command("chromedriver", "--port="+strconv.Itoa(port))
-	var log bytes.Buffer
-	driver.Stdout, driver.Stderr = &log, &log
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // t.TempDir would fail the test if a process of Chromium still writes
+	log, err := os.Create(filepath.Join(dir, "chromedriver.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	driver := exec.Command("chromedriver", "--port=0")
+	driver.Stdout, driver.Stderr = log, log
 	if err := driver.Start(); err != nil {
 		t.Fatal(err)
 	}
+	said := func() []byte { text, _ := os.ReadFile(log.Name()); return text }
 	t.Cleanup(func() {
 		_ = driver.Process.Kill()
 		_ = driver.Wait()
 		if t.Failed() {
-			t.Logf("chromedriver: %s", log.Bytes())
+			t.Logf("chromedriver: %s", said())
 		}
 	})
-	args := append([]string{"--user-data-dir=" + t.TempDir()}, flags...)
+	args := append([]string{"--user-data-dir=" + filepath.Join(dir, "profile")}, flags...)
 	if os.Geteuid() == 0 {
 		args = append(args, "--no-sandbox") // Chromium's sandbox refuses to work for root
 	}
-	b := &Browser{t: t, session: fmt.Sprintf("http://127.0.0.1:%d", port)}
+	b := &Browser{t: t}
 	b.until("chromedriver to be ready", func() error {
+		port := listens.FindSubmatch(said())
+		if port == nil {
+			return errors.New("it has named no port")
+		}
+		b.session = "http://127.0.0.1:" + string(port[1])
 		var status struct{ Ready bool }
 		if err := b.try("GET", "/status", nil, &status); err != nil || !status.Ready {
 			return fmt.Errorf("not ready: %v", err)
