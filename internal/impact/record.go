@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/admission"
 	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Record is a recorded request that is not decoded yet.
@@ -89,10 +91,14 @@ func jsonRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
 				start = line
 			}
 		}
-		switch trimmed := bytes.TrimSpace(text); {
+		trimmed, document := bytes.TrimSpace(text), ""
+		if len(held) == 0 && len(trimmed) > 0 && trimmed[len(trimmed)-1] == '}' {
+			document = string(trimmed)
+		}
+		switch {
 		case len(held) == 0 && len(trimmed) == 0:
-		case len(held) == 0 && trimmed[len(trimmed)-1] == '}' && json.Valid(trimmed):
-			if !emit(Record{At: fmt.Sprintf("%s:%d", name, start), Text: string(trimmed)}) {
+		case document != "" && isWhole(document):
+			if !emit(Record{At: name + ":" + strconv.Itoa(start), Text: document}) {
 				return false
 			}
 		default:
@@ -116,6 +122,12 @@ func jsonRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
 			return emit(Record{At: fmt.Sprintf("%s:%d", name, line+1), Err: err})
 		}
 	}
+}
+
+// isWhole reports whether the text is one JSON document. json.Valid, which takes longer, decides about those that are nested too deeply.
+func isWhole(text string) bool {
+	r := value.NewReader(text)
+	return r.Skip() == nil && r.End() == nil || json.Valid([]byte(text))
 }
 
 var errRecord = fmt.Errorf("the record is longer than %d bytes", MaxRecord)
