@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/traits"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
@@ -15,7 +16,8 @@ import (
 type Result uint8
 
 // The types of results. Dyn is that of what depends on the object alone, such as one of its fields; Any allows all. Object and
-// JSONPatches are those of mutations, Strings and Dyns lists, HTTPResponse and EnvoyResponse those of answers to check requests.
+// JSONPatches are those of mutations, Strings and Dyns lists, HTTPResponse and EnvoyResponse those of answers to check requests, Map any map
+// with texts as keys.
 const (
 	Bool Result = iota
 	String
@@ -28,13 +30,17 @@ const (
 	Dyns
 	HTTPResponse
 	EnvoyResponse
+	Map
 )
 
 var resultTypes = [...]*cel.Type{
 	Bool: cel.BoolType, String: cel.StringType, Null: cel.NullType, Dyn: cel.DynType, Any: cel.AnyType,
 	Object: objectType, JSONPatches: jsonPatchList, Strings: cel.ListType(cel.StringType), Dyns: cel.ListType(cel.DynType),
 	HTTPResponse: httpResponse, EnvoyResponse: envoyResponse,
+	Map: mapResult,
 }
+
+var mapResult = cel.MapType(cel.StringType, cel.AnyType)
 
 // Expression is a compiled expression. It is immutable and safe for all goroutines.
 type Expression struct {
@@ -195,6 +201,9 @@ func (k Kind) words() typeWords {
 		if response := wanted[0]; response == httpResponse || response == envoyResponse { // or null
 			return fmt.Errorf("rule response output is expected to be of type %s", response.TypeName())
 		}
+		if wanted[0] == mapResult {
+			return errors.New("output type must be a map")
+		}
 		if len(wanted) == 1 {
 			return fmt.Errorf("output is expected to be of type %s", wanted[0].TypeName())
 		}
@@ -220,6 +229,9 @@ func hasType(output *cel.Type, results []Result, words typeWords) error {
 	for i, r := range results {
 		wanted[i] = resultTypes[r]
 		if output.IsExactType(wanted[i]) || cel.AnyType.IsExactType(wanted[i]) {
+			return nil
+		}
+		if wanted[i] == mapResult && output.Kind() == types.MapKind && output.Parameters()[0].IsAssignableType(cel.StringType) {
 			return nil
 		}
 	}

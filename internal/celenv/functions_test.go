@@ -27,7 +27,8 @@ func testWorld() world.World {
 			case path == "/api/v1/namespaces/default/configmaps/settings":
 				return settings, nil
 			case r.Path.Resource == "configmaps" && r.Path.Name == "":
-				return map[string]any{"kind": "ConfigMapList", "items": []any{settings}}, nil
+				// As API servers answer: only the list says what its items are.
+				return map[string]any{"apiVersion": "v1", "kind": "ConfigMapList", "items": []any{map[string]any{"metadata": settings["metadata"]}}}, nil
 			case r.Path.Resource == "secrets":
 				return nil, errors.New("permission denied: secrets")
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 
@@ -200,7 +201,33 @@ func listResources(e *Evaluation, args []ref.Val) ref.Val {
 	if err != nil {
 		return e.unanswered("failed to list resource", err)
 	}
-	return e.answer(v)
+	return e.answer(withKinds(v))
+}
+
+// withKinds returns a list whose items say what they are. API servers leave that out for the kinds that they build in, and clients, such as
+// Kyverno's, add it.
+func withKinds(v any) any {
+	list, _ := v.(map[string]any)
+	items, _ := list["items"].([]any)
+	listKind, _ := list["kind"].(string)
+	kind, ok := strings.CutSuffix(listKind, "List")
+	if !ok || kind == "" || len(items) == 0 {
+		return v
+	}
+	named := make([]any, len(items))
+	for i, item := range items {
+		m, ok := item.(map[string]any)
+		if named[i] = item; !ok || m["kind"] != nil || m["apiVersion"] != nil {
+			continue
+		}
+		object := make(map[string]any, len(m)+2)
+		maps.Copy(object, m)
+		object["apiVersion"], object["kind"] = list["apiVersion"], kind
+		named[i] = object
+	}
+	out := maps.Clone(list)
+	out["items"] = named
+	return out
 }
 
 func postResource(e *Evaluation, args []ref.Val) ref.Val {

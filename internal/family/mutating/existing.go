@@ -34,7 +34,7 @@ func (b *builder) existing() {
 	conditions := c.Conditions(b.spec.TargetMatchConditions, "spec.targetMatchConditions")
 	t, own := b.spec.TargetMatchConstraints, false
 	if t != nil && t.Expression != "" {
-		x.expression = c.Expression(t.Expression, "spec.targetMatchConstraints.expression", celenv.Any)
+		x.expression = c.Expression(t.Expression, "spec.targetMatchConstraints.expression", celenv.Map, celenv.Dyn)
 	}
 	if t != nil && (x.expression != nil || len(t.ResourceRules) > 0) {
 		constraints, diags := constraint.Compile(&t.MatchResources, "spec.targetMatchConstraints", constraint.Options{})
