@@ -321,7 +321,10 @@ func (in *installation) identities() string {
 		`jsonpath={range .items[?(@.metadata.namespace!="kube-system")]}{.kind} {.metadata.namespace}/{.metadata.name} {.metadata.uid}{"\n"}{end}`) + "\n" +
 		in.kubectl("", "get", "secrets", "-n", "kyverno", "-l", "cert.kyverno.io/managed-by=kyverno", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.uid} {.data.tls\.crt}{"\n"}{end}`) + "\n" +
 		in.kubectl("", "get", "clusterrole", "kyverno:admission-controller", "-o", "jsonpath={.metadata.name} {.metadata.uid}")
-	lines := slices.DeleteFunc(strings.Split(out, "\n"), func(l string) bool { return l == "" })
+	lines := slices.DeleteFunc(strings.Split(out, "\n"), func(l string) bool {
+		// Without the recordings no policy mutates, and the configuration for mutations is empty on either side.
+		return l == "" || in.recorded == nil && strings.HasPrefix(l, "MutatingWebhookConfiguration")
+	})
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
