@@ -60,7 +60,7 @@ type decisionStoreFlags struct {
 }
 
 func (f *decisionStoreFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.address, "decisionsStore", "", "where the decisions of the admission controller are kept: sqlite:PATH; empty for nowhere. They are taken over the channel, and shown by the dashboard")
+	fs.StringVar(&f.address, "decisionsStore", "", "where the decisions of the admission controller are kept: sqlite:PATH for a file, postgres://USER@HOST/DATABASE for a database (with the password in PGPASSWORD), or another store of --decisions; empty for nowhere. They are taken over the channel, and shown by the dashboard")
 	fs.Int64Var(&f.bytes, "decisionsStoreSize", 1<<30, "bytes that the store may have, before the oldest decisions are deleted")
 	fs.DurationVar(&f.age, "decisionsStoreAge", 720*time.Hour, "age at which decisions are deleted; 0 for none")
 	fs.IntVar(&f.port, "decisionsStorePort", 9445, "port at which decisions are taken")

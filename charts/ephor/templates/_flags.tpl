@@ -156,9 +156,17 @@
 {{- if $features.dumpPayload.enabled }}
 - --dumpPayload
 {{- end }}
+{{- $kept := include "ephor.decisionsKept" . -}}
+{{- $store := include "ephor.decisionsName" . -}}
 {{- with $features.decisions }}
+{{- if or .to $kept }}
 {{- if .to }}
 - --decisions={{ .to }}
+{{- else }}
+- --decisions=https://{{ $store }}.{{ include "ephor.namespace" $ }}.svc:9445
+- --decisionsCASecretName={{ $store }}.kyverno-tls-ca
+- --decisionsTLSSecretName={{ $store }}-sender.kyverno-tls-pair
+{{- end }}
 - --decisionsShare={{ join "," .shares }}
 - --decisionsUsers={{ .users }}
 - --decisionsRequests={{ .requests }}
@@ -202,6 +210,9 @@
 {{- end }}
 {{- if .Values.reportsController.dashboard.enabled }}
 {{ include "ephor.dashboardFlags" . }}
+{{- end }}
+{{- if include "ephor.decisionsKept" . }}
+{{ include "ephor.decisionsFlags" . }}
 {{- end }}
 {{- end -}}
 

@@ -162,6 +162,10 @@ spec:
           mountPath: /etc/ephor/trust
           readOnly: true
         {{- end }}
+        {{- if include "ephor.decisionsVolume" $of }}
+        - name: decisions
+          mountPath: /decisions
+        {{- end }}
         {{- $mounts := default list .container.extraVolumeMounts }}
         {{- if eq .component "admission-controller" }}
         {{- $mounts = concat $mounts (default list $values.extraVolumeMounts) }}
@@ -209,6 +213,10 @@ spec:
       {{- end }}
       {{- with include "ephor.trustVolume" $of }}
       - name: trust
+        {{- . | nindent 8 }}
+      {{- end }}
+      {{- with include "ephor.decisionsVolume" $of }}
+      - name: decisions
         {{- . | nindent 8 }}
       {{- end }}
       {{- with $values.extraVolumes }}

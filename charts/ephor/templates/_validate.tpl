@@ -23,6 +23,11 @@
 {{- fail "singleProcess.enabled: createSelfSignedCert has to be the same for admissionController and cleanupController" -}}
 {{- end -}}
 {{- end -}}
+{{- range $name := list "admissionController" "reportsController" -}}
+{{- if and (include "ephor.decisionsKept" $) (not $.Values.reportsController.decisions.store) (eq (ternary "admissionController" "reportsController" $.Values.singleProcess.enabled) $name) (gt (int64 (default 1 (index $.Values $name).replicas)) 1) -}}
+{{- fail (printf "reportsController.decisions: the store is a file of one Pod; set %s.replicas=1" $name) -}}
+{{- end -}}
+{{- end -}}
 {{- if not (has (toString .Values.webhooks.secretPaths) (list "true" "false" "always")) -}}
 {{- fail "webhooks.secretPaths must be true, false or always" -}}
 {{- end -}}

@@ -35,7 +35,7 @@ type DecisionFlags struct {
 
 // Register adds the flags.
 func (f *DecisionFlags) Register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.to, "decisions", "", "where reviews are recorded: stdout or the path of a file for JSON lines, sqlite:PATH for a store in a file, https://HOST:PORT for that of the reports controller; empty for nowhere")
+	fs.StringVar(&f.to, "decisions", "", "where reviews are recorded: stdout or the path of a file for JSON lines, sqlite:PATH for a store in a file, https://HOST:PORT for that of the reports controller, postgres://USER@HOST/DATABASE, otlp://HOST:PORT for a collector of OpenTelemetry; empty for nowhere")
 	fs.Int64Var(&f.fileSize, "decisionsFileSize", 100<<20, "bytes that a file of decisions may have: one of lines is then renamed to PATH.1 in place of the last one, from a store the oldest decisions are deleted")
 	fs.DurationVar(&f.age, "decisionsAge", 720*time.Hour, "age at which decisions are deleted from a store; 0 for none")
 	fs.StringVar(&f.cluster, "decisionsCluster", "", "name of the cluster in each decision; empty for none")

@@ -81,7 +81,7 @@ func New(families *compile.Registry) *cobra.Command {
 	f.IntVar(&o.limit, "limit", 1000, "how many records a table has at most")
 	f.BoolVar(&o.follow, "follow", false, "go on with the records that are appended to the file, until interrupted")
 	terminal.Choices(cmd, "output", "table", "json", "csv")
-	cmd.AddCommand(newExport(families))
+	cmd.AddCommand(newExport(families), newErase())
 	return cmd
 }
 

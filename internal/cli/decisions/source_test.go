@@ -65,6 +65,21 @@ func TestStore(t *testing.T) {
 	if err != nil || !strings.Contains(out, "message: no team") || !strings.Contains(out, "team-1/Pod/web by jane") {
 		t.Errorf("%s, %v", out, err)
 	}
+	if _, err := run(t, New(nil), "erase", "jane", "--store", "sqlite:"+path); err == nil {
+		t.Error("a store that is open is changed")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := run(t, New(nil), "erase", "jane", "--store", "sqlite:"+path); err != nil || out != "1010 decisions are deleted\n" {
+		t.Errorf("%s, %v", out, err)
+	}
+	if out, err := run(t, New(nil), "-f", "sqlite:"+path, "-o", "json"); err != nil || out != "" {
+		t.Errorf("%s, %v", out, err)
+	}
+	if _, err := run(t, New(nil), "erase", "jane", "--store", "stdout"); err == nil {
+		t.Error("stdout is a store")
+	}
 	if _, err := run(t, New(nil), "-f", "sqlite:"+path+".none"); err == nil {
 		t.Error("a file that does not exist is a store")
 	}

@@ -36,6 +36,9 @@ var rows = []row{
 	{"sqlite:", func(address string, o Options) (decision.Store, error) {
 		return NewSQLite(strings.TrimPrefix(address, "sqlite:"), o)
 	}},
+	{"otlp://", func(address string, _ Options) (decision.Store, error) { return NewOTLP(address) }},
+	{"otlp+insecure://", func(address string, _ Options) (decision.Store, error) { return NewOTLP(address) }},
+	{"postgres://", func(address string, o Options) (decision.Store, error) { return NewPostgres(address, o) }},
 	{"https://", func(address string, o Options) (decision.Store, error) { return NewRemote(address, o.TLS) }},
 	{"stdout", func(address string, _ Options) (decision.Store, error) {
 		if address != "stdout" {

@@ -19,7 +19,7 @@ creates its key; it renews a certificate if its metrics or its dashboard have on
 {{- $values := include "ephor.controllerValues" . | fromYaml -}}
 - apiGroups: [""]
   resources: [secrets]
-  {{- if or $values.metering.secure (and (dig "dashboard" "enabled" false $values) $values.dashboard.secure) }}
+  {{- if or $values.metering.secure (and (dig "dashboard" "enabled" false $values) $values.dashboard.secure) (dig "decisions" "enabled" false $values) }}
   verbs: [create, delete, get, update]
   {{- else }}
   verbs: [create, get]

@@ -1,0 +1,49 @@
+package decisions
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+	"github.com/ephor-dev/ephor/internal/decision/store"
+)
+
+// newErase makes `ephor decisions erase`.
+func newErase() *cobra.Command {
+	address := ""
+	cmd := &cobra.Command{
+		Use:   "erase USER --store ADDRESS",
+		Short: "Delete what is recorded about a user from a store",
+		Long: "Erase deletes all decisions about requests of a user from a store, and overwrites them in a file. A file that a controller has open\n" +
+			"is refused: stop the controller first.",
+		Example: "  ephor decisions erase jane@example.com --store sqlite:decisions.db",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if !strings.HasPrefix(address, "sqlite:") && !strings.HasPrefix(address, "postgres://") {
+				return errors.New("--store: name a store, sqlite:PATH or postgres://USER@HOST/DATABASE")
+			}
+			s, err := store.Open(address, store.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, s.Close()) }()
+			eraser, ok := s.(decision.Eraser)
+			if !ok {
+				return errors.New("--store: nothing can be deleted there")
+			}
+			n, err := eraser.EraseUser(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d decisions are deleted\n", n)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&address, "store", "", "address of the store: sqlite:PATH or postgres://USER@HOST/DATABASE (required)")
+	return cmd
+}

@@ -1,0 +1,86 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	"google.golang.org/grpc"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+)
+
+// collected is a collector that keeps what it gets, and rejects some.
+type collected struct {
+	collector.UnimplementedLogsServiceServer
+	mu     sync.Mutex
+	got    []*collector.ExportLogsServiceRequest
+	reject int64
+}
+
+func (c *collected) Export(_ context.Context, r *collector.ExportLogsServiceRequest) (*collector.ExportLogsServiceResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.got = append(c.got, r)
+	out := &collector.ExportLogsServiceResponse{}
+	if c.reject > 0 {
+		out.PartialSuccess = &collector.ExportLogsPartialSuccess{RejectedLogRecords: c.reject, ErrorMessage: "too many"}
+	}
+	return out, nil
+}
+
+// A collector gets each decision as an event, with the names of the semantic conventions and the record as its body.
+func TestOTLP(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, server := &collected{}, grpc.NewServer()
+	collector.RegisterLogsServiceServer(server, c)
+	go func() { _ = server.Serve(l) }() // it ends with the test
+	defer server.Stop()
+	s, err := Open("otlp+insecure://"+l.Addr().String(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	records := some(20, rand.New(rand.NewPCG(1, 3)))
+	records[0].User, records[0].Cluster = "jane\xff", "east"
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := s.Write(ctx, records); err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Lock()
+	got := c.got[0].ResourceLogs[0]
+	c.reject = 3
+	c.mu.Unlock()
+	names := map[string]string{}
+	for _, a := range append(got.Resource.Attributes, got.ScopeLogs[0].LogRecords[0].Attributes...) {
+		names[a.Key] = a.Value.GetStringValue()
+	}
+	if names["service.name"] != "ephor" || names["k8s.cluster.name"] != "east" || names["user.name"] != "jane\ufffd" || names["ephor.decision.uid"] != records[0].UID || names["event.name"] != eventName {
+		t.Errorf("%v", names)
+	}
+	for i, one := range got.ScopeLogs[0].LogRecords {
+		var r decision.Record
+		if err := json.Unmarshal([]byte(one.Body.GetStringValue()), &r); err != nil || r.UID != records[i].UID || one.TimeUnixNano != uint64(records[i].Time.UnixNano()) {
+			t.Errorf("%v, %+v", err, r)
+		}
+	}
+	err = s.Write(ctx, records)
+	partly, ok := err.(*decision.PartlyStored)
+	if !ok || partly.Lost != 3 {
+		t.Errorf("%v", err)
+	}
+	for _, address := range []string{"otlp://x", "otlp+insecure://", "otlp:"} {
+		if _, err := NewOTLP(address); err == nil {
+			t.Errorf("%s is accepted", address)
+		}
+	}
+}

@@ -1,0 +1,411 @@
+package store
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// migrations are the changes of the tables, in order. One that was published is never changed.
+var migrations = []string{`
+CREATE TABLE ephor_decisions (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  at bigint NOT NULL, -- microseconds since 1970
+  uid text NOT NULL,
+  cluster text NOT NULL,
+  namespace text NOT NULL,
+  username text NOT NULL,
+  kind text NOT NULL,
+  verdict text NOT NULL,
+  policies text[] NOT NULL,
+  record bytea NOT NULL -- message Record of decision.proto
+);
+CREATE INDEX ephor_decisions_at ON ephor_decisions (at, id);
+CREATE INDEX ephor_decisions_uid ON ephor_decisions (uid);
+CREATE INDEX ephor_decisions_namespace ON ephor_decisions (namespace, at);
+CREATE INDEX ephor_decisions_policies ON ephor_decisions USING gin (policies);
+`}
+
+// migrationLock is the number of the lock under which tables are changed.
+const migrationLock = 0x6570686f72
+
+// queryTimeout bounds one query.
+const queryTimeout = 20 * time.Second
+
+// Postgres is a store in a PostgreSQL database, which several processes and clusters may share. Its size is not bounded, only the age of
+// records.
+type Postgres struct {
+	config *pgconn.Config
+	o      Options
+
+	mu       sync.Mutex // of write
+	write    *pgconn.PgConn
+	migrated bool
+	closed   bool
+
+	reading sync.Mutex // of read
+	read    *pgconn.PgConn
+}
+
+// NewPostgres returns the store at an address: postgres://USER@HOST/DATABASE and its parameters. What the address does not say is in the usual
+// environment variables, such as PGPASSWORD.
+func NewPostgres(address string, o Options) (*Postgres, error) {
+	c, err := pgconn.ParseConfig(address)
+	if err != nil {
+		return nil, errors.New("the address of the database cannot be read") // the error might repeat a password
+	}
+	c.ConnectTimeout = sendTimeout
+	c.RuntimeParams["application_name"] = "ephor"
+	return &Postgres{config: c, o: o}, nil
+}
+
+// connected returns a connection, and makes the tables where they are not there yet. The store is locked.
+func (s *Postgres) connected(ctx context.Context) (*pgconn.PgConn, error) {
+	if s.closed {
+		return nil, errClosed
+	}
+	if s.write != nil && s.write.IsClosed() {
+		s.write = nil
+	}
+	if s.write == nil {
+		c, err := pgconn.ConnectConfig(ctx, s.config)
+		if err != nil {
+			return nil, fmt.Errorf("connect to the database: %w", err)
+		}
+		s.write = c
+	}
+	if !s.migrated {
+		if err := migrate(ctx, s.write); err != nil {
+			return nil, fmt.Errorf("make the tables: %w", err)
+		}
+		s.migrated = true
+	}
+	return s.write, nil
+}
+
+// migrate makes the tables what this version expects. Several processes may do so at once.
+func migrate(ctx context.Context, c *pgconn.PgConn) error {
+	run := func(text string) ([][][]byte, error) {
+		results, err := c.Exec(ctx, text).ReadAll()
+		if err != nil || len(results) == 0 {
+			return nil, err
+		}
+		return results[len(results)-1].Rows, nil
+	}
+	_, err := run(fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d); CREATE TABLE IF NOT EXISTS ephor_decisions_version (version int NOT NULL)", migrationLock))
+	if err != nil {
+		return err
+	}
+	rows, err := run("SELECT coalesce(max(version), 0) FROM ephor_decisions_version")
+	if err != nil {
+		return err
+	}
+	version, err := strconv.Atoi(string(rows[0][0]))
+	if err != nil {
+		return err
+	}
+	if version > len(migrations) {
+		_, _ = run("ROLLBACK") // nothing was changed
+		return fmt.Errorf("they have the version %d, and this program knows %d", version, len(migrations))
+	}
+	for i := version; i < len(migrations); i++ {
+		if _, err := run(migrations[i] + fmt.Sprintf("; INSERT INTO ephor_decisions_version VALUES (%d)", i+1)); err != nil {
+			return err
+		}
+	}
+	_, err = run("COMMIT")
+	return err
+}
+
+// entry is a record with the columns by which it is found.
+type entry struct {
+	At        int64    `json:"at"`
+	UID       string   `json:"uid"`
+	Cluster   string   `json:"cluster"`
+	Namespace string   `json:"namespace"`
+	User      string   `json:"username"`
+	Kind      string   `json:"kind"`
+	Verdict   string   `json:"verdict"`
+	Policies  []string `json:"policies"`
+	Record    string   `json:"record"`
+}
+
+// plain is a text that the database takes.
+func plain(text string) string { return strings.ReplaceAll(text, "\x00", "\ufffd") }
+
+// Write implements decision.Store. The records are stored by one statement.
+func (s *Postgres) Write(ctx context.Context, records []decision.Record) error {
+	entries := make([]entry, len(records))
+	for i := range records {
+		r := &records[i]
+		b, err := r.AppendProto(nil)
+		if err != nil {
+			return err
+		}
+		policies := []string{}
+		for _, x := range r.Rules {
+			policies = append(policies, plain(x.Policy))
+		}
+		entries[i] = entry{
+			At: r.Time.UnixMicro(), UID: plain(r.UID), Cluster: plain(r.Cluster), Namespace: plain(r.Namespace), User: plain(r.User), Kind: plain(r.Kind), Verdict: string(r.Verdict),
+			Policies: policies, Record: base64.StdEncoding.EncodeToString(b),
+		}
+	}
+	text, err := json.Marshal(entries)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, err := s.connected(ctx)
+	if err != nil {
+		return err
+	}
+	done := c.ExecParams(ctx, `INSERT INTO ephor_decisions (at, uid, cluster, namespace, username, kind, verdict, policies, record)
+SELECT (x->>'at')::bigint, x->>'uid', x->>'cluster', x->>'namespace', x->>'username', x->>'kind', x->>'verdict', ARRAY(SELECT jsonb_array_elements_text(x->'policies')), decode(x->>'record', 'base64')
+FROM jsonb_array_elements($1::jsonb) x`, [][]byte{text}, nil, nil, nil).Read()
+	if done.Err != nil {
+		return fmt.Errorf("store decisions: %w", done.Err)
+	}
+	return nil
+}
+
+// Tidy deletes what is too old.
+func (s *Postgres) Tidy(ctx context.Context) error {
+	if s.o.MaxAge <= 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, err := s.connected(ctx)
+	if err != nil {
+		return err
+	}
+	before := strconv.FormatInt(s.o.Now().Add(-s.o.MaxAge).UnixMicro(), 10)
+	for {
+		done := c.ExecParams(ctx, "DELETE FROM ephor_decisions WHERE id IN (SELECT id FROM ephor_decisions WHERE at < $1::bigint ORDER BY at LIMIT "+strconv.Itoa(trimRows)+")",
+			[][]byte{[]byte(before)}, nil, nil, nil).Read()
+		if done.Err != nil || done.CommandTag.RowsAffected() < trimRows {
+			return done.Err
+		}
+	}
+}
+
+// EraseUser implements decision.Eraser.
+func (s *Postgres) EraseUser(ctx context.Context, name string) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, err := s.connected(ctx)
+	if err != nil {
+		return 0, err
+	}
+	done := c.ExecParams(ctx, "DELETE FROM ephor_decisions WHERE username = $1", [][]byte{[]byte(plain(name))}, nil, nil, nil).Read()
+	return int(done.CommandTag.RowsAffected()), done.Err
+}
+
+// Close implements decision.Store.
+func (s *Postgres) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	s.closed = true
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var errs []error
+	for _, c := range []*pgconn.PgConn{s.write, s.read} {
+		if c != nil {
+			errs = append(errs, c.Close(ctx))
+		}
+	}
+	s.write, s.read = nil, nil
+	return errors.Join(errs...)
+}
+
+// query runs a query, on a connection of its own.
+func (s *Postgres) query(ctx context.Context, text string, args [][]byte) ([][][]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	s.mu.Lock()
+	_, err := s.connected(ctx) // the tables are there
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if s.read == nil || s.read.IsClosed() {
+		if s.read, err = pgconn.ConnectConfig(ctx, s.config); err != nil {
+			return nil, fmt.Errorf("connect to the database: %w", err)
+		}
+	}
+	done := s.read.ExecParams(ctx, text, args, nil, nil, nil).Read()
+	if done.Err != nil {
+		return nil, fmt.Errorf("read decisions: %w", done.Err)
+	}
+	return done.Rows, nil
+}
+
+// conditions are those of a query, with their values.
+type conditions struct {
+	text []string
+	args [][]byte
+}
+
+// add adds a condition, in which $ stands for the value.
+func (c *conditions) add(text, value string) {
+	c.args = append(c.args, []byte(plain(value)))
+	c.text = append(c.text, strings.ReplaceAll(text, "$", "$"+strconv.Itoa(len(c.args))))
+}
+
+// Page implements decision.Reader.
+func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, limit int) (decision.Page, error) {
+	page := decision.Page{Records: []decision.Record{}}
+	var c conditions
+	if !q.Since.IsZero() {
+		c.add("at >= $::bigint", strconv.FormatInt(q.Since.UnixMicro(), 10))
+	}
+	if !q.Until.IsZero() {
+		c.add("at < $::bigint", strconv.FormatInt(q.Until.UnixMicro(), 10))
+	}
+	if after != "" {
+		at, id, _ := strings.Cut(after, ".")
+		for _, number := range []string{at, id} {
+			if _, err := strconv.ParseInt(number, 10, 64); err != nil {
+				return page, fmt.Errorf("%w: %q", decision.ErrPosition, after)
+			}
+		}
+		c.text = append(c.text, "(at, id) < ("+at+", "+id+")") // numbers
+	}
+	if q.UID != "" {
+		c.add("uid = $", q.UID)
+	}
+	if q.Cluster != "" {
+		c.add("cluster = $", q.Cluster)
+	}
+	c.among("namespace", q.Namespaces)
+	c.among("username", q.Users)
+	c.among("kind", q.Kinds)
+	if len(q.Verdicts) > 0 {
+		c.add("verdict = ANY(ARRAY(SELECT jsonb_array_elements_text($::jsonb)))", jsonList(q.Verdicts))
+	}
+	if len(q.Policies) > 0 {
+		if pattern, ok := expression(q.Policies); ok {
+			c.add("EXISTS (SELECT 1 FROM unnest(policies) p WHERE p ~ $)", pattern)
+		} else {
+			c.add("policies && ARRAY(SELECT jsonb_array_elements_text($::jsonb))", jsonList(q.Policies))
+		}
+	}
+	if q.Sees != nil {
+		all, err := s.Namespaces(ctx)
+		if err != nil {
+			return page, err
+		}
+		seen := []string{}
+		for _, ns := range append(all, "") {
+			if q.Sees(ns) {
+				seen = append(seen, ns)
+			}
+		}
+		c.add("namespace = ANY(ARRAY(SELECT jsonb_array_elements_text($::jsonb)))", jsonList(seen))
+	}
+	where := ""
+	if len(c.text) > 0 {
+		where = " WHERE " + strings.Join(c.text, " AND ")
+	}
+	rows, err := s.query(ctx, "SELECT at, id, record FROM ephor_decisions"+where+" ORDER BY at DESC, id DESC LIMIT "+strconv.Itoa(max(limit, 0)), c.args)
+	if err != nil {
+		return page, err
+	}
+	for _, row := range rows {
+		b, err := hex.DecodeString(strings.TrimPrefix(string(row[2]), `\x`))
+		if err != nil {
+			return page, fmt.Errorf("read decisions: %w", err)
+		}
+		var r decision.Record
+		if err := r.MergeProto(b); err != nil {
+			return page, fmt.Errorf("read decisions: %w", err)
+		}
+		page.Records = append(page.Records, r)
+	}
+	if limit > 0 && len(rows) == limit {
+		last := rows[len(rows)-1]
+		page.Next = string(last[0]) + "." + string(last[1])
+	}
+	return page, nil
+}
+
+// among adds the condition that a column is matched by one of the patterns, if there are any.
+func (c *conditions) among(column string, patterns []string) {
+	if len(patterns) == 0 {
+		return
+	}
+	if pattern, ok := expression(patterns); ok {
+		c.add(column+" ~ $", pattern)
+		return
+	}
+	c.add(column+" = ANY(ARRAY(SELECT jsonb_array_elements_text($::jsonb)))", jsonList(patterns))
+}
+
+// jsonList is a list as JSON.
+func jsonList[T ~string](texts []T) string {
+	out, err := json.Marshal(texts)
+	if err != nil {
+		return "[]" // texts can always be written
+	}
+	return string(out)
+}
+
+// expression returns the regular expression of patterns with wildcards; false if none has any.
+func expression(patterns []string) (string, bool) {
+	found := false
+	var all []string
+	for _, p := range patterns {
+		found = found || wildcard.Has(p)
+		var b strings.Builder
+		for _, r := range p {
+			switch {
+			case r == '*':
+				b.WriteString(".*")
+			case r == '?':
+				b.WriteByte('.')
+			case unicode.IsLetter(r) || unicode.IsDigit(r) || r > unicode.MaxASCII:
+				b.WriteRune(r)
+			default:
+				b.WriteString(`\` + string(r))
+			}
+		}
+		all = append(all, b.String())
+	}
+	return "^(?:" + strings.Join(all, "|") + ")$", found
+}
+
+// Namespaces implements decision.Reader. Each is one look at the index.
+func (s *Postgres) Namespaces(ctx context.Context) ([]string, error) {
+	rows, err := s.query(ctx, `WITH RECURSIVE found AS (
+  (SELECT namespace FROM ephor_decisions ORDER BY namespace LIMIT 1)
+  UNION ALL
+  SELECT (SELECT namespace FROM ephor_decisions WHERE namespace > found.namespace ORDER BY namespace LIMIT 1) FROM found WHERE found.namespace IS NOT NULL
+) SELECT namespace FROM found WHERE namespace <> ''`, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, len(rows))
+	for i, row := range rows {
+		out[i] = string(row[0])
+	}
+	return out, nil
+}

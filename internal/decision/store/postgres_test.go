@@ -1,0 +1,178 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+)
+
+// database is a server of PostgreSQL of this test's own, reached over a socket in a directory of its own.
+type database struct {
+	t        *testing.T
+	dir, bin string
+	as       *syscall.Credential // nil for this process's own
+}
+
+// newDatabase starts one; the test is not run without Debian's package postgresql.
+func newDatabase(t *testing.T) *database {
+	t.Helper()
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(found) == 0 {
+		t.Skip("NOT RUN: it needs Debian's package postgresql (apt-get install postgresql)")
+	}
+	dir, err := os.MkdirTemp("", "pg") // sockets have short paths
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &database{t: t, dir: dir, bin: filepath.Dir(slices.Max(found))}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if os.Getuid() == 0 { // the server refuses to run as root
+		account, err := user.Lookup("postgres")
+		if err != nil {
+			t.Skip("NOT RUN: there is no account postgres: ", err)
+		}
+		uid, uidErr := strconv.ParseUint(account.Uid, 10, 32)
+		gid, gidErr := strconv.ParseUint(account.Gid, 10, 32)
+		if err := errors.Join(uidErr, gidErr, os.Chown(dir, int(uid), int(gid))); err != nil {
+			t.Fatal(err)
+		}
+		d.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	}
+	d.run("initdb", "-D", dir+"/data", "-U", "ephor", "-A", "trust", "--no-sync")
+	d.start()
+	t.Cleanup(func() { _ = d.command("pg_ctl", "-D", dir+"/data", "-m", "immediate", "-w", "stop").Run() })
+	return d
+}
+
+func (d *database) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(d.bin, name), args...)
+	cmd.Dir = d.dir
+	if d.as != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: d.as}
+	}
+	return cmd
+}
+
+func (d *database) run(name string, args ...string) {
+	d.t.Helper()
+	var out bytes.Buffer
+	cmd := d.command(name, args...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		d.t.Fatalf("%s: %v: %s", name, err, out.String())
+	}
+}
+
+func (d *database) start() {
+	d.t.Helper()
+	cmd := d.command("pg_ctl", "-D", d.dir+"/data", "-w", "-t", "120", "-l", d.dir+"/log", "-o", fmt.Sprintf("-c listen_addresses='' -c fsync=off -k %s", d.dir), "start")
+	if err := cmd.Run(); err != nil { // no pipe: the server would keep it open
+		text, _ := os.ReadFile(d.dir + "/log")
+		d.t.Fatalf("start the server: %v: %s", err, text)
+	}
+}
+
+func (d *database) open(o Options) *Postgres {
+	d.t.Helper()
+	o.Log = slog.New(slog.DiscardHandler)
+	if o.Now == nil {
+		o.Now = func() time.Time { return day }
+	}
+	s, err := Open("postgres://ephor@/postgres?host="+d.dir, o)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { _ = s.Close() })
+	return s.(*Postgres)
+}
+
+// A database answers as the records do; several processes make its tables at once, and a restart of the server loses nothing that was stored.
+func TestPostgres(t *testing.T) {
+	d := newDatabase(t)
+	records := some(3000, rand.New(rand.NewPCG(21, 22)))
+	stores := []*Postgres{d.open(Options{}), d.open(Options{}), d.open(Options{MaxAge: time.Hour, Now: func() time.Time { return day.Add(time.Hour + 1000*time.Second) }})}
+	errs := make(chan error, len(stores))
+	for i, s := range stores {
+		go func() { errs <- s.Write(t.Context(), records[i*1000:][:1000]) }()
+	}
+	for range stores {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
+	}
+	testQueries(t, stores[0], records, rand.New(rand.NewPCG(23, 24)), false)
+	namespaces, err := stores[0].Namespaces(t.Context())
+	if err != nil || strings.Join(namespaces, " ") != "team-0 team-1 team-2 team-3" {
+		t.Errorf("%q, %v", namespaces, err)
+	}
+	if _, err := stores[0].Page(t.Context(), &decision.Query{}, "1;2", 1); !errors.Is(err, decision.ErrPosition) {
+		t.Errorf("%v", err)
+	}
+	// No text of a query is SQL.
+	if got := all(t, stores[0], &decision.Query{Users: []string{"'; DROP TABLE ephor_decisions; --", `\`, "(", "a*\x00["}}, 10); len(got) > 0 {
+		t.Errorf("%d records", len(got))
+	}
+
+	d.run("pg_ctl", "-D", d.dir+"/data", "-m", "immediate", "-w", "stop")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := stores[0].Write(ctx, records[:1]); err == nil {
+		t.Error("a store without a server stores")
+	}
+	d.start()
+	again := some(10, rand.New(rand.NewPCG(25, 26)))
+	for i := range again {
+		again[i].User, again[i].Message = "after\x00the restart", "a\x00b"
+	}
+	if err := stores[0].Write(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	// The first query may find the connection of before.
+	if _, err := stores[0].Page(t.Context(), &decision.Query{}, "", 1); err != nil {
+		t.Logf("the first query after the restart: %v", err)
+	}
+	if got := all(t, stores[0], &decision.Query{}, 1000); len(got) != len(records)+len(again) {
+		t.Errorf("%d records", len(got))
+	}
+	if n, err := stores[0].EraseUser(t.Context(), "after\x00the restart"); err != nil || n != len(again) {
+		t.Errorf("%d are erased, %v", n, err)
+	}
+	if err := stores[2].Tidy(t.Context()); err != nil {
+		t.Logf("the first statement after the restart: %v", err)
+		if err := stores[2].Tidy(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := all(t, stores[0], &decision.Query{}, 1000); len(got) != 2000 {
+		t.Errorf("%d records are younger than an hour, want 2000", len(got))
+	}
+	if err := stores[0].Close(); err != nil {
+		t.Log(err)
+	}
+	if err := stores[0].Write(t.Context(), again); !errors.Is(err, errClosed) {
+		t.Errorf("%v", err)
+	}
+}
+
+// Errors of addresses repeat no password.
+func TestPostgresAddress(t *testing.T) {
+	_, err := Open("postgres://ephor:the-password@host:port-that-is-none/db", Options{})
+	if err == nil || strings.Contains(err.Error(), "the-password") {
+		t.Errorf("%v", err)
+	}
+}
