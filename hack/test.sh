@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The gate: runs every part, prints its name and duration, and stops at the first part that fails.
 #
-# It needs Go, git and make. Without the conformance data, jq, a browser, a C compiler, ruby or dpkg it skips parts, which the
-# last lines name as NOT RUN. With CI=true a missing tool is an error, except for the C compiler, ruby and dpkg.
+# It needs Go, git and make. Without the conformance data, jq, a browser, a C compiler, ruby, dpkg or PostgreSQL it skips parts, which the
+# last lines name as NOT RUN. With CI=true a missing tool is an error, except for the C compiler, ruby, dpkg and PostgreSQL.
 #
 #   CI                 "true" makes everything required
 #   EPHOR_CONFORMANCE  folder of the conformance data (default ../shared/conformance); "none" runs without them
@@ -66,6 +66,9 @@ fi
 # Without these the tests of a release skip a part, in CI too.
 if ! command -v ruby >/dev/null 2>&1; then
   not_run+=("the Homebrew formula: NOT RUN (there is no ruby)")
+fi
+if ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; then
+  not_run+=("the store of decisions in PostgreSQL: NOT RUN (there is no Debian package postgresql)")
 fi
 if ! command -v dpkg >/dev/null 2>&1; then
   not_run+=("the Debian package in a bare root: NOT RUN (there is no dpkg)")
