@@ -152,6 +152,10 @@ bench-compare: build ## the command line beside a peer's: PEER=/path/to/kyverno
 bench-reports: build ## the cost of reports: the first scan of 5,000 Pods by 18 policies, changes, idle time, 50,000 Pods (SHORT=1: less idle time)
 	go run ./bench reports
 
+.PHONY: bench-decisions
+bench-decisions: build ## the store of decisions in a file: CPU and bytes of each, a query by policy and day among ten million (SHORT=1: one million)
+	go run ./bench decisions
+
 .PHONY: bench-background
 bench-background: build ## generate rules for 1,000 Namespaces, changes of a copied source, Namespaces deleted meanwhile
 	go run ./bench background

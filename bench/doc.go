@@ -8,6 +8,7 @@
 //	go run ./bench foreach    # a loop over 1,000 elements against a loop over one
 //	go run ./bench reports    # the first scan of 5,000 Pods, on a control plane; some minutes
 //	go run ./bench background # generate rules for 1,000 Namespaces, and what is left when Namespaces go; some minutes
+//	go run ./bench decisions  # the store of decisions in a file: time and room of each, a query among ten million; a quarter of an hour
 //	go run ./bench compare /path/to/kyverno
 //
 // Absolute times vary between machines and hours; quote the ratios. Nothing here is a test: a MISS is printed and the exit code stays 0.

@@ -113,6 +113,9 @@ func benchmarks(args []string) error {
 	if len(args) == 1 && args[0] == "background" {
 		return b.background()
 	}
+	if len(args) == 1 && args[0] == "decisions" {
+		return b.decisions()
+	}
 	known := false
 	for _, m := range measurements {
 		if len(args) > 0 && args[0] != m.name {
@@ -124,7 +127,7 @@ func benchmarks(args []string) error {
 		}
 	}
 	if !known {
-		return fmt.Errorf("there is no measurement %q; there are floor, cel, policies, cel-policies, cli, library, suites, foreach, images, rest, reports, background, compare", strings.Join(args, " "))
+		return fmt.Errorf("there is no measurement %q; there are floor, cel, policies, cel-policies, cli, library, suites, foreach, images, rest, reports, background, decisions, compare", strings.Join(args, " "))
 	}
 	if len(args) > 0 {
 		return nil // a single measurement ends with its own last line
