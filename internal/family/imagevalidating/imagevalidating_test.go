@@ -172,7 +172,7 @@ status: {conditionStatus: {message: old}}
 		}
 		status := tree["conditionStatus"].(map[string]any)
 		configs := value.JSON(tree["autogen"])
-		if status["message"] != nil || status["ready"] != true {
+		if status["message"] != "" || status["ready"] != true {
 			t.Errorf("%s: %v", expression, status)
 		}
 		if !strings.Contains(configs, `"has(object.spec.template.metadata.labels)"`) || !strings.Contains(configs, `"attestors":[]`) || !strings.Contains(configs, "cronjobs") {

@@ -15,7 +15,7 @@ func status(object map[string]any, s family.State) (map[string]any, error) {
 		return nil, err
 	}
 	if conditions, ok := tree["conditionStatus"].(map[string]any); ok {
-		delete(conditions, "message")
+		conditions["message"] = "" // there is no native policy to explain; Kyverno writes the field, and clients compare it
 	}
 	return tree, nil
 }
