@@ -27,7 +27,7 @@ type decisions struct {
 	Unasked int `json:"unasked,omitempty"`
 }
 
-// answerDecisions answers a request for decisions, with those that its user may see: whoever may list the reports of a namespace sees its
+// answerDecisions answers a request for decisions, with those that its user may see: the right to list the reports of a namespace is the right to see its
 // decisions.
 func (d *Dashboard) answerDecisions(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerFor)

@@ -171,7 +171,7 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// Nobody without a certificate of the authority, for that purpose, is listened to, and no other server is talked to.
+// A receiver takes batches only from holders of a certificate of the authority for clients; a sender sends them only to the named server.
 func TestMutual(t *testing.T) {
 	to, a, other := &memory{}, newAuthority(t), newAuthority(t)
 	_, connect := channel(t, to, a)
@@ -180,7 +180,7 @@ func TestMutual(t *testing.T) {
 		"a certificate of another authority":   {RootCAs: a.pool(), ServerName: "server", Certificates: []tls.Certificate{other.issue(t, "sender", x509.ExtKeyUsageClientAuth)}},
 		"a certificate of a server":            {RootCAs: a.pool(), ServerName: "server", Certificates: []tls.Certificate{a.issue(t, "sender", x509.ExtKeyUsageServerAuth)}},
 		"a server with another name":           {RootCAs: a.pool(), ServerName: "another", Certificates: []tls.Certificate{a.issue(t, "sender", x509.ExtKeyUsageClientAuth)}},
-		"a server that the authority disowns":  {RootCAs: other.pool(), ServerName: "server", Certificates: []tls.Certificate{a.issue(t, "sender", x509.ExtKeyUsageClientAuth)}},
+		"a server of another authority":        {RootCAs: other.pool(), ServerName: "server", Certificates: []tls.Certificate{a.issue(t, "sender", x509.ExtKeyUsageClientAuth)}},
 		"a version of TLS that is not current": {RootCAs: a.pool(), ServerName: "server", MaxVersion: tls.VersionTLS12, Certificates: []tls.Certificate{a.issue(t, "sender", x509.ExtKeyUsageClientAuth)}},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -193,7 +193,7 @@ func TestMutual(t *testing.T) {
 		t.Errorf("%d records are stored", len(got))
 	}
 	if err := NewReceiver(to, slog.New(slog.DiscardHandler)).Serve(t.Context(), nil, &tls.Config{}); err == nil {
-		t.Error("a receiver serves everybody")
+		t.Error("a receiver serves without a bundle for clients")
 	}
 }
 
