@@ -66,7 +66,7 @@ func TestChannel(t *testing.T) {
 			return err
 		}
 		lines := strings.Split(strings.TrimSpace(out), "\n")
-		if len(lines) < 2 || !strings.Contains(lines[1], "default/ConfigMap/asked-*") {
+		if len(lines) < 2 || !strings.Contains(lines[1], "default/ConfigMap/asked-") {
 			return errors.New(out)
 		}
 		uid = lines[1][strings.LastIndex(lines[1], ",")+1:]
