@@ -152,7 +152,7 @@ func TestRights(t *testing.T) {
 		{"ephor rollout nobody", step{code: 1, says: []string{`"nobody" not found; NAMESPACE/NAME finds a Policy`}}},
 		{"ephor rollout team/by-hand", step{code: 2, says: []string{"It is not known whether it is safe to enforce:", "no report says anything about the policy"}}},
 		{"ephor rollout by-hand --owner-label team -n team", step{code: 2, says: []string{"team        Audit   1           1 ", "ConfigMap/x   by-namespace   1 "}}},
-		{"ephor rollout by-hand --owner-label team --owner-reads 0", step{code: 2, says: []string{"? (ConfigMap/x)", "the owners of 1 resources: --owner-reads bounds"}}},
+		{"ephor rollout by-hand --owner-label team --owner-reads 0", step{code: 2, says: []string{"? (ConfigMap/x)", "the owners of 1 resource: --owner-reads bounds"}}},
 		{"ephor rollout by-hand --metrics-url http://127.0.0.1:1", step{code: 1, says: []string{"--metrics-url: ", "connection refused"}}},
 	} {
 		if err := shell.run(c.want, c.commands); err != nil {
