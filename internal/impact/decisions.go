@@ -57,7 +57,7 @@ var (
 func Decisions(since time.Time, sources ...iter.Seq[Decided]) iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		var requests requests
-		for d := range sorted2(merged(sources)) {
+		for d := range inOrder(merged(sources)) {
 			switch {
 			case d.Err != nil:
 				if !yield(Record{At: d.At, Err: d.Err}) {
@@ -146,8 +146,8 @@ func (w *waiting) Pop() any {
 	return x
 }
 
-// sorted2 yields records in the order of their times, as far as they are out of order by no more than the limits.
-func sorted2(in iter.Seq[Decided]) iter.Seq[Decided] {
+// inOrder yields records in the order of their times, as far as they are out of order by no more than the limits.
+func inOrder(in iter.Seq[Decided]) iter.Seq[Decided] {
 	return func(yield func(Decided) bool) {
 		var held waiting
 		var newest time.Time

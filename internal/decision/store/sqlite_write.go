@@ -1,0 +1,196 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"math/rand/v2"
+
+	"modernc.org/sqlite"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+)
+
+// Write implements decision.Store. The records are stored in one transaction.
+func (s *SQLite) Write(ctx context.Context, records []decision.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reads {
+		return errReads
+	}
+	if err := s.opened(ctx); err != nil {
+		return err
+	}
+	err := s.insert(ctx, records)
+	switch {
+	case damaged(err):
+		if err := s.setAside(err); err != nil {
+			return err
+		}
+		if err := s.opened(ctx); err != nil {
+			return err
+		}
+		err = s.insert(ctx, records)
+	case full(err):
+		if err := s.trim(ctx, trimRows); err != nil {
+			return err
+		}
+		err = s.insert(ctx, records)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.bound(ctx); err != nil {
+		s.o.Log.Error("old decisions were not deleted", "error", err)
+	}
+	return nil
+}
+
+// full reports whether the file has reached its size.
+func full(err error) bool {
+	const full = 13
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code()&0xff == full
+}
+
+// insert stores records.
+func (s *SQLite) insert(ctx context.Context, records []decision.Record) (err error) {
+	tx, err := s.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = tx.Rollback() // the error says why
+			clear(s.known)
+		}
+	}()
+	w := inserting{store: s, find: tx.StmtContext(ctx, s.find), add: tx.StmtContext(ctx, s.add), touch: tx.StmtContext(ctx, s.touch), mark: tx.StmtContext(ctx, s.mark), put: tx.StmtContext(ctx, s.put)}
+	quick := context.WithoutCancel(ctx) // each statement that can be cancelled costs a goroutine
+	for i := range records {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := w.record(quick, &records[i]); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// inserting is one transaction that stores records.
+type inserting struct {
+	store                       *SQLite
+	find, add, touch, mark, put *sql.Stmt
+	text                        []byte
+}
+
+func (w *inserting) record(ctx context.Context, r *decision.Record) error {
+	p := split(r)
+	id := r.Time.UnixMicro()
+	at := id / hour
+	what, err := w.term(ctx, classWhat, &p.what, at)
+	if err != nil {
+		return err
+	}
+	who, err := w.term(ctx, classWho, &p.who, at)
+	if err != nil {
+		return err
+	}
+	place, err := w.term(ctx, classPlace, &p.place, at)
+	if err != nil {
+		return err
+	}
+	shape, err := w.shape(ctx, &p.shape, at)
+	if err != nil {
+		return err
+	}
+	texts, err := w.term(ctx, classTexts, &p.texts, at)
+	if err != nil {
+		return err
+	}
+	rest, err := p.rest.AppendProto(nil)
+	if err != nil {
+		return err
+	}
+	for attempt := 0; ; attempt++ {
+		done, err := w.put.ExecContext(ctx, id, p.uid, what, who, place, orNull(r.Name), shape, texts, r.Duration.Microseconds(), orNull(p.times), orNull(p.object), orNull(p.patch), orNull(rest))
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n > 0 {
+			return err
+		}
+		id += 1 + rand.Int64N(1<<min(attempt, 20)) // the number is taken: one soon after it is free
+	}
+}
+
+// orNull is nil for what is empty.
+func orNull[T string | []byte](v T) any {
+	if len(v) == 0 {
+		return nil
+	}
+	return v
+}
+
+// shape returns the term of the rules, and notes which policies they have.
+func (w *inserting) shape(ctx context.Context, part *decision.Record, at int64) (any, error) {
+	id, added, err := w.look(ctx, classShape, part, at)
+	if err != nil || !added {
+		return id, err
+	}
+	for _, x := range part.Rules {
+		if _, err := w.mark.ExecContext(ctx, x.Policy, id); err != nil {
+			return nil, err
+		}
+	}
+	return id, nil
+}
+
+func (w *inserting) term(ctx context.Context, class int, part *decision.Record, at int64) (any, error) {
+	id, _, err := w.look(ctx, class, part, at)
+	return id, err
+}
+
+// look returns the id of a part of a record, which is added if it is new; nil for an empty one.
+func (w *inserting) look(ctx context.Context, class int, part *decision.Record, at int64) (id any, added bool, err error) {
+	text, err := part.AppendProto(append(w.text[:0], byte(class)))
+	if err != nil || len(text) == 1 {
+		return nil, false, err
+	}
+	w.text = text
+	sum := sha256.Sum256(text)
+	key := [16]byte(sum[:16])
+	s := w.store
+	t, known := s.known[key]
+	if !known {
+		err := w.find.QueryRowContext(ctx, key[:]).Scan(&t.id, &t.last)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			done, err := w.add.ExecContext(ctx, class, key[:], text[1:], at)
+			if err != nil {
+				return nil, false, err
+			}
+			if t.id, err = done.LastInsertId(); err != nil {
+				return nil, false, err
+			}
+			t.last, added = at, true
+		case err != nil:
+			return nil, false, err
+		}
+	}
+	if t.last < at {
+		if _, err := w.touch.ExecContext(ctx, at, t.id); err != nil {
+			return nil, false, err
+		}
+		t.last, known = at, false
+	}
+	if !known {
+		if len(s.known) >= maxTerms {
+			clear(s.known)
+		}
+		s.known[key] = t
+	}
+	return t.id, added, nil
+}

@@ -1,0 +1,161 @@
+package impact
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+	"github.com/ephor-dev/ephor/internal/rollout"
+)
+
+// Facts is what is known about the run besides the verdicts.
+type Facts struct {
+	// Owners finds owners in a cluster; nil where the records are all that is known. Label is the one that says whose a resource is.
+	Owners *rollout.Owners
+	Label  string
+	// Labels are those of namespaces, where they are known without a cluster.
+	Labels func(ctx context.Context, namespace string) (map[string]string, error)
+	// Cluster: rules can look things up.
+	Cluster bool
+	// Objects: objects that exist are among the records.
+	Objects bool
+	// Deferred: some rule generates objects or changes existing ones.
+	Deferred bool
+	// Lacks are further ones.
+	Lacks []Lack
+}
+
+// Report returns what was counted.
+func (c *Collector) Report(ctx context.Context, f Facts) *Report {
+	r := c.report
+	if c.counting {
+		effect := c.effect
+		r.Effect = &effect
+	}
+	r.Rules = []Rule{}
+	for _, n := range c.rules {
+		r.Rules = append(r.Rules, *n)
+	}
+	slices.SortFunc(r.Rules, func(a, b Rule) int {
+		return cmp.Or(b.Refused-a.Refused, b.Fail-a.Fail, b.Error-a.Error, strings.Compare(a.Policy, b.Policy), strings.Compare(a.Rule, b.Rule))
+	})
+	r.Namespaces, r.Users = sorted(c.groups[0]), sorted(c.groups[1])
+	if r.Examples == nil {
+		r.Examples = []Example{}
+	}
+	r.Lacks = c.lacksOf(f)
+	c.ownersOf(ctx, f, &r)
+	return &r
+}
+
+func sorted(groups map[string]*Group) []Group {
+	out := []Group{}
+	for _, g := range groups {
+		out = append(out, *g)
+	}
+	slices.SortFunc(out, func(a, b Group) int {
+		return cmp.Or(b.Refused-a.Refused, b.Violating-a.Violating, b.Erred-a.Erred, b.Warned-a.Warned, b.Changed-a.Changed, b.Requests-a.Requests, strings.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// ownersOf finds whose the touched objects are.
+func (c *Collector) ownersOf(ctx context.Context, f Facts, r *Report) {
+	type whose struct{ namespace, owner, whose string }
+	merged := map[whose]*Owner{}
+	unknown, firstErr := 0, ""
+	for _, key := range slices.SortedFunc(maps.Keys(c.owners), func(a, b ownerKey) int {
+		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.kind, b.kind), strings.Compare(a.name, b.name), strings.Compare(a.apiVersion, b.apiVersion))
+	}) {
+		o := c.owners[key]
+		end, name := o.resource, o.own.Labels[f.Label]
+		switch {
+		case f.Owners != nil && o.resource.Name != "":
+			var err error
+			if end, name, err = f.Owners.Of(ctx, o.resource, o.own); err != nil {
+				if unknown++; firstErr == "" {
+					firstErr = err.Error()
+				}
+				end, name = o.resource, o.own.Labels[f.Label]
+			}
+		case f.Label != "" && name == "" && f.Labels != nil && o.resource.Namespace != "":
+			if labels, err := f.Labels(ctx, o.resource.Namespace); err == nil {
+				name = labels[f.Label]
+			}
+		}
+		k := whose{o.resource.Namespace, strings.TrimSuffix(end.Kind+"/"+end.Name, "/"), name}
+		m := merged[k]
+		if m == nil {
+			m = &Owner{Namespace: k.namespace, Owner: k.owner, Whose: k.whose}
+			merged[k] = m
+		}
+		m.Requests += o.requests
+		m.Counts.add(o.Counts)
+	}
+	r.Owners = []Owner{}
+	for _, m := range merged {
+		r.Owners = append(r.Owners, *m)
+	}
+	slices.SortFunc(r.Owners, func(a, b Owner) int {
+		return cmp.Or(b.Refused-a.Refused, b.Violating-a.Violating, b.Requests-a.Requests, strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Owner, b.Owner), strings.Compare(a.Whose, b.Whose))
+	})
+	if unknown > 0 {
+		r.Lacks = append(r.Lacks, Lack{"the end of the chain of owners: " + firstErr, unknown})
+	}
+}
+
+// lacksOf says what cannot be known.
+func (c *Collector) lacksOf(f Facts) []Lack {
+	out := []Lack{}
+	add := func(n int, what string) {
+		if n > 0 {
+			out = append(out, Lack{what, n})
+		}
+	}
+	add(c.lacks.noObject, "what the policies say of requests whose record does not hold the object: an audit log has it at level RequestResponse, but not for deletions of collections, connections, refused patches, and most deletions")
+	add(c.lacks.noOld, "what rules say that read the old object of an update: an audit log does not hold it")
+	if f.Objects {
+		add(c.lacks.noUser, "who would create the objects that exist: they are evaluated without a user")
+	} else {
+		add(c.lacks.noUser, "who made requests whose record names no user: they are evaluated without one")
+	}
+	add(c.lacks.noRequest, "what the policies say of reviews whose record does not hold the request: --decisionsRequests records it, unless it is very large")
+	add(c.lacks.noText, "what the policies say of requests whose objects an earlier record holds that was not read: give the files from their beginning")
+	add(c.lacks.cut, "what the policies say of requests of which they read a value that was cut before it was recorded (--redact)")
+	add(c.lacks.assumed, "what rules that change objects read of values that were cut: they are evaluated with "+decision.Redacted+" in their place")
+	if c.lacks.sampled > 0 {
+		add(int(min(c.unsampled, math.MaxInt32)), fmt.Sprintf("reviews that simply passed and were not recorded: about so many, as the %d recorded ones are a share of them (--decisionsShare)", c.lacks.sampled))
+	}
+	add(c.lacks.clipped, "what further records say that cannot be read")
+	if c.report.After.Erred > 0 && !f.Cluster {
+		add(c.report.After.Erred, "what rules would look up: a rule that needs the cluster ends in an error; --cluster looks things up as they are now, and --values-file gives values")
+	} else if f.Cluster && c.report.Matched > 0 {
+		add(c.report.Matched, "what rules looked up at the time of the request: lookups give what the cluster holds now")
+	}
+	if f.Deferred {
+		add(max(c.report.Matched, 1), "what generate rules would create, and what mutate rules would change in existing objects: they run after the answer")
+	}
+	return append(out, f.Lacks...)
+}
+
+// Reached reports whether n or more requests are of the class; known is false for a class that does not exist, or that needs policies in
+// force where there are none.
+func (r *Report) Reached(class string, n int) (reached, known bool) {
+	counts := map[string]int{
+		classRefused: r.After.Refused, classWarned: r.After.Warned, classChanged: r.After.Changed, classErred: r.After.Erred, classViolating: r.After.Violating,
+		"unreadable": len(r.Unreadable),
+	}
+	if r.Effect != nil {
+		counts["newly-refused"], counts["no-longer-refused"] = r.Effect.NewlyRefused, r.Effect.NoLongerRefused
+	}
+	have, known := counts[class]
+	return known && have >= n, known
+}
+
+// Classes are the names that Reached knows.
+var Classes = []string{classRefused, "newly-refused", "no-longer-refused", classWarned, classChanged, classErred, classViolating, "unreadable"}
