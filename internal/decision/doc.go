@@ -6,8 +6,8 @@
 //
 // Put decides which reviews are kept: all that are refused, warned about, changed, violating, exempt or in error, and a share of the
 // others. It stores a small struct in a bounded queue; the record is made of it by Run. The schema of a Record is versioned
-// (docs/operating/decisions.md). Values of Secrets are cut from messages before a record leaves the package. A Store is one file of the package
-// with two methods.
+// (docs/operating/decisions.md). Values of Secrets are cut from messages before a record leaves the package. A Store has two methods;
+// JSON lines are here, the other stores in decision/store.
 //
 // The package evaluates nothing, and does not know what a policy says.
 //

@@ -94,13 +94,16 @@ func (r *Receiver) tidy(ctx context.Context) {
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	status, text := r.take(req)
 	if status == http.StatusNoContent {
+		if text != "" {
+			w.Header().Set(lostHeader, text)
+		}
 		w.WriteHeader(status)
 		return
 	}
 	http.Error(w, text, status)
 }
 
-// take stores a batch.
+// take stores a batch. The text explains an error; of a batch that was stored in part it is how many records were not.
 func (r *Receiver) take(req *http.Request) (status int, text string) {
 	if req.URL.Path != batchPath {
 		return http.StatusNotFound, "there is nothing here"
@@ -139,7 +142,13 @@ func (r *Receiver) take(req *http.Request) (status int, text string) {
 	// A client that goes away does not undo what is being written.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), storeTimeout)
 	defer cancel()
-	if err := r.to.Write(ctx, records); err != nil {
+	var partly *decision.PartlyStored
+	switch err := r.to.Write(ctx, records); {
+	case errors.As(err, &partly): // sent again, the others would be stored twice
+		r.log.Error("decisions were not stored", "records", partly.Lost, "error", err)
+		from.last = number
+		return http.StatusNoContent, strconv.Itoa(partly.Lost)
+	case err != nil:
 		r.log.Error("decisions were not stored", "records", len(records), "error", err)
 		return http.StatusServiceUnavailable, "the store failed: the log of this process has the reason"
 	}

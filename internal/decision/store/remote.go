@@ -31,6 +31,9 @@ const (
 // The headers of a batch: who sends it, and its number, so that a batch that is sent again is stored once.
 const senderHeader, batchHeader = "Ephor-Sender", "Ephor-Batch"
 
+// lostHeader is how many records of a batch were not stored, although the others were.
+const lostHeader = "Ephor-Lost"
+
 // batchPath is where batches are posted.
 const batchPath = "/v1/decisions"
 
@@ -135,6 +138,9 @@ func (s *Remote) post(ctx context.Context, body []byte) (again bool, err error) 
 	_ = answer.Body.Close()
 	switch {
 	case answer.StatusCode == http.StatusNoContent:
+		if n, err := strconv.Atoi(answer.Header.Get(lostHeader)); err == nil && n > 0 {
+			return false, &decision.PartlyStored{Lost: n, Err: errors.New("the store kept only a part of the batch: its log has the reason")}
+		}
 		return false, nil
 	case answer.StatusCode >= 500, answer.StatusCode == http.StatusTooManyRequests:
 		return true, fmt.Errorf("the store answers %s: %q", answer.Status, text)

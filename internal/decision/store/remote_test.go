@@ -153,6 +153,12 @@ func TestRemote(t *testing.T) {
 	if err := s.Write(ctx, records[:10]); err == nil || !strings.Contains(err.Error(), "503") && !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "no space") {
 		t.Errorf("%v", err)
 	}
+	// What was stored in part is not sent again.
+	to.set(&decision.PartlyStored{Lost: 3, Err: errors.New("rejected")})
+	var part *decision.PartlyStored
+	if err := s.Write(t.Context(), records[:10]); !errors.As(err, &part) || part.Lost != 3 || strings.Contains(err.Error(), "rejected") {
+		t.Errorf("%v", err)
+	}
 	to.set(nil)
 	if err := s.Write(t.Context(), records[:10]); err != nil {
 		t.Error(err)
