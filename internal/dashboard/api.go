@@ -139,7 +139,11 @@ func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 			}
 			d.o.Log.Warn("the dashboard cannot answer", "path", r.URL.Path, "error", words)
 		}
-		text = "the API server could not be asked: the log of the reports controller has the reason"
+		text = "the API server could not be asked"
+		if errors.Is(err, errStore) {
+			text = errStore.Error()
+		}
+		text += ": the log of the reports controller has the reason"
 	}
 	writeJSON(w, r, status, map[string]string{"error": text})
 }

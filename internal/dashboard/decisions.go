@@ -20,6 +20,9 @@ const (
 	maxPageDecisions = 1000
 )
 
+// errStore is the error of a store that cannot be read.
+var errStore = errors.New("the store of decisions could not be read")
+
 // decisions is an answer about decisions.
 type decisions struct {
 	decision.Page
@@ -46,7 +49,7 @@ func (d *Dashboard) answerDecisions(w http.ResponseWriter, r *http.Request) {
 	body, err := d.work(r, func(r *http.Request) (any, error) {
 		namespaces, err := d.o.Decisions.Namespaces(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("read the decisions: %w", err)
+			return nil, errors.Join(errStore, err)
 		}
 		if len(q.Namespaces) > 0 {
 			namespaces = slices.DeleteFunc(namespaces, func(ns string) bool { return !wildcard.MatchAny(q.Namespaces, ns) })
@@ -60,7 +63,10 @@ func (d *Dashboard) answerDecisions(w http.ResponseWriter, r *http.Request) {
 		if errors.Is(err, decision.ErrPosition) {
 			return nil, badRequest{err}
 		}
-		return decisions{page, v.unasked}, err
+		if err != nil {
+			return nil, errors.Join(errStore, err)
+		}
+		return decisions{page, v.unasked}, nil
 	})
 	if err != nil {
 		d.fail(w, r, err)

@@ -22,8 +22,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// maxAnswer bounds one page of a server.
-const maxAnswer = 256 << 20
+// The limits of a page of a server: its bytes, and how often it is asked for while the server answers too many requests.
+const (
+	maxAnswer   = 256 << 20
+	maxAttempts = 60
+)
 
 // server is a dashboard that shows decisions.
 type server struct {
@@ -111,7 +114,7 @@ func (o *server) token() (string, error) {
 
 // get reads an answer as JSON.
 func get(ctx context.Context, c *http.Client, address, token string, to any) (status int, err error) {
-	for {
+	for attempt := 1; ; attempt++ {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 		if err != nil {
 			return 0, err
@@ -131,7 +134,7 @@ func get(ctx context.Context, c *http.Client, address, token string, to any) (st
 		if len(text) > maxAnswer {
 			return 0, fmt.Errorf("an answer is longer than %d bytes", maxAnswer)
 		}
-		if answer.StatusCode == http.StatusTooManyRequests {
+		if answer.StatusCode == http.StatusTooManyRequests && attempt < maxAttempts {
 			select {
 			case <-ctx.Done():
 				return 0, ctx.Err()
