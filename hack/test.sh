@@ -63,12 +63,12 @@ else
   done
 fi
 
-# Without these the tests of a release skip a part, in CI too.
-if ! command -v ruby >/dev/null 2>&1; then
-  not_run+=("the Homebrew formula: NOT RUN (there is no ruby)")
-fi
+# Without these a test skips itself, in CI too.
 if ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; then
   not_run+=("the store of decisions in PostgreSQL: NOT RUN (there is no Debian package postgresql)")
+fi
+if ! command -v ruby >/dev/null 2>&1; then
+  not_run+=("the Homebrew formula: NOT RUN (there is no ruby)")
 fi
 if ! command -v dpkg >/dev/null 2>&1; then
   not_run+=("the Debian package in a bare root: NOT RUN (there is no dpkg)")

@@ -89,24 +89,28 @@ func TestMistakes(t *testing.T) {
 			[]string{"policy.yaml:14: warning: spec.rules[0].context[0].apiCall.urlPath: ", `"Route" is not the name of a resource (write the plural name of the resource`}, false,
 		},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			write(t, "policy.yaml", c.policy)
-			write(t, "pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: default}\nspec: {containers: [{name: c, image: i}]}\n")
-			_, applied, code := runIn(t, "apply", "policy.yaml", "-r", "pod.yaml")
-			if c.fails && code != 1 {
-				t.Errorf("apply ends with %d", code)
-			}
-			found, _, code := runIn(t, "lint", "policy.yaml")
-			if c.fails != (code == 1) {
-				t.Errorf("lint ends with %d", code)
-			}
-			for command, text := range map[string]string{"apply": applied, "lint": found} {
-				if !oneLineHas(text, c.want) {
-					t.Errorf("%s prints\n%s, want on one line %q", command, text, c.want)
-				}
-			}
-		})
+		t.Run(c.name, func(t *testing.T) { mistaken(t, c.policy, c.want, c.fails) })
+	}
+}
+
+// mistaken holds that apply and lint print all of want on one line about the policy, and fail if they should.
+func mistaken(t *testing.T, policy string, want []string, fails bool) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	write(t, "policy.yaml", policy)
+	write(t, "pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: default}\nspec: {containers: [{name: c, image: i}]}\n")
+	_, applied, code := runIn(t, "apply", "policy.yaml", "-r", "pod.yaml")
+	if fails && code != 1 {
+		t.Errorf("apply ends with %d", code)
+	}
+	found, _, code := runIn(t, "lint", "policy.yaml")
+	if fails != (code == 1) {
+		t.Errorf("lint ends with %d", code)
+	}
+	for command, text := range map[string]string{"apply": applied, "lint": found} {
+		if !oneLineHas(text, want) {
+			t.Errorf("%s prints\n%s, want on one line %q", command, text, want)
+		}
 	}
 }
 
@@ -137,24 +141,7 @@ func TestMistakesInCEL(t *testing.T) {
 		{"a regular expression", inCEL("  validations:\n  - expression: object.metadata.name.matches('[a')\n"), []string{"policy.yaml:10: ", "invalid matches argument"}, true},
 		{"two policies of one name", inCEL(fine) + "---\n" + inCEL(fine), []string{"warning: metadata.name: a ValidatingPolicy of this name is there already, at policy.yaml:4"}, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			write(t, "policy.yaml", c.policy)
-			write(t, "pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: default}\nspec: {containers: [{name: c, image: i}]}\n")
-			_, applied, code := runIn(t, "apply", "policy.yaml", "-r", "pod.yaml")
-			if c.fails && code != 1 {
-				t.Errorf("apply ends with %d", code)
-			}
-			found, _, code := runIn(t, "lint", "policy.yaml")
-			if c.fails != (code == 1) {
-				t.Errorf("lint ends with %d", code)
-			}
-			for command, text := range map[string]string{"apply": applied, "lint": found} {
-				if !oneLineHas(text, c.want) {
-					t.Errorf("%s prints\n%s, want on one line %q", command, text, c.want)
-				}
-			}
-		})
+		t.Run(c.name, func(t *testing.T) { mistaken(t, c.policy, c.want, c.fails) })
 	}
 }
 

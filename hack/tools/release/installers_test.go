@@ -70,18 +70,7 @@ func TestAction(t *testing.T) {
 		t.Skip("the test runs the Linux program")
 	}
 	dir, _ := written(t)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		content, err := os.ReadFile(filepath.Join(dir, filepath.Base(r.URL.Path)))
-		if err != nil {
-			http.NotFound(w, r)
-			return
-		}
-		if strings.HasPrefix(r.URL.Path, "/changed/") && strings.HasSuffix(r.URL.Path, ".tar.gz") {
-			content = append(content, 'x')
-		}
-		_, _ = w.Write(content)
-	}))
-	defer server.Close()
+	server := serve(t, dir, ".tar.gz")
 	script, err := filepath.Abs("../../../action/run.sh")
 	if err != nil {
 		t.Fatal(err)

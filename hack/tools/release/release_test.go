@@ -253,24 +253,31 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// install.sh installs what has the digest that it names, and refuses anything else.
-func TestInstall(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the test runs the Linux program")
-	}
-	dir, _ := written(t)
+// serve serves the files of a folder. Below /changed/, those with the suffix are other files.
+func serve(t *testing.T, dir, suffix string) *httptest.Server {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		content, err := os.ReadFile(filepath.Join(dir, filepath.Base(r.URL.Path)))
 		if err != nil {
 			http.NotFound(w, r)
 			return
 		}
-		if strings.HasPrefix(r.URL.Path, "/changed/") {
+		if strings.HasPrefix(r.URL.Path, "/changed/") && strings.HasSuffix(r.URL.Path, suffix) {
 			content = append(content, 'x')
 		}
 		_, _ = w.Write(content)
 	}))
-	defer server.Close()
+	t.Cleanup(server.Close)
+	return server
+}
+
+// install.sh installs what has the digest that it names, and refuses anything else.
+func TestInstall(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the test runs the Linux program")
+	}
+	dir, _ := written(t)
+	server := serve(t, dir, "")
 	install := func(to, url string) (string, error) {
 		cmd := exec.Command("sh", filepath.Join(dir, "install.sh"))
 		cmd.Env = append(os.Environ(), "EPHOR_DIR="+to, "EPHOR_URL="+url)
