@@ -3,7 +3,9 @@ package dashboard
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -99,5 +101,25 @@ func TestDecisions(t *testing.T) {
 	}
 	if text := p.log.String(); strings.Contains(text, "jane") {
 		t.Errorf("the log has names: %s", text)
+	}
+}
+
+// torn is a store that cannot be read.
+type torn struct{ kept }
+
+func (torn) Page(context.Context, *decision.Query, string, int) (decision.Page, error) {
+	return decision.Page{}, errors.New("database disk image is malformed")
+}
+
+// The answer names the store, and leaves the reason to the log.
+func TestStoreThatCannotBeRead(t *testing.T) {
+	p := newPage(true)
+	o := p.o
+	o.Decisions = torn{}
+	p.Dashboard = New(o)
+	answer := p.do("GET", "/api/v1/decisions", "all")
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != 503 || !strings.Contains(string(text), "the store of decisions could not be read") || strings.Contains(string(text), "malformed") {
+		t.Errorf("%d %s, %v", answer.StatusCode, text, err)
 	}
 }
