@@ -78,6 +78,10 @@ fi
 
 started=$SECONDS
 summary=()
+# The tests that failed once and then passed; see gotest.sh.
+FAILED_ONCE=$(mktemp)
+export FAILED_ONCE
+trap 'rm -f "$FAILED_ONCE"' EXIT
 part() {
   local name=$1 begin=$SECONDS
   shift
@@ -100,13 +104,13 @@ unit() {
   local packages
   packages=$(go list ./... | grep -vE '/(e2e|soak|conformance|robustness|internal/devcluster|charts)($|/)')
   # shellcheck disable=SC2086
-  CGO_ENABLED=$([ ${#race[@]} -gt 0 ] && echo 1 || echo 0) go test ${race[@]+"${race[@]}"} -timeout 15m $packages
+  CGO_ENABLED=$([ ${#race[@]} -gt 0 ] && echo 1 || echo 0) hack/gotest.sh "${race[*]-} -timeout 15m" $packages
 }
 chart() { hack/helm.sh && go test -count=1 -timeout 20m ./charts/; }
 # The files of a release, from a small program, since make release takes many minutes.
 release() { go test -C hack/tools/release -count=1 -timeout 10m . && go test -C hack/tools/site -count=1 .; }
 # These measure time and memory, which the race detector multiplies.
-bombs() { go test -count=1 -timeout 15m ./robustness/ && go test -count=1 -timeout 5m -run TestBombs ./internal/celenv/ &&
+bombs() { hack/gotest.sh "-count=1 -timeout 15m" ./robustness/ && hack/gotest.sh "-count=1 -timeout 5m -run TestBombs" ./internal/celenv/ &&
   CGO_ENABLED=0 go test -count=1 -run TestAllocations ./internal/seal/ ./internal/secretpath/; }
 conformance() { go test -count=1 -timeout 10m -v -run 'TestConformance|TestCEL$' ./conformance/ | { grep -vE '^\s*(=== |--- PASS)' || true; }; return "${PIPESTATUS[0]}"; }
 e2e() {
@@ -117,10 +121,10 @@ e2e() {
     packages=$(go list ./e2e/... | grep -vE '/e2e/(dashboard|site)$')
   fi
   # shellcheck disable=SC2086
-  go test -count=1 -timeout 30m $packages ./internal/devcluster/
+  hack/gotest.sh "-count=1 -timeout 30m" $packages ./internal/devcluster/
 }
 # Without EPHOR_UI the tests that need a browser are skipped.
-dashboard() { EPHOR_UI=${EPHOR_UI/none/} go test -count=1 -timeout 10m ./e2e/dashboard/ ./e2e/site/; }
+dashboard() { EPHOR_UI=${EPHOR_UI/none/} hack/gotest.sh "-count=1 -timeout 10m" ./e2e/dashboard/ ./e2e/site/; }
 
 part "lint" hack/lint.sh
 part "generated files are up to date" hack/verify-generated.sh
@@ -143,3 +147,4 @@ echo "== all parts passed after $((SECONDS - started)) s"
 printf '%s\n' "${summary[@]}"
 [ -z "${EPHOR_E2E:-}" ] || not_run+=("end-to-end tests outside of $EPHOR_E2E: NOT RUN (EPHOR_E2E)")
 [ ${#not_run[@]} = 0 ] || printf '%s\n' "${not_run[@]}"
+sed 's/^/FAILED ONCE, then passed: /' "$FAILED_ONCE"
