@@ -108,7 +108,9 @@ func TestRelease(t *testing.T) {
 	if err := cluster.Wait(t.Context(), "the release to be gone", func() error {
 		left, err := cluster.Kubectl(t.Context(), nil, "get", strings.Join(strings.Fields(kinds), ","), "-A", "-l", "app.kubernetes.io/part-of=kyverno", "-o", "name", "--ignore-not-found")
 		if err == nil && strings.TrimSpace(left) != "" {
-			err = fmt.Errorf("still there:\n%s", left)
+			// A definition says in its conditions why it is not gone.
+			why, _ := cluster.Kubectl(t.Context(), nil, "get", "customresourcedefinitions", "-o", "jsonpath={range .items[*]}{.metadata.name} {.metadata.deletionTimestamp} {.status.conditions}{'\\n'}{end}")
+			err = fmt.Errorf("still there:\n%s\n%s", left, why)
 		}
 		return err
 	}); err != nil {

@@ -209,9 +209,10 @@ func (c *Cluster) waitReady(ctx context.Context, api *Process, host string) erro
 // permanent marks an error after which waiting is useless.
 type permanent struct{ error }
 
-// Wait calls f until it returns nil, for at most a minute.
+// Wait calls f until it returns nil, for at most three minutes. The API server's own controllers retry after up to a minute,
+// the one that removes definitions for example.
 func (c *Cluster) Wait(ctx context.Context, what string, f func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	for {
 		err := f()
