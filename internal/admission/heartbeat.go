@@ -2,9 +2,9 @@ package admission
 
 import (
 	"context"
-	"strings"
 	"time"
 
+	"github.com/ephor-dev/ephor/internal/jsonpointer"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -29,8 +29,8 @@ func (s *Server) heartbeat(_ context.Context, req *policy.Request, _ place) (res
 	now := s.Now().UTC().Format(time.RFC3339)
 	op := map[string]any{"op": "add", "path": "/metadata/annotations", "value": map[string]any{HeartbeatAnnotation: now}}
 	if annotations, ok := meta["annotations"].(map[string]any); ok && len(annotations) > 0 {
-		// `~1` is `/` in a JSON pointer; add replaces what is there.
-		op = map[string]any{"op": "add", "path": "/metadata/annotations/" + strings.ReplaceAll(HeartbeatAnnotation, "/", "~1"), "value": now}
+		// add replaces what is there.
+		op = map[string]any{"op": "add", "path": "/metadata/annotations/" + jsonpointer.Escape(HeartbeatAnnotation), "value": now}
 	}
 	res.patch = value.AppendJSON(nil, []any{op})
 	return res, nil

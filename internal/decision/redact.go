@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/jsonpointer"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -46,7 +47,7 @@ func ParseRedaction(pointers []string) (*Redaction, error) {
 			if t == "**" && tokens[i+1] == "**" {
 				return nil, fmt.Errorf("%q has ** twice in a row", text)
 			}
-			tokens[i] = strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
+			tokens[i] = jsonpointer.Unescape(t)
 		}
 		out.pointers = append(out.pointers, tokens)
 	}
@@ -211,7 +212,7 @@ func (c *cutter) replace() error {
 func (c *cutter) note() {
 	path := c.prefix
 	for _, t := range c.path {
-		path += "/" + strings.ReplaceAll(strings.ReplaceAll(t, "~", "~0"), "/", "~1")
+		path += "/" + jsonpointer.Escape(t)
 	}
 	if !slices.Contains(c.cut, path) {
 		c.cut = append(c.cut, path)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ephor-dev/ephor/internal/jsonpointer"
 )
 
 // The ways in which an object does not fit an extractor.
@@ -46,16 +48,10 @@ func NewExtractor(path, value, key, name string, converted bool) (Extractor, err
 		name = defaultGroup
 	}
 	for i, s := range steps {
-		steps[i] = unescape.Replace(s)
+		steps[i] = jsonpointer.Unescape(s)
 	}
-	return Extractor{path: steps, value: unescape.Replace(value), key: key, group: name, converted: converted}, nil
+	return Extractor{path: steps, value: jsonpointer.Unescape(value), key: key, group: name, converted: converted}, nil
 }
-
-// JSON pointers write / and ~ in a key as ~1 and ~0.
-var (
-	unescape = strings.NewReplacer("~1", "/", "~0", "~")
-	escape   = strings.NewReplacer("~", "~0", "/", "~1")
-)
 
 // Extract lists the images at the places that the extractors name. What is absent or empty is no image; an object that is
 // built otherwise than an extractor says is an error, since its images would go unseen. convert may be nil when no
@@ -92,10 +88,10 @@ func (e *extraction) walk(v any, path []string, pointer, index string) error {
 	switch v := v.(type) {
 	case map[string]any:
 		if step != "*" {
-			return e.walk(v[step], rest, pointer+"/"+escape.Replace(step), index)
+			return e.walk(v[step], rest, pointer+"/"+jsonpointer.Escape(step), index)
 		}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			if err := e.walk(v[k], rest, pointer+"/"+escape.Replace(k), join(index, k)); err != nil {
+			if err := e.walk(v[k], rest, pointer+"/"+jsonpointer.Escape(k), join(index, k)); err != nil {
 				return err
 			}
 		}
@@ -137,7 +133,7 @@ func (e *extraction) at(v any, pointer, index string) error {
 	if !ok || found == nil || found == "" {
 		return nil
 	}
-	return e.add(found, pointer+"/"+escape.Replace(e.value), key)
+	return e.add(found, pointer+"/"+jsonpointer.Escape(e.value), key)
 }
 
 func (e *extraction) every(v any, pointer, index string) error {
@@ -152,7 +148,7 @@ func (e *extraction) every(v any, pointer, index string) error {
 		return nil
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			if err := e.add(v[k], pointer+"/"+escape.Replace(k), join(index, k)); err != nil {
+			if err := e.add(v[k], pointer+"/"+jsonpointer.Escape(k), join(index, k)); err != nil {
 				return err
 			}
 		}

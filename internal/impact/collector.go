@@ -10,6 +10,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/compliance"
 	"github.com/ephor-dev/ephor/internal/decision"
+	"github.com/ephor-dev/ephor/internal/jsonpointer"
 	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/rollout"
@@ -402,8 +403,7 @@ func changesOf(req *policy.Request, v *Verdict) []Change {
 
 // at is the value at a JSON pointer; nil when there is none.
 func at(v any, pointer string) any {
-	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		part = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
+	for _, part := range jsonpointer.Split(pointer) {
 		switch x := v.(type) {
 		case map[string]any:
 			v = x[part]

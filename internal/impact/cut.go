@@ -2,9 +2,9 @@ package impact
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/jsonpointer"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -22,7 +22,7 @@ func (r *Replica) ReadsCut(req *policy.Request, pointers []string) (unknown, ass
 	about.Origin = policy.FromCLI // policies with webhooks of their own, too
 	paths := make([][]string, len(pointers))
 	for i, p := range pointers {
-		paths[i] = tokensOf(p)
+		paths[i] = jsonpointer.Split(p)
 	}
 	for _, s := range r.snapshot.For(about, catalog.Route{Stages: allStages}) {
 		for _, rule := range s.Rules {
@@ -61,13 +61,4 @@ func readsBelow(fields *value.Fields, path []string) bool {
 		}
 	}
 	return fields.Reads(path...)
-}
-
-// tokensOf are the tokens of a JSON pointer.
-func tokensOf(pointer string) []string {
-	out := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
-	for i, t := range out {
-		out[i] = strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
-	}
-	return out
 }

@@ -2,8 +2,8 @@ package patch
 
 import (
 	"strconv"
-	"strings"
 
+	"github.com/ephor-dev/ephor/internal/jsonpointer"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -79,16 +79,16 @@ func (d *differ) object(path string, a, b map[string]any) {
 	}
 	for _, key := range keysOf(a) {
 		if _, stays := b[key]; !stays {
-			d.add("remove", path+"/"+escape(key), nil)
+			d.add("remove", path+"/"+jsonpointer.Escape(key), nil)
 		}
 	}
 	for _, key := range keysOf(b) {
 		old, had := a[key]
 		if !had {
-			d.add("add", path+"/"+escape(key), b[key])
+			d.add("add", path+"/"+jsonpointer.Escape(key), b[key])
 			continue
 		}
-		d.value(path+"/"+escape(key), old, b[key])
+		d.value(path+"/"+jsonpointer.Escape(key), old, b[key])
 	}
 }
 
@@ -135,11 +135,4 @@ func correspond(a, b []any) bool {
 		}
 	}
 	return len(a) > 0
-}
-
-func escape(key string) string {
-	if !strings.ContainsAny(key, "~/") {
-		return key
-	}
-	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }

@@ -7,9 +7,8 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/jsonpointer"
 )
-
-var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
 // split cuts a JSON pointer into its parents and its last part, both decoded. ok is false when it has no slash.
 func split(path string) (parents []string, last string, ok bool) {
@@ -22,7 +21,7 @@ func split(path string) (parents []string, last string, ok bool) {
 	}
 	if strings.Contains(path, "~") {
 		for i, p := range parts {
-			parts[i] = unescape.Replace(p)
+			parts[i] = jsonpointer.Unescape(p)
 		}
 	}
 	return parts[1 : len(parts)-1], parts[len(parts)-1], true
@@ -206,12 +205,12 @@ func (e *Edits) ensureParents(meter *budget.Meter, doc any, path string) (any, e
 	at := doc
 	var way []string
 	for i, part := range parts[:len(parts)-1] {
-		next, err := get(at, unescape.Replace(part))
+		next, err := get(at, jsonpointer.Unescape(part))
 		if err == nil && next != nil {
 			if k := kindOf(next); k != mapKind && k != listKind {
 				return nil, errInvalid
 			}
-			at, way = next, append(way, unescape.Replace(part))
+			at, way = next, append(way, jsonpointer.Unescape(part))
 			continue
 		}
 		made, err := parent(meter, parts[i+1])

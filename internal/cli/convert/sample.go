@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ephor-dev/ephor/internal/cli/offline"
+	"github.com/ephor-dev/ephor/internal/jsonpointer"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/schema"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -163,7 +164,7 @@ func pointerFields(f *value.Fields, pointer string) {
 			f.Member("name")
 			f.Member("image")
 		default:
-			f = f.Member(strings.NewReplacer("~1", "/", "~0", "~").Replace(name))
+			f = f.Member(jsonpointer.Unescape(name))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/jsonpointer"
 	"github.com/ephor-dev/ephor/internal/patch"
 )
 
@@ -148,8 +149,7 @@ func (l location) with(at expr, s segment, name string) location {
 
 // key returns the place of a key of a map.
 func (l location) key(key string) location {
-	escaped := strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-	return l.with(l.at.field(key), segment{static: "/" + escaped}, key)
+	return l.with(l.at.field(key), segment{static: "/" + jsonpointer.Escape(key)}, key)
 }
 
 // element returns the place of the element whose index is in a variable.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/jsonpointer"
 	"github.com/ephor-dev/ephor/internal/patch"
 )
 
@@ -106,7 +107,7 @@ func (p *patching) walk(root location, pointer, path string) (walked, bool) {
 			}
 			optional = member(optional.within(bindsMember) + "[?" + index + "]")
 		default:
-			key := strings.NewReplacer("~1", "/", "~0", "~").Replace(s)
+			key := jsonpointer.Unescape(s)
 			out.location = out.key(key)
 			optional = optional.optional(key)
 			if !last && segments[i+1] != "-" && !position.MatchString(segments[i+1]) && !(i == 0 && key == "metadata") {
