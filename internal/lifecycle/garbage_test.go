@@ -18,7 +18,9 @@ func TestGarbage(t *testing.T) {
 		{"reports, three steps", ReportsGarbage, 20 << 20, 126},
 		{"reports, five steps", ReportsGarbage, 40 << 20, 70},
 		{"reports, large", ReportsGarbage, 1 << 30, 40},
-		{"admission, small", AdmissionGarbage, 18 << 20, 300},
+		{"admission, small", AdmissionGarbage, 11 << 20, 500},
+		{"admission, one step", AdmissionGarbage, 12 << 20, 375},
+		{"admission, two steps", AdmissionGarbage, 18 << 20, 281},
 		{"admission, under load", AdmissionGarbage, 21 << 20, 240},
 		{"admission, large", AdmissionGarbage, 1 << 30, 240},
 	} {
