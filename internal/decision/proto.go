@@ -1,10 +1,13 @@
 package decision
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -25,7 +28,7 @@ func (r *Record) fields(at *time.Time) []field {
 		{1, &r.Schema}, {2, at}, {3, &r.Duration}, {4, &r.UID}, {5, &r.Webhook}, {6, &r.User}, {7, &r.Groups}, {8, &r.Operation}, {9, &r.Group},
 		{10, &r.Version}, {11, &r.Kind}, {12, &r.Subresource}, {13, &r.Namespace}, {14, &r.Name}, {15, &r.DryRun}, {16, (*string)(&r.Verdict)},
 		{17, &r.Allowed}, {18, &r.Message}, {19, &r.Share}, {20, (*digest)(&r.Policies)}, {21, (*digest)(&r.Object)}, {22, (*digest)(&r.Patch)},
-		{23, &r.Rules}, {24, &r.Cluster},
+		{23, &r.Rules}, {24, &r.Cluster}, {25, &r.Request},
 	}
 }
 
@@ -36,6 +39,33 @@ func (x *Result) fields() []field {
 	}
 }
 
+// fields are those of message Request.
+func (q *Request) fields() []field {
+	return []field{
+		{1, &q.Group}, {2, &q.Version}, {3, &q.Resource}, {4, &q.Asked}, {5, &q.Anonymous}, {6, &q.UserUID}, {7, &q.UserExtra},
+		{8, &q.Object}, {9, &q.OldObject}, {10, &q.Options}, {11, &q.Cut},
+	}
+}
+
+// fields are those of message Asked.
+func (a *Asked) fields() []field {
+	return []field{{1, &a.Group}, {2, &a.Version}, {3, &a.Kind}, {4, &a.Resource}, {5, &a.Subresource}}
+}
+
+// fields are those of message Body.
+func (b *Body) fields() []field {
+	return []field{{1, (*digest)(&b.Digest)}, {2, &b.Deflated}}
+}
+
+// extra is one message Extra.
+type extra struct {
+	key    string
+	values []string
+}
+
+// fields are those of message Extra.
+func (x *extra) fields() []field { return []field{{1, &x.key}, {2, &x.values}} }
+
 // AppendProto appends the record as message Record of decision.proto. Fields that are empty take no room.
 func (r *Record) AppendProto(b []byte) ([]byte, error) { return appendFields(b, r.fields(&r.Time)) }
 
@@ -44,6 +74,12 @@ var ErrProto = errors.New("it is not a message of decision.proto")
 
 // MergeProto sets the fields that the message has, and appends to lists. Unknown fields are passed over, as those of a newer version.
 func (r *Record) MergeProto(b []byte) error { return mergeFields(b, r.fields(&r.Time)) }
+
+// AppendProto appends the body as message Body.
+func (b *Body) AppendProto(to []byte) ([]byte, error) { return appendFields(to, b.fields()) }
+
+// MergeProto sets the fields that the message has.
+func (b *Body) MergeProto(from []byte) error { return mergeFields(from, b.fields()) }
 
 func appendFields(b []byte, fields []field) ([]byte, error) {
 	for _, f := range fields {
@@ -76,19 +112,51 @@ func appendFields(b []byte, fields []field) ([]byte, error) {
 			if !at.IsZero() {
 				b = appendNumber(b, f.number, at.UnixNano())
 			}
-		case *[]Result:
-			for i := range *at {
-				inner, err := appendFields(nil, (*at)[i].fields())
+		case *[]byte:
+			if len(*at) > 0 {
+				b = protowire.AppendBytes(protowire.AppendTag(b, f.number, protowire.BytesType), *at)
+			}
+		default:
+			for _, inner := range messagesOf(f.at) {
+				text, err := appendFields(nil, inner)
 				if err != nil {
 					return nil, err
 				}
-				b = protowire.AppendBytes(protowire.AppendTag(b, f.number, protowire.BytesType), inner)
+				b = protowire.AppendBytes(protowire.AppendTag(b, f.number, protowire.BytesType), text)
 			}
-		default:
-			return nil, fmt.Errorf("field %d has the type %T", f.number, f.at)
 		}
 	}
 	return b, nil
+}
+
+// messagesOf are the fields of each message that a field has.
+func messagesOf(at any) (out [][]field) {
+	switch at := at.(type) {
+	case *[]Result:
+		for i := range *at {
+			out = append(out, (*at)[i].fields())
+		}
+	case **Request:
+		if *at != nil {
+			out = append(out, (*at).fields())
+		}
+	case **Asked:
+		if *at != nil {
+			out = append(out, (*at).fields())
+		}
+	case **Body:
+		if *at != nil {
+			out = append(out, (*at).fields())
+		}
+	case *map[string][]string:
+		for _, key := range slices.Sorted(maps.Keys(*at)) {
+			x := extra{key, (*at)[key]}
+			out = append(out, x.fields())
+		}
+	default:
+		panic(fmt.Sprintf("a field has the type %T", at)) // a mistake in a list of fields, which every test finds
+	}
+	return out
 }
 
 func appendText(b []byte, number protowire.Number, text string) []byte {
@@ -166,23 +234,72 @@ func mergeField(to any, kind protowire.Type, value []byte) error {
 			*at = append(*at, string(inner))
 		case *digest:
 			*at = digest(hex.EncodeToString(inner))
-		case *[]Result:
-			var x Result
-			if err := mergeFields(inner, x.fields()); err != nil {
-				return err
-			}
-			*at = append(*at, x)
+		case *[]byte:
+			*at = bytes.Clone(inner)
+		default:
+			return mergeMessage(to, inner)
 		}
 	}
 	return nil
 }
 
-// AppendBatch appends the records as message Batch.
+// mergeMessage merges a message into a field.
+func mergeMessage(to any, text []byte) error {
+	switch at := to.(type) {
+	case *[]Result:
+		*at = append(*at, Result{})
+		return mergeFields(text, (*at)[len(*at)-1].fields())
+	case **Request:
+		if *at == nil {
+			*at = &Request{}
+		}
+		return mergeFields(text, (*at).fields())
+	case **Asked:
+		if *at == nil {
+			*at = &Asked{}
+		}
+		return mergeFields(text, (*at).fields())
+	case **Body:
+		if *at == nil {
+			*at = &Body{}
+		}
+		return mergeFields(text, (*at).fields())
+	case *map[string][]string:
+		var x extra
+		if err := mergeFields(text, x.fields()); err != nil {
+			return err
+		}
+		if *at == nil {
+			*at = map[string][]string{}
+		}
+		(*at)[x.key] = x.values
+	}
+	return nil
+}
+
+// AppendBatch appends the records as message Batch. A text that an earlier record of the batch has is not repeated.
 func AppendBatch(b []byte, records []Record) ([]byte, error) {
 	var one []byte
+	var written map[string]bool
 	for i := range records {
+		r := records[i]
+		if r.Request != nil {
+			if written == nil {
+				written = map[string]bool{}
+			}
+			r.Request = r.Request.mapped(func(body *Body) *Body {
+				if len(body.Deflated) == 0 {
+					return body
+				}
+				if written[body.Digest] {
+					return &Body{Digest: body.Digest}
+				}
+				written[body.Digest] = true
+				return body
+			})
+		}
 		var err error
-		if one, err = records[i].AppendProto(one[:0]); err != nil {
+		if one, err = r.AppendProto(one[:0]); err != nil {
 			return nil, err
 		}
 		b = protowire.AppendBytes(protowire.AppendTag(b, 1, protowire.BytesType), one)
@@ -190,9 +307,10 @@ func AppendBatch(b []byte, records []Record) ([]byte, error) {
 	return b, nil
 }
 
-// ParseBatch returns the records of a message Batch. More than most, and records of another schema, are errors.
+// ParseBatch returns the records of a message Batch. More than most, records of another schema, and texts that are not in the batch are errors.
 func ParseBatch(b []byte, most int) ([]Record, error) {
 	var out []Record
+	texts := map[string][]byte{}
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
 		if n < 0 || number != 1 || kind != protowire.BytesType {
@@ -212,6 +330,15 @@ func ParseBatch(b []byte, most int) ([]Record, error) {
 		}
 		if r.Schema != Schema {
 			return nil, errSchema
+		}
+		if r.Request != nil {
+			for _, body := range r.Request.Bodies() {
+				if len(body.Deflated) > 0 {
+					texts[body.Digest] = body.Deflated
+				} else if body.Deflated = texts[body.Digest]; body.Deflated == nil {
+					return nil, ErrNoText
+				}
+			}
 		}
 		out = append(out, r)
 	}

@@ -22,14 +22,18 @@ type Query struct {
 	Verdicts                           []Verdict
 	// Cluster selects the records of one cluster, if set.
 	Cluster string
+	// Requests: the records of a page hold their requests, where those are stored.
+	Requests bool
+	// Oldest: pages begin with the oldest record, not with the newest.
+	Oldest bool
 	// Sees reports whether records of a namespace may be shown, "" for those of objects without one; nil shows all.
 	Sees func(namespace string) bool
 }
 
 // Reader reads what a Store kept. Its methods are safe for concurrent use.
 type Reader interface {
-	// Page returns up to limit records that q selects, the newest first, beginning after the position that an earlier page named (empty for the
-	// newest). It takes a limited time, so a page may hold few records, or none, before the last one.
+	// Page returns up to limit records that q selects, the newest first unless q says otherwise, beginning after the position that an earlier
+	// page named (empty for the first). It takes a limited time, so a page may hold few records, or none, before the last one.
 	Page(ctx context.Context, q *Query, after string, limit int) (Page, error)
 	// Namespaces returns those of all records; without "".
 	Namespaces(ctx context.Context) ([]string, error)

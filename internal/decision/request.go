@@ -29,6 +29,8 @@ type Request struct {
 	Options   *Body               `json:"options,omitempty"`
 	// Cut are JSON pointers to the values that were replaced by Redacted, such as /object/spec/containers/*/env/*/value.
 	Cut []string `json:"cut,omitempty"`
+	// Withheld: the request is recorded, and its reader may not read such objects. Nothing else is set then.
+	Withheld bool `json:"withheld,omitempty"`
 }
 
 // Asked is what was asked of the API server, before it converted the request.
@@ -48,6 +50,22 @@ func (r *Request) Bodies() (out []*Body) {
 		}
 	}
 	return out
+}
+
+// mapped is a copy of the request with other Bodies.
+func (r *Request) mapped(with func(*Body) *Body) *Request {
+	out := *r
+	for _, b := range []**Body{&out.Object, &out.OldObject, &out.Options} {
+		if *b != nil {
+			*b = with(*b)
+		}
+	}
+	return &out
+}
+
+// WithoutTexts is a copy of the request whose Bodies are digests only.
+func (r *Request) WithoutTexts() *Request {
+	return r.mapped(func(b *Body) *Body { return &Body{Digest: b.Digest} })
 }
 
 // copied is a request of which nothing secret is left.
@@ -143,14 +161,22 @@ func requestOf(req *policy.Request, c *copied, users bool) (*Request, error) {
 	return out, nil
 }
 
-// ErrNoRequest is the error for a record that does not hold its request.
-var ErrNoRequest = errors.New("the record does not hold the request")
+// Why a record has no review.
+var (
+	// ErrNoRequest: requests were not recorded, or this one was too large.
+	ErrNoRequest = errors.New("the record does not hold the request")
+	// ErrWithheld: the reader of the store may not read the objects of the request.
+	ErrWithheld = errors.New("the request is recorded, but the reader may not read such objects")
+)
 
 // Review is the AdmissionReview that was answered, with Redacted in the place of what was cut, as JSON.
 func (r *Record) Review() ([]byte, error) {
 	q := r.Request
-	if q == nil {
+	switch {
+	case q == nil:
 		return nil, ErrNoRequest
+	case q.Withheld:
+		return nil, ErrWithheld
 	}
 	kind := schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 	resource := schema.GroupVersionResource{Group: q.Group, Version: q.Version, Resource: q.Resource}

@@ -91,18 +91,13 @@ func (l *Lines) encode(records []Record) ([]byte, error) {
 	for i := range records {
 		r := records[i]
 		if r.Request != nil {
-			q := *r.Request
-			for _, body := range []**Body{&q.Object, &q.OldObject, &q.Options} {
-				if *body == nil {
-					continue
+			r.Request = r.Request.mapped(func(body *Body) *Body {
+				if _, known := l.written.get(body.Digest); known {
+					return &Body{Digest: body.Digest}
 				}
-				if _, known := l.written.get((*body).Digest); known {
-					*body = &Body{Digest: (*body).Digest}
-				} else {
-					l.written.add((*body).Digest, nil)
-				}
-			}
-			r.Request = &q
+				l.written.add(body.Digest, nil)
+				return body
+			})
 		}
 		if err := encode.Encode(&r); err != nil {
 			return nil, err

@@ -79,9 +79,6 @@ func (f *DecisionFlags) Complete() error {
 	if users := decision.Users(f.users); !slices.Contains([]decision.Users{decision.NameUsers, decision.HashUsers, decision.OmitUsers}, users) {
 		errs = append(errs, fmt.Errorf("--decisionsUsers: %q is not true, hash or false", f.users))
 	}
-	if f.requests && (strings.HasPrefix(f.to, "sqlite:") || strings.HasPrefix(f.to, "https:")) {
-		errs = append(errs, errors.New("--decisionsRequests: requests are recorded as JSON lines, so --decisions must be stdout or the path of a file"))
-	}
 	if f.capacity < 1 {
 		errs = append(errs, errors.New("--maxQueuedDecisions must be positive"))
 	}

@@ -37,6 +37,15 @@ CREATE INDEX ephor_decisions_at ON ephor_decisions (at, id);
 CREATE INDEX ephor_decisions_uid ON ephor_decisions (uid);
 CREATE INDEX ephor_decisions_namespace ON ephor_decisions (namespace, at);
 CREATE INDEX ephor_decisions_policies ON ephor_decisions USING gin (policies);
+`, `
+CREATE TABLE ephor_decisions_bodies (
+  key bytea PRIMARY KEY, -- 16 bytes of the SHA-256 of body
+  body bytea NOT NULL, -- message Body of decision.proto
+  last bigint NOT NULL -- the last hour that has a decision with it
+);
+ALTER TABLE ephor_decisions_bodies ALTER COLUMN body SET STORAGE EXTERNAL; -- it is compressed
+CREATE INDEX ephor_decisions_bodies_last ON ephor_decisions_bodies (last);
+ALTER TABLE ephor_decisions ADD COLUMN bodies bytea[]; -- keys: of the object, the old one and the options; NULL in place of one that is not there
 `}
 
 // migrationLock is the number of the lock under which tables are changed.
@@ -141,16 +150,32 @@ type entry struct {
 	Verdict   string   `json:"verdict"`
 	Policies  []string `json:"policies"`
 	Record    string   `json:"record"`
+	// Bodies are the keys in base64, empty in place of one that is not there; nil without a request.
+	Bodies []string `json:"bodies,omitempty"`
 }
 
 // plain is a text that the database takes.
 func plain(text string) string { return strings.ReplaceAll(text, "\x00", "\ufffd") }
 
-// Write implements decision.Store. The records are stored by one statement.
+// insertEntries stores a list of entries.
+const insertEntries = `INSERT INTO ephor_decisions (at, uid, cluster, namespace, username, kind, verdict, policies, record, bodies)
+SELECT (x->>'at')::bigint, x->>'uid', x->>'cluster', x->>'namespace', x->>'username', x->>'kind', x->>'verdict', ARRAY(SELECT jsonb_array_elements_text(x->'policies')), decode(x->>'record', 'base64'),
+  CASE WHEN x ? 'bodies' THEN ARRAY(SELECT decode(nullif(key, ''), 'base64') FROM jsonb_array_elements_text(x->'bodies') WITH ORDINALITY t(key, n) ORDER BY n) END
+FROM jsonb_array_elements($1::jsonb) x`
+
+// Write implements decision.Store. The records are stored by one transaction.
 func (s *Postgres) Write(ctx context.Context, records []decision.Record) error {
 	entries := make([]entry, len(records))
+	bodies := bodies{}
 	for i := range records {
-		r := &records[i]
+		r := records[i]
+		var keys []string
+		if r.Request != nil {
+			var err error
+			if r.Request, keys, err = bodies.split(r.Request, r.Time.UnixMicro()/hour); err != nil {
+				return err
+			}
+		}
 		b, err := r.AppendProto(nil)
 		if err != nil {
 			return err
@@ -161,7 +186,7 @@ func (s *Postgres) Write(ctx context.Context, records []decision.Record) error {
 		}
 		entries[i] = entry{
 			At: r.Time.UnixMicro(), UID: plain(r.UID), Cluster: plain(r.Cluster), Namespace: plain(r.Namespace), User: plain(r.User), Kind: plain(r.Kind), Verdict: string(r.Verdict),
-			Policies: policies, Record: base64.StdEncoding.EncodeToString(b),
+			Policies: policies, Record: base64.StdEncoding.EncodeToString(b), Bodies: keys,
 		}
 	}
 	text, err := json.Marshal(entries)
@@ -174,11 +199,19 @@ func (s *Postgres) Write(ctx context.Context, records []decision.Record) error {
 	if err != nil {
 		return err
 	}
-	done := c.ExecParams(ctx, `INSERT INTO ephor_decisions (at, uid, cluster, namespace, username, kind, verdict, policies, record)
-SELECT (x->>'at')::bigint, x->>'uid', x->>'cluster', x->>'namespace', x->>'username', x->>'kind', x->>'verdict', ARRAY(SELECT jsonb_array_elements_text(x->'policies')), decode(x->>'record', 'base64')
-FROM jsonb_array_elements($1::jsonb) x`, [][]byte{text}, nil, nil, nil).Read()
-	if done.Err != nil {
-		return fmt.Errorf("store decisions: %w", done.Err)
+	insert := func() error { return c.ExecParams(ctx, insertEntries, [][]byte{text}, nil, nil, nil).Read().Err }
+	if len(bodies) == 0 {
+		err = insert()
+	} else {
+		err = inTransaction(ctx, c, "SELECT pg_advisory_xact_lock_shared("+bodiesLock+")", func() error {
+			if err := bodies.insert(ctx, c); err != nil {
+				return err
+			}
+			return insert()
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("store decisions: %w", err)
 	}
 	return nil
 }
@@ -198,10 +231,14 @@ func (s *Postgres) Tidy(ctx context.Context) error {
 	for {
 		done := c.ExecParams(ctx, "DELETE FROM ephor_decisions WHERE id IN (SELECT id FROM ephor_decisions WHERE at < $1::bigint ORDER BY at LIMIT "+strconv.Itoa(trimRows)+")",
 			[][]byte{[]byte(before)}, nil, nil, nil).Read()
-		if done.Err != nil || done.CommandTag.RowsAffected() < trimRows {
+		if done.Err != nil {
 			return done.Err
 		}
+		if done.CommandTag.RowsAffected() < trimRows {
+			break
+		}
 	}
+	return c.ExecParams(ctx, "DELETE FROM ephor_decisions_bodies WHERE last < $1::bigint / "+strconv.FormatInt(hour, 10), [][]byte{[]byte(before)}, nil, nil, nil).Read().Err
 }
 
 // EraseUser implements decision.Eraser.
@@ -212,8 +249,18 @@ func (s *Postgres) EraseUser(ctx context.Context, name string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	done := c.ExecParams(ctx, "DELETE FROM ephor_decisions WHERE username = $1", [][]byte{[]byte(plain(name))}, nil, nil, nil).Read()
-	return int(done.CommandTag.RowsAffected()), done.Err
+	n := 0
+	err = inTransaction(ctx, c, "SELECT pg_advisory_xact_lock("+bodiesLock+")", func() error {
+		done := c.ExecParams(ctx, eraseUser, [][]byte{[]byte(plain(name))}, nil, nil, nil).Read()
+		if done.Err != nil || len(done.Rows) == 0 {
+			return done.Err
+		}
+		if n, err = strconv.Atoi(string(done.Rows[0][0])); err != nil || len(done.Rows[0][1]) == 0 {
+			return err
+		}
+		return c.ExecParams(ctx, eraseUserBodies, [][]byte{done.Rows[0][1]}, nil, nil, nil).Read().Err
+	})
+	return n, err
 }
 
 // Close implements decision.Store.
@@ -275,6 +322,10 @@ func (c *conditions) add(text, value string) {
 func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, limit int) (decision.Page, error) {
 	page := decision.Page{Records: []decision.Record{}}
 	var c conditions
+	than, order := "<", "at DESC, id DESC"
+	if q.Oldest {
+		than, order = ">", "at, id"
+	}
 	if !q.Since.IsZero() {
 		c.add("at >= $::bigint", strconv.FormatInt(q.Since.UnixMicro(), 10))
 	}
@@ -288,7 +339,7 @@ func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, li
 				return page, fmt.Errorf("%w: %q", decision.ErrPosition, after)
 			}
 		}
-		c.text = append(c.text, "(at, id) < ("+at+", "+id+")") // numbers
+		c.text = append(c.text, "(at, id) "+than+" ("+at+", "+id+")") // numbers
 	}
 	if q.UID != "" {
 		c.add("uid = $", q.UID)
@@ -326,9 +377,18 @@ func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, li
 	if len(c.text) > 0 {
 		where = " WHERE " + strings.Join(c.text, " AND ")
 	}
-	rows, err := s.query(ctx, "SELECT at, id, record FROM ephor_decisions"+where+" ORDER BY at DESC, id DESC LIMIT "+strconv.Itoa(max(limit, 0)), c.args)
+	rows, err := s.query(ctx, "SELECT at, id, record, bodies FROM ephor_decisions"+where+" ORDER BY "+order+" LIMIT "+strconv.Itoa(max(limit, 0)), c.args)
 	if err != nil {
 		return page, err
+	}
+	full := limit > 0 && len(rows) == limit
+	var found map[string]*decision.Body
+	if q.Requests {
+		var n int
+		if found, n, err = s.bodies(ctx, rows); err != nil {
+			return page, err
+		}
+		rows, full = rows[:n], full || n < len(rows)
 	}
 	for _, row := range rows {
 		b, err := hex.DecodeString(strings.TrimPrefix(string(row[2]), `\x`))
@@ -339,9 +399,16 @@ func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, li
 		if err := r.MergeProto(b); err != nil {
 			return page, fmt.Errorf("read decisions: %w", err)
 		}
+		if r.Request != nil {
+			if !q.Requests {
+				r.Request = nil
+			} else if err := fillBodies(r.Request, row[3], found); err != nil {
+				return page, err
+			}
+		}
 		page.Records = append(page.Records, r)
 	}
-	if limit > 0 && len(rows) == limit {
+	if full {
 		last := rows[len(rows)-1]
 		page.Next = string(last[0]) + "." + string(last[1])
 	}

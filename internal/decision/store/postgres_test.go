@@ -104,7 +104,7 @@ func (d *database) open(o Options) *Postgres {
 // A database answers as the records do; several processes make its tables at once, and a restart of the server loses nothing that was stored.
 func TestPostgres(t *testing.T) {
 	d := newDatabase(t)
-	records := some(3000, rand.New(rand.NewPCG(21, 22)))
+	records := withRequests(some(3000, rand.New(rand.NewPCG(21, 22))), rand.New(rand.NewPCG(27, 28)))
 	stores := []*Postgres{d.open(Options{}), d.open(Options{}), d.open(Options{MaxAge: time.Hour, Now: func() time.Time { return day.Add(time.Hour + 1000*time.Second) }})}
 	errs := make(chan error, len(stores))
 	for i, s := range stores {
@@ -161,6 +161,33 @@ func TestPostgres(t *testing.T) {
 	if got := all(t, stores[0], &decision.Query{}, 1000); len(got) != 2000 {
 		t.Errorf("%d records are younger than an hour, want 2000", len(got))
 	}
+	// The bodies of what was too old are deleted with it, up to the hour.
+	count := func() int {
+		rows, err := stores[0].query(t.Context(), "SELECT count(*) FROM ephor_decisions_bodies", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _ := strconv.Atoi(string(rows[0][0]))
+		return n
+	}
+	old := withRequests(some(100, rand.New(rand.NewPCG(29, 30))), rand.New(rand.NewPCG(31, 32)))
+	before := count()
+	for i := range old {
+		old[i].Time = old[i].Time.Add(-3 * time.Hour)
+		if q := old[i].Request; q != nil {
+			q.Object = bodyOf(fmt.Sprintf("old object %d", i))
+		}
+	}
+	write(t, stores[0], old)
+	if err := stores[2].Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(); n > before {
+		t.Errorf("%d bodies are left, want %d", n, before)
+	}
+	if _, err := stores[0].EraseUser(t.Context(), "user-0"); err != nil {
+		t.Error(err)
+	}
 	if err := stores[0].Close(); err != nil {
 		t.Log(err)
 	}
@@ -174,5 +201,16 @@ func TestPostgresAddress(t *testing.T) {
 	_, err := Open("postgres://ephor:the-password@host:port-that-is-none/db", Options{})
 	if err == nil || strings.Contains(err.Error(), "the-password") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Requests are erased with the person.
+func TestPostgresErase(t *testing.T) {
+	d := newDatabase(t)
+	s := d.open(Options{})
+	testErase(t, s)
+	rows, err := s.query(t.Context(), "SELECT count(*) FROM ephor_decisions_bodies WHERE position('of user-3'::bytea in body) > 0 UNION ALL SELECT count(*) FROM ephor_decisions_bodies", nil)
+	if err != nil || string(rows[0][0]) != "0" || string(rows[1][0]) == "0" {
+		t.Errorf("%s, %v", rows, err)
 	}
 }

@@ -54,6 +54,7 @@ func split(r *decision.Record) *parts {
 	x.Schema, x.Webhook, x.Operation, x.Group, x.Version, x.Kind, x.Subresource, x.Cluster, x.Verdict, x.Policies = "", "", "", "", "", "", "", "", "", ""
 	x.DryRun, x.Allowed, x.Share, x.Time, x.Duration, x.UID = false, false, 0, time.Time{}, 0, ""
 	x.User, x.Groups, x.Namespace, x.Name, x.Message, x.Rules, x.Object, x.Patch = "", nil, "", "", "", nil, "", ""
+	x.Request = nil // it has tables of its own
 	return p
 }
 

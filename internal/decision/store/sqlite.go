@@ -51,8 +51,8 @@ CREATE INDEX IF NOT EXISTS decision_shape ON decision (shape);
 CREATE INDEX IF NOT EXISTS decision_uid ON decision (id / 3600000000, substr(uid, 1, 4));
 `
 
-// sqliteVersion is that of the tables.
-const sqliteVersion = 1
+// sqliteVersion is that of the tables; version 1 has none of requests.
+const sqliteVersion = 2
 
 // The classes of terms, by the part of a record that they hold. Those of texts are as many as messages differ.
 const (
@@ -100,14 +100,16 @@ type SQLite struct {
 	write  *sql.DB
 	closed bool
 	known  map[[16]byte]term
+	bodies map[[16]byte]term
 	looked time.Time // at the age of records
 	swept  int64     // the hour before which terms were deleted
 	// Prepared statements of write.
-	find, add, touch, mark, put *sql.Stmt
+	find, add, touch, mark, put, findBody, addBody, touchBody, putRequest *sql.Stmt
 
 	// reading guards read, which is replaced with the file.
 	reading sync.RWMutex
 	read    *sql.DB
+	version int                        // of the tables that are read
 	parts   map[int64]*decision.Record // terms by id: ids are never used again
 	partsMu sync.Mutex
 }
@@ -123,7 +125,7 @@ func NewSQLite(path string, o Options) (*SQLite, error) {
 	if o.MaxBytes > 0 && o.MaxBytes < minPages*pageSize {
 		return nil, fmt.Errorf("a store has at least %d bytes", minPages*pageSize)
 	}
-	return &SQLite{path: path, o: o, known: map[[16]byte]term{}, parts: map[int64]*decision.Record{}}, nil
+	return &SQLite{path: path, o: o, known: map[[16]byte]term{}, bodies: map[[16]byte]term{}, parts: map[int64]*decision.Record{}}, nil
 }
 
 // ReadSQLite returns a file for reading, which another process may have open.
@@ -198,10 +200,10 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 			return fmt.Errorf("%w: %s", errDamaged, verdict)
 		}
 	}
-	if err := s.versioned(ctx, s.write, 0); err != nil {
+	if _, err := s.versioned(ctx, s.write, 0); err != nil {
 		return err
 	}
-	setup := sqliteTables + fmt.Sprintf("PRAGMA user_version = %d;", sqliteVersion)
+	setup := sqliteTables + sqliteRequests + fmt.Sprintf("PRAGMA user_version = %d;", sqliteVersion)
 	if _, err := s.write.ExecContext(ctx, setup); err != nil {
 		return err
 	}
@@ -213,6 +215,10 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 		{&s.add, "INSERT INTO term (class, key, value, last) VALUES (?, ?, ?, ?)"},
 		{&s.touch, "UPDATE term SET last = ? WHERE id = ?"},
 		{&s.mark, "INSERT OR IGNORE INTO shape_policy (policy, shape) VALUES (?, ?)"},
+		{&s.findBody, "SELECT id, last FROM body WHERE key = ?"},
+		{&s.addBody, "INSERT INTO body (key, last, value) VALUES (?, ?, ?)"},
+		{&s.touchBody, "UPDATE body SET last = ? WHERE id = ?"},
+		{&s.putRequest, "INSERT OR REPLACE INTO request (id, head, object, old, options) VALUES (?, ?, ?, ?, ?)"},
 		{&s.put, "INSERT OR IGNORE INTO decision (id, uid, what, who, place, name, shape, texts, took, times, object, patch, rest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
 	} {
 		if *p.to, err = s.write.PrepareContext(ctx, p.sql); err != nil {
@@ -229,29 +235,29 @@ func (s *SQLite) beginReading(ctx context.Context) error {
 		query = "mode=ro"
 	}
 	read, err := s.connect(query, "query_only(1)", "cache_size(-8192)")
+	version := 0
 	if err == nil {
-		err = s.versioned(ctx, read, sqliteVersion)
+		version, err = s.versioned(ctx, read, 1)
 	}
 	if err != nil {
 		return err
 	}
 	read.SetMaxOpenConns(2)
 	s.reading.Lock()
-	s.read = read
+	s.read, s.version = read, version
 	s.reading.Unlock()
 	return nil
 }
 
-// versioned returns an error for tables of another version than those from lowest to this one.
-func (s *SQLite) versioned(ctx context.Context, db *sql.DB, lowest int) error {
-	var version int
+// versioned returns the version of the tables; one that is not from lowest to this one is an error.
+func (s *SQLite) versioned(ctx context.Context, db *sql.DB, lowest int) (version int, err error) {
 	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return err
+		return 0, err
 	}
 	if version < lowest || version > sqliteVersion {
-		return fmt.Errorf("%s: its tables have the version %d, not %d", s.path, version, sqliteVersion)
+		return 0, fmt.Errorf("%s: its tables have the version %d, not %d", s.path, version, sqliteVersion)
 	}
-	return nil
+	return version, nil
 }
 
 // connect opens the file with pragmas for each connection.
@@ -266,6 +272,12 @@ func (s *SQLite) connect(query string, pragmas ...string) (*sql.DB, error) {
 	return sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: s.path}).EscapedPath(), RawQuery: v.Encode()}).String())
 }
 
+// forget drops what is known of terms and bodies.
+func (s *SQLite) forget() {
+	clear(s.known)
+	clear(s.bodies)
+}
+
 // end closes the databases.
 func (s *SQLite) end() {
 	s.reading.Lock()
@@ -278,7 +290,7 @@ func (s *SQLite) end() {
 		_ = s.write.Close()
 	}
 	s.write = nil
-	clear(s.known)
+	s.forget()
 	s.partsMu.Lock()
 	clear(s.parts)
 	s.partsMu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/ephor-dev/ephor/internal/decision"
@@ -78,9 +79,12 @@ func (s *SQLite) before(ctx context.Context, id int64) (int64, error) {
 	if err := s.write.QueryRowContext(ctx, "SELECT min(id) FROM decision").Scan(&first); err != nil {
 		return 0, err
 	}
-	at := int64(math.MaxInt64)
+	at, rest := int64(math.MaxInt64), int64(math.MaxInt64)
 	if first.Valid {
-		at = first.Int64 / hour
+		at, rest = first.Int64/hour, first.Int64
+	}
+	if err := s.deleteRequests(ctx, rest); err != nil {
+		return 0, err
 	}
 	if at <= s.swept {
 		return n, nil
@@ -123,6 +127,9 @@ func (s *SQLite) EraseUser(ctx context.Context, name string) (int, error) {
 	if _, err := tx.ExecContext(ctx, "CREATE TEMP TABLE erased AS SELECT DISTINCT texts FROM decision WHERE texts IS NOT NULL AND who IN ("+list(terms)+")"); err != nil {
 		return 0, err
 	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf(eraseRequests, list(terms))); err != nil {
+		return 0, err
+	}
 	done, err := tx.ExecContext(ctx, "DELETE FROM decision WHERE who IN ("+list(terms)+")")
 	if err != nil {
 		return 0, err
@@ -134,10 +141,13 @@ func (s *SQLite) EraseUser(ctx context.Context, name string) (int, error) {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM term WHERE id IN ("+list(terms)+") OR id IN (SELECT texts FROM erased WHERE texts NOT IN (SELECT texts FROM decision WHERE texts IS NOT NULL)); DROP TABLE erased"); err != nil {
 		return 0, err
 	}
+	if _, err := tx.ExecContext(ctx, eraseBodies); err != nil {
+		return 0, err
+	}
 	if err := tx.Commit(); err != nil {
 		return 0, err
 	}
-	clear(s.known)
+	s.forget()
 	s.partsMu.Lock()
 	clear(s.parts)
 	s.partsMu.Unlock()

@@ -53,10 +53,14 @@ func (s *SQLite) Page(ctx context.Context, q *decision.Query, after string, limi
 	}
 	if after != "" {
 		id, err := strconv.ParseInt(after, 10, 64)
-		if err != nil {
+		switch {
+		case err != nil || id == math.MaxInt64:
 			return page, fmt.Errorf("%w: %q", decision.ErrPosition, after)
+		case q.Oldest:
+			from = max(from, id+1)
+		default:
+			to = min(to, id)
 		}
-		to = min(to, id)
 	}
 	tx, done, err := s.view(ctx)
 	if err != nil {
@@ -67,10 +71,12 @@ func (s *SQLite) Page(ctx context.Context, q *decision.Query, after string, limi
 	if err := s.choose(ctx, tx, q, sel); err != nil || sel.none || from >= to || limit <= 0 {
 		return page, err
 	}
-	r := &pageReader{store: s, tx: tx, sel: sel, limit: limit, until: time.Now().Add(pageTime), page: &page}
+	r := &pageReader{store: s, tx: tx, sel: sel, limit: limit, until: time.Now().Add(pageTime), page: &page, with: q.Requests && s.version > 1}
 	switch {
 	case sel.uid != nil:
-		err = r.byUID(ctx)
+		err = r.byUID(ctx, q.Oldest)
+	case q.Oldest:
+		err = r.forward(ctx)
 	case sel.shapes != nil && len(sel.shapes) <= maxShapes:
 		err = r.byShape(ctx)
 	default:
@@ -223,6 +229,9 @@ type pageReader struct {
 	limit int
 	until time.Time
 	page  *decision.Page
+	// with: the records hold their requests, whose bodies have so many bytes so far.
+	with  bool
+	bytes int64
 }
 
 // full reports whether the page ends here; id is the last record that was looked at.
@@ -243,7 +252,11 @@ func (r *pageReader) and() string {
 }
 
 // byUID reads the records of one review, by the hours of the store.
-func (r *pageReader) byUID(ctx context.Context) error {
+func (r *pageReader) byUID(ctx context.Context, oldest bool) error {
+	order := "DESC"
+	if oldest {
+		order = "ASC"
+	}
 	var first, last sql.NullInt64
 	if err := r.tx.QueryRowContext(ctx, "SELECT (SELECT min(id) FROM decision), (SELECT max(id) FROM decision)").Scan(&first, &last); err != nil || !first.Valid {
 		return err
@@ -256,9 +269,13 @@ func (r *pageReader) byUID(ctx context.Context) error {
 		prefix = string([]rune(text)[:min(4, len([]rune(text)))])
 	}
 	for at := to / hour; at >= from/hour; at-- {
-		if _, err := r.take(ctx, math.MinInt64, "SELECT "+columns+" FROM decision WHERE id / 3600000000 = ? AND substr(uid, 1, 4) = ? AND uid = ? AND id >= ? AND id < ?"+r.and()+" ORDER BY id DESC LIMIT ?",
-			at, prefix, r.sel.uid, r.sel.from, r.sel.to, r.limit); err != nil {
+		end, err := r.take(ctx, math.MinInt64, "SELECT "+columns+" FROM decision WHERE id / 3600000000 = ? AND substr(uid, 1, 4) = ? AND uid = ? AND id >= ? AND id < ?"+r.and()+" ORDER BY id "+order+" LIMIT ?",
+			at, prefix, r.sel.uid, r.sel.from, r.sel.to, r.limit)
+		if err != nil {
 			return err
+		}
+		if len(r.page.Records) >= r.limit {
+			r.page.Next = strconv.FormatInt(end, 10)
 		}
 		if len(r.page.Records) > 0 || r.full(at*hour) {
 			return nil // a review has one record, or one for each webhook within seconds
@@ -297,6 +314,35 @@ func (r *pageReader) scan(ctx context.Context) error {
 	}
 }
 
+// forward reads all records of the time, the oldest first.
+func (r *pageReader) forward(ctx context.Context) error {
+	from, ahead := r.sel.from, r.limit
+	for {
+		var end sql.NullInt64
+		err := r.tx.QueryRowContext(ctx, "SELECT id FROM decision WHERE id >= ? AND id < ? ORDER BY id LIMIT 1 OFFSET ?", from, r.sel.to, ahead).Scan(&end)
+		last := errors.Is(err, sql.ErrNoRows)
+		if err != nil && !last {
+			return err
+		}
+		to := r.sel.to
+		if !last {
+			to = end.Int64
+		}
+		at, err := r.take(ctx, to-1, "SELECT "+columns+" FROM decision WHERE id >= ? AND id < ?"+r.and()+" ORDER BY id", from, to)
+		if err != nil {
+			return err
+		}
+		if len(r.page.Records) >= r.limit {
+			r.page.Next = strconv.FormatInt(at, 10)
+			return nil
+		}
+		if last || r.full(to-1) {
+			return nil
+		}
+		from, ahead = to, min(2*ahead, pageScan)
+	}
+}
+
 // take adds the records that a query selects, up to the limit, and returns the id of the last one; otherwise the given one.
 func (r *pageReader) take(ctx context.Context, end int64, query string, args ...any) (at int64, err error) {
 	rows, err := r.tx.QueryContext(ctx, query, args...)
@@ -307,13 +353,24 @@ func (r *pageReader) take(ctx context.Context, end int64, query string, args ...
 	if err != nil {
 		return 0, err
 	}
+	records, ids := make([]decision.Record, len(found)), make([]int64, len(found))
 	for i := range found {
 		one, err := r.store.record(ctx, r.tx, &found[i])
 		if err != nil {
 			return 0, err
 		}
-		r.page.Records = append(r.page.Records, *one)
+		records[i], ids[i] = *one, found[i].id
 	}
+	if r.with && len(ids) > 0 {
+		n, err := r.requests(ctx, records, ids)
+		if err != nil {
+			return 0, err
+		}
+		if n < len(ids) { // the page ends here
+			records, r.limit, at = records[:n], len(r.page.Records)+n, ids[n-1]
+		}
+	}
+	r.page.Records = append(r.page.Records, records...)
 	if len(r.page.Records) < r.limit {
 		return end, nil
 	}

@@ -101,10 +101,10 @@ func all(t testing.TB, s decision.Reader, q *decision.Query, limit int) (out []d
 	}
 }
 
-// Every query finds in the store what it selects of the records, the newest first, in pages of any length, and each record is what was written.
+// Every query finds in the store what it selects of the records, the newest or the oldest first, with or without requests, in pages of any length, and each record is what was written.
 func TestQueries(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	records := some(3000, random)
+	records := withRequests(some(3000, random), random)
 	s := opened(t, filepath.Join(t.TempDir(), "d.db"), Options{})
 	write(t, s, records)
 	testQueries(t, s, records, random, true)
@@ -150,11 +150,19 @@ func testQueries(t *testing.T, s decision.Reader, records []decision.Record, ran
 		if random.IntN(8) == 0 {
 			q.UID = records[random.IntN(len(records))].UID
 		}
+		q.Requests, q.Oldest = random.IntN(2) == 0, random.IntN(3) == 0
 		var want []decision.Record
-		for i := len(records) - 1; i >= 0; i-- {
+		for i := range records {
 			if q.Selects(&records[i]) {
-				want = append(want, records[i])
+				r := records[i]
+				if !q.Requests {
+					r.Request = nil
+				}
+				want = append(want, r)
 			}
+		}
+		if !q.Oldest {
+			slices.Reverse(want)
 		}
 		got := all(t, s, q, []int{1000, 100, 7}[n%3])
 		if len(got) != len(want) {

@@ -23,8 +23,7 @@ func (s *SQLite) Write(ctx context.Context, records []decision.Record) error {
 		return err
 	}
 	err := s.insert(ctx, records)
-	switch {
-	case damaged(err):
+	if damaged(err) {
 		if err := s.setAside(err); err != nil {
 			return err
 		}
@@ -32,7 +31,8 @@ func (s *SQLite) Write(ctx context.Context, records []decision.Record) error {
 			return err
 		}
 		err = s.insert(ctx, records)
-	case full(err):
+	}
+	for attempt := 0; attempt < maxTrims && full(err); attempt++ {
 		if err := s.trim(ctx, trimRows); err != nil {
 			return err
 		}
@@ -46,6 +46,9 @@ func (s *SQLite) Write(ctx context.Context, records []decision.Record) error {
 	}
 	return nil
 }
+
+// maxTrims is how often records are deleted for one batch: each time makes room for many, or half of the file.
+const maxTrims = 3
 
 // full reports whether the file has reached its size.
 func full(err error) bool {
@@ -63,10 +66,16 @@ func (s *SQLite) insert(ctx context.Context, records []decision.Record) (err err
 	defer func() {
 		if err != nil {
 			_ = tx.Rollback() // the error says why
-			clear(s.known)
+			s.forget()
 		}
 	}()
-	w := inserting{store: s, find: tx.StmtContext(ctx, s.find), add: tx.StmtContext(ctx, s.add), touch: tx.StmtContext(ctx, s.touch), mark: tx.StmtContext(ctx, s.mark), put: tx.StmtContext(ctx, s.put)}
+	w := inserting{store: s}
+	for _, p := range []struct{ to, from **sql.Stmt }{
+		{&w.find, &s.find}, {&w.add, &s.add}, {&w.touch, &s.touch}, {&w.mark, &s.mark}, {&w.put, &s.put},
+		{&w.findBody, &s.findBody}, {&w.addBody, &s.addBody}, {&w.touchBody, &s.touchBody}, {&w.putRequest, &s.putRequest},
+	} {
+		*p.to = tx.StmtContext(ctx, *p.from)
+	}
 	quick := context.WithoutCancel(ctx) // each statement that can be cancelled costs a goroutine
 	for i := range records {
 		if err := ctx.Err(); err != nil {
@@ -81,9 +90,10 @@ func (s *SQLite) insert(ctx context.Context, records []decision.Record) (err err
 
 // inserting is one transaction that stores records.
 type inserting struct {
-	store                       *SQLite
-	find, add, touch, mark, put *sql.Stmt
-	text                        []byte
+	store *SQLite
+	text  []byte
+	// The statements of the store, in the transaction.
+	find, add, touch, mark, put, findBody, addBody, touchBody, putRequest *sql.Stmt
 }
 
 func (w *inserting) record(ctx context.Context, r *decision.Record) error {
@@ -119,8 +129,14 @@ func (w *inserting) record(ctx context.Context, r *decision.Record) error {
 		if err != nil {
 			return err
 		}
-		if n, err := done.RowsAffected(); err != nil || n > 0 {
+		n, err := done.RowsAffected()
+		switch {
+		case err != nil:
 			return err
+		case n > 0 && r.Request != nil:
+			return w.request(ctx, id, r.Request)
+		case n > 0:
+			return nil
 		}
 		id += 1 + rand.Int64N(1<<min(attempt, 20)) // the number is taken: one soon after it is free
 	}

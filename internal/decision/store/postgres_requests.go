@@ -1,0 +1,198 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+)
+
+// bodiesLock is the number of the lock that writers of bodies share, and that erasing has alone: a body is not deleted while a decision with
+// it is stored.
+const bodiesLock = "435626799987"
+
+// The statements that erase what is recorded of a user: the decisions, then the bodies that no other decision has.
+const (
+	eraseUser = `WITH erased AS (DELETE FROM ephor_decisions WHERE username = $1 RETURNING bodies)
+SELECT (SELECT count(*) FROM erased), (SELECT array_agg(DISTINCT key) FROM erased, unnest(bodies) key WHERE key IS NOT NULL)`
+	eraseUserBodies = `DELETE FROM ephor_decisions_bodies WHERE key = ANY($1::bytea[])
+  AND key NOT IN (SELECT key FROM ephor_decisions, unnest(bodies) key WHERE bodies && $1::bytea[] AND key IS NOT NULL)`
+)
+
+// inTransaction runs a function in a transaction that begins with a statement.
+func inTransaction(ctx context.Context, c *pgconn.PgConn, first string, run func() error) error {
+	_, err := c.Exec(ctx, "BEGIN; "+first).ReadAll()
+	if err == nil {
+		err = run()
+	}
+	if err == nil {
+		_, err = c.Exec(ctx, "COMMIT").ReadAll()
+		return err
+	}
+	_, undone := c.Exec(context.WithoutCancel(ctx), "ROLLBACK").ReadAll()
+	if c.IsClosed() {
+		undone = nil // the server undoes it
+	}
+	return errors.Join(err, undone)
+}
+
+// storedBody is a body that is to be stored.
+type storedBody struct {
+	Key  string `json:"key"` // in base64
+	Body string `json:"body"`
+	Last int64  `json:"last"`
+}
+
+// bodies are those of a batch by their keys.
+type bodies map[string]storedBody
+
+// split returns a request without its bodies, and their keys in the order of bodiesOf. A key is made of all of the body: what a sender says of its
+// digest is not relied on.
+func (b bodies) split(q *decision.Request, at int64) (*decision.Request, []string, error) {
+	out := *q
+	keys := make([]string, 0, 3)
+	for _, body := range bodiesOf(&out) {
+		if *body == nil {
+			keys = append(keys, "")
+			continue
+		}
+		text, err := (*body).AppendProto(nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		sum := sha256.Sum256(text)
+		key := base64.StdEncoding.EncodeToString(sum[:16])
+		one, ok := b[key]
+		if !ok {
+			one = storedBody{Key: key, Body: base64.StdEncoding.EncodeToString(text)}
+		}
+		one.Last = max(one.Last, at)
+		b[key] = one
+		keys = append(keys, key)
+		*body = nil
+	}
+	return &out, keys, nil
+}
+
+// insert stores the bodies that are not there yet. Their order is that of all writers, so that none waits for another that waits for it.
+func (b bodies) insert(ctx context.Context, c *pgconn.PgConn) error {
+	list := make([]storedBody, 0, len(b))
+	for _, key := range slices.Sorted(maps.Keys(b)) {
+		list = append(list, b[key])
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	return c.ExecParams(ctx, `INSERT INTO ephor_decisions_bodies AS b (key, body, last)
+SELECT decode(x->>'key', 'base64'), decode(x->>'body', 'base64'), (x->>'last')::bigint FROM jsonb_array_elements($1::jsonb) WITH ORDINALITY t(x, n) ORDER BY n
+ON CONFLICT (key) DO UPDATE SET last = excluded.last WHERE b.last < excluded.last`, [][]byte{text}, nil, nil, nil).Read().Err
+}
+
+// bodies reads the bodies of rows, by their keys as the database writes them, for the first n rows: as many as a page has room for.
+func (s *Postgres) bodies(ctx context.Context, rows [][][]byte) (out map[string]*decision.Body, n int, err error) {
+	out = map[string]*decision.Body{}
+	wanted := map[string]bool{}
+	for _, row := range rows {
+		for _, key := range keysOf(row[3]) {
+			wanted[key] = key != ""
+		}
+	}
+	list := func() [][]byte {
+		keys := []string{}
+		for key, want := range wanted {
+			if want {
+				keys = append(keys, strings.TrimPrefix(key, `\\x`))
+			}
+		}
+		return [][]byte{[]byte(jsonList(keys))}
+	}
+	const among = " FROM ephor_decisions_bodies WHERE key = ANY(ARRAY(SELECT decode(jsonb_array_elements_text($1::jsonb), 'hex')))"
+	if len(wanted) == 0 {
+		return out, len(rows), nil
+	}
+	found, err := s.query(ctx, "SELECT key, length(body)"+among, list())
+	if err != nil {
+		return nil, 0, err
+	}
+	sizes := map[string]int{}
+	for _, row := range found {
+		if sizes[`\`+string(row[0])], err = strconv.Atoi(string(row[1])); err != nil {
+			return nil, 0, fmt.Errorf("read decisions: %w", err)
+		}
+	}
+	clear(wanted)
+	total := 0
+	for ; n < len(rows); n++ {
+		more := 0
+		for _, key := range keysOf(rows[n][3]) {
+			if key != "" && !wanted[key] {
+				more += sizes[key]
+			}
+		}
+		if total += more; total > pageBytes && n > 0 {
+			break
+		}
+		for _, key := range keysOf(rows[n][3]) {
+			wanted[key] = key != ""
+		}
+	}
+	if found, err = s.query(ctx, "SELECT key, body"+among, list()); err != nil {
+		return nil, 0, err
+	}
+	for _, row := range found {
+		text, err := hex.DecodeString(strings.TrimPrefix(string(row[1]), `\x`))
+		body := &decision.Body{}
+		if err == nil {
+			err = body.MergeProto(text)
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("read decisions: %w", err)
+		}
+		out[`\`+string(row[0])] = body
+	}
+	return out, n, nil
+}
+
+// keysOf are the keys of a row as the database writes them in a list, {"\\x00",NULL}; empty in place of one that is not there.
+func keysOf(list []byte) []string {
+	text := strings.Trim(string(list), "{}")
+	if text == "" {
+		return nil
+	}
+	out := strings.Split(text, ",")
+	for i, key := range out {
+		if out[i] = strings.Trim(key, `"`); key == "NULL" {
+			out[i] = ""
+		}
+	}
+	return out
+}
+
+// fillBodies puts bodies into a request. One that is not there any more has no text.
+func fillBodies(q *decision.Request, list []byte, found map[string]*decision.Body) error {
+	keys := keysOf(list)
+	if len(keys) != 3 {
+		return fmt.Errorf("read decisions: a request has %d bodies", len(keys))
+	}
+	for i, b := range bodiesOf(q) {
+		if keys[i] == "" {
+			continue
+		}
+		if *b = found[keys[i]]; *b == nil {
+			*b = &decision.Body{}
+		}
+	}
+	return nil
+}
