@@ -77,7 +77,10 @@ func (p *Params) namespaceFor(c *policy.Call, kind admissionregistrationv1.Param
 		return p.namespace, nil
 	}
 	namespaced, err := c.World.Kinds.Namespaced(c.Context(), kind.APIVersion, kind.Kind)
+	var unknown *world.NoKindError
 	switch {
+	case errors.As(err, &unknown):
+		return "", fmt.Errorf("paramKind kind `%s, Kind=%s` not known", kind.APIVersion, kind.Kind)
 	case err != nil:
 		return "", err
 	case !namespaced && p.namespace != "":

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/discovery/discoverytest"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 type served = discoverytest.Served
@@ -167,6 +168,10 @@ func TestKinds(t *testing.T) {
 		if got, err := k.Namespaced(t.Context(), c.apiVersion, c.kind); got != c.namespaced || (err == nil) != c.ok {
 			t.Errorf("%s %s: %v, %v", c.apiVersion, c.kind, got, err)
 		}
+	}
+	var unknown *world.NoKindError
+	if _, err := k.Namespaced(t.Context(), "v1", "Deployment"); !errors.As(err, &unknown) || err.Error() != `no matches for kind "Deployment" in version "v1"` {
+		t.Errorf("an unknown kind: %v", err)
 	}
 	for kind, want := range map[string]string{"Pod": "pods", "Nope": ""} {
 		if got, err := k.Resource(t.Context(), "v1", kind); got != want || (err == nil) != (want != "") {

@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -28,7 +27,7 @@ func (k Kinds) Namespaced(_ context.Context, apiVersion, kind string) (bool, err
 			return r.Namespaced, nil
 		}
 	}
-	return false, fmt.Errorf("paramKind kind `%s, Kind=%s` not known", apiVersion, kind)
+	return false, &world.NoKindError{APIVersion: apiVersion, Kind: kind}
 }
 
 // Resource implements world.ResourceFinder.
@@ -46,7 +45,7 @@ func (k Kinds) Resource(_ context.Context, apiVersion, kind string) (string, err
 			return r.Resource, nil
 		}
 	}
-	return "", fmt.Errorf("no matches for kind %q in version %q", kind, apiVersion)
+	return "", &world.NoKindError{APIVersion: apiVersion, Kind: kind}
 }
 
 // Served implements world.ResourceKinds.

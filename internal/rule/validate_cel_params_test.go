@@ -2,7 +2,6 @@ package rule_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 
@@ -23,7 +22,7 @@ func (parameterized) Namespaced(_ context.Context, apiVersion, kind string) (boo
 	case "example.com/v1 Bound":
 		return false, nil
 	}
-	return false, errors.New("no such kind")
+	return false, &world.NoKindError{APIVersion: apiVersion, Kind: kind}
 }
 
 func (c parameterized) Get(_ context.Context, _, kind, namespace, name string) (map[string]any, error) {
@@ -80,7 +79,7 @@ func TestParameters(t *testing.T) {
 		{"none, and that is allowed", "Limit", "{name: gone, parameterNotFoundAction: Allow}", "", "ns", w, passed},
 		{"none, and that is not", "Limit", "{name: gone, parameterNotFoundAction: Deny}", "", "ns", w,
 			"error: error in parameterized resource: no params found for policy binding with `Deny` parameterNotFoundAction"},
-		{"an unknown kind", "Nope", "{name: small, parameterNotFoundAction: Deny}", "", "ns", w, "error: error in parameterized resource: no such kind"},
+		{"an unknown kind", "Nope", "{name: small, parameterNotFoundAction: Deny}", "", "ns", w, "error: error in parameterized resource: paramKind kind `example.com/v1, Kind=Nope` not known"},
 		{"preconditions see parameters", "Limit", "{name: small, parameterNotFoundAction: Deny}", "celPreconditions: [{name: a, expression: params.max > 100}]", "ns", w,
 			"skip: cel preconditions not met"},
 		{"nothing can be read", "Limit", "{name: small, parameterNotFoundAction: Allow}", "", "ns", world.World{Kinds: c},

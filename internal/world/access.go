@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"fmt"
 )
 
 // Access checks the rights of users.
@@ -24,6 +25,13 @@ type AccessRequest struct {
 
 // Kinds returns the scope of kinds.
 type Kinds interface {
-	// Namespaced reports whether objects of the kind are namespaced; an unknown kind is an error.
+	// Namespaced reports whether objects of the kind are namespaced; a kind that the cluster does not serve is a NoKindError.
 	Namespaced(ctx context.Context, apiVersion, kind string) (bool, error)
+}
+
+// NoKindError reports that the cluster serves no such kind.
+type NoKindError struct{ APIVersion, Kind string }
+
+func (e *NoKindError) Error() string {
+	return fmt.Sprintf("no matches for kind %q in version %q", e.Kind, e.APIVersion)
 }

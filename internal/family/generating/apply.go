@@ -8,6 +8,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/kinds"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // maxObjects bounds the objects of one evaluation.
@@ -142,5 +143,10 @@ func (o *output) namespaced(apiVersion, kind string) (bool, error) {
 	case o.call.Request.Origin == policy.FromCLI, o.call.World.Kinds == nil:
 		return true, nil
 	}
-	return o.call.World.Kinds.Namespaced(o.call.Context(), apiVersion, kind)
+	namespaced, err := o.call.World.Kinds.Namespaced(o.call.Context(), apiVersion, kind)
+	var unknown *world.NoKindError
+	if errors.As(err, &unknown) {
+		return false, fmt.Errorf("%w: check apiVersion and kind, and that the definition of a custom resource is installed", err)
+	}
+	return namespaced, err
 }

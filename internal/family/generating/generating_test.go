@@ -1,6 +1,7 @@
 package generating_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family/familytest"
 	"github.com/ephor-dev/ephor/internal/golden"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // TestData runs testdata/*.txtar: policies.yaml and resources.yaml are lists (see familytest.Request). want has the diagnostics, and for
@@ -26,4 +28,49 @@ func TestData(t *testing.T) {
 		}
 		return b.String()
 	})
+}
+
+// served is a cluster that serves no custom resources.
+type served struct{}
+
+func (served) Namespaced(_ context.Context, apiVersion, kind string) (bool, error) {
+	if apiVersion == "v1" {
+		return true, nil
+	}
+	return false, &world.NoKindError{APIVersion: apiVersion, Kind: kind}
+}
+
+// An object of a kind that the cluster does not serve ends in an error that names the kind and what to look at.
+func TestUnknownKind(t *testing.T) {
+	policies := golden.Objects(t, []byte(`
+- apiVersion: policies.kyverno.io/v1
+  kind: GeneratingPolicy
+  metadata: {name: p}
+  spec:
+    matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+    generate: [{expression: "generator.apply('ns', [{'apiVersion': 'example.com/v1', 'kind': 'Widget', 'metadata': {'name': 'w'}}])"}]
+- apiVersion: policies.kyverno.io/v1
+  kind: GeneratingPolicy
+  metadata: {name: q}
+  spec:
+    matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+    generate: [{template: {value: "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: ns}\n"}}]
+`))
+	var b strings.Builder
+	programs := familytest.Compile(&b, policies)
+	out := engine.Eval(t.Context(), engine.Input{
+		Selections: familytest.Select(programs...), Stages: policy.StageGenerate, Plan: true,
+		Request: familytest.Request(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "ns"}}),
+		Root:    world.RootFunc(func(world.Reach) world.World { return world.World{Kinds: served{}} }),
+	})
+	const want = `failed to evaluate policy: failed to generate resources: no matches for kind "Widget" in version "example.com/v1": ` +
+		"check apiVersion and kind, and that the definition of a custom resource is installed"
+	if len(out.Results) != 2 {
+		t.Fatalf("%s%+v", b.String(), out.Results)
+	}
+	for _, r := range out.Results {
+		if r.Status != policy.StatusError || r.Message != want {
+			t.Errorf("%s: %v %s\nwant %s", r.Program.Key(), r.Status, r.Message, want)
+		}
+	}
 }
