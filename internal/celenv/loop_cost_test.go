@@ -28,6 +28,8 @@ func TestLoops(t *testing.T) {
 		{"object.filter(a, a.n > 5).all(a, a.s != '')", 10_000, true},
 		{"object.exists_one(a, a.n == 7)", 10_000, true},
 		{"object.all(a, object.exists_one(b, b.n == a.n))", 100, true},
+		{"lists.range(30000).all(x, true)", 0, true},
+		{"lists.range(100000).all(x, true)", 0, false}, // the library's cost limit alone would allow it
 		{"object.all(a, object.all(b, b.n + a.n >= 0))", 10_000, false},
 		{"object.map(a, object.map(b, b.n)).size() > 0", 10_000, false},
 		{"object.all(a, object.filter(b, b.n > a.n).size() >= 0)", 1_000, false},
