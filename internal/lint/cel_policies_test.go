@@ -2,12 +2,14 @@ package lint_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/lint"
 )
 
@@ -43,6 +45,42 @@ spec: {matchConstraints: {resourceRules: [{apiGroups: %s, apiVersions: [v1], ope
 			all := strings.Join(got, "\n")
 			if c.want == "" && all != "" || !strings.Contains(all, c.want) || c.want != "" && !strings.HasPrefix(all, "cel-fields: ") {
 				t.Errorf("got %q, want %q", all, c.want)
+			}
+		})
+	}
+}
+
+// Mistakes are found in what the command line itself does not evaluate, too: targets in a cluster, and schedules.
+func TestCELPoliciesOfClusters(t *testing.T) {
+	const constraints = "matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}"
+	const targets = constraints + ", targetMatchConstraints: {expression: objekt}, targetMatchConditions: [{name: c, expression: '1'}], mutations: [{patchType: JSONPatch, jsonPatch: {expression: '[]'}}]"
+	wrongTargets := []string{"spec.mutations[0].jsonPatch.expression", "spec.targetMatchConditions[0].expression", "spec.targetMatchConstraints.expression"}
+	for _, c := range []struct {
+		name, kind, spec string
+		want             []string
+	}{
+		{"targets", "MutatingPolicy", "evaluation: {mutateExisting: {enabled: true}}, " + targets, wrongTargets},
+		{"targets that are switched off", "MutatingPolicy", targets, wrongTargets},
+		{"conditions without targets", "MutatingPolicy", constraints + `, targetMatchConditions: [{name: c, expression: "1"}], mutations: []`, wrongTargets[1:2]},
+		{"good targets", "MutatingPolicy", constraints + `, targetMatchConstraints: {expression: "resource.Get('v1', 'configmaps', 'a', 'b')"}, mutations: []`, nil},
+		{"a schedule of four fields", "DeletingPolicy", constraints + ", schedule: '* * * *'", []string{"spec.schedule"}},
+		{"no schedule", "DeletingPolicy", constraints + ", schedule: ''", []string{"spec.schedule"}},
+		{"a schedule", "DeletingPolicy", constraints + ", schedule: '@daily'", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var object map[string]any
+			if err := yaml.Unmarshal([]byte("apiVersion: policies.kyverno.io/v1\nkind: "+c.kind+"\nmetadata: {name: p}\nspec: {"+c.spec+"}\n"), &object); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range lint.Policy(compile.Object{Value: object}, lint.Options{}) {
+				if f.Severity == diag.Error {
+					got = append(got, f.Path)
+				}
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("mistakes in %q, want %q", got, c.want)
 			}
 		})
 	}

@@ -26,7 +26,12 @@ var Family = &family.Family{
 	},
 	Review: func(in family.Reviewed) diag.List {
 		p, _ := Decode(in.Object)
-		return append(celpolicy.ReviewConstraints(p.Spec.MatchConstraints), celpolicy.ReviewCalls(in)...)
+		diags := append(celpolicy.ReviewConstraints(p.Spec.MatchConstraints), celpolicy.ReviewCalls(in)...)
+		if in.Documents { // Compile accepts any schedule for the command line
+			_, mistakes := parseSchedule(p.Spec.Schedule)
+			diags.Add(mistakes...)
+		}
+		return diags
 	},
 	FieldErrors: true, Exceptions: celpolicy.Exceptions,
 }

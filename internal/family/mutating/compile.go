@@ -85,6 +85,10 @@ func (b *builder) requests(commandLine bool) {
 	}
 	if changes && !commandLine {
 		b.existing()
+	} else if targeted(b.spec) || len(b.spec.TargetMatchConditions) > 0 {
+		rules := b.program.Rules
+		b.existing() // for its mistakes
+		b.program.Rules = rules
 	}
 }
 
