@@ -320,17 +320,27 @@ func (c *Collector) count(v *Verdict) {
 	}
 }
 
-// own adds a request to those of its object.
-func (c *Collector) own(req *policy.Request, r compliance.Resource, n Counts) {
+// Subject returns the object that a request is about: what manages it, or else itself. meta is what the request says of it.
+func Subject(req *policy.Request) (r compliance.Resource, meta rollout.Meta) {
+	namespace, name := subject(req)
+	return managed(req, compliance.Resource{APIVersion: req.RequestGVK.GroupVersion().String(), Kind: req.RequestGVK.Kind, Namespace: namespace, Name: name})
+}
+
+// managed returns what manages the object of a request: the requests for the Pods of one ReplicaSet are of one owner.
+func managed(req *policy.Request, r compliance.Resource) (compliance.Resource, rollout.Meta) {
 	object, _ := req.Subject()
 	metadata, _ := object["metadata"].(map[string]any)
 	own := metaOf(metadata)
-	if up := own.Controller(); up != nil { // the requests for the Pods of one ReplicaSet are of one owner
-		r = compliance.Resource{APIVersion: up.APIVersion, Kind: up.Kind, Namespace: r.Namespace, Name: up.Name, UID: string(up.UID)}
-		own = rollout.Meta{Labels: own.Labels}
-	} else {
-		r.UID = own.UID
+	if up := own.Controller(); up != nil {
+		return compliance.Resource{APIVersion: up.APIVersion, Kind: up.Kind, Namespace: r.Namespace, Name: up.Name, UID: string(up.UID)}, rollout.Meta{Labels: own.Labels}
 	}
+	r.UID = own.UID
+	return r, own
+}
+
+// own adds a request to those of its object.
+func (c *Collector) own(req *policy.Request, r compliance.Resource, n Counts) {
+	r, own := managed(req, r)
 	key := ownerKey{r.APIVersion, r.Kind, r.Namespace, r.Name}
 	o := c.owners[key]
 	if o == nil {

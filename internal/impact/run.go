@@ -16,9 +16,13 @@ type batch struct {
 	done    chan []Evaluated
 }
 
-// Run evaluates records by the policies of after, and of before unless it is nil, on all processors, and counts them in the order of the
-// records.
+// Run evaluates records by the policies of after, and of before unless it is nil, and counts them.
 func Run(ctx context.Context, records iter.Seq[Record], after, before *Replica, c *Collector) error {
+	return Each(ctx, records, after, before, c.Add)
+}
+
+// Each evaluates records on all processors, and hands them to add one by one, in the order of the records.
+func Each(ctx context.Context, records iter.Seq[Record], after, before *Replica, add func(*Evaluated)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	workers := runtime.GOMAXPROCS(0)
@@ -61,7 +65,7 @@ func Run(ctx context.Context, records iter.Seq[Record], after, before *Replica, 
 	})
 	for b := range order {
 		for _, e := range <-b.done {
-			c.Add(&e)
+			add(&e)
 		}
 	}
 	running.Wait()

@@ -43,11 +43,13 @@ type Collector struct {
 	requests   *Requests
 	samples    map[string][]Sample // of requests, by namespace
 	results    map[Kind]int        // resources that have a result
+	callers    map[callerKey]*Caller
+	uncalled   int // requests of callers that are not listed
 }
 
 // New makes a Collector.
 func New(o Options) *Collector {
-	c := &Collector{options: o, namespaces: map[string]*Namespace{}, results: map[Kind]int{}}
+	c := &Collector{options: o, namespaces: map[string]*Namespace{}, results: map[Kind]int{}, callers: map[callerKey]*Caller{}}
 	if o.Program != nil {
 		c.rules = map[string]*policy.Rule{}
 		for _, r := range o.Program.Rules {
@@ -153,6 +155,9 @@ func kindOf(r compliance.Resource) Kind {
 	return Kind{group, r.Kind}
 }
 
+// In reports whether a namespace is looked at.
+func (c *Collector) In(namespace string) bool { return c.in(namespace) }
+
 // namespace is the line of a namespace.
 func (c *Collector) namespace(name string) *Namespace {
 	n := c.namespaces[name]
@@ -182,6 +187,7 @@ func (c *Collector) Plan(ctx context.Context) *Plan {
 		p.lack(true, fmt.Sprintf("up-to-date reports: %d of their results: the policy has no such rules", c.stale))
 	}
 	p.requests, p.results = c.requests, c.results
+	c.called(p)
 	if c.options.Program == nil {
 		p.lack(false, "the policy itself (its actions, its age, its rules) and the owners of resources: they are read from a cluster only")
 		return p

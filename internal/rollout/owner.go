@@ -64,17 +64,26 @@ func (p *Plan) Own(ctx context.Context, o *Owners) {
 	var first atomic.Value
 	var group errgroup.Group
 	group.SetLimit(ownersAtOnce)
+	failure := func(err error) {
+		switch {
+		case err == errLimit:
+			over.Add(1)
+		case err != nil:
+			failed.Add(1)
+			first.CompareAndSwap(nil, err.Error())
+		}
+	}
 	for i := range p.Refused {
 		group.Go(func() error {
 			var err error
 			superseded[i], err = o.of(ctx, &p.Refused[i])
-			switch {
-			case err == errLimit:
-				over.Add(1)
-			case err != nil:
-				failed.Add(1)
-				first.CompareAndSwap(nil, err.Error())
-			}
+			failure(err)
+			return nil
+		})
+	}
+	for i := range p.Callers {
+		group.Go(func() error {
+			failure(o.call(ctx, &p.Callers[i]))
 			return nil
 		})
 	}
@@ -86,7 +95,7 @@ func (p *Plan) Own(ctx context.Context, o *Owners) {
 	if n := failed.Load(); n > 0 {
 		p.lack(false, fmt.Sprintf("the owners of %s: %s", resources(int(n)), first.Load()))
 	}
-	if o.Label == "" && len(p.Refused) > 0 {
+	if o.Label == "" && len(p.Refused)+len(p.Callers) > 0 {
 		p.lack(false, "whose the resources are: --owner-label names the label of the owner, or of the namespace, that says so")
 	}
 }

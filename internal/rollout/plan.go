@@ -22,6 +22,8 @@ type Plan struct {
 	// Refused are the resources that Enforce would refuse, were they created today; Omitted is how many are not listed.
 	Refused []Refused `json:"refused"`
 	Omitted int       `json:"omitted,omitempty"`
+	// Callers are those whose recorded requests violate the policy.
+	Callers []Caller `json:"callers,omitempty"`
 	// Lacks are the lines that could not be filled, with what would fill them.
 	Lacks []Lack `json:"lacks"`
 

@@ -16,11 +16,13 @@ type Sample struct {
 	Value  float64
 }
 
-// Requests are the requests that the policy evaluated at admission, as metrics count them.
+// Requests are the requests that the policy evaluated at admission, as metrics or recorded decisions show them.
 type Requests struct {
 	Window time.Duration
 	// Samples count results by resource_namespace, rule_name and rule_result.
 	Samples []Sample
+	// Lacks are what the source of the samples does not say.
+	Lacks []string
 }
 
 // Counted are the results of requests in one namespace, in the time that was asked for. A request that several rules

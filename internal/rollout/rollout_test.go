@@ -114,6 +114,38 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// Recorded requests that violate the policy are those of what manages their objects; rules that Enforce does not concern are left out.
+func TestCallers(t *testing.T) {
+	web := compliance.Resource{APIVersion: "apps/v1", Kind: "ReplicaSet", Namespace: "shop", Name: "web-1", UID: "uid-web-1"}
+	team := Violation{"team", "no team"}
+	c := New(Options{Policy: "require-team", Program: program(), Namespaces: []string{"s*"}, Keep: 2})
+	for i := range 7 {
+		c.Violating(web, Meta{}, fmt.Sprintf("user-%d", i), []Violation{team, {"add", "a rule that changes objects"}, {"gone", "a rule that is not there"}})
+	}
+	c.Violating(web, Meta{}, "user-0", []Violation{team, {"signed", "not signed"}})
+	c.Violating(compliance.Resource{Kind: "Pod", Namespace: "shop", Name: "x"}, Meta{}, "", []Violation{team})
+	c.Violating(compliance.Resource{Kind: "Pod", Namespace: "lab", Name: "x"}, Meta{}, "", []Violation{team})
+	c.Violating(web, Meta{}, "", []Violation{{"add", "a rule that changes objects"}})
+	c.Count(Requests{Window: time.Hour, Lacks: []string{"something"}})
+	p := c.Plan(t.Context())
+	o := &objects{reads: map[string]int{}, metas: map[string]Meta{
+		"shop/ReplicaSet/web-1": {Namespace: "shop", UID: "uid-web-1", Owners: owned("Deployment/web!")},
+		"shop/Deployment/web":   {Namespace: "shop", UID: "uid-web", Labels: map[string]string{"team": "storefront"}},
+	}}
+	p.Own(t.Context(), &Owners{Read: o.read, Label: "team", Limit: 100})
+	var got []string
+	for _, x := range p.Callers {
+		got = append(got, fmt.Sprintf("%d of %s/%s of %s by %v: %v", x.Requests, x.Owner.Kind, x.Owner.Name, x.Whose, x.Users, x.Rules))
+	}
+	want := "7 of Deployment/web of storefront by [user-0 user-1 user-2 user-3 user-4]: [{team no team}]; 1 of Deployment/web of storefront by [user-0]: [{team no team} {signed not signed}]"
+	if s := strings.Join(got, "; "); s != want {
+		t.Errorf("%s, want\n%s", s, want)
+	}
+	if len(p.Lacks) != 2 || !strings.HasPrefix(p.Lacks[0].What, "whose 1 more of the recorded requests") || p.Lacks[1].What != "something" {
+		t.Errorf("%+v", p.Lacks)
+	}
+}
+
 func TestQuery(t *testing.T) {
 	series := `kyverno_policy_results_total{policy_name="p\"x",policy_namespace="shop",rule_execution_cause="admission_request",rule_result=~"pass|fail|warn|error",dry_run!="true"}`
 	want := "sum by (resource_namespace, rule_name, rule_result) ((increase(" + series + "[3600s]) and " + series + " offset 3600s) or (max_over_time(" + series + "[3600s]) unless " + series + " offset 3600s))"

@@ -7,5 +7,5 @@
 //
 // Texts in reports are written by other users: each format escapes them.
 //
-// Floor 8: imports cli/remote, cli/terminal and the floors below.
+// Floor 8: imports cli/impact, cli/remote, cli/terminal and the floors below.
 package reports

@@ -123,6 +123,7 @@ func TestNoRolloutReachesTheTerminal(t *testing.T) {
 		c := rollout.New(rollout.Options{Policy: text, Keep: 10})
 		c.Add(compliance.Report{Results: []compliance.Result{{Policy: text, Rule: text, Result: compliance.Fail, Message: text, Resource: resource}}})
 		c.Count(rollout.Requests{Window: time.Hour, Samples: []rollout.Sample{{Labels: map[string]string{"resource_namespace": text, "rule_result": "fail"}, Value: 1}}})
+		c.Violating(resource, rollout.Meta{}, text, []rollout.Violation{{Rule: text, Message: text}})
 		p := c.Plan(t.Context())
 		p.Own(t.Context(), &rollout.Owners{Label: text, Limit: 10, Read: func(context.Context, compliance.Resource) (rollout.Meta, bool, error) {
 			return rollout.Meta{Namespace: text, Labels: map[string]string{text: text}}, true, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ephor-dev/ephor/internal/cli/impact"
 	"github.com/ephor-dev/ephor/internal/cli/remote"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/diag"
@@ -22,6 +23,7 @@ type rolloutOptions struct {
 	ownerLabel string
 	ownerReads int
 	prometheus prometheus
+	decisions  impact.Recorded
 	window     time.Duration
 	minAge     time.Duration
 	limit      int
@@ -37,10 +39,13 @@ func NewRollout() *cobra.Command {
 			"would be refused, in which namespaces and whose, and for each namespace whether it is safe to switch. It compares with\n" +
 			"the figures of the usual guide: every resource in order, and less than 1% of violations. POLICY is the name of a\n" +
 			"ClusterPolicy, or NAMESPACE/NAME of a Policy.\n\n" +
+			"With recorded decisions it also says whose requests would have been refused: requests that are recorded are evaluated by\n" +
+			"the policy as it is now, and of others what its rules said counts.\n\n" +
 			"The exit code is 0 when it is safe, 2 when it is not or when it is not known, and 1 when something could not be read.\n" +
 			"What is not known is listed, with what would answer it.",
 		Example: "  ephor rollout require-team --owner-label team\n" +
 			"  ephor rollout require-team -n shop,lab -o json\n" +
+			"  ephor rollout require-team --decisions decisions.jsonl --since 24h --owner-label team\n" +
 			"  ephor rollout require-team --metrics-url http://localhost:9090 --min-age 168h",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,6 +60,7 @@ func NewRollout() *cobra.Command {
 	f.IntVar(&o.ownerReads, "owner-reads", 2000, "how many objects may be read to find owners")
 	f.StringVar(&o.prometheus.url, "metrics-url", "", "address of a Prometheus that scrapes the controllers, such as http://localhost:9090: requests are counted, too")
 	f.StringVar(&o.prometheus.tokenFile, "metrics-token-file", "", "file with a bearer token for the Prometheus")
+	o.decisions.AddFlags(f)
 	f.DurationVar(&o.window, "metrics-window", 24*time.Hour, "how far back requests are counted")
 	f.DurationVar(&o.minAge, "min-age", 0, "how long the policy must have been in the cluster, such as 168h; by default the guide's week is an advice")
 	f.IntVar(&o.limit, "limit", 1000, "how many resources that would be refused are listed")
@@ -100,8 +106,10 @@ func (o *rolloutOptions) check() error {
 		return errors.New("--limit, --owner-reads and --min-age must not be negative")
 	case o.window < time.Minute:
 		return errors.New("--metrics-window must be at least 1m")
+	case o.prometheus.url != "" && o.decisions.Given():
+		return errors.New("--metrics-url and --decisions both count requests: leave one out")
 	}
-	return nil
+	return o.decisions.Check()
 }
 
 // plan gathers what is known.
@@ -123,7 +131,13 @@ func (o *rolloutOptions) plan(cmd *cobra.Command) (*rollout.Plan, diag.List, err
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := o.countRequests(ctx, c); err != nil {
+	if o.decisions.Given() {
+		found, err := o.countDecisions(cmd, at, c, facts.Now, facts.Created)
+		if err != nil {
+			return nil, nil, err
+		}
+		diags.Add(found...)
+	} else if err := o.countRequests(ctx, c); err != nil {
 		return nil, nil, err
 	}
 	plan := c.Plan(ctx)

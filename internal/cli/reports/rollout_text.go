@@ -23,7 +23,7 @@ func rolloutTable(w io.Writer, p *rollout.Plan) error {
 		title += " (" + p.Action + ")"
 	}
 	fmt.Fprintln(w, terminal.Plain(title))
-	for _, rows := range [][][]string{namespaceRows(p), refusedRows(p), targetRows(p)} {
+	for _, rows := range [][][]string{namespaceRows(p), refusedRows(p), callerRows(p), targetRows(p)} {
 		if len(rows) == 1 {
 			continue
 		}
@@ -121,6 +121,55 @@ func refusedRows(p *rollout.Plan) [][]string {
 	rows := [][]string{{"NAMESPACE", "OWNER", "WHOSE", "RESOURCES", "RULES", "MESSAGE"}}
 	for _, g := range order {
 		rows = append(rows, []string{g.namespace, g.owner, g.whose, strconv.Itoa(count[g]), g.rules, message[g]})
+	}
+	return rows
+}
+
+// callerRows lists whose recorded requests violate the policy, those of one owner and of the same rules together.
+func callerRows(p *rollout.Plan) [][]string {
+	type group struct{ namespace, owner, whose, rules string }
+	type line struct {
+		users    []string
+		requests int
+		message  string
+	}
+	lines := map[group]*line{}
+	var order []group
+	for _, c := range p.Callers {
+		end := c.Resource
+		if c.Owner != nil {
+			end = *c.Owner
+		}
+		g := group{namespace: cmp.Or(c.Resource.Namespace, "-"), owner: end.Kind + "/" + end.Name, whose: cmp.Or(c.Whose, "-")}
+		var rules []string
+		for _, v := range c.Rules {
+			rules = append(rules, v.Rule)
+		}
+		g.rules = strings.Join(rules, ", ")
+		l := lines[g]
+		if l == nil {
+			l = &line{message: value.Clip(c.Rules[0].Message, messageWidth)}
+			lines[g] = l
+			order = append(order, g)
+		}
+		l.requests += c.Requests
+		for _, u := range c.Users {
+			if !slices.Contains(l.users, u) {
+				l.users = append(l.users, u)
+			}
+		}
+	}
+	rows := [][]string{{"NAMESPACE", "OWNER", "WHOSE", "REQUESTS", "BY", "RULES", "MESSAGE"}}
+	for _, g := range order {
+		l := lines[g]
+		by := "-"
+		if len(l.users) > 0 {
+			by = l.users[0]
+			if more := len(l.users) - 1; more > 0 {
+				by += fmt.Sprintf(" and %d more", more)
+			}
+		}
+		rows = append(rows, []string{g.namespace, g.owner, g.whose, strconv.Itoa(l.requests), by, g.rules, l.message})
 	}
 	return rows
 }

@@ -1,0 +1,57 @@
+package impact
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/impact"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Recorded are recorded decisions, for commands that evaluate the requests in them by a policy that is in force in a cluster.
+type Recorded struct{ options }
+
+// AddFlags adds the flags that name the decisions.
+func (o *Recorded) AddFlags(f *pflag.FlagSet) {
+	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller (--decisions of it): its requests are counted, too, and evaluated again where they are recorded (--decisionsRequests); - for standard input (repeat it, or separate by commas)")
+	f.Var(&o.since, "since", "only recorded decisions of this time until now, such as 7d or 24h; all by default")
+}
+
+// Given reports whether there are decisions.
+func (o *Recorded) Given() bool { return len(o.decisions) > 0 }
+
+// Check reports flags that do not go together.
+func (o *Recorded) Check() error {
+	if o.since > 0 && !o.Given() {
+		return errors.New("--since is about recorded decisions: add --decisions")
+	}
+	return nil
+}
+
+// Since is the time that --since names; zero for all records.
+func (o *Recorded) Since(now time.Time) time.Time { return o.since.Before(now) }
+
+// Records are the requests of the decisions, one of each request.
+func (o *Recorded) Records(stdin io.Reader) iter.Seq[impact.Record] { return o.records(stdin) }
+
+// Evaluate evaluates the records by a policy with the exceptions in a cluster, where rules look things up, and hands each to add. The
+// diagnostics are exceptions that could not be read.
+func (o *Recorded) Evaluate(ctx context.Context, kubeconfig, kubeContext string, p *policy.Program, records iter.Seq[impact.Record], add func(*impact.Evaluated)) (diag.List, error) {
+	o.kubeconfig, o.context = kubeconfig, kubeContext
+	at, err := o.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var given impact.Options
+	at.attach(&given)
+	exceptions, diags := at.exceptions(ctx)
+	return diags, impact.Each(ctx, records, impact.NewReplica(catalog.Join([]*policy.Program{p}, exceptions), given), nil, add)
+}

@@ -1,0 +1,201 @@
+package reports
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/compliance"
+	"github.com/ephor-dev/ephor/internal/decision"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/impact"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/rollout"
+)
+
+// countDecisions evaluates the requests that admission recorded by the policy as it is now. Where a record does not hold its request, what the
+// rules said then counts.
+func (o *rolloutOptions) countDecisions(cmd *cobra.Command, at *rolloutCluster, c *rollout.Collector, now, created time.Time) (diag.List, error) {
+	d := decided{policy: o.policy, to: c, created: created, counts: map[sampleKey]float64{}, apart: map[aboutKey]bool{}}
+	records := o.decisions.Records(terminal.Stdin(cmd.InOrStdin()))
+	var diags diag.List
+	if at != nil {
+		var err error
+		if diags, err = o.decisions.Evaluate(cmd.Context(), o.from.kubeconfig, o.from.context, at.program, records, d.add); err != nil {
+			return nil, err
+		}
+	} else {
+		for r := range records {
+			e := impact.Evaluated{Record: r, Err: r.Err}
+			if e.Err == nil || errors.Is(e.Err, impact.ErrSameRequest) {
+				e.Err = decision.ErrNoRequest // without the policy, only what was recorded of it is known
+			}
+			d.add(&e)
+		}
+	}
+	if err := cmd.Context().Err(); err != nil {
+		return nil, err
+	}
+	for _, m := range d.unreadable {
+		diags.Errorf("", "%s", m)
+	}
+	since := o.decisions.Since(now)
+	if since.IsZero() {
+		since = d.first
+	}
+	window := time.Duration(0)
+	if !since.IsZero() {
+		if window = now.Sub(since).Truncate(time.Second); window > time.Hour {
+			window = window.Truncate(time.Minute)
+		}
+	}
+	c.Count(rollout.Requests{Window: window, Samples: d.samples(), Lacks: d.lacks()})
+	return diags, nil
+}
+
+// decided counts what rules of one policy say of recorded requests.
+type decided struct {
+	policy  string
+	to      *rollout.Collector
+	created time.Time // of the policy; zero when it is not known
+	first   time.Time
+	counts  map[sampleKey]float64
+	// apart are the requests that cannot be evaluated again: of each of their reviews counts what was recorded.
+	apart map[aboutKey]bool
+
+	unknown, sampled, earlier, more int
+	unreadable                      []string
+}
+
+// sampleKey is what the results of a Sample have in common.
+type sampleKey struct{ namespace, rule, result string }
+
+// aboutKey is what the reviews of one request by several webhooks have in common.
+type aboutKey struct{ user, operation, group, version, kind, subresource, namespace string }
+
+func about(r *decision.Record) aboutKey {
+	return aboutKey{r.User, r.Operation, r.Group, r.Version, r.Kind, r.Subresource, r.Namespace}
+}
+
+// maxUnreadable is how many records are named that cannot be read.
+const maxUnreadable = 20
+
+// add counts one record.
+func (d *decided) add(e *impact.Evaluated) {
+	r := e.Record.Decision
+	switch {
+	case r == nil:
+		if d.more++; d.more <= maxUnreadable {
+			d.unreadable = append(d.unreadable, fmt.Sprintf("%s: %v", e.Record.At, e.Err))
+		}
+		return
+	case r.DryRun:
+		return
+	}
+	namespace := r.Namespace
+	if r.Group == "" && r.Kind == "Namespace" {
+		namespace = "" // the review of a Namespace names it as its namespace
+	}
+	if !d.to.In(namespace) {
+		return
+	}
+	if d.first.IsZero() || r.Time.Before(d.first) {
+		d.first = r.Time
+	}
+	early := !d.created.IsZero() && r.Time.Before(d.created)
+	results := d.recorded(r)
+	switch {
+	case e.Err == nil:
+		results = d.evaluated(&e.After)
+		if early {
+			d.earlier++
+		}
+	case errors.Is(e.Err, impact.ErrSameRequest):
+		// The first review of the request was evaluated, or else the review by the policy's own webhook has what was recorded.
+		if !d.apart[about(r)] {
+			return
+		}
+	default:
+		d.apart[about(r)] = true
+		if len(results) == 0 && early {
+			d.unknown++
+		}
+	}
+	stands := 1.0
+	if r.Share > 0 && r.Share < 1 {
+		stands = 1 / r.Share
+	}
+	var failed []rollout.Violation
+	for _, x := range results {
+		d.counts[sampleKey{namespace, x.Rule, x.Status}] += stands
+		if x.Status == "fail" || x.Status == "warn" {
+			failed = append(failed, rollout.Violation{Rule: x.Rule, Message: x.Message})
+		}
+	}
+	if len(results) > 0 && stands > 1 {
+		d.sampled++
+	}
+	if len(failed) == 0 {
+		return
+	}
+	resource := compliance.Resource{APIVersion: schema.GroupVersion{Group: r.Group, Version: r.Version}.String(), Kind: r.Kind, Namespace: namespace, Name: r.Name}
+	var own rollout.Meta
+	if e.Request != nil {
+		resource, own = impact.Subject(e.Request)
+	}
+	d.to.Violating(resource, own, r.User, failed)
+}
+
+// recorded are the results of the policy that the record has.
+func (d *decided) recorded(r *decision.Record) (out []decision.Result) {
+	for _, x := range r.Rules {
+		if x.Policy == d.policy && x.Status != "skip" {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// evaluated are the results that the policy has now.
+func (d *decided) evaluated(v *impact.Verdict) (out []decision.Result) {
+	for i := range v.Results {
+		x := &v.Results[i]
+		if x.Program.Key() == d.policy && rollout.Enforced(x.Rule) && x.Status != policy.StatusSkip {
+			out = append(out, decision.Result{Policy: d.policy, Rule: x.Rule.Name, Status: x.Status.String(), Message: x.Message})
+		}
+	}
+	for range v.Failures {
+		out = append(out, decision.Result{Policy: d.policy, Status: "error"})
+	}
+	return out
+}
+
+func (d *decided) samples() (out []rollout.Sample) {
+	for k, n := range d.counts {
+		labels := map[string]string{"resource_namespace": k.namespace, "rule_result": k.result}
+		if k.rule != "" {
+			labels["rule_name"] = k.rule
+		}
+		out = append(out, rollout.Sample{Labels: labels, Value: n})
+	}
+	return out
+}
+
+// lacks says what the records do not show.
+func (d *decided) lacks() (out []string) {
+	add := func(n int, what string) {
+		if n > 0 {
+			out = append(out, fmt.Sprintf(what, n))
+		}
+	}
+	add(d.sampled, "the exact number of requests that passed: %d recorded ones are a share of them (--decisionsShare)")
+	add(d.earlier, "all requests from before the policy was in the cluster: of these %d are recorded, and none that no policy was for")
+	add(d.unknown, "what the policy says of %d reviews from before it was in the cluster, whose record does not hold the request: --decisionsRequests records it")
+	add(max(d.more-maxUnreadable, 0), "what %d further records say that cannot be read")
+	return out
+}
