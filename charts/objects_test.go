@@ -161,6 +161,36 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
+// The claim of the store of decisions is writable for the user of the image, unless the values say otherwise; Pods without a claim have no group.
+func TestStoreIsWritable(t *testing.T) {
+	const claim = "--set=reportsController.decisions.enabled=true,reportsController.decisions.persistence.enabled=true"
+	one, other := int64(65532), int64(1000)
+	for _, c := range []struct {
+		args []string
+		want *int64
+	}{
+		{nil, nil},
+		{[]string{"--set=reportsController.decisions.enabled=true"}, nil},
+		{[]string{claim}, &one},
+		{[]string{claim, "--set=reportsController.podSecurityContext.fsGroup=1000"}, &other},
+		{[]string{claim, "--set=reportsController.decisions.persistence.fsGroup=null"}, nil},
+	} {
+		for _, d := range decode[appsv1.Deployment](t, template(t, c.args...), "Deployment") {
+			var got *int64
+			if security := d.Spec.Template.Spec.SecurityContext; security != nil {
+				got = security.FSGroup
+			}
+			want := c.want
+			if !strings.HasSuffix(d.Name, "reports-controller") {
+				want = nil
+			}
+			if (got == nil) != (want == nil) || got != nil && *got != *want {
+				t.Errorf("%q: %s has the group %v", c.args, d.Name, got)
+			}
+		}
+	}
+}
+
 // Services select the Pods and name their ports; accounts, roles and ConfigMaps that are named exist.
 func TestReferences(t *testing.T) {
 	for name, docs := range renders(t) {

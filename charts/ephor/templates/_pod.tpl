@@ -63,7 +63,7 @@ spec:
       dnsConfig:
         {{- toYaml . | nindent 8 }}
       {{- end }}
-      {{- with $values.podSecurityContext }}
+      {{- with mergeOverwrite (include "ephor.decisionsGroup" $of | fromYaml) $values.podSecurityContext }}
       securityContext:
         {{- toYaml . | nindent 8 }}
       {{- end }}

@@ -38,3 +38,15 @@ emptyDir:
 {{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{/* What makes the claim of the store writable for the user of the image: the security context of the Pods of (list $ "reports-controller"); or nothing. */}}
+{{- define "ephor.decisionsGroup" -}}
+{{- $root := index . 0 -}}
+{{- $component := index . 1 -}}
+{{- with $root.Values.reportsController.decisions.persistence -}}
+{{- if and .enabled (not (kindIs "invalid" .fsGroup)) (include "ephor.decisionsVolume" (list $root $component)) -}}
+fsGroup: {{ int64 .fsGroup }}
+fsGroupChangePolicy: OnRootMismatch
+{{- end -}}
+{{- end -}}
+{{- end -}}
