@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -26,7 +27,7 @@ import (
 // guide is the page whose orders of steps these tests follow.
 const guide = "docs/migrating/coming-from-kyverno.md"
 
-// locking is a webhook configuration that refuses what a Helm release consists of while no server answers, and that the ClusterRole owns which both
+// locking is a part of a webhook configuration that refuses what a Helm release consists of while no server answers. The ClusterRole owns it which both
 // charts have.
 const locking = `
 apiVersion: admissionregistration.k8s.io/v1
@@ -36,7 +37,7 @@ metadata:
   labels: {webhook.kyverno.io/managed-by: kyverno}
   ownerReferences: [{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, name: "kyverno:admission-controller", uid: OWNER}]
 webhooks:
-- name: validate.kyverno.svc-fail
+- name: validate.kyverno.svc-fail-roles
   failurePolicy: Fail
   sideEffects: None
   admissionReviewVersions: [v1]
@@ -378,59 +379,93 @@ func (in *installation) has(kyvernos, ephors bool) {
 }
 
 // Helm, with Kyverno stopped and webhooks that select what the release consists of: the upgrade is refused, since they fail closed and no server
-// answers, until they are unlocked.
+// answers, until they are unlocked. What a policy refuses is admitted while they are, and at no other time.
 func TestHelmLocked(t *testing.T) {
 	t.Parallel()
 	in := begin(t)
 	in.mustHelm("install", "kyverno", in.kyverno, "--create-namespace", "--set", given, "--server-side=false")
-	in.lock()
-	before := in.identities()
+	kyverno := in.kyvernoRuns()
+	p := startProbe(t, in)
+	before := withoutConfigurations(in.identities()) // they are made anew
 	in.step("## Helm")
 	in.fix()
 	values := in.values()
 	in.step("helm upgrade kyverno charts/ephor -n kyverno -f values.yaml")
 	upgrade := []string{"upgrade", "kyverno", in.ephor, "-f", values}
-	if codes, _ := in.preflight(); codes["webhook-unanswered"] == 0 {
-		t.Errorf("preflight does not find the webhook that no server answers: %v", codes)
-	}
-	if err := in.helm(upgrade...); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
-		t.Errorf("the upgrade is not refused: %v", err)
-	}
-	in.step("## When Kyverno is stopped already")
-	in.step("ephor unlock --for 10m")
-	if _, all, code := in.ephorCommand("unlock", "--for", "10m"); code != 0 {
-		t.Fatal(all)
-	}
-	in.step("helm upgrade kyverno charts/ephor -n kyverno -f values.yaml --wait")
-	in.mustHelm(upgrade...)
-	in.step("ephor unlock --restore")
-	if _, all, code := in.ephorCommand("unlock", "--restore"); code != 0 {
-		t.Fatal(all)
-	}
-	survivors := withoutConfigurations(before) // they were made anew
-	in.survived("there", survivors)
+	var ours map[string]*devcluster.Replica
+	p.swap(t, func() {
+		kyverno.end()
+		in.locked()
+		if err := in.helm(upgrade...); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+			t.Errorf("the upgrade is not refused: %v", err)
+		}
+		in.step("## When Kyverno is stopped already")
+		p.unlocked(t, func() {
+			in.step("ephor unlock --for 10m")
+			in.unlock("--for", "10m")
+			in.step("helm upgrade kyverno charts/ephor -n kyverno -f values.yaml --wait")
+			in.mustHelm(upgrade...)
+			in.step("ephor unlock --restore")
+			in.unlock("--restore")
+			in.enforces("the restored webhooks fail closed", false)
+		})
+		ours = in.startEphor()
+	})
+	in.ephorWorks("there")
+	in.survived("there", before)
 	in.runs(true)
 	in.has(false, true)
-	if got := in.kubectl("", "get", "validatingwebhookconfiguration", resourceWebhooks, "-o", "name"); got == "" {
-		t.Error("the webhook configuration is not restored")
-	}
 	if got := in.kubectl("", "get", "deployment", "kyverno-admission-controller", "-n", "kyverno", "-o", "jsonpath={.spec.replicas}"); got != "2" {
 		t.Errorf("%s replicas: the values are lost", got)
 	}
-	in.none("webhook-unanswered")
+	in.none()
+	p.check(t, "there")
 
-	// Back, and stopped again: no controller of Ephor runs.
-	if _, all, code := in.ephorCommand("unlock", "--for", "10m"); code != 0 {
-		t.Fatal(all)
-	}
-	in.mustHelm("upgrade", "kyverno", in.kyverno, "-f", values)
-	in.survived("back", survivors)
+	// Back, with Ephor stopped: its webhooks are not restored, since Kyverno makes its own.
+	p.swap(t, func() {
+		in.stopEphor(ours)
+		in.locked()
+		if err := in.helm("upgrade", "kyverno", in.kyverno, "-f", values); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+			t.Errorf("the upgrade back is not refused: %v", err)
+		}
+		p.unlocked(t, func() {
+			in.unlock("--for", "10m")
+			in.mustHelm("upgrade", "kyverno", in.kyverno, "-f", values)
+			in.startKyverno("1")
+		})
+	})
 	in.runs(false)
 	in.has(true, false)
-	if _, all, code := in.ephorCommand("uninstall", "--leave-policies", "--yes"); code != 0 || !strings.Contains(all, "ephor-unlocked-webhooks") {
-		t.Errorf("exit code %d: %s", code, all)
+	if out, all, _ := in.ephorCommand("uninstall", "--leave-policies", "--dry-run"); !strings.Contains(out, "ephor-unlocked-webhooks") {
+		t.Errorf("what unlocking leaves is not listed: %s", all)
 	}
-	in.survived("at the end", survivors)
+	in.kyvernoWorks("back", before)
+	p.check(t, "back")
+}
+
+// locked waits until the webhooks refuse what they select, also the roles of a release, and preflight finds that.
+func (in *installation) locked() {
+	in.t.Helper()
+	in.beside()
+	in.answered(false)
+	in.enforces("without a server the webhooks fail closed", false)
+	in.lock()
+	if codes, _ := in.preflight(); codes["webhook-unanswered"] == 0 {
+		in.t.Errorf("preflight does not find the webhook that no server answers: %v", codes)
+	}
+	suite.Until(in.t, "no role can be created", func() error {
+		if _, err := in.Kubectl(in.t.Context(), nil, "create", "clusterrole", "locked", "--verb=get", "--resource=pods", "--dry-run=server"); err == nil {
+			return errors.New("it can")
+		}
+		return nil
+	})
+}
+
+func (in *installation) unlock(args ...string) {
+	in.t.Helper()
+	if _, all, code := in.ephorCommand(append([]string{"unlock"}, args...)...); code != 0 {
+		in.t.Fatal(all)
+	}
 }
 
 // values stores the values of the release, as the guide does.
@@ -449,7 +484,7 @@ func (in *installation) values() (file string) {
 }
 
 func withoutConfigurations(identities string) string {
-	return strings.Join(slices.DeleteFunc(strings.Split(identities, "\n"), func(l string) bool { return strings.HasPrefix(l, "ValidatingWebhookConfiguration") }), "\n")
+	return strings.Join(slices.DeleteFunc(strings.Split(identities, "\n"), func(l string) bool { return strings.Contains(l, "WebhookConfiguration") }), "\n")
 }
 
 // Helm upgrades the release there and back.
@@ -655,16 +690,7 @@ type way struct {
 func (in *installation) thereAndBack(w way) {
 	t := in.t
 	t.Helper()
-	root, err := devcluster.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	in.kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
-	if in.Ephor, err = in.Adopt(t.Context(), suite.Namespace, filepath.Join(root, "bin", "ephor")); err != nil {
-		t.Fatal(err)
-	}
-	in.populate()
-	kyverno := in.startKyverno("0") // the names of the recorded holders end so
+	kyverno := in.kyvernoRuns()
 	p := startProbe(t, in)
 	before := in.identities()
 	var allowed []string
@@ -728,6 +754,21 @@ func (in *installation) thereAndBack(w way) {
 	in.runs(false)
 	in.kyvernoWorks("back again", before)
 	p.check(t, "back, Ephor stopped")
+}
+
+// kyvernoRuns creates what must survive, and starts the stand-in.
+func (in *installation) kyvernoRuns() *standIn {
+	in.t.Helper()
+	root, err := devcluster.Root()
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	in.kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	if in.Ephor, err = in.Adopt(in.t.Context(), suite.Namespace, filepath.Join(root, "bin", "ephor")); err != nil {
+		in.t.Fatal(err)
+	}
+	in.populate()
+	return in.startKyverno("0") // the names of the recorded holders end so
 }
 
 // startKyverno starts the stand-in behind the Services.
