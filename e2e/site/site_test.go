@@ -54,6 +54,14 @@ func TestSearch(t *testing.T) {
 		{"index.html", "why was my pod refused?", "operating/troubleshooting.html#why-was-my-pod-refused"},
 		{"index.html", "how do I test a policy locally", "start/command-line.html#test"},
 		{"index.html", "unlock", "operating/availability.html#unlock-the-way-out-by-hand"},
+		{"index.html", "How do I block the latest tag?", "start/questions.html#how-do-i-block-the-tag-latest-require-labels-allow-only-some-registries"},
+		{"index.html", "How do I copy a secret into every namespace?", "start/questions.html#how-do-i-copy-a-secret-or-a-configmap-into-every-namespace"},
+		{"index.html", "How do I give one team an exemption?", "start/questions.html#how-do-i-give-a-team-or-a-workload-an-exemption"},
+		{"index.html", "What happens when the webhook is down?", "start/questions.html#what-happens-when-the-webhook-is-down"},
+		{"index.html", "Which Kubernetes versions are supported?", "start/questions.html#which-versions-of-kubernetes-are-supported"},
+		{"index.html", "How much memory and CPU does it need?", "operating/sizing.html#memory-and-cpu-requests-and-limits"},
+		{"index.html", "How do I delete old pods automatically?", "policies/cleanup.html#delete-old-pods-an-example"},
+		{"index.html", "How do I change the log level?", "operating/tracing.html#logs"},
 	} {
 		b.Open(address(dir, c.from))
 		b.Type("#ui-query", c.words)

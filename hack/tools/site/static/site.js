@@ -26,22 +26,36 @@
   // Prometheus adds these to the names of metrics, and OTLP leaves them out.
   const bare = (word) => word.replace(/_(bucket|sum|count|total)$/, "");
 
-  // score returns how well an entry fits: a hit in a name counts more than one in a text, and a whole word more than a part of one. Words
-  // of two letters have to stand alone. With every, each word has to be found; else those that are found count.
-  const score = (entry, words, every) => {
-    let sum = 0;
-    for (const word of words) {
-      let best = 0;
-      for (const [text, weight] of [[entry.t, 12], [entry.p, 6], [entry.x, 2]]) {
-        const at = text.toLowerCase().indexOf(word);
-        if (at < 0) continue;
-        const whole = new RegExp("(^|[^\\p{L}\\p{N}])" + word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&") + "s?($|[^\\p{L}\\p{N}])", "iu").test(text);
-        if (whole || word.length > 2) best = Math.max(best, weight * (whole ? 2 : 1));
-      }
-      if (!best && every) return 0;
-      sum += best;
-    }
-    return /^(reference\/definitions|contributing)\//.test(entry.u) ? sum / 2 : sum;
+  // forms are the spellings under which a word is looked for: a question has the plural where a page has the singular.
+  const forms = (word) => [...new Set([word, bare(word), word.length > 3 ? word.replace(/ies$/, "y").replace(/([^s])s$/, "$1") : word])];
+
+  // hit returns 2 where the text has the word, 1 where it has the word in a longer one, and 0 otherwise. Words of two letters have to stand alone, and so have
+  // the other forms of a word.
+  const hit = (text, word) => {
+    const whole = (form) => text.includes(form) && new RegExp("(^|[^\\p{L}\\p{N}])" + form.replace(/[.*+?^${}()|[\]\\]/g, "\\$&") + "s?($|[^\\p{L}\\p{N}])", "u").test(text);
+    if (forms(word).some(whole)) return 2;
+    return word.length > 2 && text.includes(word) ? 1 : 0;
+  };
+
+  // ranked returns the entries that fit, best first. Words that few sections have count more, a hit in a name counts more than one in a text, and one in a
+  // short text more than one in a long text. A section that lacks words counts less, and not at all where it lacks most of them.
+  const ranked = (index, words) => {
+    const usual = index.reduce((sum, entry) => sum + entry.x.length, 0) / index.length;
+    const hits = index.map((entry) => {
+      const [title, page, text] = [entry.t, entry.p, entry.x].map((t) => t.toLowerCase());
+      const short = 1 / (0.6 + 0.4 * text.length / usual);
+      return words.map((word) => Math.max(12 * hit(title, word), 6 * hit(page, word), 4 * short * hit(text, word)));
+    });
+    const telling = words.map((_, i) => {
+      const sections = hits.filter((points) => points[i]).length;
+      return sections ? Math.log(1 + index.length / sections) : 0; // a word that is nowhere does not keep the others from being found
+    });
+    const all = telling.reduce((sum, weight) => sum + weight, 0) || 1;
+    return index.map((entry, n) => {
+      const found = telling.reduce((sum, weight, i) => sum + (hits[n][i] ? weight : 0), 0) / all;
+      const points = telling.reduce((sum, weight, i) => sum + weight * hits[n][i], 0) * found * found;
+      return [found < 0.4 ? 0 : /^(reference\/definitions|contributing)\//.test(entry.u) ? points / 2 : points, entry];
+    }).filter(([points]) => points).sort((a, b) => b[0] - a[0]);
   };
 
   const marked = (text, words) => {
@@ -76,11 +90,7 @@
     }
     const index = await load();
     if (query.value !== asked) return;
-    const hitsFor = (every, words) => index.map((entry) => [score(entry, words, every), entry]).filter(([points]) => points).sort((a, b) => b[0] - a[0]);
-    let hits = hitsFor(true, words);
-    const more = hitsFor(true, words.map(bare)).filter(([, entry]) => !hits.some(([, other]) => other === entry));
-    hits = [...hits, ...more];
-    if (!hits.length) hits = hitsFor(false, words);
+    const hits = ranked(index, words);
     count.textContent = hits.length > 20 ? "20 of " + hits.length + " sections" : hits.length + (hits.length === 1 ? " section" : " sections");
     found.replaceChildren(...hits.slice(0, 20).map(([, entry]) => {
       const item = document.createElement("li"), link = document.createElement("a");
