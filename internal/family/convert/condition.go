@@ -280,7 +280,7 @@ func (c *converter) membership(key term, operator string, v any, path string) ex
 	}
 	all := key.expr
 	if key.shape != listShape { // one value, or a list of them
-		all = member("[" + key.text + "].flatten()")
+		all = elements(key.expr)
 	}
 	x := c.variable()
 	one := among(member(x))

@@ -125,7 +125,7 @@ func (s *search) tree(t *jmespath.Tree, current expr) (term, bool) {
 	case "ASTFlatten":
 		all, ok := s.list(&t.Children[0], current)
 		if kind := t.Children[0].Kind; ok && (kind == "ASTProjection" || kind == "ASTFilterProjection") {
-			all.expr = member(all.within(bindsMember) + ".flatten()")
+			all.expr = flattened(all.expr)
 		}
 		return all, ok
 	case "ASTOrExpression":
@@ -277,6 +277,9 @@ func (s *search) sum(t *jmespath.Tree, left term) (term, bool) {
 	return term{expr: expr{strings.Join(parts, " + "), bindsComparison}, shape: listShape}, true
 }
 
+// flattened returns the elements of the lists in a list, of any type (see elements).
+func flattened(all expr) expr { return member("dyn(" + all.within(bindsMember) + ".flatten())") }
+
 // projection converts a[].b, a[*].b and a[?c].b: elements without b are left out.
 func (s *search) projection(t *jmespath.Tree, current expr) (term, bool) {
 	source := &t.Children[0]
@@ -288,7 +291,7 @@ func (s *search) projection(t *jmespath.Tree, current expr) (term, bool) {
 		return all, false
 	}
 	if t.Children[0].Kind == "ASTFlatten" && (source.Kind == "ASTProjection" || source.Kind == "ASTFilterProjection") {
-		all = term{expr: member(all.within(bindsMember) + ".flatten()"), shape: listShape}
+		all = term{expr: flattened(all.expr), shape: listShape}
 	}
 	x := s.variable()
 	kept := yes

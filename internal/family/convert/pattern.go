@@ -121,11 +121,15 @@ func (c *converter) patternValue(v any, at expr, path string) expr {
 	}
 	all := at
 	if !known { // the value, or its elements
-		all = member("[" + at.text + "].flatten()")
+		all = elements(at)
 	}
 	x := c.variable()
 	return all.macro("all", x, c.patternScalar(v, member(x), path))
 }
+
+// elements returns a list of the value, or the value if it is a list. The elements have any type: the type checker would otherwise take
+// that of the first function that is called with one.
+func elements(at expr) expr { return member("dyn([" + at.text + "].flatten())") }
 
 func (c *converter) patternMap(m map[string]any, at expr, path string) verdict {
 	first, second := entriesOf(m)
