@@ -244,10 +244,10 @@ func shown(v ref.Val) any {
 	}
 	switch v.(type) {
 	case types.Bytes, types.Duration, types.Timestamp, types.Uint, *types.Optional:
-		return types.Format(v)
+		return trace.Notation(types.Format(v))
 	}
 	if out, err := decoded(v, maxShownNesting); err == nil {
 		return out
 	}
-	return types.Format(v)
+	return trace.Notation(types.Format(v))
 }

@@ -55,6 +55,9 @@ type Part struct {
 	Error  string `json:"error,omitempty"`
 }
 
+// Notation is a value that JSON has no form for, as expressions in CEL write it: optional.none(), duration("1h").
+type Notation string
+
 // Condition is one evaluated condition. Key and Value are what its sides gave; the sources are what the policy says.
 type Condition struct {
 	Path        string `json:"path"`

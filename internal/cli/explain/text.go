@@ -124,6 +124,9 @@ const maxShown = 160
 
 // oneLine writes a value on one line: JSON, a list of one text as the text.
 func oneLine(v any) string {
+	if n, ok := v.(notes.Notation); ok {
+		return shorten(string(n))
+	}
 	b, err := json.Marshal(v) // what the notes hold may be a type of the API
 	if err != nil {
 		return fmt.Sprint(v)
@@ -145,6 +148,10 @@ func oneLine(v any) string {
 	default:
 		text = value.JSON(plain)
 	}
+	return shorten(text)
+}
+
+func shorten(text string) string {
 	if r := []rune(text); len(r) > maxShown {
 		return string(r[:maxShown]) + "…"
 	}
