@@ -104,7 +104,7 @@ func (in *Installation) leases(ctx context.Context, items *[]Item) error {
 }
 
 // configurations are those that Kyverno does not have, and any other that no server answers. Those that Kyverno has too, and answers, are
-// its own by now.
+// its own by now, and so are those without webhooks, which it keeps while no policy needs them.
 func (in *Installation) configurations(ctx context.Context, items *[]Item) error {
 	managed := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}
 	var validating admissionv1.ValidatingWebhookConfigurationList
@@ -112,45 +112,66 @@ func (in *Installation) configurations(ctx context.Context, items *[]Item) error
 	if err := errors.Join(in.Client.List(ctx, &validating, managed), in.Client.List(ctx, &mutating, managed)); err != nil {
 		return fmt.Errorf("list webhook configurations: %w", err)
 	}
+	var all []configured
 	for i := range validating.Items {
-		o := &validating.Items[i]
-		var to []admissionv1.WebhookClientConfig
-		for _, w := range o.Webhooks {
-			to = append(to, w.ClientConfig)
+		c := configured{kind: "ValidatingWebhookConfiguration", object: &validating.Items[i]}
+		for _, w := range validating.Items[i].Webhooks {
+			c.to = append(c.to, w.ClientConfig)
 		}
-		if err := in.configuration(ctx, items, "ValidatingWebhookConfiguration", o, to); err != nil {
-			return err
-		}
+		all = append(all, c)
 	}
 	for i := range mutating.Items {
-		o := &mutating.Items[i]
-		var to []admissionv1.WebhookClientConfig
-		for _, w := range o.Webhooks {
-			to = append(to, w.ClientConfig)
+		c := configured{kind: "MutatingWebhookConfiguration", object: &mutating.Items[i]}
+		for _, w := range mutating.Items[i].Webhooks {
+			c.to = append(c.to, w.ClientConfig)
 		}
-		if err := in.configuration(ctx, items, "MutatingWebhookConfiguration", o, to); err != nil {
-			return err
+		all = append(all, c)
+	}
+	runs, empty := false, []configured(nil)
+	for _, c := range all {
+		switch name := c.object.GetName(); {
+		case strings.HasPrefix(name, webhookconf.ExtraValidating) || strings.HasPrefix(name, webhookconf.ExtraMutating):
+			add(items, c.kind, c.object, "webhooks that only Ephor has")
+		case len(c.to) == 0:
+			empty = append(empty, c)
+		default:
+			answered, err := in.answersAny(ctx, c.to)
+			if err != nil {
+				return err
+			}
+			if !answered {
+				add(items, c.kind, c.object, "no Pod answers its webhooks")
+			}
+			runs = runs || answered
+		}
+	}
+	for _, c := range empty {
+		if !runs {
+			add(items, c.kind, c.object, "it has no webhooks, and no Pod answers those of other configurations")
 		}
 	}
 	return nil
 }
 
-func (in *Installation) configuration(ctx context.Context, items *[]Item, kind string, o client.Object, to []admissionv1.WebhookClientConfig) error {
-	if strings.HasPrefix(o.GetName(), webhookconf.ExtraValidating) || strings.HasPrefix(o.GetName(), webhookconf.ExtraMutating) {
-		add(items, kind, o, "webhooks that only Ephor has")
-		return nil
-	}
+// configured is a webhook configuration with the servers of its webhooks.
+type configured struct {
+	kind   string
+	object client.Object
+	to     []admissionv1.WebhookClientConfig
+}
+
+// answersAny reports whether a server answers one of the webhooks. A server outside of the cluster cannot be looked up, and counts as one.
+func (in *Installation) answersAny(ctx context.Context, to []admissionv1.WebhookClientConfig) (bool, error) {
 	for _, c := range to {
 		if c.Service == nil {
-			return nil // somewhere outside of the cluster, where it cannot be looked up
+			return true, nil
 		}
 		answered, err := in.answered(ctx, c.Service.Namespace, c.Service.Name)
 		if err != nil || answered {
-			return err
+			return answered, err
 		}
 	}
-	add(items, kind, o, "no Pod answers its webhooks")
-	return nil
+	return false, nil
 }
 
 // answered reports whether a Service has an endpoint that is ready.

@@ -180,3 +180,23 @@ func TestGuide(t *testing.T) {
 		}
 	}
 }
+
+// A configuration without webhooks is Kyverno's while a server answers another one: Kyverno keeps one for mutations, also where no policy mutates. Otherwise it
+// is left of Ephor.
+func TestWithoutWebhooks(t *testing.T) {
+	empty := &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "kyverno-resource-mutating-webhook-cfg", Labels: map[string]string{"webhook.kyverno.io/managed-by": "kyverno"}},
+	}
+	for _, c := range []struct {
+		answered bool
+		want     []string
+	}{
+		{true, nil},
+		{false, []string{"MutatingWebhookConfiguration/kyverno-resource-mutating-webhook-cfg", "ValidatingWebhookConfiguration/kyverno-resource-validating-webhook-cfg"}},
+	} {
+		in := installation(empty.DeepCopy(), configuration("kyverno-resource-validating-webhook-cfg", "kyverno-svc"), endpoints("kyverno-svc", c.answered))
+		if items, err := in.List(t.Context()); err != nil || !slices.Equal(names(items), c.want) {
+			t.Errorf("answered %v: %v, %q", c.answered, err, names(items))
+		}
+	}
+}
