@@ -56,8 +56,8 @@ release: ## build/release, all files of a release: VERSION=1.2.3; KEY=FILE signs
 	VERSION=$(if $(filter command environment,$(word 1,$(origin VERSION))),$(VERSION)) hack/release.sh
 
 .PHONY: release-check
-release-check: ## try the files in build/release, and the chart on a real API server: VERSION=1.2.3; RELEASE=FOLDER is another folder
-	EPHOR_RELEASE="$(abspath $(or $(RELEASE),build/release))" VERSION="$(VERSION)" go test -C hack/tools/release -count=1 -timeout 20m -v .
+release-check: ## try the files in build/release, and the chart on a real API server: VERSION=1.2.3; RELEASE=FOLDER, PLATFORMS=LIST are those of another release
+	EPHOR_RELEASE="$(abspath $(or $(RELEASE),build/release))" VERSION="$(VERSION)" PLATFORMS="$(PLATFORMS)" go test -C hack/tools/release -count=1 -timeout 20m -v .
 	EPHOR_RELEASE="$(abspath $(or $(RELEASE),build/release))" VERSION="$(VERSION)" go test -count=1 -timeout 20m -v -run '^TestRelease$$' ./e2e/quickstart/
 
 .PHONY: reproduce
