@@ -66,6 +66,9 @@ func (d *Dashboard) answerDecisions(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, errors.Join(errStore, err)
 		}
+		if err := d.withhold(ctx, one, page.Records); err != nil {
+			return nil, err
+		}
 		return decisions{page, v.unasked}, nil
 	})
 	if err != nil {
@@ -90,6 +93,16 @@ func decisionQuery(v url.Values) (q *decision.Query, limit int, err error) {
 			q.Kinds = values
 		case "uid":
 			q.UID = one
+		case "requests":
+			if one != "true" && one != "false" {
+				return nil, 0, errors.New("requests is true or false")
+			}
+			q.Requests = one == "true"
+		case "order":
+			if one != "newest" && one != "oldest" {
+				return nil, 0, errors.New("order is newest or oldest")
+			}
+			q.Oldest = one == "oldest"
 		case "after":
 		case "verdict":
 			for _, text := range values {

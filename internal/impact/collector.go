@@ -39,7 +39,8 @@ type Collector struct {
 	examples map[string]int // by class
 	lacks    struct {
 		notAdmitted, noObject, noOld, noUser, clipped int
-		noRequest, noText, cut, assumed, sampled      int
+		noRequest, withheld, noText                   int
+		cut, assumed, sampled                         int
 	}
 	unsampled float64 // reviews that the sampled records stand for
 }
@@ -105,6 +106,9 @@ func (c *Collector) Add(e *Evaluated) {
 		return
 	case errors.Is(e.Err, decision.ErrNoRequest):
 		c.lacks.noRequest++
+		return
+	case errors.Is(e.Err, decision.ErrWithheld):
+		c.lacks.withheld++
 		return
 	case errors.Is(e.Err, decision.ErrNoText):
 		c.lacks.noText++

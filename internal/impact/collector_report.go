@@ -125,6 +125,7 @@ func (c *Collector) lacksOf(f Facts) []Lack {
 		add(c.lacks.noUser, "who made requests whose record names no user: they are evaluated without one")
 	}
 	add(c.lacks.noRequest, "what the policies say of reviews whose record does not hold the request: --decisionsRequests records it, unless it is very large")
+	add(c.lacks.withheld, "what the policies say of requests with objects that you may not list: their records show no more than what was decided")
 	add(c.lacks.noText, "what the policies say of requests whose objects an earlier record holds that was not read: give the files from their beginning")
 	add(c.lacks.cut, "what the policies say of requests of which they read a value that was cut before it was recorded (--redact)")
 	add(c.lacks.assumed, "what rules that change objects read of values that were cut: they are evaluated with "+decision.Redacted+" in their place")

@@ -19,6 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
 	"github.com/ephor-dev/ephor/internal/cli/load"
 	"github.com/ephor-dev/ephor/internal/cli/offline"
+	"github.com/ephor-dev/ephor/internal/cli/remote"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/cli/testrun"
 	"github.com/ephor-dev/ephor/internal/clivalues"
@@ -86,6 +87,7 @@ func (o *exporting) run(cmd *cobra.Command, paths []string) error {
 	if len(set.Programs) == 0 {
 		return errors.New("there is no policy to evaluate")
 	}
+	q.Requests, q.Oldest = true, true
 	mistakes := 0
 	var sources []iter.Seq[impact.Decided]
 	for _, path := range o.files {
@@ -121,12 +123,12 @@ func (o *exporting) selectedFrom(cmd *cobra.Command, path string, q *decision.Qu
 	return func(yield func(impact.Decided) bool) {
 		ended := false
 		n, err := files{path}.read(cmd.Context(), q, terminal.Stdin(cmd.InOrStdin()), cmd.ErrOrStderr(), func(r *decision.Record) bool {
-			ended = !yield(impact.Decided{At: path, Record: r})
+			ended = !yield(impact.Decided{At: remote.DecisionStoreName(path), Record: r})
 			return !ended
 		})
 		*mistakes += n
 		if err != nil && !ended {
-			yield(impact.Decided{At: path, Err: err})
+			yield(impact.Decided{At: remote.DecisionStoreName(path), Err: err})
 		}
 	}
 }

@@ -69,6 +69,7 @@ func New(families *compile.Registry) *cobra.Command {
 			"A share of the reviews that simply passed is recorded; the column SHARE says which, so 0.01 stands for a hundred of them.",
 		Example: "  ephor decisions -f decisions.jsonl --verdict refused --since 7d\n" +
 			"  ephor decisions -f /decisions/log.jsonl --follow --verdict refused\n" +
+			"  ephor decisions --server https://127.0.0.1:8443 --certificate-authority ca.crt --follow\n" +
 			"  ephor decisions -f sqlite:decisions.db --namespace shop --user jane -o json\n" +
 			"  kubectl logs -n kyverno deploy/kyverno-admission-controller | ephor decisions -f - --policy require-team -o csv",
 		Args: cobra.NoArgs,
@@ -79,7 +80,7 @@ func New(families *compile.Registry) *cobra.Command {
 	o.addFlags(cmd)
 	f.StringVarP(&o.format, "output", "o", "table", "table, json (one record on each line) or csv")
 	f.IntVar(&o.limit, "limit", 1000, "how many records a table has at most")
-	f.BoolVar(&o.follow, "follow", false, "go on with the records that are appended to the file, until interrupted")
+	f.BoolVar(&o.follow, "follow", false, "go on with the records that are added to the file, the store or the server, until interrupted")
 	terminal.Choices(cmd, "output", "table", "json", "csv")
 	cmd.AddCommand(newExport(families), newErase())
 	return cmd
@@ -127,6 +128,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		}
 		return failed == nil
 	}
+	q.Requests = o.format == "json"
 	mistakes := 0
 	if o.follow {
 		mistakes, err = o.from.follow(cmd.Context(), &q, cmd.ErrOrStderr(), take)

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/ephor-dev/ephor/internal/cli/remote"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/decision/store"
 )
 
 // errNoFiles is the error for a command without a source.
@@ -21,24 +21,21 @@ var errNoFiles = errors.New("require decisions: give files with --filename, or -
 // source is where the records are: files, or a server.
 type source struct {
 	files
-	server
+	server remote.DecisionServer
 }
 
 func (o *source) addFlags(f *pflag.FlagSet) {
 	o.files.addFlags(f)
-	o.server.addFlags(f)
+	o.server.AddFlags(f)
 }
 
 // read hands over the records that the query selects until take returns false: those of lines in their order, those of a store the newest
 // first. mistakes is how many lines could not be read; each is reported.
 func (o *source) read(ctx context.Context, q *decision.Query, stdin io.Reader, stderr io.Writer, take func(*decision.Record) bool) (mistakes int, err error) {
-	if o.address == "" {
+	if o.server.Address == "" {
 		return o.files.read(ctx, q, stdin, stderr, take)
 	}
-	if len(o.files) > 0 {
-		return 0, errors.New("--server and --filename do not go together")
-	}
-	page, err := o.reader()
+	page, err := o.pages(stderr)
 	if err != nil {
 		return 0, err
 	}
@@ -46,11 +43,21 @@ func (o *source) read(ctx context.Context, q *decision.Query, stdin io.Reader, s
 	return 0, err
 }
 
+// pages returns the function that reads pages of the server.
+func (o *source) pages(stderr io.Writer) (remote.DecisionPages, error) {
+	if len(o.files) > 0 {
+		return nil, errors.New("--server and --filename do not go together")
+	}
+	return o.server.Pages(func(namespaces int) {
+		fmt.Fprintf(stderr, "%d namespaces are left out, since there are too many to check the rights for each: name some with --namespace\n", namespaces)
+	})
+}
+
 // files are files with records.
 type files []string
 
 func (o *files) addFlags(f *pflag.FlagSet) {
-	f.VarP(terminal.Paths((*[]string)(o)), "filename", "f", "files of JSON lines that the admission controller wrote (--decisions), - for standard input, such as its log, or sqlite:PATH for a store (repeat it, or separate by commas)")
+	f.VarP(terminal.Paths((*[]string)(o)), "filename", "f", "files of JSON lines that the admission controller wrote (--decisions), - for standard input, such as its log, or a store: sqlite:PATH or postgres://USER@HOST/DATABASE (repeat it, or separate by commas)")
 }
 
 // read is that of a source.
@@ -63,8 +70,8 @@ func (o files) read(ctx context.Context, q *decision.Query, stdin io.Reader, std
 		if !more {
 			break
 		}
-		if name, ok := strings.CutPrefix(path, "sqlite:"); ok {
-			more, err = readStore(ctx, name, q, take)
+		if remote.IsDecisionStore(path) {
+			more, err = readStore(ctx, path, q, take)
 		} else {
 			err = open(path, stdin, func(in io.Reader) error {
 				return decision.Read(in, func(r *decision.Record) bool { more = !q.Selects(r) || take(r); return more }, func(line int, err error) {
@@ -74,7 +81,7 @@ func (o files) read(ctx context.Context, q *decision.Query, stdin io.Reader, std
 			})
 		}
 		if err != nil {
-			return mistakes, fmt.Errorf("%s: %w", path, err)
+			return mistakes, fmt.Errorf("%s: %w", remote.DecisionStoreName(path), err)
 		}
 	}
 	return mistakes, nil
@@ -84,17 +91,17 @@ func (o files) read(ctx context.Context, q *decision.Query, stdin io.Reader, std
 const pageRecords = 500
 
 // readStore hands over the records of a store until take returns false.
-func readStore(ctx context.Context, path string, q *decision.Query, take func(*decision.Record) bool) (more bool, err error) {
-	s, err := store.ReadSQLite(path)
+func readStore(ctx context.Context, address string, q *decision.Query, take func(*decision.Record) bool) (more bool, err error) {
+	page, closed, err := remote.ReadDecisionStore(address)
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	return pages(ctx, s.Page, q, take)
+	defer func() { err = errors.Join(err, closed()) }()
+	return pages(ctx, page, q, take)
 }
 
 // pages hands over the records of all pages until take returns false.
-func pages(ctx context.Context, page func(context.Context, *decision.Query, string, int) (decision.Page, error), q *decision.Query, take func(*decision.Record) bool) (more bool, err error) {
+func pages(ctx context.Context, page remote.DecisionPages, q *decision.Query, take func(*decision.Record) bool) (more bool, err error) {
 	for after := ""; ; {
 		p, err := page(ctx, q, after, pageRecords)
 		if err != nil {
@@ -111,10 +118,76 @@ func pages(ctx context.Context, page func(context.Context, *decision.Query, stri
 	}
 }
 
-// follow hands over the records of one file, and those that are appended to it until ctx is done.
+// The times of a store that is followed: how often it is asked, and how much later than others of its time a record may come. Records are
+// made after the auditing rules, for at most 30 seconds, and sent for at most ten.
+const (
+	followEvery = time.Second
+	followBack  = 45 * time.Second
+	// maxSeen is how many records are remembered before those of before followBack are forgotten.
+	maxSeen = 10_000
+)
+
+// followPages hands over the records of a store, the oldest first, and those that are added until ctx is done.
+func followPages(ctx context.Context, page remote.DecisionPages, q *decision.Query, take func(*decision.Record) bool) error {
+	at := *q
+	at.Oldest = true
+	newest := q.Since
+	seen := map[string]time.Time{}
+	forget := func() {
+		for uid, t := range seen {
+			if newest.Sub(t) > followBack {
+				delete(seen, uid)
+			}
+		}
+	}
+	for {
+		more, err := pages(ctx, page, &at, func(r *decision.Record) bool {
+			if _, known := seen[r.UID]; known {
+				return true
+			}
+			if seen[r.UID] = r.Time; len(seen) > maxSeen {
+				forget()
+			}
+			if r.Time.After(newest) {
+				newest = r.Time
+			}
+			return take(r)
+		})
+		switch {
+		case ctx.Err() != nil:
+			return nil // it is how a command that follows ends
+		case err != nil || !more:
+			return err
+		}
+		forget()
+		if back := newest.Add(-followBack); back.After(q.Since) {
+			at.Since = back
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(followEvery):
+		}
+	}
+}
+
+// follow hands over the records of one file, a store or the server, and those that are added to it until ctx is done.
 func (o *source) follow(ctx context.Context, q *decision.Query, stderr io.Writer, take func(*decision.Record) bool) (mistakes int, err error) {
-	if len(o.files) != 1 || o.files[0] == "-" || o.address != "" || strings.HasPrefix(o.files[0], "sqlite:") {
-		return 0, errors.New("--follow needs exactly one file of JSON lines")
+	switch {
+	case o.server.Address != "":
+		page, err := o.pages(stderr)
+		if err != nil {
+			return 0, err
+		}
+		return 0, followPages(ctx, page, q, take)
+	case len(o.files) != 1 || o.files[0] == "-":
+		return 0, errors.New("--follow needs exactly one file of JSON lines, one store or a server")
+	case remote.IsDecisionStore(o.files[0]):
+		page, closed, err := remote.ReadDecisionStore(o.files[0])
+		if err != nil {
+			return 0, err
+		}
+		return 0, errors.Join(followPages(ctx, page, q, take), closed())
 	}
 	in, err := openGrowing(ctx, o.files[0])
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -155,6 +157,106 @@ func TestServer(t *testing.T) {
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	if err := cmd.ExecuteContext(ctx); err == nil {
 		t.Error("a command that was ended goes on")
+	}
+}
+
+// seen is what a command wrote so far.
+type seen struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *seen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+// wait waits until so many records were written.
+func (s *seen) wait(t *testing.T, records int) string {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		s.mu.Lock()
+		text := s.text.String()
+		s.mu.Unlock()
+		if n := strings.Count(text, "uid-"); n == records {
+			return text
+		} else if n > records || time.Now().After(until) {
+			t.Fatalf("%d records, want %d: %s", n, records, text)
+		}
+	}
+}
+
+// A server and a store are followed: what is added is shown once, also what comes late.
+func TestFollowStores(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.db")
+	s, err := store.NewSQLite(path, store.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	all := records(2*pageRecords + 30)
+	late := all[2*pageRecords+20 : 2*pageRecords+25]
+	write := func(records []decision.Record) {
+		t.Helper()
+		if err := s.Write(t.Context(), records); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(all[:2*pageRecords+10])
+	dashboard := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := &decision.Query{Oldest: r.URL.Query().Get("order") == "oldest"}
+		if since := r.URL.Query().Get("since"); since != "" {
+			q.Since, _ = time.Parse(time.RFC3339Nano, since)
+		}
+		page, err := s.Page(r.Context(), q, r.URL.Query().Get("after"), pageRecords)
+		if err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_ = json.NewEncoder(w).Encode(page)
+	}))
+	defer dashboard.Close()
+	dir := t.TempDir()
+	authority, token := filepath.Join(dir, "ca"), filepath.Join(dir, "token")
+	if err := errors.Join(os.WriteFile(authority, pemOf(dashboard), 0o600), os.WriteFile(token, []byte("the-token"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var outs []*seen
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var following sync.WaitGroup
+	for _, args := range [][]string{{"-f", "sqlite:" + path}, {"--server", dashboard.URL, "--certificate-authority", authority, "--token-file", token}} {
+		out := &seen{}
+		outs = append(outs, out)
+		cmd := New(nil)
+		cmd.SetOut(out)
+		cmd.SetErr(out)
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true
+		cmd.SetArgs(append(args, "-o", "csv", "--follow"))
+		following.Go(func() {
+			if err := cmd.ExecuteContext(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, out := range outs {
+		out.wait(t, 2*pageRecords+10)
+	}
+	write(all[2*pageRecords+25:])
+	for _, out := range outs {
+		out.wait(t, 2*pageRecords+15)
+	}
+	write(late)
+	for _, out := range outs {
+		text := out.wait(t, 2*pageRecords+20)
+		if !strings.Contains(text, late[0].UID) {
+			t.Errorf("%s", text[:min(len(text), 1000)])
+		}
+	}
+	stop()
+	following.Wait()
+	if _, err := run(t, New(nil), "-f", "a", "-f", "b", "--follow"); err == nil {
+		t.Error("two files are followed")
 	}
 }
 

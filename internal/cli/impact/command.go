@@ -1,6 +1,7 @@
 package impact
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/clivalues"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/impact"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/rollout"
@@ -35,6 +37,9 @@ type options struct {
 	requests   []string
 	auditLogs  []string
 	decisions  []string
+	server     remote.DecisionServer
+	pages      remote.DecisionPages // of the server; nil for none
+	unasked    int                  // namespaces that it leaves out
 	since      terminal.Span
 	valuesFile string
 	registry   bool
@@ -56,7 +61,7 @@ const exceeded = 2
 func New(families *compile.Registry) *cobra.Command {
 	o := &options{families: families}
 	cmd := &cobra.Command{
-		Use:   "impact POLICY... (--decisions FILE... | --requests FILE... | --audit-log FILE... | --cluster)",
+		Use:   "impact POLICY... (--decisions FILE... | --server URL | --requests FILE... | --audit-log FILE... | --cluster)",
 		Short: "Say what policies would have done to recorded requests and existing objects",
 		Long: "Impact evaluates policies on requests that were made, and says which of them the policies would have refused, warned\n" +
 			"about, changed or ended with an error: by rule, namespace, owner and user, with the first examples in full. With\n" +
@@ -65,6 +70,7 @@ func New(families *compile.Registry) *cobra.Command {
 			"What cannot be known from the records is listed. The exit code is 2 when a threshold of --fail-on is reached, and 1\n" +
 			"when something could not be read.",
 		Example: "  ephor impact policy.yaml --decisions decisions.jsonl --since 7d\n" +
+			"  ephor impact policy.yaml --server https://127.0.0.1:8443 --certificate-authority ca.crt --since 7d\n" +
 			"  ephor impact policy.yaml --requests requests.jsonl\n" +
 			"  ephor impact new/ --current old/ --audit-log audit.log --fail-on newly-refused\n" +
 			"  ephor impact policy.yaml --cluster --owner-label team -o json",
@@ -79,7 +85,8 @@ func New(families *compile.Registry) *cobra.Command {
 	f.VarP(terminal.Paths(&o.exceptions), "exception", "e", "policy exceptions: files or directories; with --cluster also those in it (repeat it, or separate by commas)")
 	f.Var(terminal.Paths(&o.requests), "requests", "recorded AdmissionReviews: files of JSON, one after the other, or YAML; - for standard input (repeat it, or separate by commas)")
 	f.Var(terminal.Paths(&o.auditLogs), "audit-log", "audit logs of the API server, at level RequestResponse; - for standard input (repeat it, or separate by commas)")
-	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller with the requests (--decisions and --decisionsRequests of it), read at once; - for standard input (repeat it, or separate by commas)")
+	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller with the requests (--decisions and --decisionsRequests of it), read at once: files of JSON lines, - for standard input, or stores: sqlite:PATH or postgres://USER@HOST/DATABASE (repeat it, or separate by commas)")
+	o.server.AddFlags(f)
 	f.Var(&o.since, "since", "only recorded decisions and events of audit logs of this time until now, such as 7d or 24h; all by default")
 	f.BoolVarP(&o.cluster, "cluster", "c", false, "look things up in a cluster and, without recorded requests, evaluate the objects in it")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster")
@@ -96,8 +103,16 @@ func New(families *compile.Registry) *cobra.Command {
 	return cmd
 }
 
+// openServer makes the pages of the server that is named; none without one.
+func (o *options) openServer() (err error) {
+	if o.server.Address != "" {
+		o.pages, err = o.server.Pages(func(namespaces int) { o.unasked = namespaces })
+	}
+	return err
+}
+
 func (o *options) run(cmd *cobra.Command) error {
-	if err := o.check(); err != nil {
+	if err := errors.Join(o.check(), o.openServer()); err != nil {
 		return err
 	}
 	limits, err := thresholds(o.failOn)
@@ -141,14 +156,17 @@ func (o *options) run(cmd *cobra.Command) error {
 	if len(current.Programs) > 0 {
 		before = impact.NewReplica(catalog.Join(current.Programs, joined), given)
 	}
-	records := o.records(stdin)
-	if at != nil && len(o.requests)+len(o.auditLogs)+len(o.decisions) == 0 {
+	records := o.records(cmd.Context(), stdin)
+	if at != nil && !o.recorded() {
 		facts.Objects = true
 		records = at.objects(cmd.Context(), slices.Concat(set.Programs, current.Programs), o.namespace)
 	}
 	counted := impact.NewCollector(after, before, o.examples)
 	if err := impact.Run(cmd.Context(), records, after, before, counted); err != nil {
 		return err
+	}
+	if o.unasked > 0 {
+		facts.Lacks = append(facts.Lacks, impact.Lack{What: fmt.Sprintf("what happened in %d namespaces: the server leaves them out, since there are too many to check your rights for each", o.unasked)})
 	}
 	report := counted.Report(cmd.Context(), facts)
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
@@ -170,20 +188,25 @@ func (o *options) run(cmd *cobra.Command) error {
 	return nil
 }
 
+// recorded reports whether requests were given that were recorded.
+func (o *options) recorded() bool {
+	return len(o.requests)+len(o.auditLogs)+len(o.decisions) > 0 || o.server.Address != ""
+}
+
 func (o *options) check() error {
 	switch {
 	case len(o.policies) == 0:
 		return errors.New("require policy: name files or directories before the flags, or with --policy")
-	case len(o.requests)+len(o.auditLogs)+len(o.decisions) == 0 && !o.cluster:
-		return errors.New("require requests: give them with --decisions, --requests or --audit-log, or --cluster for the objects that exist")
+	case !o.recorded() && !o.cluster:
+		return errors.New("require requests: give them with --decisions, --server, --requests or --audit-log, or --cluster for the objects that exist")
 	case !slices.Contains([]string{"table", "json"}, o.format):
 		return fmt.Errorf("--output: %q is not one of table, json", o.format)
 	case o.examples < 0 || o.ownerReads < 0:
 		return errors.New("--examples and --owner-reads must not be negative")
 	case !o.cluster && (o.kubeconfig != "" || o.context != "" || o.namespace != ""):
 		return errors.New("--kubeconfig, --context and --namespace are about a cluster: add --cluster")
-	case o.since > 0 && len(o.decisions)+len(o.auditLogs) == 0:
-		return errors.New("--since is about records with a time: add --decisions or --audit-log")
+	case o.since > 0 && len(o.decisions)+len(o.auditLogs) == 0 && o.server.Address == "":
+		return errors.New("--since is about records with a time: add --decisions, --server or --audit-log")
 	case o.cluster && o.valuesFile != "":
 		return errors.New("--values-file gives what a cluster knows: leave it out, or --cluster")
 	}
@@ -225,17 +248,42 @@ func (o *options) offline(given *impact.Options, facts *impact.Facts) error {
 	return nil
 }
 
-// records are those of all files, in the order of the flags; recorded decisions come first, in the order of their times.
-func (o *options) records(stdin io.Reader) iter.Seq[impact.Record] {
-	return func(yield func(impact.Record) bool) {
-		since := o.since.Before(time.Now())
-		if len(o.decisions) > 0 {
-			sources := make([]iter.Seq[impact.Decided], len(o.decisions))
-			for i, path := range o.decisions {
-				sources[i] = func(yield func(impact.Decided) bool) {
-					readFrom(path, stdin, impact.DecisionFile, func(err error) impact.Decided { return impact.Decided{At: path, Err: err} }, yield)
-				}
+// stored reads the decisions of a store.
+func stored(ctx context.Context, address string, q decision.Query) iter.Seq[impact.Decided] {
+	name := remote.DecisionStoreName(address)
+	return func(yield func(impact.Decided) bool) {
+		pages, closed, err := remote.ReadDecisionStore(address)
+		if err != nil {
+			yield(impact.Decided{At: name, Err: err})
+			return
+		}
+		defer func() { _ = closed() }() // it was only read
+		for d := range impact.StoredDecisions(ctx, name, pages, q) {
+			if !yield(d) {
+				return
 			}
+		}
+	}
+}
+
+// records are those of all files, in the order of the flags; recorded decisions come first, in the order of their times.
+func (o *options) records(ctx context.Context, stdin io.Reader) iter.Seq[impact.Record] {
+	since := o.since.Before(time.Now())
+	var sources []iter.Seq[impact.Decided]
+	for _, path := range o.decisions {
+		if remote.IsDecisionStore(path) {
+			sources = append(sources, stored(ctx, path, decision.Query{Since: since}))
+			continue
+		}
+		sources = append(sources, func(yield func(impact.Decided) bool) {
+			readFrom(path, stdin, impact.DecisionFile, func(err error) impact.Decided { return impact.Decided{At: path, Err: err} }, yield)
+		})
+	}
+	if o.pages != nil {
+		sources = append(sources, impact.StoredDecisions(ctx, "the server", o.pages, decision.Query{Since: since}))
+	}
+	return func(yield func(impact.Record) bool) {
+		if len(sources) > 0 {
 			for r := range impact.Decisions(since, sources...) {
 				if !yield(r) {
 					return

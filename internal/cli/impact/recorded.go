@@ -21,7 +21,7 @@ type Recorded struct{ options }
 
 // AddFlags adds the flags that name the decisions.
 func (o *Recorded) AddFlags(f *pflag.FlagSet) {
-	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller (--decisions of it): its requests are counted, too, and evaluated again where they are recorded (--decisionsRequests); - for standard input (repeat it, or separate by commas)")
+	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller (--decisions of it): its requests are counted, too, and evaluated again where they are recorded (--decisionsRequests); files of JSON lines, - for standard input, or stores: sqlite:PATH or postgres://USER@HOST/DATABASE (repeat it, or separate by commas)")
 	f.Var(&o.since, "since", "only recorded decisions of this time until now, such as 7d or 24h; all by default")
 }
 
@@ -40,7 +40,9 @@ func (o *Recorded) Check() error {
 func (o *Recorded) Since(now time.Time) time.Time { return o.since.Before(now) }
 
 // Records are the requests of the decisions, one of each request.
-func (o *Recorded) Records(stdin io.Reader) iter.Seq[impact.Record] { return o.records(stdin) }
+func (o *Recorded) Records(ctx context.Context, stdin io.Reader) iter.Seq[impact.Record] {
+	return o.records(ctx, stdin)
+}
 
 // Evaluate evaluates the records by a policy with the exceptions in a cluster, where rules look things up, and hands each to add. The
 // diagnostics are exceptions that could not be read.

@@ -22,7 +22,7 @@ import (
 // rules said then counts.
 func (o *rolloutOptions) countDecisions(cmd *cobra.Command, at *rolloutCluster, c *rollout.Collector, now, created time.Time) (diag.List, error) {
 	d := decided{policy: o.policy, to: c, created: created, counts: map[sampleKey]float64{}, apart: map[aboutKey]bool{}}
-	records := o.decisions.Records(terminal.Stdin(cmd.InOrStdin()))
+	records := o.decisions.Records(cmd.Context(), terminal.Stdin(cmd.InOrStdin()))
 	var diags diag.List
 	if at != nil {
 		var err error

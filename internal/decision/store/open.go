@@ -63,3 +63,26 @@ func Open(address string, o Options) (decision.Store, error) {
 	}
 	return decision.OpenLines(address, o.MaxBytes)
 }
+
+// Readable is a store that is open for reading.
+type Readable interface {
+	decision.Reader
+	Close() error
+}
+
+// OpenReader opens a store for reading only: sqlite:PATH, which another process may have open, or postgres://USER@HOST/DATABASE, whose tables
+// are left as they are.
+func OpenReader(address string) (Readable, error) {
+	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
+		return ReadSQLite(path)
+	}
+	if !strings.HasPrefix(address, "postgres://") {
+		return nil, errors.New("a store that can be read is sqlite:PATH or postgres://USER@HOST/DATABASE")
+	}
+	s, err := NewPostgres(address, Options{})
+	if err != nil {
+		return nil, err
+	}
+	s.reads = true
+	return s, nil
+}

@@ -59,6 +59,7 @@ const queryTimeout = 20 * time.Second
 type Postgres struct {
 	config *pgconn.Config
 	o      Options
+	reads  bool // and nothing else
 
 	mu       sync.Mutex // of write
 	write    *pgconn.PgConn
@@ -83,8 +84,11 @@ func NewPostgres(address string, o Options) (*Postgres, error) {
 
 // connected returns a connection, and makes the tables where they are not there yet. The store is locked.
 func (s *Postgres) connected(ctx context.Context) (*pgconn.PgConn, error) {
-	if s.closed {
+	switch {
+	case s.closed:
 		return nil, errClosed
+	case s.reads:
+		return nil, errReads
 	}
 	if s.write != nil && s.write.IsClosed() {
 		s.write = nil
@@ -287,7 +291,13 @@ func (s *Postgres) query(ctx context.Context, text string, args [][]byte) ([][][
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	s.mu.Lock()
-	_, err := s.connected(ctx) // the tables are there
+	var err error
+	switch {
+	case !s.reads:
+		_, err = s.connected(ctx) // the tables are there
+	case s.closed:
+		err = errClosed
+	}
 	s.mu.Unlock()
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package decisions
+package remote
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/internal/cli/remote"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/decision"
+	"github.com/ephor-dev/ephor/internal/decision/store"
 )
 
 // The limits of a page of a server: its bytes, and how often it is asked for while the server answers too many requests.
@@ -28,23 +28,30 @@ const (
 	maxAttempts = 60
 )
 
-// server is a dashboard that shows decisions.
-type server struct {
-	address, tokenFile, caFile, name string
+// DecisionServer is a dashboard that shows decisions.
+type DecisionServer struct {
+	// Address is empty for none.
+	Address                 string
+	tokenFile, caFile, name string
 }
 
-func (o *server) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.address, "server", "", "address of a dashboard that shows decisions, such as https://127.0.0.1:8443, instead of files")
+// AddFlags adds the flags that name the dashboard.
+func (o *DecisionServer) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.Address, "server", "", "address of a dashboard that shows decisions, such as https://127.0.0.1:8443, instead of files")
 	f.StringVar(&o.tokenFile, "token-file", "", "file with the bearer token for --server; without it that of the kubeconfig, if there is one")
 	f.StringVar(&o.caFile, "certificate-authority", "", "file with the authorities that --server is verified with; without it those of the system")
 	f.StringVar(&o.name, "tls-server-name", "", "name in the certificate of --server; without it the host of the address")
 }
 
-// reader returns the function that reads pages of the server.
-func (o *server) reader() (func(context.Context, *decision.Query, string, int) (decision.Page, error), error) {
-	u, err := url.Parse(o.address)
+// DecisionPages reads pages of decisions, as the method of decision.Reader.
+type DecisionPages func(ctx context.Context, q *decision.Query, after string, limit int) (decision.Page, error)
+
+// Pages returns the function that reads pages of the server. It calls unasked once if the server left namespaces out, since there are too
+// many to check the rights for each.
+func (o *DecisionServer) Pages(unasked func(namespaces int)) (DecisionPages, error) {
+	u, err := url.Parse(o.Address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return nil, fmt.Errorf("--server: %q is not the address of a dashboard, such as https://127.0.0.1:8443", o.address)
+		return nil, fmt.Errorf("--server: %q is not the address of a dashboard, such as https://127.0.0.1:8443", o.Address)
 	}
 	token, err := o.token()
 	if err != nil {
@@ -76,32 +83,32 @@ func (o *server) reader() (func(context.Context, *decision.Query, string, int) (
 			Unasked int    `json:"unasked"`
 			Error   string `json:"error"`
 		}
-		status, err := get(ctx, client, at.String(), token, &answer)
+		status, err := getJSON(ctx, client, at.String(), token, &answer)
 		switch {
 		case err != nil:
 			return answer.Page, err
 		case status == http.StatusNotFound:
-			return answer.Page, fmt.Errorf("%s shows no decisions: the reports controller keeps none (--decisionsStore)", o.address)
+			return answer.Page, fmt.Errorf("%s shows no decisions: the reports controller keeps none (--decisionsStore)", o.Address)
 		case status != http.StatusOK:
-			return answer.Page, fmt.Errorf("%s answers %d: %s", o.address, status, terminal.Plain(answer.Error))
+			return answer.Page, fmt.Errorf("%s answers %d: %s", o.Address, status, terminal.Plain(answer.Error))
 		case answer.Unasked > 0 && !warned:
 			warned = true
-			fmt.Fprintf(os.Stderr, "%d namespaces are left out, since there are too many to check the rights for each: name some with --namespace\n", answer.Unasked)
+			unasked(answer.Unasked)
 		}
 		return answer.Page, nil
 	}, nil
 }
 
 // token returns the bearer token; empty for none.
-func (o *server) token() (string, error) {
+func (o *DecisionServer) token() (string, error) {
 	if o.tokenFile != "" {
 		text, err := os.ReadFile(o.tokenFile)
 		return strings.TrimSpace(string(text)), err
 	}
-	if strings.HasPrefix(o.address, "http:") {
+	if strings.HasPrefix(o.Address, "http:") {
 		return "", nil
 	}
-	config, err := remote.Config("", "")
+	config, err := Config("", "")
 	if err != nil {
 		return "", nil // a dashboard on loopback asks for none
 	}
@@ -112,8 +119,8 @@ func (o *server) token() (string, error) {
 	return config.BearerToken, nil
 }
 
-// get reads an answer as JSON.
-func get(ctx context.Context, c *http.Client, address, token string, to any) (status int, err error) {
+// getJSON reads an answer as JSON.
+func getJSON(ctx context.Context, c *http.Client, address, token string, to any) (status int, err error) {
 	for attempt := 1; ; attempt++ {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 		if err != nil {
@@ -160,7 +167,14 @@ func parameters(q *decision.Query, after string, limit int) url.Values {
 	for _, verdict := range q.Verdicts {
 		v.Add("verdict", string(verdict))
 	}
-	for name, text := range map[string]string{"uid": q.UID, "after": after} {
+	given := map[string]string{"uid": q.UID, "after": after}
+	if q.Requests {
+		given["requests"] = "true"
+	}
+	if q.Oldest {
+		given["order"] = "oldest"
+	}
+	for name, text := range given {
 		if text != "" {
 			v.Set(name, text)
 		}
@@ -171,4 +185,26 @@ func parameters(q *decision.Query, after string, limit int) url.Values {
 		}
 	}
 	return v
+}
+
+// IsDecisionStore reports whether an address is that of a store of decisions that can be read, not the path of a file of JSON lines.
+func IsDecisionStore(address string) bool {
+	return strings.HasPrefix(address, "sqlite:") || strings.HasPrefix(address, "postgres://")
+}
+
+// DecisionStoreName is what messages call a store: its address, which may hold a password where it is a database.
+func DecisionStoreName(address string) string {
+	if strings.HasPrefix(address, "postgres://") {
+		return "the database"
+	}
+	return address
+}
+
+// ReadDecisionStore opens a store for reading, which another process may have open. closed ends it.
+func ReadDecisionStore(address string) (pages DecisionPages, closed func() error, err error) {
+	s, err := store.OpenReader(address)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.Page, s.Close, nil
 }

@@ -1,0 +1,26 @@
+package dashboard
+
+import (
+	"context"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+)
+
+// withhold takes the requests out of records whose objects the user of a session may not list.
+func (d *Dashboard) withhold(ctx context.Context, one *session, records []decision.Record) error {
+	reading := d.sessions.reading(one)
+	for i := range records {
+		r := &records[i]
+		if r.Request == nil {
+			continue
+		}
+		allowed, err := reading.may(ctx, r)
+		if err != nil {
+			return err
+		}
+		if !allowed {
+			r.Request = &decision.Request{Withheld: true}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// objects are rights to list reports, as the tests of pages have them, and objects.
+type objects struct {
+	world.Access
+	may map[string]bool // USER RESOURCE NAMESPACE, USER get RESOURCE/SUBRESOURCE NAMESPACE
+}
+
+func (o objects) Allowed(ctx context.Context, r world.AccessRequest) (bool, string, error) {
+	if r.Group == "wgpolicyk8s.io" {
+		return o.Access.Allowed(ctx, r)
+	}
+	key := r.Username + " " + r.Resource + " " + r.Namespace
+	if r.Verb != "list" {
+		key = r.Username + " " + r.Verb + " " + r.Resource + "/" + r.Subresource + " " + r.Namespace
+	}
+	return o.may[key], "", nil
+}
+
+// withRequests honours that requests are asked for.
+type withRequests struct{ kept }
+
+func (k withRequests) Page(ctx context.Context, q *decision.Query, after string, limit int) (decision.Page, error) {
+	page, err := k.kept.Page(ctx, q, after, limit)
+	for i := range page.Records {
+		if !q.Requests {
+			page.Records[i].Request = nil
+		}
+	}
+	return page, err
+}
+
+// A recorded request is shown to who asks for it and may list its objects where they are; others see the decision without it.
+func TestRequests(t *testing.T) {
+	p := newPage(true)
+	record := func(uid, namespace, resource, sub string) decision.Record {
+		return decision.Record{
+			Schema: decision.Schema, Time: time.Unix(0, 0), UID: uid, Namespace: namespace, Kind: "Pod", Subresource: sub, Verdict: decision.Refused,
+			Request: &decision.Request{Version: "v1", Resource: resource, Object: &decision.Body{Digest: "00", Deflated: []byte("the object")}},
+		}
+	}
+	o := p.o
+	o.Access = objects{o.Access, map[string]bool{
+		"all pods ": true, "all pods a": true, "all secrets a": true, "all get pods/exec a": true, "a pods a": true,
+	}}
+	o.Decisions = withRequests{kept{
+		record("1", "a", "pods", ""), record("2", "b", "pods", ""), record("3", "a", "secrets", ""), record("4", "b", "secrets", ""), record("5", "a", "pods", "exec"), record("6", "b", "pods", "exec"),
+	}}
+	p.Dashboard = New(o)
+	for _, c := range []struct {
+		token, query string
+		status       int
+		shown, kept  string
+	}{
+		{"all", "?requests=true", 200, "1235", "46"}, {"a", "?requests=true&order=oldest", 200, "1", "35"}, {"all", "", 200, "", ""}, {"all", "?requests=false&order=newest", 200, "", ""},
+		{"all", "?requests=yes", 400, "", ""}, {"all", "?order=random", 400, "", ""},
+	} {
+		p.clock = p.clock.Add(time.Minute) // so that no limit of requests counts
+		answer := p.do("GET", "/api/v1/decisions"+c.query, c.token)
+		var page decision.Page
+		if err := json.NewDecoder(answer.Body).Decode(&page); err != nil || answer.StatusCode != c.status {
+			t.Fatalf("%s %s: %d, %v", c.token, c.query, answer.StatusCode, err)
+		}
+		shown, withheld := "", ""
+		for _, r := range page.Records {
+			switch {
+			case r.Request == nil:
+			case r.Request.Withheld && r.Request.Object == nil && r.Request.Resource == "":
+				withheld += r.UID
+			case string(r.Request.Object.Deflated) == "the object":
+				shown += r.UID
+			}
+		}
+		if shown != c.shown || withheld != c.kept {
+			t.Errorf("%s %s: %q are shown and %q withheld, want %q and %q", c.token, c.query, shown, withheld, c.shown, c.kept)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package dashboard
+
+import (
+	"context"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// maxPlaces is how many rights to read objects are checked for one answer.
+const maxPlaces = 500
+
+// place is where objects of one resource are; without a namespace everywhere.
+type place struct{ group, resource, subresource, namespace string }
+
+// placeOf is where the objects of a recorded request are.
+func placeOf(r *decision.Record) place {
+	p := place{r.Request.Group, r.Request.Resource, r.Subresource, r.Namespace}
+	if p.group == "" && p.resource == "namespaces" {
+		p.namespace = "" // a request for a Namespace names it as its own
+	}
+	return p
+}
+
+// reading reports which objects a user may read: the right to list objects is the right to see a request with one. It is for one answer.
+type reading struct {
+	sessions *sessions
+	user     User
+	known    map[place]bool
+	// denied are the requests that the user may not see, unasked those of places of which there are too many to check each.
+	denied, unasked int
+}
+
+func (s *sessions) reading(one *session) *reading {
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	return &reading{sessions: s, user: one.user, known: map[place]bool{}}
+}
+
+// may reports whether the user may see a recorded request, and counts those that they may not.
+func (r *reading) may(ctx context.Context, record *decision.Record) (bool, error) {
+	if r.sessions.tokens == nil {
+		return true, nil
+	}
+	p := placeOf(record)
+	for _, asked := range []place{{p.group, p.resource, p.subresource, ""}, p} {
+		if _, known := r.known[asked]; !known {
+			if len(r.known) >= maxPlaces {
+				r.unasked++
+				return false, nil
+			}
+			allowed, err := r.ask(ctx, asked)
+			if err != nil {
+				return false, err
+			}
+			r.known[asked] = allowed
+		}
+		if r.known[asked] {
+			return true, nil
+		}
+	}
+	r.denied++
+	return false, nil
+}
+
+// ask checks the right to list the objects and, since a subresource cannot be listed, to get it.
+func (r *reading) ask(ctx context.Context, p place) (bool, error) {
+	listed, err := r.allowed(ctx, "list", place{p.group, p.resource, "", p.namespace})
+	if !listed || err != nil || p.subresource == "" {
+		return listed, err
+	}
+	return r.allowed(ctx, "get", p)
+}
+
+func (r *reading) allowed(ctx context.Context, verb string, p place) (bool, error) {
+	u := &r.user
+	allowed, _, err := r.sessions.access.Allowed(ctx, world.AccessRequest{
+		Username: u.Name, UID: u.UID, Groups: u.Groups, Extra: u.Extra,
+		Verb: verb, Group: p.group, Version: "*", Resource: p.resource, Subresource: p.subresource, Namespace: p.namespace,
+	})
+	return allowed, err
+}
