@@ -115,3 +115,26 @@ func TestReviewInEveryVersion(t *testing.T) {
 		}
 	}
 }
+
+// A path that has no resource's name is a warning: only the API server knows what it serves, and the rule ends in an error when it is evaluated.
+func TestReviewOfAnUnservedPath(t *testing.T) {
+	const text = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: e2e-unserved-path}
+spec:
+  background: false
+  rules:
+  - name: unique
+    match: {any: [{resources: {kinds: [ConfigMap]}}]}
+    context: [{name: hosts, apiCall: {urlPath: /apis/route.openshift.io/v1/Routes, jmesPath: "items[].spec.host"}}]
+    validate: {message: m, deny: {conditions: {all: [{key: "{{ request.object.data.host }}", operator: AnyIn, value: "{{ hosts }}"}]}}}
+`
+	if _, err := kubectl(t, text, "create", "--dry-run=server", "-f", "-"); err != nil {
+		t.Errorf("the policy is refused: %v", err)
+	}
+	_, err := kubectl(t, text, "create", "--dry-run=server", "--warnings-as-errors", "-f", "-")
+	if err == nil || !strings.Contains(err.Error(), `"Routes" is not the name of a resource`) {
+		t.Errorf("without the warning: %v", err)
+	}
+}
