@@ -92,6 +92,17 @@ func (l *List) Warnf(path, format string, args ...any) {
 // Add adds d.
 func (l *List) Add(d ...Diagnostic) { *l = append(*l, d...) }
 
+// AddNew adds those of d that say something new.
+func (l *List) AddNew(d ...Diagnostic) {
+	for _, one := range d {
+		if !slices.ContainsFunc(*l, func(known Diagnostic) bool {
+			return known.Severity == one.Severity && known.Path == one.Path && known.Summary == one.Summary
+		}) {
+			l.Add(one)
+		}
+	}
+}
+
 // Hint sets the hint of the last diagnostic.
 func (l List) Hint(format string, args ...any) {
 	if len(l) > 0 {

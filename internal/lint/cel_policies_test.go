@@ -85,3 +85,25 @@ func TestCELPoliciesOfClusters(t *testing.T) {
 		})
 	}
 }
+
+// A mistake that the generated policies for controllers have, too, is reported once.
+func TestMistakesOfGeneratedPolicies(t *testing.T) {
+	for _, spec := range []string{
+		"ValidatingPolicy {validations: [{expression: 'true', message: 7}]",
+		"ImageValidatingPolicy {attestors: [], validations: [{expression: 'true', message: 7}]",
+	} {
+		kind, spec, _ := strings.Cut(spec, " ")
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte("apiVersion: policies.kyverno.io/v1\nkind: "+kind+"\nmetadata: {name: p}\nspec: "+spec+
+			", matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}}\n"), &object); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range lint.Policy(compile.Object{Value: object}, lint.Options{}) {
+			got = append(got, f.Path+": "+f.Summary)
+		}
+		if len(got) != 1 || !strings.HasPrefix(got[0], "spec.validations[0].message: expected a string") {
+			t.Errorf("%s: %q", kind, got)
+		}
+	}
+}

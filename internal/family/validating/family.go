@@ -23,7 +23,8 @@ var Family = &family.Family{
 	Compile: func(in family.Source) *policy.Program {
 		p, diags := Decode(in.Object)
 		program := Compile(p, in)
-		program.Diags = append(diags, program.Diags...)
+		diags.AddNew(program.Diags...) // generated policies have the mistakes of the policy
+		program.Diags = diags
 		return program
 	},
 	Review: func(in family.Reviewed) diag.List {
