@@ -156,19 +156,7 @@ var header = []string{"TIME", "VERDICT", "SHARE", "OPERATION", "RESOURCE", "USER
 
 // cells are a record in the columns of header.
 func cells(r *decision.Record) []string {
-	return []string{r.Time.UTC().Format(time.RFC3339), string(r.Verdict), fmt.Sprint(r.Share), r.Operation, resource(r), cmp.Or(r.User, "-"), cmp.Or(strings.Join(policies(r), ","), "-"), r.UID}
-}
-
-// resource is namespace/Kind/name, with the subresource.
-func resource(r *decision.Record) string {
-	text := r.Kind + "/" + r.Name
-	if r.Namespace != "" {
-		text = r.Namespace + "/" + text
-	}
-	if r.Subresource != "" {
-		text += "/" + r.Subresource
-	}
-	return text
+	return []string{r.Time.UTC().Format(time.RFC3339), string(r.Verdict), fmt.Sprint(r.Share), r.Operation, r.Resource(), cmp.Or(r.User, "-"), cmp.Or(strings.Join(policies(r), ","), "-"), r.UID}
 }
 
 // policies are those whose results made the verdict; of a passed review all.

@@ -1,11 +1,8 @@
 package decisions
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -63,37 +60,17 @@ func NewWhy() *cobra.Command {
 	return cmd
 }
 
-// explain writes a record for people: what became of the request, then what each rule said.
+// explain writes a record for people.
 func explain(w io.Writer, r *decision.Record) {
-	answer := "admitted"
-	if !r.Allowed {
-		answer = "refused"
-	}
-	fmt.Fprintf(w, "%s %s by %s at %s: %s", r.Operation, resource(r), cmp.Or(r.User, "?"), r.Time.UTC().Format(time.RFC3339), answer)
-	if r.Allowed && r.Verdict != decision.Passed {
-		fmt.Fprintf(w, " (%s)", r.Verdict)
-	}
-	if r.DryRun {
-		fmt.Fprint(w, ", dry run")
-	}
-	fmt.Fprintf(w, "\n  asked by a %s, answered in %s, policies %s\n", r.Webhook, r.Duration.Round(time.Microsecond), cmp.Or(r.Policies, "?"))
-	for _, x := range r.Rules {
-		name := "policy " + x.Policy
-		if x.Rule != "" {
-			name += ", rule " + x.Rule
-		}
-		fmt.Fprintf(w, "%s -> resource %s: %s\n  %s\n", name, resource(r), x.Status, x.Action)
-		if x.Message != "" {
-			fmt.Fprintf(w, "  message: %s\n", x.Message)
-		}
-		if x.Path != "" {
-			fmt.Fprintf(w, "  path: %s\n", x.Path)
-		}
-		if len(x.Exceptions) > 0 {
-			fmt.Fprintf(w, "  exempt by: %s\n", strings.Join(x.Exceptions, ", "))
+	words := r.Explain()
+	fmt.Fprintf(w, "%s\n  %s\n", words.Summary, words.How)
+	for _, x := range words.Rules {
+		fmt.Fprintf(w, "%s\n", x.Title)
+		for _, line := range x.Lines {
+			fmt.Fprintf(w, "  %s\n", line)
 		}
 	}
-	if len(r.Rules) == 0 && r.Message != "" {
-		fmt.Fprintf(w, "  message: %s\n", r.Message)
+	if words.Message != "" {
+		fmt.Fprintf(w, "  message: %s\n", words.Message)
 	}
 }
