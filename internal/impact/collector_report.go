@@ -20,8 +20,9 @@ type Facts struct {
 	Label  string
 	// Labels are those of namespaces, where they are known without a cluster.
 	Labels func(ctx context.Context, namespace string) (map[string]string, error)
-	// Cluster: rules can look things up.
-	Cluster bool
+	// Cluster: rules can look things up. Otherwise NoLookups is what is said of rules that do; empty for the words of the command line.
+	Cluster   bool
+	NoLookups string
 	// Objects: objects that exist are among the records.
 	Objects bool
 	// Deferred: some rule generates objects or changes existing ones.
@@ -134,7 +135,7 @@ func (c *Collector) lacksOf(f Facts) []Lack {
 	}
 	add(c.lacks.clipped, "what further records say that cannot be read")
 	if c.report.After.Erred > 0 && !f.Cluster {
-		add(c.report.After.Erred, "what rules would look up: a rule that needs the cluster ends in an error; --cluster looks things up as they are now, and --values-file gives values")
+		add(c.report.After.Erred, cmp.Or(f.NoLookups, "what rules would look up: a rule that needs the cluster ends in an error; --cluster looks things up as they are now, and --values-file gives values"))
 	} else if f.Cluster && c.report.Matched > 0 {
 		add(c.report.Matched, "what rules looked up at the time of the request: lookups give what the cluster holds now")
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/impact"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -124,31 +123,13 @@ func (c *cluster) objects(ctx context.Context, programs []*policy.Program, names
 		}
 		c.List(ctx, remote.Query{Kinds: remote.InScope(kinds, namespace, false), Namespace: namespace, Page: remote.PageSize}, func(p remote.Page) {
 			for _, o := range p.Objects {
-				give(recordOf(p.Kind, o.Value))
+				give(impact.Existing(p.Kind, o.Value))
 			}
 			if p.Err != nil && ctx.Err() == nil {
 				give(impact.Record{At: p.Kind.Kind, Err: p.Err})
 			}
 		})
 	}
-}
-
-// recordOf is the request that creates an object.
-func recordOf(k discovery.Resource, object map[string]any) impact.Record {
-	metadata, _ := object["metadata"].(map[string]any)
-	name, _ := metadata["name"].(string)
-	namespace, _ := metadata["namespace"].(string)
-	at := k.Kind + "/" + name
-	if namespace != "" {
-		at = namespace + "/" + at
-	}
-	if k.Group == "" && k.Resource == "namespaces" {
-		namespace = name // as in a review
-	}
-	return impact.Record{At: at, Object: &policy.Request{
-		Origin: policy.FromAdmission, Operation: policy.Create, GVK: k.GVK(), RequestGVK: k.GVK(), GVR: k.GVR(),
-		Namespace: namespace, Name: name, Object: value.Of(object),
-	}}
 }
 
 // labelsFrom looks namespaces up among those that were given: of others nothing is known.

@@ -22,7 +22,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/impact"
-	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/rollout"
 	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/world/fixed"
@@ -128,7 +127,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 		return errors.New("there is no policy to evaluate")
 	}
-	given, facts := impact.Options{Families: o.families}, impact.Facts{Label: o.ownerLabel, Cluster: o.cluster, Deferred: deferred(set.Programs)}
+	given, facts := impact.Options{Families: o.families}, impact.Facts{Label: o.ownerLabel, Cluster: o.cluster, Deferred: impact.Deferred(set.Programs)}
 	joined := exceptions.Exceptions
 	var at *cluster
 	if o.cluster {
@@ -326,15 +325,6 @@ func readFrom[T any](path string, stdin io.Reader, of func(string, io.Reader) it
 		}
 	}
 	return true
-}
-
-// deferred reports whether some rule asks for work after the answer.
-func deferred(programs []*policy.Program) bool {
-	return slices.ContainsFunc(programs, func(p *policy.Program) bool {
-		return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool {
-			return r.Stage.Has(policy.StageGenerate | policy.StageMutateExisting)
-		})
-	})
 }
 
 // threshold is one of --fail-on.

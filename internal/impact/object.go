@@ -1,0 +1,36 @@
+package impact
+
+import (
+	"slices"
+
+	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Existing returns the request that creates an object which exists.
+func Existing(k discovery.Resource, object map[string]any) Record {
+	metadata, _ := object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	namespace, _ := metadata["namespace"].(string)
+	at := k.Kind + "/" + name
+	if namespace != "" {
+		at = namespace + "/" + at
+	}
+	if k.Group == "" && k.Resource == "namespaces" {
+		namespace = name // as in a review
+	}
+	return Record{At: at, Object: &policy.Request{
+		Origin: policy.FromAdmission, Operation: policy.Create, GVK: k.GVK(), RequestGVK: k.GVK(), GVR: k.GVR(),
+		Namespace: namespace, Name: name, Object: value.Of(object),
+	}}
+}
+
+// Deferred reports whether some rule asks for work after the answer.
+func Deferred(programs []*policy.Program) bool {
+	return slices.ContainsFunc(programs, func(p *policy.Program) bool {
+		return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool {
+			return r.Stage.Has(policy.StageGenerate | policy.StageMutateExisting)
+		})
+	})
+}
