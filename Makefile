@@ -100,8 +100,8 @@ test-ui: build ## test the dashboard on a real API server and the pages of the g
 	EPHOR_UI=chromium go test -count=1 -timeout 10m ./e2e/dashboard/ ./e2e/site/
 
 .PHONY: screenshot
-screenshot: build ## write docs/images/dashboard.png with the test of the page
-	EPHOR_UI=chromium EPHOR_SCREENSHOT="$(CURDIR)/docs/images/dashboard.png" go test -count=1 -timeout 10m -run '^TestPage$$' ./e2e/dashboard/
+screenshot: build ## write the pictures docs/images/dashboard*.png with the tests of the pages
+	EPHOR_UI=chromium EPHOR_SCREENSHOT="$(CURDIR)/docs/images/dashboard.png" go test -count=1 -timeout 10m -run '^Test(|Decisions|Impact)Page$$' ./e2e/dashboard/
 
 .PHONY: site
 site: ## write the guide as static pages to build/site: open build/site/index.html

@@ -2,5 +2,5 @@
 // Chromium. `make test-ui` runs it; where there is no Chromium the tests that need one are skipped, unless the variable
 // EPHOR_UI is set.
 //
-// EPHOR_SCREENSHOT=FILE writes the picture for docs/operating/dashboard.md (`make screenshot`).
+// EPHOR_SCREENSHOT=FILE writes the pictures for docs/operating/dashboard.md (`make screenshot`): FILE, and FILE-decisions and FILE-impact beside it.
 package dashboard

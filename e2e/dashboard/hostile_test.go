@@ -7,6 +7,7 @@ import (
 	"time"
 
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	"github.com/ephor-dev/ephor/e2e/browser"
 )
 
 // attacks are texts that would run, load or break something where text is taken for markup, for code or for an address.
@@ -71,32 +72,19 @@ func TestLessonS26HostileText(t *testing.T) {
 			}
 		}
 	}
-	harmless := func(when string) {
-		t.Helper()
-		var attacked any
-		b.Script(&attacked, `return window.attacked ?? null`)
-		if attacked != nil {
-			t.Errorf("%s: a script of a report ran: %v", when, attacked)
-		}
-		var strangers []string
-		b.Script(&strangers, `return [...document.querySelectorAll("script:not([src='app.js']), iframe, img:not([src='icon.svg']), a:not(.skip-link), style, base, object, embed, form:not(#login):not(#filters), link:not([href='style.css']):not([href='icon.svg']), [onclick], [onerror], [onload], [onfocus], [onmouseover], [srcdoc]")].map((e) => e.outerHTML)`)
-		if len(strangers) > 0 {
-			t.Errorf("%s: there are elements of reports: %q", when, strangers)
-		}
-	}
-	harmless("at first")
+	harmless(t, b, "at first")
 	// Texts go through every filter, and through the address.
 	for i := range attacks {
 		b.Script(nil, `[...document.querySelectorAll("#results tbody td:nth-child(3) button")].filter((e) => e.textContent === arguments[0]).at(0)?.click()`, attacks[i])
 		time.Sleep(20 * time.Millisecond)
 		b.Until(loaded)
 	}
-	harmless("filtered")
+	harmless(t, b, "filtered")
 	b.Open(s.url + "#policy=" + "%3Cimg%20src=x%20onerror=%22window.attacked='hash'%22%3E&resource=%3Cscript%3E")
 	b.Until(loaded)
 	b.Open(s.url + "#scope=x&namespace=" + strings.Repeat("%3Cb%3E", 50))
 	b.Until(loaded)
-	harmless("through the address")
+	harmless(t, b, "through the address")
 	calm(t, b)
 
 	// Had a script made HTML of such a text, the page's policy would not have let it.
@@ -109,5 +97,20 @@ func TestLessonS26HostileText(t *testing.T) {
 	b.Until(`return document.querySelector("main ~ img").complete`)
 	if console := fmt.Sprint(b.Console()); !strings.Contains(console, "attacker.example/leak' violates the following Content Security Policy directive") {
 		t.Errorf("an image from elsewhere is asked for; the console says %s", console)
+	}
+}
+
+// harmless fails the test when a text that is shown has run, or has become an element.
+func harmless(t *testing.T, b *browser.Browser, when string) {
+	t.Helper()
+	var attacked any
+	b.Script(&attacked, `return window.attacked ?? null`)
+	if attacked != nil {
+		t.Errorf("%s: a script of a text ran: %v", when, attacked)
+	}
+	var strangers []string
+	b.Script(&strangers, `return [...document.querySelectorAll("script:not([src='app.js']), iframe, img:not([src='icon.svg']), a:not(.skip-link):not(.page-link), style, base, object, embed, form:not(#login):not(#filters):not(#decision-filters):not(#impact-form), link:not([href='style.css']):not([href='icon.svg']), [onclick], [onerror], [onload], [onfocus], [onmouseover], [srcdoc]")].map((e) => e.outerHTML)`)
+	if len(strangers) > 0 {
+		t.Errorf("%s: there are elements of texts: %q", when, strangers)
 	}
 }

@@ -57,6 +57,20 @@ func small(t *testing.T, picture []byte) []byte {
 	return out.Bytes()
 }
 
+// picture writes a picture of the page for the documents, if it is asked for.
+func picture(t *testing.T, b *browser.Browser, name string, height int) {
+	t.Helper()
+	path := os.Getenv("EPHOR_SCREENSHOT")
+	if path == "" {
+		return
+	}
+	b.Size(1360, height)
+	if err := os.WriteFile(strings.TrimSuffix(path, ".png")+name+".png", small(t, b.Screenshot()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.Size(1360, 1250)
+}
+
 // texts are those of all elements of a selector.
 func texts(b *browser.Browser, selector string) (all []string) {
 	b.Script(&all, `return [...document.querySelectorAll(arguments[0])].map((e) => e.innerText.replace(/\s+/g, " ").trim())`, selector)
@@ -109,13 +123,7 @@ func TestPage(t *testing.T) {
 	time.Sleep(time.Second)
 	b := open(t, s.url)
 	b.Until(loaded)
-	if path := os.Getenv("EPHOR_SCREENSHOT"); path != "" {
-		b.Size(1360, 1120)
-		if err := os.WriteFile(path, small(t, b.Screenshot()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		b.Size(1360, 1250)
-	}
+	picture(t, b, "", 1120)
 
 	// At first: all counts, the worst first, what is not in order below.
 	if got := texts(b, "#tiles .tile"); fmt.Sprint(got) != "[83.4 % compliance 67 failures 5 errors 21 warnings 28 skipped 469 passes]" {

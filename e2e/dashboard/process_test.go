@@ -113,6 +113,29 @@ func askTLS(t *testing.T, client *http.Client, url, token string) (int, string) 
 	return resp.StatusCode, string(text)
 }
 
+// evaluateTLS evaluates policies and decodes the report; it waits while the controller begins.
+func evaluateTLS(t *testing.T, client *http.Client, url, token string, body, report any) {
+	t.Helper()
+	suite.Eventually(t, func() error {
+		r, err := http.NewRequest(http.MethodPost, url, strings.NewReader(manifestOf(t, body)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := client.Do(r)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s %s %v", resp.Status, text, err)
+		}
+		return json.Unmarshal(text, report)
+	})
+}
+
 // command is what `ephor report -o json` prints as administrator.
 func command(t *testing.T) string {
 	t.Helper()

@@ -68,7 +68,7 @@ func (c *reporting) serveDashboard() error {
 	}
 	cfg := rest.CopyConfig(c.base.cfg)
 	cfg.QPS, cfg.Burst = dashboardQPS, dashboardBurst
-	o := dashboard.Options{Form: c.form(), Decisions: c.decisions, Cluster: c.flags.decisions.cluster, Log: c.log, Now: time.Now}
+	o := dashboard.Options{Form: c.form(), Decisions: c.decisions, Cluster: c.flags.decisions.cluster, Discovery: c.discovery, Settings: c.settings.Load, Types: knownTypes, Log: c.log, Now: time.Now}
 	host := "127.0.0.1"
 	if f.address != "" {
 		host = f.address
@@ -77,6 +77,7 @@ func (c *reporting) serveDashboard() error {
 			return err
 		}
 		o.Tokens, o.Access = dashboard.TokenReviews{Creator: reviews}, live.Access{Creator: reviews}
+		o.As = asUser(cfg)
 		if f.tlsSecret == "" {
 			c.log.Warn("the dashboard is served without TLS: tokens are sent unencrypted", "hint", "--dashboardTLSSecretName, or TLS in front of it")
 		}
@@ -105,6 +106,19 @@ func (c *reporting) serveDashboard() error {
 			return 0, d.Serve(ctx, listener, secured)
 		}})
 	return nil
+}
+
+// userQPS and userBurst limit the requests for one evaluation of policies.
+const userQPS, userBurst = 50, 100
+
+// asUser returns the function that makes a client with the rights of the owner of a token, and none of the controller's.
+func asUser(cfg *rest.Config) func(token string) (rest.Interface, error) {
+	return func(token string) (rest.Interface, error) {
+		user := rest.AnonymousClientConfig(cfg)
+		user.BearerToken, user.QPS, user.Burst, user.RateLimiter = token, userQPS, userBurst, nil
+		user.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+		return rest.UnversionedRESTClientFor(user)
+	}
 }
 
 // reviewer writes TokenReviews and SubjectAccessReviews.

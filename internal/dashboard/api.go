@@ -38,6 +38,9 @@ type state struct {
 	ClusterScoped bool      `json:"clusterScoped"`
 	AllNamespaces bool      `json:"allNamespaces"`
 	Since         time.Time `json:"since"` // the trend begins
+	// Decisions and Impact report whether there are these pages.
+	Decisions bool `json:"decisions,omitempty"`
+	Impact    bool `json:"impact,omitempty"`
 }
 
 // sampleJSON is a point of the trend.
@@ -61,6 +64,10 @@ func (d *Dashboard) api() http.Handler {
 	}
 	if d.o.Decisions != nil {
 		mux.HandleFunc("GET /api/v1/decisions", d.answerDecisions)
+	}
+	if d.evaluates() {
+		mux.HandleFunc("GET /api/v1/policies", func(w http.ResponseWriter, r *http.Request) { d.answer(w, r, d.answerPolicies) })
+		mux.HandleFunc("POST "+impactPath, d.answerImpact)
 	}
 	return mux
 }
@@ -119,9 +126,17 @@ func bearer(r *http.Request) string {
 func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, text := http.StatusServiceUnavailable, err.Error()
 	var bad badRequest
+	var wrong mistaken
 	switch {
 	case errors.As(err, &bad):
 		status = http.StatusBadRequest
+	case errors.As(err, &wrong):
+		writeJSON(w, r, http.StatusUnprocessableEntity, map[string]any{"error": text, "mistakes": wrong.mistakes})
+		return
+	case errors.Is(err, errBusy):
+		status = http.StatusTooManyRequests
+		w.Header().Set("Retry-After", "5")
+	case errors.Is(err, errSlow):
 	case errors.Is(err, errNoToken), errors.Is(err, errToken):
 		status = http.StatusUnauthorized
 		w.Header().Set("WWW-Authenticate", `Bearer realm="Ephor"`)
@@ -165,6 +180,7 @@ func (d *Dashboard) answerState(r *http.Request) (any, error) {
 	reports, full := d.index.state()
 	return state{
 		User: v.user, Reports: reports, Full: full, Unasked: v.unasked, ClusterScoped: v.allowed[clusterScoped], AllNamespaces: v.all, Since: d.started,
+		Decisions: d.o.Decisions != nil, Impact: d.evaluates(),
 	}, nil
 }
 

@@ -7,10 +7,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/rest"
 
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/decision"
+	"github.com/ephor-dev/ephor/internal/policyreview"
 	"github.com/ephor-dev/ephor/internal/reports"
+	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -29,6 +33,16 @@ type Options struct {
 	Decisions decision.Reader
 	Cluster   string
 
+	// Discovery knows the kinds of the cluster; nil to evaluate no policies. As returns a client with the rights of the owner of a token; it
+	// is required with Tokens then.
+	Discovery policyreview.Discovery
+	As        func(token string) (rest.Interface, error)
+	// Settings returns those of the installation, Types the types of known kinds; nil for the defaults, and none.
+	Settings func() *settings.Settings
+	Types    func() managedfields.TypeConverter
+	// Families are those of the policies; nil for those of Ephor.
+	Families *compile.Registry
+
 	// Sample is the initial interval of samples for the trend; zero for ten seconds.
 	Sample time.Duration
 
@@ -46,6 +60,9 @@ type Dashboard struct {
 	started             time.Time
 	complete            atomic.Bool   // all reports have been read
 	answers, details    chan struct{} // places
+
+	impactMu sync.Mutex
+	impacts  map[string]bool // users whose policies are being evaluated
 }
 
 // New returns a Dashboard without reports; Follow reads them.
@@ -53,6 +70,7 @@ func New(o Options) *Dashboard {
 	d := &Dashboard{
 		o: o, index: newIndex(), trend: newTrend(o.Sample), sessions: newSessions(o), started: o.Now(),
 		answers: make(chan struct{}, maxAnswers), details: make(chan struct{}, detailsAtOnce),
+		impacts: map[string]bool{},
 	}
 	d.namespaced = &reader{client: o.Client, kind: o.Form.Namespaced, index: d.index, log: o.Log}
 	d.cluster = &reader{client: o.Client, kind: o.Form.Cluster, index: d.index, log: o.Log, cluster: true}
@@ -85,4 +103,12 @@ func (d *Dashboard) readerOf(k reportKey) *reader {
 		return d.cluster
 	}
 	return d.namespaced
+}
+
+// evaluates reports whether policies can be evaluated: on recorded requests, or on the objects that a user may read.
+func (d *Dashboard) evaluates() bool {
+	if d.o.Tokens == nil {
+		return d.o.Discovery != nil && d.o.Decisions != nil
+	}
+	return d.o.Discovery != nil && d.o.As != nil
 }

@@ -26,6 +26,8 @@ var errStore = errors.New("the store of decisions could not be read")
 // decisions is an answer about decisions.
 type decisions struct {
 	decision.Page
+	// Words are the records in words, if a UID is asked for.
+	Words []decision.Explanation `json:"words,omitempty"`
 	// Unasked namespaces are left out, since there are too many to check each.
 	Unasked int `json:"unasked,omitempty"`
 }
@@ -47,18 +49,10 @@ func (d *Dashboard) answerDecisions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, err := d.work(r, func(r *http.Request) (any, error) {
-		namespaces, err := d.o.Decisions.Namespaces(ctx)
-		if err != nil {
-			return nil, errors.Join(errStore, err)
-		}
-		if len(q.Namespaces) > 0 {
-			namespaces = slices.DeleteFunc(namespaces, func(ns string) bool { return !wildcard.MatchAny(q.Namespaces, ns) })
-		}
-		v, err := d.sessions.view(ctx, one, namespaces)
+		v, err := d.seeing(ctx, one, q)
 		if err != nil {
 			return nil, err
 		}
-		q.Sees, q.Cluster = v.sees, d.o.Cluster
 		page, err := d.o.Decisions.Page(ctx, q, r.URL.Query().Get("after"), limit)
 		if errors.Is(err, decision.ErrPosition) {
 			return nil, badRequest{err}
@@ -69,13 +63,36 @@ func (d *Dashboard) answerDecisions(w http.ResponseWriter, r *http.Request) {
 		if err := d.withhold(ctx, one, page.Records); err != nil {
 			return nil, err
 		}
-		return decisions{page, v.unasked}, nil
+		out := decisions{Page: page, Unasked: v.unasked}
+		if q.UID != "" {
+			for i := range page.Records {
+				out.Words = append(out.Words, page.Records[i].Explain())
+			}
+		}
+		return out, nil
 	})
 	if err != nil {
 		d.fail(w, r, err)
 		return
 	}
 	writeJSON(w, r, http.StatusOK, body)
+}
+
+// seeing limits a query to the decisions that the user of a session may see.
+func (d *Dashboard) seeing(ctx context.Context, one *session, q *decision.Query) (*view, error) {
+	namespaces, err := d.o.Decisions.Namespaces(ctx)
+	if err != nil {
+		return nil, errors.Join(errStore, err)
+	}
+	if len(q.Namespaces) > 0 {
+		namespaces = slices.DeleteFunc(namespaces, func(ns string) bool { return !wildcard.MatchAny(q.Namespaces, ns) })
+	}
+	v, err := d.sessions.view(ctx, one, namespaces)
+	if err != nil {
+		return nil, err
+	}
+	q.Sees, q.Cluster = v.sees, d.o.Cluster
+	return v, nil
 }
 
 // decisionQuery reads the parameters of a request for decisions.

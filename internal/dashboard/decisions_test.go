@@ -104,6 +104,32 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
+// A decision that is asked for by its UID comes in the words of the command line, to those who may see it.
+func TestDecisionInWords(t *testing.T) {
+	p := newPage(true)
+	o := p.o
+	o.Decisions = kept{{
+		Schema: decision.Schema, Time: time.Unix(0, 0), UID: "1", Namespace: "a", Name: "web", User: "jane", Operation: "CREATE", Kind: "Pod", Verdict: decision.Refused, Message: "no",
+		Rules: []decision.Result{{Policy: "p", Rule: "r", Status: "fail", Action: "Enforce", Message: "a team is needed", Path: "/metadata", Exceptions: []string{"x"}}},
+	}}
+	p.Dashboard = New(o)
+	text, err := io.ReadAll(p.do("GET", "/api/v1/decisions?uid=1", "a").Body)
+	for _, want := range []string{
+		`"summary":"CREATE a/Pod/web by jane at 1970-01-01T00:00:00Z: refused"`, `"title":"policy p, rule r -\u003e resource a/Pod/web: fail"`,
+		`"lines":["Enforce","message: a team is needed","path: /metadata","exempt by: x"]`,
+	} {
+		if err != nil || !strings.Contains(string(text), strings.ReplaceAll(want, `\\`, `\`)) {
+			t.Errorf("%s lacks %s", text, want)
+		}
+	}
+	if text, _ := io.ReadAll(p.do("GET", "/api/v1/decisions?uid=1", "cluster").Body); strings.Contains(string(text), "jane") {
+		t.Errorf("who may not see it sees %s", text)
+	}
+	if text, _ := io.ReadAll(p.do("GET", "/api/v1/decisions", "a").Body); strings.Contains(string(text), "words") {
+		t.Errorf("a list has words: %s", text)
+	}
+}
+
 // torn is a store that cannot be read.
 type torn struct{ kept }
 

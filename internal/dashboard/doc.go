@@ -1,5 +1,5 @@
 // Package dashboard is the web page of the reports controller: the results in the policy reports of the cluster by policy, by namespace,
-// over time, and down to the message about one resource.
+// over time, and down to the message about one resource; and decisions, and the impact of policies.
 //
 //	d := dashboard.New(dashboard.Options{Client: client, Form: reports.PolicyReports, Log: log, Now: time.Now})
 //	go d.Follow(ctx)               // lists the reports, then watches them, and takes samples for the trend
@@ -10,7 +10,11 @@
 // that its user may list; without them it serves only loopback. All text from reports is hostile: the page shows it through textContent,
 // under a policy that runs no other script and forbids HTML from text.
 //
-// The package evaluates nothing, writes nothing, and does not know the author of a report.
+// Two more pages show what admission decided (Options.Decisions), and what policies that a user sends would have done to recorded requests or
+// to objects (Options.Discovery). Both show only what the user may read: objects are read with the user's own token, and such policies look
+// nothing up. Package impact evaluates them.
+//
+// The package writes nothing, and does not know the author of a report.
 //
 // Floor 8: imports floors 0–7.
 package dashboard

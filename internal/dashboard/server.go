@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"mime"
 	"net"
 	"net/http"
 	"net/netip"
@@ -29,20 +30,26 @@ const (
 	maxAnswers     = 16 // computed at once
 )
 
-// policy is the Content-Security-Policy: scripts, styles and data from this server only, and no HTML from text.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+// contentPolicy is the Content-Security-Policy: scripts, styles and data from this server only, and no HTML from text.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // Handler answers the page's requests.
 func (d *Dashboard) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /api/v1/", d.api())
+	api := d.api()
+	mux.Handle("GET /api/v1/", api)
+	mux.Handle("POST "+impactPath, api)
 	mux.HandleFunc("GET /", asset)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
 		if status, why := d.refuse(r); why != "" {
 			if status == http.StatusMethodNotAllowed {
-				w.Header().Set("Allow", "GET, HEAD")
+				allowed := "GET, HEAD"
+				if d.posts(r) {
+					allowed = "POST"
+				}
+				w.Header().Set("Allow", allowed)
 			}
 			http.Error(w, why, status)
 			return
@@ -70,7 +77,7 @@ func asset(w http.ResponseWriter, r *http.Request) {
 
 // secure sets the headers that restrict browsers to what the page needs.
 func secure(h http.Header) {
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", contentPolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
@@ -82,10 +89,13 @@ func secure(h http.Header) {
 
 // refuse returns the reason why a request is refused without evaluation; "" if it is not.
 func (d *Dashboard) refuse(r *http.Request) (status int, why string) {
+	posts := d.posts(r)
 	switch {
-	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+	case posts && r.Method != http.MethodPost:
+		return http.StatusMethodNotAllowed, "policies are sent with POST"
+	case !posts && r.Method != http.MethodGet && r.Method != http.MethodHead:
 		return http.StatusMethodNotAllowed, "the dashboard only reads"
-	case r.ContentLength != 0:
+	case !posts && r.ContentLength != 0:
 		return http.StatusRequestEntityTooLarge, "requests have no body"
 	case len(r.URL.RawQuery) > maxQuery:
 		return http.StatusRequestURITooLong, "the query is too long"
@@ -94,8 +104,27 @@ func (d *Dashboard) refuse(r *http.Request) (status int, why string) {
 		return http.StatusMisdirectedRequest, "without tokens the dashboard answers to localhost, 127.0.0.1 and [::1] only"
 	case strings.HasPrefix(r.URL.Path, "/api/") && foreign(r.Header.Get("Sec-Fetch-Site")):
 		return http.StatusForbidden, "the dashboard answers its own page only"
+	case posts && origins.Check(r) != nil:
+		return http.StatusForbidden, "the dashboard evaluates the policies of its own page only"
+	case posts && !isJSON(r.Header.Get("Content-Type")):
+		// A form of another site cannot send this type without asking before.
+		return http.StatusUnsupportedMediaType, "the request has to be application/json"
 	}
 	return 0, ""
+}
+
+// impactPath is the only path that takes a body.
+const impactPath = "/api/v1/impact"
+
+// posts reports whether the request is for the path that evaluates policies.
+func (d *Dashboard) posts(r *http.Request) bool { return d.evaluates() && r.URL.Path == impactPath }
+
+// origins compares the site that a browser names, Sec-Fetch-Site or Origin, with the host of the request.
+var origins = http.NewCrossOriginProtection()
+
+func isJSON(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && media == "application/json"
 }
 
 // loopback reports whether a Host header names the loopback interface.

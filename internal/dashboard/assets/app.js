@@ -1,96 +1,50 @@
-// The page: what is asked for when, and where it is shown.
+// The shell: which page is shown, who is signed in, and when the server is asked.
 
 import * as api from "./api.js";
-import { add, none, sumBy } from "./counts.js";
-import { trend, trendTable } from "./charts.js";
-import { el, keepFocus, show } from "./dom.js";
+import { $, el, show } from "./dom.js";
 import * as filters from "./filter.js";
-import { rows, table } from "./results.js";
-import { Table, tiles } from "./tables.js";
-
-const $ = (id) => document.getElementById(id);
+import * as decisions from "./decisions.js";
+import * as impact from "./impact.js";
+import * as reports from "./reports.js";
 
 const every = 30_000; // milliseconds between updates of a page that is looked at
 const soon = 2_000; // while the server is not ready
 
-let filter = filters.read();
+const pages = { reports, decisions, impact };
+
+let name = filters.page();
 let state = null;
-let summary = null;
-let list = null; // the results that are listed: {body, next, pages}
 let timer = 0;
 let running = null; // the AbortController of what is being asked
-
-const policies = new Table({ title: "Policy", plain: (name) => name, choose: (policy) => change({ policy }), redraw: draw, severity: true });
-const namespaces = new Table({ title: "Namespace", plain: filters.shownNamespace, choose: (namespace) => change({ namespace }), redraw: draw });
-
-// change makes another part of the reports shown.
-function change(parts) {
-  filters.write({ ...filter, ...parts });
-}
 
 function say(text) {
   show($("status"), text);
 }
 
-function notices() {
-  const out = [];
-  if (!state.allNamespaces) out.push("You see the namespaces whose reports you may list.");
-  if (!state.clusterScoped) out.push("Reports about what lies in no namespace are not shown: you may not list them.");
-  if (state.unasked) out.push(`${state.unasked.toLocaleString()} namespaces are left out, since there are too many to ask about each.`);
-  if (state.full) out.push("There are more reports than the dashboard has room for: the counts are too small.");
-  show($("notices"), out.map((text) => el("p", { class: "notice" }, text)));
-}
-
-// draw shows what is known.
-function draw() {
-  if (!summary) return;
-  const { cells } = summary;
-  const chosen = cells.filter((cell) => filters.matches(filter, cell));
-  const totals = chosen.reduce(add, none());
-  keepFocus($("tiles"), () => tiles(totals, filter.results, (results) => change({ results })));
-  keepFocus($("policies"), () => policies.draw(sumBy(cells.filter((cell) => filters.matches(filter, cell, "policy")), (cell) => cell.policy), filter.policy));
-  keepFocus($("namespaces"), () => namespaces.draw(sumBy(cells.filter((cell) => filters.matches(filter, cell, "namespace")), (cell) => cell.namespace), filter.namespace));
-  options($("filter-namespace"), "all", summary.byNamespace.map((line) => filters.shownNamespace(line.name)), filter.namespace);
-  options($("filter-policy"), "all", summary.byPolicy.map((line) => line.name).sort(), filter.policy);
-  options($("filter-severity"), "all", [...filters.severities, "none"], filter.severity);
-  if (document.activeElement !== $("filter-resource")) $("filter-resource").value = filter.resource;
-  $("clear").disabled = location.hash.length <= 1;
-}
-
-function options(select, all, names, chosen) {
-  if (document.activeElement === select && select.value === chosen) return; // it may be open
-  const values = names.includes(chosen) || chosen === "" ? names : [chosen, ...names];
-  show(select, el("option", { value: "" }, all), values.map((name) => el("option", { value: name }, name)));
-  select.value = chosen;
-}
-
-function drawTrend(samples) {
-  const first = new Date(samples[0].time).toLocaleString();
-  show($("trend"), trend(samples));
-  show($("trend-table"), trendTable(samples));
-  const narrower = filter.policy || filter.severity || filter.resource;
-  show($("trend-hint"), `Since this replica of the controller started, ${first}.${narrower ? " The trend is kept by namespace: other filters do not change it." : ""}`);
-}
-
-// listResults shows the first results, or more of them.
-async function listResults(signal, more) {
-  const parameters = filters.parameters(filter);
-  if (more) parameters.push(["after", JSON.stringify(list.next)]);
-  const answer = await api.results(parameters, signal);
-  if (!more) {
-    list = { ...table(), pages: 0, shown: 0 };
-    show($("results"), answer.results.length ? list.node : el("p", { class: "empty" }, "No such results."));
+// turn shows the page that the address names.
+function turn() {
+  $("title").textContent = pages[name].title;
+  document.title = `${pages[name].title} · Ephor`;
+  for (const other of Object.keys(pages)) {
+    $(`page-${other}`).hidden = other !== name;
+    if (other === name) $(`to-${other}`).setAttribute("aria-current", "page");
+    else $(`to-${other}`).removeAttribute("aria-current");
   }
-  list.body.append(...rows(answer.results, change));
-  list.next = answer.next;
-  list.pages++;
-  list.shown += answer.results.length;
-  $("more").hidden = !answer.next;
-  const kinds = (filter.results.length ? filter.results : filters.violations).join(", ");
-  show($("results-hint"), answer.total === 0 ? `Results looked for: ${kinds}.` : `${list.shown.toLocaleString()} of ${answer.total.toLocaleString()} results: ${kinds}.`);
 }
 
-// update asks for everything; keep leaves a list alone that somebody reads on in.
+// ready shows the content, once there is some.
+function ready() {
+  $("login").hidden = true;
+  $("content").hidden = false;
+  $("refresh").hidden = false;
+  $("sign-out").hidden = !api.hasToken();
+  $("pages").hidden = !state.decisions && !state.impact;
+  $("to-decisions").parentNode.hidden = !state.decisions;
+  $("to-impact").parentNode.hidden = !state.impact;
+  show($("notices"), pages[name].notices(state).map((text) => el("p", { class: "notice" }, text)));
+}
+
+// update asks for everything on the page; keep leaves a list alone that a user reads on in.
 async function update(keep) {
   clearTimeout(timer);
   running?.abort();
@@ -100,19 +54,8 @@ async function update(keep) {
   $("main").setAttribute("aria-busy", "true");
   try {
     const known = await api.state(signal);
-    const narrow = filter.resource ? [["resource", filter.resource]] : [];
-    const [report, samples] = await Promise.all([api.report(narrow, signal), api.trend(filters.trendParameters(filter), signal)]);
-    state = known;
-    summary = report;
-    $("login").hidden = true;
-    $("content").hidden = false;
-    $("refresh").hidden = false;
-    $("sign-out").hidden = !api.hasToken();
-    notices();
-    draw();
-    drawTrend(samples.samples);
-    if (!keep || !list || list.pages === 1 && !$("results").querySelector("details[open]")) await listResults(signal, false);
-    say(`${summary.reports.toLocaleString()} reports${state.user ? `, for ${state.user}` : ""}, at ${new Date().toLocaleTimeString()}`);
+    const said = await pages[name].update(signal, keep, { state: known, ready: () => { state = known; ready(); } });
+    if (said) say(said);
   } catch (error) {
     if (error.name === "AbortError") return;
     pause = failed(error);
@@ -122,7 +65,7 @@ async function update(keep) {
   if (pause) timer = setTimeout(tick, pause);
 }
 
-// failed says what is wrong, and after how many milliseconds to try again; 0 for not at all.
+// failed reports what is wrong, and after how many milliseconds to try again; 0 for not at all.
 function failed(error) {
   if (!(error instanceof api.Refused)) throw error;
   if (error.status === 401) {
@@ -133,11 +76,22 @@ function failed(error) {
   return error.status === 503 || error.status === 429 ? soon : every;
 }
 
+// more runs what a button asks for besides the updates of the page.
+async function more(button, ask) {
+  button.disabled = true;
+  try {
+    await ask(running?.signal);
+  } catch (error) {
+    if (error.name !== "AbortError") failed(error);
+  }
+  button.disabled = false;
+}
+
 function signIn(why) {
   api.setToken("");
-  summary = state = list = null;
-  for (const id of ["tiles", "policies", "namespaces", "results", "trend", "trend-table"]) show($(id));
-  $("content").hidden = $("refresh").hidden = $("sign-out").hidden = true;
+  state = null;
+  for (const page of Object.values(pages)) page.forget();
+  $("content").hidden = $("refresh").hidden = $("sign-out").hidden = $("pages").hidden = true;
   $("login").hidden = false;
   show($("notices"), why ? el("p", { class: "notice bad" }, why) : null);
   say("A token is needed");
@@ -159,32 +113,15 @@ $("login").addEventListener("submit", (event) => {
 });
 $("sign-out").addEventListener("click", () => { clearTimeout(timer); running?.abort(); signIn(""); });
 $("refresh").addEventListener("click", () => update(false));
-$("clear").addEventListener("click", () => { location.hash = ""; });
-$("more").addEventListener("click", async () => {
-  $("more").disabled = true;
-  try {
-    await listResults(running?.signal, true);
-  } catch (error) {
-    if (error.name !== "AbortError") failed(error);
-  }
-  $("more").disabled = false;
-});
-$("filters").addEventListener("submit", (event) => event.preventDefault());
-for (const [id, name] of [["filter-namespace", "namespace"], ["filter-policy", "policy"], ["filter-severity", "severity"]]) {
-  $(id).addEventListener("change", (event) => change({ [name]: event.target.value }));
-}
-let typing = 0;
-$("filter-resource").addEventListener("input", (event) => {
-  clearTimeout(typing);
-  typing = setTimeout(() => change({ resource: event.target.value.trim() }), 300);
-});
+for (const page of Object.values(pages)) page.begin({ more, failed });
 window.addEventListener("hashchange", () => {
-  const before = filter;
-  filter = filters.read();
+  name = filters.page();
+  turn();
+  pages[name].changed();
   if ($("content").hidden) return;
-  if (before.resource === filter.resource) draw(); // at once, from what is known
   update(false);
 });
-document.addEventListener("visibilitychange", () => { if (!document.hidden && summary) update(true); });
+document.addEventListener("visibilitychange", () => { if (!document.hidden && state) update(true); });
 
+turn();
 update(false);

@@ -23,6 +23,9 @@ function fill(node, attributes, children) {
   return node;
 }
 
+// $ finds an element of the document by its id.
+export const $ = (id) => document.getElementById(id);
+
 // el makes an HTML element; children that are no nodes become text.
 export function el(name, attributes = {}, ...children) {
   return fill(document.createElement(name), attributes, children);

@@ -8,6 +8,12 @@ export const severities = ["critical", "high", "medium", "low", "info"];
 // outside is the value of the namespace filter for what lies in no namespace; no namespace has such a name.
 export const outside = "(cluster)";
 
+// page is the page that the address names; the first one without a name.
+export function page() {
+  const name = new URLSearchParams(location.hash.slice(1)).get("page");
+  return name === "decisions" || name === "impact" ? name : "reports";
+}
+
 const names = ["namespace", "policy", "severity", "resource"];
 
 export function read() {

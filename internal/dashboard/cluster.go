@@ -1,0 +1,379 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/compliance"
+	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/impact"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/rollout"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// The limits of reading objects and policies.
+const (
+	pageObjects = 100      // of a list at once
+	maxAnswer   = 64 << 20 // bytes of one answer of the API server
+	maxPolicies = 1000     // that can be chosen
+	// metadataOnly asks for lists without the content of objects.
+	metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	onlyMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+)
+
+// errAnswer is the error for an answer that is too long.
+var errAnswer = fmt.Errorf("an answer of the API server is longer than %d bytes", maxAnswer)
+
+// cluster is what one user reads of the cluster, with their own rights.
+type cluster struct {
+	client rest.Interface
+	o      *Options
+
+	mu     sync.Mutex
+	labels map[string]labelled
+}
+
+type labelled struct {
+	labels map[string]string
+	err    error
+}
+
+// clusterOf returns the cluster as the owner of a token may read it. Without tokens it has the rights of the controller.
+func (d *Dashboard) clusterOf(token string) (*cluster, error) {
+	c := &cluster{client: d.o.Client, o: &d.o, labels: map[string]labelled{}}
+	if d.o.Tokens != nil {
+		var err error
+		if c.client, err = d.o.As(token); err != nil {
+			return nil, fmt.Errorf("connect to the API server for a user: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// read returns what the API server has at a place.
+func (c *cluster) read(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, accept string, parameters map[string]string) (map[string]any, error) {
+	prefix := []string{"/apis", gvr.Group, gvr.Version}
+	if gvr.Group == "" {
+		prefix = []string{"/api", gvr.Version}
+	}
+	r := c.client.Get().AbsPath(prefix...).NamespaceIfScoped(namespace, namespace != "").Resource(gvr.Resource).SetHeader("Accept", accept)
+	if name != "" {
+		r.Name(name)
+	}
+	for k, v := range parameters {
+		r.Param(k, v)
+	}
+	stream, err := r.Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(stream, maxAnswer+1))
+	if err := errors.Join(err, stream.Close()); err != nil {
+		return nil, err
+	}
+	if len(body) > maxAnswer {
+		return nil, errAnswer
+	}
+	v, err := value.DecodeJSON(body)
+	if err != nil {
+		return nil, err
+	}
+	object, _ := v.(map[string]any)
+	return object, nil
+}
+
+// list hands over the objects of a resource, page by page, until take returns false.
+func (c *cluster) list(ctx context.Context, gvr schema.GroupVersionResource, namespace, accept string, take func(map[string]any) bool) error {
+	parameters := map[string]string{"limit": strconv.Itoa(pageObjects)}
+	for {
+		page, err := c.read(ctx, gvr, namespace, "", accept, parameters)
+		if err != nil {
+			return err
+		}
+		items, _ := page["items"].([]any)
+		for _, item := range items {
+			if object, ok := item.(map[string]any); ok && !take(object) {
+				return nil
+			}
+		}
+		metadata, _ := page["metadata"].(map[string]any)
+		next, _ := metadata["continue"].(string)
+		if next == "" {
+			return nil
+		}
+		parameters["continue"] = next
+	}
+}
+
+// listed hands over the objects of a resource: of the namespaces, or, without any, of all; a user who may not list those lists each of the
+// visible ones. It returns how many namespaces the user may not list.
+func (c *cluster) listed(ctx context.Context, k discovery.Resource, namespaces, visible []string, accept string, take func(map[string]any) bool) (denied int, err error) {
+	ended := false
+	until := func(object map[string]any) bool {
+		ended = !take(object)
+		return !ended
+	}
+	if !k.Namespaced || len(namespaces) == 0 {
+		err := c.list(ctx, k.GVR(), "", accept, until)
+		if !apierrors.IsForbidden(err) {
+			return 0, err
+		}
+		if !k.Namespaced {
+			return 1, nil
+		}
+		namespaces, denied = visible, 1
+	}
+	for _, ns := range namespaces {
+		if ended {
+			break
+		}
+		switch err := c.list(ctx, k.GVR(), ns, accept, until); {
+		case apierrors.IsForbidden(err):
+			denied++
+		case err != nil:
+			return denied, err
+		}
+	}
+	return denied, nil
+}
+
+// kinds are the resources that policies are about, each in one version.
+func (c *cluster) kinds(programs []*policy.Program) (out []discovery.Resource, err error) {
+	for _, p := range programs {
+		for _, r := range p.Rules {
+			for _, t := range r.Targets {
+				found, err := c.o.Discovery.Find(t)
+				if err != nil {
+					return nil, fmt.Errorf("find the kinds of the policies: %w", err)
+				}
+				for _, k := range discovery.OneVersion(discovery.Main(found)) {
+					if k.Listable && !slices.Contains(out, k) {
+						out = append(out, k)
+					}
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// namespaceLabels returns the labels of a namespace, which is read once.
+func (c *cluster) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, known := c.labels[name]
+	if !known {
+		object, err := c.read(ctx, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", name, onlyMetadata, nil)
+		if err != nil {
+			err = fmt.Errorf("the labels of namespace %s: %w", name, err)
+		}
+		l = labelled{metaOf(object).Labels, err}
+		if ctx.Err() == nil {
+			c.labels[name] = l
+		}
+	}
+	return l.labels, l.err
+}
+
+// meta implements rollout.Owners.Read.
+func (c *cluster) meta(ctx context.Context, r compliance.Resource) (rollout.Meta, bool, error) {
+	gv, err := schema.ParseGroupVersion(r.APIVersion)
+	if err != nil || r.Name == "" {
+		return rollout.Meta{}, false, nil
+	}
+	found, err := c.o.Discovery.Find(policy.Target{Group: gv.Group, Version: "*", Kind: r.Kind})
+	if err != nil {
+		return rollout.Meta{}, false, fmt.Errorf("find the kind %s: %w", r.Kind, err)
+	}
+	kinds := discovery.OneVersion(discovery.Main(found))
+	if len(kinds) == 0 {
+		return rollout.Meta{}, false, nil // an owner of a kind that is gone is gone
+	}
+	namespace := r.Namespace
+	if !kinds[0].Namespaced {
+		namespace = ""
+	}
+	object, err := c.read(ctx, kinds[0].GVR(), namespace, r.Name, onlyMetadata, nil)
+	switch {
+	case apierrors.IsNotFound(err):
+		return rollout.Meta{}, false, nil
+	case err != nil:
+		return rollout.Meta{}, false, fmt.Errorf("get %s %s: %w", kinds[0].GVR().GroupResource(), r.Name, err)
+	}
+	m := metaOf(object)
+	return rollout.Meta{Namespace: m.Namespace, UID: string(m.UID), Labels: m.Labels, Annotations: m.Annotations, Owners: m.OwnerReferences}, true, nil
+}
+
+// metaOf returns the metadata of an object, as far as they can be read.
+func metaOf(object map[string]any) (m metav1.ObjectMeta) {
+	metadata, err := yaml.Marshal(object["metadata"])
+	if err == nil {
+		_ = yaml.Unmarshal(metadata, &m)
+	}
+	return m
+}
+
+// choice names a policy that can be chosen.
+type choice struct {
+	Group     string `json:"group"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// policyKind returns the kind of policies with a name; nil for none that a cluster has in force.
+func (c *cluster) policyKind(group, kind string) *family.Kind {
+	kinds := c.o.Families.Kinds()
+	i := slices.IndexFunc(kinds, func(k *family.Kind) bool { return k.Group == group && k.Kind == kind && !k.Foreign && !k.Offline })
+	if i < 0 {
+		return nil
+	}
+	return kinds[i]
+}
+
+// choices are the policies that the user may list.
+func (c *cluster) choices(ctx context.Context, visible []string) ([]choice, error) {
+	out := []choice{}
+	for _, k := range c.o.Families.Kinds() {
+		if c.policyKind(k.Group, k.Kind) == nil {
+			continue
+		}
+		found, err := c.o.Discovery.Find(policy.Target{Group: k.Group, Version: k.Versions[0], Kind: k.Kind})
+		if err != nil || len(found) == 0 {
+			continue // it is not served
+		}
+		if _, err := c.listed(ctx, found[0], nil, visible, metadataOnly, func(object map[string]any) bool {
+			m := metaOf(object)
+			out = append(out, choice{k.Group, k.Kind, m.Namespace, m.Name})
+			return len(out) < maxPolicies
+		}); err != nil {
+			return nil, fmt.Errorf("list policies: %w", err)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b choice) int {
+		return strings.Compare(a.Kind+"/"+a.Namespace+"/"+a.Name, b.Kind+"/"+b.Namespace+"/"+b.Name)
+	})
+	return out, nil
+}
+
+// text returns a policy as its author would write it; empty if there is none that the user may read.
+func (c *cluster) text(ctx context.Context, of choice) (string, error) {
+	k := c.policyKind(of.Group, of.Kind)
+	if k == nil || of.Name == "" || k.Namespaced != (of.Namespace != "") || len(path.IsValidPathSegmentName(of.Name)) > 0 || len(path.IsValidPathSegmentName(of.Namespace)) > 0 {
+		return "", nil
+	}
+	object, err := c.read(ctx, k.GVR(), of.Namespace, of.Name, "application/json", nil)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("read a policy: %w", err)
+	}
+	written := map[string]any{"apiVersion": object["apiVersion"], "kind": object["kind"], "spec": object["spec"]}
+	metadata, kept := map[string]any{}, map[string]any{}
+	given, _ := object["metadata"].(map[string]any)
+	for _, name := range []string{"name", "namespace", "labels", "annotations"} {
+		if v, ok := given[name]; ok {
+			metadata[name] = v
+		}
+	}
+	if annotations, ok := metadata["annotations"].(map[string]any); ok {
+		for name, v := range annotations {
+			if name != corev1.LastAppliedConfigAnnotation {
+				kept[name] = v
+			}
+		}
+		if metadata["annotations"] = kept; len(kept) == 0 {
+			delete(metadata, "annotations")
+		}
+	}
+	written["metadata"] = metadata
+	out, err := yaml.Marshal(written)
+	return string(out), err
+}
+
+// inForce returns the policies of the cluster with the names of the programs, as far as the user may read them.
+func (c *cluster) inForce(ctx context.Context, programs []*policy.Program, options family.Options) (out []*policy.Program, denied int, err error) {
+	for _, p := range programs {
+		group, _, _ := strings.Cut(p.APIVersion, "/")
+		k := c.policyKind(group, p.Kind)
+		if k == nil {
+			continue
+		}
+		object, err := c.read(ctx, k.GVR(), p.Namespace, p.Name, "application/json", nil)
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case apierrors.IsForbidden(err):
+			denied++
+			continue
+		case err != nil:
+			return nil, denied, fmt.Errorf("read a policy in force: %w", err)
+		}
+		program, _ := c.o.Families.With(compile.Object{Value: object}, nil, options) // a broken rule stays a rule
+		out = append(out, program)
+	}
+	return out, denied, nil
+}
+
+// exceptions returns those of the cluster, as far as the user may list them.
+func (c *cluster) exceptions(ctx context.Context, visible []string) (out []*policy.Exception, denied int, err error) {
+	for _, x := range c.o.Families.Exceptions() {
+		found, err := c.o.Discovery.Find(policy.Target{Group: x.Group, Version: x.Versions[0], Kind: x.Kind})
+		if err != nil || len(found) == 0 {
+			continue // it is not served
+		}
+		n, err := c.listed(ctx, found[0], nil, visible, "application/json", func(object map[string]any) bool {
+			object["apiVersion"], object["kind"] = found[0].APIVersion(), found[0].Kind
+			e, diags := c.o.Families.OneException(compile.Object{Value: object})
+			if !diags.HasErrors() { // else it is not in force either
+				out = append(out, e)
+			}
+			return true
+		})
+		if err != nil {
+			return nil, denied, fmt.Errorf("list exceptions: %w", err)
+		}
+		denied += n
+	}
+	return out, denied, nil
+}
+
+// objects are those that policies are about, as requests that create them.
+func (c *cluster) objects(ctx context.Context, kinds []discovery.Resource, namespaces, visible []string, r *bounds) func(func(impact.Record) bool) {
+	return func(yield func(impact.Record) bool) {
+		for _, k := range kinds {
+			ended := false
+			denied, err := c.listed(ctx, k, namespaces, visible, "application/json", func(object map[string]any) bool {
+				if !r.next() {
+					ended = true
+					return false
+				}
+				object["apiVersion"], object["kind"] = k.APIVersion(), k.Kind // the items of a list do not say it
+				ended = !yield(impact.Existing(k, object))
+				return !ended
+			})
+			r.denied += denied
+			if ended || err != nil && ctx.Err() != nil || err != nil && !yield(impact.Record{At: k.Kind, Err: errors.New("objects of this kind could not be listed")}) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+// maxMistakes is how many mistakes in policies are listed.
+const maxMistakes = 50
+
+// mistaken is the error for policies with mistakes.
+type mistaken struct {
+	summary  string
+	mistakes []string
+}
+
+func (m mistaken) Error() string { return m.summary }
+
+// policySet are policies that a client sent.
+type policySet struct {
+	programs   []*policy.Program
+	exceptions []*policy.Exception
+	mistakes   []string
+}
+
+// compiling are the options for policies as the admission controller evaluates them: a namespaced policy is for its namespace only.
+func (d *Dashboard) compiling() family.Options { return family.Options{Types: d.o.Types} }
+
+// compile reads and compiles policies, with their companions and exceptions. Its result is used only without mistakes.
+func (d *Dashboard) compile(text string) (set policySet) {
+	var diags diag.List
+	companions := compile.Companions{Registry: d.o.Families}
+	var policies []compile.Object
+	var ids []policy.ID
+	for _, document := range source.Split("policies", text) {
+		objects, found := document.Decode(source.Exact)
+		diags.Add(found...)
+		for _, o := range objects {
+			apiVersion, _ := o.Value["apiVersion"].(string)
+			object := compile.Object{Value: o.Value, Pos: o.Pos}
+			switch {
+			case d.o.Families.CompanionOf(apiVersion, o.Kind()) != nil:
+				diags.Add(companions.Add(object)...)
+			case d.o.Families.ExceptionsOf(apiVersion, o.Kind()) != nil:
+				e, found := d.o.Families.ExceptionWith(object, d.compiling())
+				diags.Add(found...)
+				set.exceptions = append(set.exceptions, e)
+			default:
+				policies, ids = append(policies, object), append(ids, compile.IDOf(object))
+			}
+		}
+	}
+	for i, o := range policies {
+		program, found := d.o.Families.With(o, companions.Of(ids[i]), d.compiling())
+		diags.Add(found...)
+		set.programs = append(set.programs, program)
+	}
+	for _, m := range diags.Errors() {
+		if len(set.mistakes) == maxMistakes {
+			break
+		}
+		set.mistakes = append(set.mistakes, m.String())
+	}
+	return set
+}
+
+// answerPolicies lists the policies of the cluster that the user may list or, of one that is named, returns its text.
+func (d *Dashboard) answerPolicies(r *http.Request) (any, error) {
+	var of choice
+	for name, given := range r.URL.Query() {
+		switch name {
+		case "group":
+			of.Group = given[0]
+		case "kind":
+			of.Kind = given[0]
+		case "namespace":
+			of.Namespace = given[0]
+		case "name":
+			of.Name = given[0]
+		default:
+			return nil, badRequest{errors.New("there are the parameters group, kind, namespace, name only")}
+		}
+	}
+	c, err := d.clusterOf(bearer(r))
+	if err != nil {
+		return nil, err
+	}
+	if of == (choice{}) {
+		list, err := c.choices(r.Context(), d.visible(viewOf(r)))
+		return map[string]any{"policies": list}, err
+	}
+	text, err := c.text(r.Context(), of)
+	if err == nil && text == "" {
+		err = badRequest{errors.New("there is no such policy that you may read")}
+	}
+	return map[string]any{"text": text}, err
+}
