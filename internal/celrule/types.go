@@ -17,6 +17,26 @@ func Types(known managedfields.TypeConverter) managedfields.TypeConverter {
 	return either{known, deduced}
 }
 
+// LaterTypes is Types with known types that take time to make. They are made in the background, and the first that needs them waits: a policy
+// is in force before.
+func LaterTypes(known func() managedfields.TypeConverter) managedfields.TypeConverter {
+	go known()
+	return Types(later(known))
+}
+
+// later asks for a converter when it is used.
+type later func() managedfields.TypeConverter
+
+// ObjectToTyped implements the library's interface.
+func (l later) ObjectToTyped(o runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	return l().ObjectToTyped(o, options...)
+}
+
+// TypedToObject implements the library's interface.
+func (l later) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
+	return l().TypedToObject(v)
+}
+
 // either asks one converter, and another about what the first does not know.
 type either struct{ first, second managedfields.TypeConverter }
 

@@ -60,8 +60,8 @@ type Permissions struct {
 
 // Options describe the use of Programs.
 type Options struct {
-	// Types returns the types of known kinds, by which lists are merged; nil for none. It may be slow, and is called only for policies that
-	// need it.
+	// Types returns the types of known kinds, by which lists are merged; nil for none. It may be slow, is called only for policies that need
+	// it, and by several goroutines.
 	Types func() managedfields.TypeConverter
 	// CommandLine: the Programs evaluate the user's objects, whatever their namespace. A namespaced policy applies to objects of every
 	// namespace, as on Kyverno's command line, and a policy for documents also applies to Kubernetes objects.

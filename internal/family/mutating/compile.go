@@ -47,7 +47,8 @@ func Compile(p *policiesv1beta1.MutatingPolicy, o family.Options) *policy.Progra
 	return b.program
 }
 
-// types returns the types of known kinds if an apply configuration needs them.
+// types returns the types of known kinds if an apply configuration needs them. Compile does not wait for them: the policy would not be in force
+// in the meantime.
 func types(o family.Options, spec *policiesv1beta1.MutatingPolicySpec) managedfields.TypeConverter {
 	merges := slices.ContainsFunc(spec.Mutations, func(m admissionregistrationv1.Mutation) bool {
 		return m.PatchType == admissionregistrationv1.PatchTypeApplyConfiguration
@@ -55,7 +56,7 @@ func types(o family.Options, spec *policiesv1beta1.MutatingPolicySpec) managedfi
 	if !merges || o.Types == nil {
 		return celrule.Types(nil)
 	}
-	return celrule.Types(o.Types())
+	return celrule.LaterTypes(o.Types)
 }
 
 // builder builds the rules of one Program.

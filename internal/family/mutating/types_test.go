@@ -1,0 +1,52 @@
+package mutating_test
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/managedfields"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/family/familytest"
+	"github.com/ephor-dev/ephor/internal/golden"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// A policy is compiled while the types that its apply configuration needs are still being made; its evaluation waits for them.
+func TestTypesAreMadeLater(t *testing.T) {
+	made := make(chan struct{})
+	object := golden.Objects(t, []byte(`
+- apiVersion: policies.kyverno.io/v1
+  kind: MutatingPolicy
+  metadata: {name: p}
+  spec:
+    matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+    mutations:
+    - patchType: ApplyConfiguration
+      applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: Object.metadata.labels{a: 'b'}}}"}
+`))[0]
+	program, diags := compile.With(compile.Object{Value: object}, nil, family.Options{Types: func() managedfields.TypeConverter {
+		<-made
+		return managedfields.NewDeducedTypeConverter()
+	}})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	close(made)
+	out := engine.Eval(t.Context(), engine.Input{
+		Selections: familytest.Select(program), Stages: policy.StageMutate,
+		Request: familytest.Request(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "ns"}}),
+	})
+	if len(out.Results) != 1 || out.Results[0].Status != policy.StatusPass {
+		t.Fatalf("%+v", out.Results)
+	}
+	changed, err := out.Object.Map()
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels, _ := changed["metadata"].(map[string]any)["labels"].(map[string]any)
+	if labels["a"] != "b" {
+		t.Errorf("%v", changed)
+	}
+}
