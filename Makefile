@@ -156,6 +156,10 @@ bench-reports: build ## the cost of reports: the first scan of 5,000 Pods by 18 
 bench-decisions: build ## the store of decisions in a file: CPU and bytes of each, a query by policy and day among ten million (SHORT=1: one million)
 	go run ./bench decisions
 
+.PHONY: bench-recording
+bench-recording: build ## CPU and memory of the admission process with decisions and without, in turns (SHORT=1: fewer reviews)
+	go run ./bench recording
+
 .PHONY: bench-background
 bench-background: build ## generate rules for 1,000 Namespaces, changes of a copied source, Namespaces deleted meanwhile
 	go run ./bench background

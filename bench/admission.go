@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,20 +28,38 @@ const (
 // startAdmission starts a control plane and our admission process with folders of examples/, and returns when it denies a bad Pod, so that
 // the first folder's policies are in force.
 func (b *bench) startAdmission(folders ...string) (*devcluster.Cluster, *load.Server, error) {
+	c, s, err := b.startReplicas("dev", nil, [][]string{nil}, folders...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, s[0], nil
+}
+
+// startReplicas does that with a replica for each list of flags, after prepare, with an installation of the chart with these values.
+func (b *bench) startReplicas(values string, prepare func(context.Context, *devcluster.Ephor) error, flags [][]string, folders ...string) (*devcluster.Cluster, []*load.Server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	c, err := devcluster.Start(ctx, devcluster.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := func() (*load.Server, error) {
-		ephor, err := c.InstallEphor(ctx)
+	s, err := func() ([]*load.Server, error) {
+		ephor, err := c.Install(ctx, values)
 		if err != nil {
 			return nil, err
 		}
-		replica, err := ephor.StartAdmission(ctx, devcluster.LongPaths...)
-		if err != nil {
-			return nil, err
+		if prepare != nil {
+			if err := prepare(ctx, ephor); err != nil {
+				return nil, err
+			}
+		}
+		var replicas []*devcluster.Replica
+		for _, f := range flags {
+			r, err := ephor.StartAdmission(ctx, slices.Concat(devcluster.LongPaths, f)...)
+			if err != nil {
+				return nil, err
+			}
+			replicas = append(replicas, r)
 		}
 		for _, folder := range folders {
 			if _, err := c.Kubectl(ctx, nil, "apply", "-f", filepath.Join(b.root, "examples", folder)); err != nil {
@@ -61,14 +80,21 @@ func (b *bench) startAdmission(folders ...string) (*devcluster.Cluster, *load.Se
 		if err != nil {
 			return nil, err
 		}
-		s := load.NewServer("https://"+replica.Addr+path+"?timeout=10s", replica.PID(), connections)
-		return s, c.Wait(ctx, "the policies to be in force", func() error {
-			allowed, err := s.Ask(load.Review(load.Pod("shop", true)))
-			if err == nil && allowed {
-				err = errors.New("the bad Pod is still admitted")
+		var servers []*load.Server
+		for _, replica := range replicas {
+			s := load.NewServer("https://"+replica.Addr+path+"?timeout=10s", replica.PID(), connections)
+			servers = append(servers, s)
+			if err := c.Wait(ctx, "the policies to be in force", func() error {
+				allowed, err := s.Ask(load.Review(load.Pod("shop", true)))
+				if err == nil && allowed {
+					err = errors.New("the bad Pod is still admitted")
+				}
+				return err
+			}); err != nil {
+				return nil, err
 			}
-			return err
-		})
+		}
+		return servers, nil
 	}()
 	if err != nil {
 		c.Stop()

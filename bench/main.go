@@ -71,6 +71,7 @@ var measurements = []struct {
 	{"suites", (*bench).suites},
 	{"foreach", (*bench).foreach},
 	{"images", (*bench).images},
+	{"recording", (*bench).recording},
 	{"rest", (*bench).rest},
 }
 
@@ -127,7 +128,7 @@ func benchmarks(args []string) error {
 		}
 	}
 	if !known {
-		return fmt.Errorf("there is no measurement %q; there are floor, cel, policies, cel-policies, cli, library, suites, foreach, images, rest, reports, background, decisions, compare", strings.Join(args, " "))
+		return fmt.Errorf("there is no measurement %q; there are floor, cel, policies, cel-policies, cli, library, suites, foreach, images, recording, rest, reports, background, decisions, compare", strings.Join(args, " "))
 	}
 	if len(args) > 0 {
 		return nil // a single measurement ends with its own last line
