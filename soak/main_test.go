@@ -36,6 +36,7 @@ var parts = []struct{ name, test string }{
 	{"share", "TestShares"},
 	{"cleanup", "TestCleanupShares"},
 	{"images", "TestImagesThroughFaults"},
+	{"decisions", "TestDecisionsThroughFaults"},
 }
 
 // short reduces all durations and numbers of requests to a tenth, to try the parts out.

@@ -1,0 +1,89 @@
+package devcluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// Postgres is a server of PostgreSQL for one test, reached over a socket in a directory of its own.
+type Postgres struct {
+	// Address is that of its database, as --decisionsStore takes it.
+	Address  string
+	t        testing.TB
+	dir, bin string
+	as       *syscall.Credential // nil for this process's own
+}
+
+// NewPostgres starts a server until the test ends. It returns nil without Debian's package postgresql.
+func NewPostgres(t testing.TB) *Postgres {
+	t.Helper()
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(found) == 0 {
+		return nil
+	}
+	d := &Postgres{t: t, bin: filepath.Dir(slices.Max(found))}
+	var account *user.User
+	if os.Getuid() == 0 { // the server refuses to run as root
+		if account, err = user.Lookup("postgres"); err != nil {
+			return nil
+		}
+	}
+	if d.dir, err = os.MkdirTemp("", "pg"); err != nil { // sockets have short paths
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(d.dir) })
+	if account != nil {
+		uid, uidErr := strconv.ParseUint(account.Uid, 10, 32)
+		gid, gidErr := strconv.ParseUint(account.Gid, 10, 32)
+		if err := errors.Join(uidErr, gidErr, os.Chown(d.dir, int(uid), int(gid))); err != nil {
+			t.Fatal(err)
+		}
+		d.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	}
+	d.Address = "postgres://ephor@/postgres?host=" + d.dir
+	var out bytes.Buffer
+	cmd := d.command("initdb", "-D", d.dir+"/data", "-U", "ephor", "-A", "trust", "--no-sync")
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("initdb: %v: %s", err, out.String())
+	}
+	d.Start()
+	t.Cleanup(func() { _ = d.Stop() })
+	return d
+}
+
+func (d *Postgres) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(d.bin, name), args...)
+	cmd.Dir = d.dir
+	if d.as != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: d.as}
+	}
+	return cmd
+}
+
+// Start starts the server again.
+func (d *Postgres) Start() {
+	d.t.Helper()
+	cmd := d.command("pg_ctl", "-D", d.dir+"/data", "-w", "-t", "120", "-l", d.dir+"/log", "-o", fmt.Sprintf("-c listen_addresses='' -k %s", d.dir), "start")
+	if err := cmd.Run(); err != nil { // no pipe: the server would keep it open
+		text, _ := os.ReadFile(d.dir + "/log")
+		d.t.Errorf("start the server: %v: %s", err, text)
+	}
+}
+
+// Stop ends the server at once, as a crash does; the next start recovers what was written.
+func (d *Postgres) Stop() error {
+	return d.command("pg_ctl", "-D", d.dir+"/data", "-m", "immediate", "-w", "stop").Run()
+}
+
+// Directory is where the server has its files.
+func (d *Postgres) Directory() string { return d.dir }
