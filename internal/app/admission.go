@@ -130,6 +130,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	if configure, p.renewSender, err = sendDecisions(&f.sender, observing, cfg); err != nil {
 		return nil, err
 	}
+	observing.Tracer.Redact(f.decisions.Redaction())
 	if p.decisions, err = f.decisions.Open(configure, decisionDigests(m, e.namespace), storeDamaged(p.events, e, event.AdmissionController), observing.Metrics, log); err != nil {
 		return nil, err
 	}

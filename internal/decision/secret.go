@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -53,6 +54,25 @@ func forms(text string) []string {
 		out = append(out, trimmed)
 	}
 	return out
+}
+
+// Hide returns a function that replaces the values of the request's Secrets, and those that the Redaction names, in texts about the request.
+// It is used by one goroutine. Where the objects cannot be read, every text is replaced as a whole.
+func (r *Redaction) Hide(req *policy.Request) func(text string) string {
+	hidden := sync.OnceValues(func() ([]string, error) {
+		c, err := r.copyOf(req)
+		return append(secrets(req), c.hidden...), err
+	})
+	return func(text string) string {
+		if text == "" {
+			return ""
+		}
+		values, err := hidden()
+		if err != nil {
+			return Redacted
+		}
+		return withoutSecrets(text, values)
+	}
 }
 
 // withoutSecrets is a text without the values. A text that was cut at its end may hold the beginning of one, so it is replaced as a whole.

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"log/slog"
 	"math/big"
 	"net"
@@ -27,8 +28,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -215,7 +218,7 @@ func TestTrace(t *testing.T) {
 		if _, err := s.Env.World.Objects.Get(s.Env.Meter.Context(), "v1", "ConfigMap", "default", "teams"); err != nil {
 			t.Error(err)
 		}
-		return policy.Yield{Status: policy.StatusError, Message: "no team"}
+		return policy.Yield{Status: policy.StatusError, Message: "no team: hunter2"}
 	}
 	other := &policy.Rule{Name: "other", Stage: policy.StageValidate, Match: func(context.Context, *policy.Request) (bool, error) { return false, nil }}
 	p.Rules = append(p.Rules, other)
@@ -233,11 +236,13 @@ func TestTrace(t *testing.T) {
 	eval := tracer.Eval(engine.Eval)
 	req := outcome(p, evaluate, "default", 0).Request
 	req.UID = "abc"
+	req.GVR.Group, req.GVR.Resource = "", "secrets"
+	req.Object = value.FromJSON(`{"data":{"password":"aHVudGVyMg=="}}`)
 	in := engine.Input{Selections: []policy.Selection{{Program: p, Rules: p.Rules}}, Request: req, Stages: policy.StageValidate, Root: tracer.World(reads)}
 	var later context.Context
 	handler := tracer.HTTP(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		eval(r.Context(), in)
-		tracer.Reviewed(r.Context(), req, policy.Decision{Message: "no", Warnings: []string{"w"}})
+		tracer.Reviewed(r.Context(), req, policy.Decision{Message: "no, hunter2", Warnings: []string{"aHVudGVyMg=="}})
 		later = tracer.Later(r.Context())
 	}))
 	r := httptest.NewRequest(http.MethodPost, "/validate/fail?timeout=10s", nil)
@@ -285,14 +290,14 @@ func TestTrace(t *testing.T) {
 	for _, s := range c.spans {
 		switch s.Name {
 		case "ADMISSION POST /validate/fail":
-			if text(s.Attributes, "admission.response.result.message") != "no" || text(s.Attributes, "admission.request.uid") != "abc" {
+			if text(s.Attributes, "admission.response.result.message") != "no, "+decision.Redacted || strings.Contains(fmt.Sprint(s.Attributes), "aHVudGVyMg==") || text(s.Attributes, "admission.request.uid") != "abc" {
 				t.Errorf("%v", s.Attributes)
 			}
 			if got := s.TraceId; len(got) == 0 || got[0] != 0x0a {
 				t.Errorf("the trace is not the caller's: %x", got)
 			}
 		case "RULE check-team":
-			if s.Status.GetMessage() != "no team" || text(s.Attributes, "kyverno.rule.result") != "error" {
+			if s.Status.GetMessage() != "no team: "+decision.Redacted || text(s.Attributes, "kyverno.rule.result") != "error" {
 				t.Errorf("%v %v", s.Status, s.Attributes)
 			}
 		}

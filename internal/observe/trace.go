@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -28,6 +29,15 @@ type Tracer struct {
 	context  propagation.TextMapPropagator
 	// process is the prefix of the names of server spans, such as ADMISSION.
 	process string
+	// redaction names values of objects that are cut from messages; those of Secrets always are.
+	redaction *decision.Redaction
+}
+
+// Redact cuts the values that a Redaction names from messages. It is called before the first span.
+func (t *Tracer) Redact(r *decision.Redaction) {
+	if t != nil {
+		t.redaction = r
+	}
 }
 
 // NewTracer returns a Tracer that sends to the collector; process names the process, such as admission. The environment sets the sampler
@@ -98,11 +108,16 @@ func (t *Tracer) Reviewed(ctx context.Context, req *policy.Request, d policy.Dec
 	}
 	span.SetAttributes(requestAttributes(req)...)
 	span.SetAttributes(attribute.String("admission.response.uid", req.UID), attribute.Bool("admission.response.allowed", d.Allowed))
+	hide := t.redaction.Hide(req)
 	if d.Message != "" {
-		span.SetAttributes(attribute.String("admission.response.result.message", d.Message))
+		span.SetAttributes(attribute.String("admission.response.result.message", hide(d.Message)))
 	}
 	if len(d.Warnings) > 0 {
-		span.SetAttributes(attribute.StringSlice("admission.response.warnings", d.Warnings))
+		warnings := make([]string, len(d.Warnings))
+		for i, w := range d.Warnings {
+			warnings[i] = hide(w)
+		}
+		span.SetAttributes(attribute.StringSlice("admission.response.warnings", warnings))
 	}
 }
 
@@ -139,7 +154,7 @@ func (t *Tracer) Eval(next func(context.Context, engine.Input) policy.Outcome) f
 		if !trace.SpanFromContext(ctx).IsRecording() {
 			return next(ctx, in)
 		}
-		w := watch{tracer: t.tracer, base: ctx}
+		w := watch{tracer: t.tracer, base: ctx, hide: t.redaction.Hide(in.Request)}
 		in.Watch = w.rule
 		out := next(ctx, in)
 		w.end()
@@ -163,6 +178,7 @@ func (t *Tracer) Later(ctx context.Context) context.Context {
 type watch struct {
 	tracer  trace.Tracer
 	base    context.Context
+	hide    func(text string) string // about the request
 	program *policy.Program
 	within  context.Context // of the program's span
 	span    trace.Span
@@ -183,7 +199,7 @@ func (w *watch) rule(_ context.Context, p *policy.Program, r *policy.Rule) (cont
 		w.matched = true
 		span.SetAttributes(attribute.String("kyverno.rule.result", y.Status.String()))
 		if y.Status == policy.StatusError {
-			span.SetStatus(codes.Error, y.Message)
+			span.SetStatus(codes.Error, w.hide(y.Message))
 		}
 		span.End()
 	}

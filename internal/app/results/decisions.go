@@ -85,6 +85,9 @@ func (f *DecisionFlags) Complete() error {
 	return errors.Join(errs...)
 }
 
+// Redaction names the values that are cut from records and traces.
+func (f *DecisionFlags) Redaction() *decision.Redaction { return f.redaction }
+
 // On reports whether decisions are recorded.
 func (f *DecisionFlags) On() bool { return f.to != "" }
 
