@@ -88,20 +88,20 @@ func TestChannel(t *testing.T) {
 		return err
 	})
 	// The answers of dry runs are recorded as those of others are.
-	before := count(reader)
+	before := refusals(reader)
 	if err := cluster.Enforced(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	suite.Until(t, "a refusal after the restart is shown", func() error {
-		if n := count(reader); n <= before {
+		if n := refusals(reader); n <= before {
 			return fmt.Errorf("%d refusals, %d before", n, before)
 		}
 		return nil
 	})
 }
 
-// count is how many refusals are shown.
-func count(flags []string) int {
+// refusals is how many are shown.
+func refusals(flags []string) int {
 	out, err := ephor(append([]string{"decisions", "--verdict", "refused", "-o", "json"}, flags...)...)
 	if err != nil {
 		return 0
