@@ -12,6 +12,12 @@ import (
 // Decode reads an AdmissionReview with the whole object.
 func Decode(review string) (*policy.Request, error) { return decodeReview(review, nil) }
 
+// DecodePart reads an AdmissionReview. reads returns the fields of the object that are decoded, from the kind and operation that precede it; nil
+// for all fields.
+func DecodePart(review string, reads func(*policy.Request) *value.Fields) (*policy.Request, error) {
+	return decodeReview(review, reads)
+}
+
 // Answered is the answer to a review, with the results that the API server does not see.
 type Answered struct {
 	policy.Decision

@@ -170,7 +170,10 @@ var (
 )
 
 // Review is the AdmissionReview that was answered, with Redacted in the place of what was cut, as JSON.
-func (r *Record) Review() ([]byte, error) {
+func (r *Record) Review() ([]byte, error) { return r.AppendReview(make([]byte, 0, 16<<10)) }
+
+// AppendReview appends the Review.
+func (r *Record) AppendReview(out []byte) ([]byte, error) {
 	q := r.Request
 	switch {
 	case q == nil:
@@ -184,7 +187,6 @@ func (r *Record) Review() ([]byte, error) {
 	if strings.HasSuffix(name, "*") {
 		name = "" // the API server finds it later
 	}
-	out := make([]byte, 0, 16<<10)
 	out = append(out, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":`...)
 	out = value.AppendJSON(out, r.UID)
 	out = value.AppendJSON(append(out, `,"kind":`...), policy.KindDocument(kind))

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -219,6 +220,47 @@ func TestCutValues(t *testing.T) {
 		}
 		if strings.Join(got, ", ") != c.want || r.Records != 1 {
 			t.Errorf("%s: %v, want %s; %+v", name, got, c.want, r.Lacks)
+		}
+	}
+}
+
+// Policies that only validate are evaluated on what they read, and the verdict is that of the whole object, also beside other policies; where
+// a rule changes objects, all of it is decoded.
+func TestOnlyWhatIsReadIsDecoded(t *testing.T) {
+	const head = "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {name: %s}\nspec:\n  rules:\n  - name: r\n    match: {any: [{resources: {kinds: [Pod]}}]}\n"
+	one := fmt.Sprintf(head, "one") + "    validate: {failureAction: Enforce, message: refused, pattern: {spec: {hostNetwork: false}}}\n"
+	other := fmt.Sprintf(head, "other") + "    validate: {failureAction: Enforce, message: refused, pattern: {spec: {hostPID: false}}}\n"
+	change := fmt.Sprintf(head, "change") + "    mutate: {patchStrategicMerge: {metadata: {labels: {+(a): b}}}}\n"
+	review := reviewText(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"shop"},"spec":{"hostNetwork":true,"hostPID":true,"nodeName":"n"}}`)
+	for name, c := range map[string]struct {
+		after, before []string
+		has           string
+	}{
+		"one":                 {[]string{one}, nil, "hostNetwork"},
+		"beside another":      {[]string{one}, []string{other}, "hostNetwork hostPID"},
+		"with a change":       {[]string{one, change}, nil, "hostNetwork hostPID nodeName"},
+		"beside a change":     {[]string{one}, []string{change}, "hostNetwork hostPID nodeName"},
+		"beside the same one": {[]string{one}, []string{one}, "hostNetwork"},
+	} {
+		after := NewReplica(compileAll(t, c.after), Options{})
+		var before *Replica
+		if c.before != nil {
+			before = NewReplica(compileAll(t, c.before), Options{})
+		}
+		n := 0
+		err := Each(t.Context(), Reviews("f", strings.NewReader(review+"\n"+review+"\n")), after, before, func(e *Evaluated) {
+			n++
+			object, err := e.Request.Object.Map()
+			if e.Err != nil || err != nil {
+				t.Fatal(name, e.Err, err)
+			}
+			spec, _ := object["spec"].(map[string]any)
+			if got := strings.Join(slices.Sorted(maps.Keys(spec)), " "); got != c.has || e.After.Allowed {
+				t.Errorf("%s: decoded are %q, want %q; allowed: %v", name, got, c.has, e.After.Allowed)
+			}
+		})
+		if err != nil || n != 2 {
+			t.Errorf("%s: %d records, %v", name, n, err)
 		}
 	}
 }

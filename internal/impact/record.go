@@ -10,6 +10,7 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -185,8 +186,16 @@ var (
 	ErrNoObject = errors.New("the record does not hold the object: the audit policy has to log the request at level RequestResponse")
 )
 
-// Request decodes the record.
-func (r *Record) Request() (*policy.Request, error) {
+// reviews are buffers for the reviews of recorded decisions; one that a large review needed is not kept.
+var reviews = sync.Pool{New: func() any { room := make([]byte, 0, 16<<10); return &room }}
+
+const maxKeptReview = 256 << 10
+
+// Request decodes the record, with the whole object.
+func (r *Record) Request() (*policy.Request, error) { return r.request(nil) }
+
+// request decodes the record, with what is read of the object; nil for all of it.
+func (r *Record) request(reads func(*policy.Request) *value.Fields) (*policy.Request, error) {
 	switch {
 	case r.Err != nil:
 		return nil, r.Err
@@ -195,11 +204,16 @@ func (r *Record) Request() (*policy.Request, error) {
 	}
 	text := r.Text
 	if r.Decision != nil {
-		review, err := r.Decision.Review()
+		room := reviews.Get().(*[]byte)
+		review, err := r.Decision.AppendReview((*room)[:0])
+		text = string(review)
+		if err == nil && cap(review) <= maxKeptReview {
+			*room = review
+		}
+		reviews.Put(room)
 		if err != nil {
 			return nil, err
 		}
-		text = string(review)
 	}
 	if r.Audited {
 		var err error
@@ -209,7 +223,7 @@ func (r *Record) Request() (*policy.Request, error) {
 			return nil, err
 		}
 	}
-	req, err := admission.Decode(text)
+	req, err := admission.DecodePart(text, reads)
 	if err != nil {
 		return nil, err
 	}

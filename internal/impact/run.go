@@ -5,6 +5,9 @@ import (
 	"iter"
 	"runtime"
 	"sync"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // batchSize is how many records a worker takes at once.
@@ -25,7 +28,7 @@ func Run(ctx context.Context, records iter.Seq[Record], after, before *Replica, 
 func Each(ctx context.Context, records iter.Seq[Record], after, before *Replica, add func(*Evaluated)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	workers := runtime.GOMAXPROCS(0)
+	workers, reads := runtime.GOMAXPROCS(0), reading(after, before)
 	work := make(chan *batch, workers)
 	order := make(chan *batch, 2*workers)
 	var running sync.WaitGroup
@@ -34,7 +37,7 @@ func Each(ctx context.Context, records iter.Seq[Record], after, before *Replica,
 			for b := range work {
 				out := make([]Evaluated, len(b.records))
 				for i := range b.records {
-					out[i] = evaluate(ctx, b.records[i], after, before)
+					out[i] = evaluate(ctx, b.records[i], after, before, reads)
 				}
 				b.done <- out
 			}
@@ -72,9 +75,9 @@ func Each(ctx context.Context, records iter.Seq[Record], after, before *Replica,
 	return ctx.Err()
 }
 
-func evaluate(ctx context.Context, r Record, after, before *Replica) (e Evaluated) {
+func evaluate(ctx context.Context, r Record, after, before *Replica, reads func(*policy.Request) *value.Fields) (e Evaluated) {
 	e.Record = r
-	if e.Request, e.Err = e.Record.Request(); e.Err != nil {
+	if e.Request, e.Err = e.Record.request(reads); e.Err != nil {
 		return e
 	}
 	if r.Decision != nil {

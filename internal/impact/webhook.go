@@ -130,7 +130,7 @@ func (w *webhook) selects(ctx context.Context, req *policy.Request) (bool, error
 	if len(w.conditions) == 0 {
 		return true, nil
 	}
-	in, err := celrule.RequestInput(req)
+	in, err := celrule.RequestInput(req.WithObject(req.Object.Whole())) // the API server has all of it
 	if err != nil {
 		return false, err
 	}

@@ -17,10 +17,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/ephor-dev/ephor/internal/cli/load"
 	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/decision/store"
 	"github.com/ephor-dev/ephor/internal/impact"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -179,4 +181,49 @@ func TestServer(t *testing.T) {
 	if _, err := evaluate(t, rules, "--server", "127.0.0.1:1"); err == nil {
 		t.Error("an address without https is one of a server")
 	}
+}
+
+// BenchmarkStore is what impact does with the requests of a store: it reads and decodes Pods of 7 kB, each with a name of its own, and evaluates
+// eighteen policies.
+func BenchmarkStore(b *testing.B) {
+	pod, err := os.ReadFile("../../decision/testdata/pod.json")
+	if err != nil {
+		b.Fatal(err)
+	}
+	path := filepath.Join(b.TempDir(), "d.db")
+	s, err := store.NewSQLite(path, store.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	f := decision.NewFeed(decision.Options{Store: s, Keep: decision.Keep{Share: 1}, Capacity: b.N, Users: decision.NameUsers, Requests: true, Observer: nothing{}, Log: slog.New(slog.DiscardHandler)})
+	gvk, gvr := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	for i := range b.N {
+		name := fmt.Sprint("web-", i)
+		f.Put(decision.Review{
+			Request: &policy.Request{
+				UID: fmt.Sprint("uid-", i), Operation: policy.Create, GVK: gvk, RequestGVK: gvk, GVR: gvr, Namespace: "shop", Name: name, User: &policy.User{Username: "jane"},
+				Object: value.FromJSON(strings.ReplaceAll(string(pod), "NAME", name)),
+			},
+			Webhook: "ValidatingWebhookConfiguration", At: time.Unix(int64(i), 0),
+		})
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	cancel()
+	f.Run(ctx)
+	set := load.InForce(nil, []string{"../../../examples/pod-security"}, source.Options{})
+	if len(set.Programs) < 18 {
+		b.Fatalf("%d policies: %v", len(set.Programs), set.Diags)
+	}
+	after := impact.NewReplica(set.Programs, impact.Options{})
+	c := impact.NewCollector(after, nil, 5)
+	b.ReportAllocs()
+	b.ResetTimer()
+	if err := impact.Run(b.Context(), impact.Decisions(time.Time{}, stored(b.Context(), "sqlite:"+path, decision.Query{})), after, nil, c); err != nil {
+		b.Fatal(err)
+	}
+	b.StopTimer()
+	if r := c.Report(b.Context(), impact.Facts{}); r.Matched != b.N {
+		b.Fatalf("%d of %d requests matched: %v", r.Matched, b.N, r.Lacks)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
 }

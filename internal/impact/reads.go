@@ -1,0 +1,67 @@
+package impact
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// maxReads is how many kinds of requests are remembered with what is read of their objects.
+const maxReads = 1000
+
+// reading returns what is read of the object of a request, as admission decodes no more than that (docs/contributing/partial-decoding.md); nil where
+// rules change objects, since a change is shown with the whole object. before may be nil.
+func reading(after, before *Replica) func(*policy.Request) *value.Fields {
+	if !after.onlyValidates() || before != nil && !before.onlyValidates() {
+		return nil
+	}
+	var mu sync.RWMutex
+	united := map[[2]*value.Fields]*value.Fields{}
+	return func(req *policy.Request) *value.Fields {
+		key := [2]*value.Fields{after.reads(req)}
+		if before != nil {
+			key[1] = before.reads(req)
+		}
+		if key[0] == nil || before != nil && key[1] == nil {
+			return nil
+		}
+		mu.RLock()
+		all := united[key]
+		mu.RUnlock()
+		if all != nil {
+			return all
+		}
+		all = &value.Fields{}
+		all.Member("metadata").ReadAllBut("managedFields") // the report has owners and labels
+		for _, one := range key {
+			if one != nil {
+				all.Merge(one)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(united) >= maxReads {
+			clear(united)
+		}
+		united[key] = all
+		return all
+	}
+}
+
+// onlyValidates reports whether no rule of the Replica changes or verifies anything.
+func (r *Replica) onlyValidates() bool {
+	return !slices.ContainsFunc(r.programs, func(p *policy.Program) bool {
+		return slices.ContainsFunc(p.Rules, func(rule *policy.Rule) bool { return rule.Stage&^policy.StageValidate != 0 })
+	})
+}
+
+// reads returns what all rules for a request read of its object, in whatever webhook they are.
+func (r *Replica) reads(req *policy.Request) *value.Fields {
+	return r.snapshot.Reads(&policy.Request{
+		Origin: policy.FromCLI, // policies with webhooks of their own, too
+		GVK:    req.GVK, RequestGVK: req.RequestGVK, GVR: req.GVR, Subresource: req.Subresource, Asked: req.Asked, Operation: req.Operation, Namespace: req.Namespace, Name: req.Name,
+	}, catalog.Route{Stages: allStages})
+}
