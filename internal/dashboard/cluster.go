@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -276,7 +276,7 @@ func (c *cluster) choices(ctx context.Context, visible []string) ([]choice, erro
 // text returns a policy as its author would write it; empty if there is none that the user may read.
 func (c *cluster) text(ctx context.Context, of choice) (string, error) {
 	k := c.policyKind(of.Group, of.Kind)
-	if k == nil || of.Name == "" || k.Namespaced != (of.Namespace != "") || len(path.IsValidPathSegmentName(of.Name)) > 0 || len(path.IsValidPathSegmentName(of.Namespace)) > 0 {
+	if k == nil || of.Name == "" || k.Namespaced != (of.Namespace != "") || len(content.IsPathSegmentName(of.Name)) > 0 || len(content.IsPathSegmentName(of.Namespace)) > 0 {
 		return "", nil
 	}
 	object, err := c.read(ctx, k.GVR(), of.Namespace, of.Name, "application/json", nil)

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/decision"
@@ -72,7 +72,7 @@ func (e *evaluation) check(d *Dashboard) error {
 		return fmt.Errorf("examples is not a number from 0 to %d", maxExamples)
 	case len(e.OwnerLabel) > maxOwnerLabel, len(e.Namespaces) > maxPatterns:
 		return errors.New("the owner label, or the list of namespaces, is too long")
-	case e.On == onObjects && slices.ContainsFunc(e.Namespaces, func(ns string) bool { return len(path.IsValidPathSegmentName(ns)) > 0 || ns == "" }):
+	case e.On == onObjects && slices.ContainsFunc(e.Namespaces, func(ns string) bool { return len(content.IsPathSegmentName(ns)) > 0 || ns == "" }):
 		return errors.New("namespaces: that is not the name of a namespace")
 	case e.On == onObjects && slices.ContainsFunc(e.Namespaces, wildcard.Has):
 		return errors.New("namespaces: wildcards are for recorded requests")
