@@ -84,38 +84,3 @@ func (b *Body) appendText(dst []byte) ([]byte, error) {
 		}
 	}
 }
-
-// windowBodies bounds how far back a writer refers: to the last texts, at least so many and at most twice as many. A reader keeps more, since
-// a log may be that of several writers.
-const (
-	windowBodies = 2048
-	keptBodies   = 32 * windowBodies
-	keptBytes    = 128 << 20
-)
-
-// window are the last texts of a stream, in two generations: when one is full, the one before is dropped.
-type window struct {
-	max, maxBytes int               // of a generation
-	young, old    map[string][]byte // by digest; empty where only the digest is needed
-	bytes         int               // of young
-}
-
-// add keeps a text under its digest.
-func (w *window) add(digest string, deflated []byte) {
-	if len(w.young) >= w.max || w.bytes+len(deflated) > w.maxBytes {
-		w.old, w.young, w.bytes = w.young, nil, 0
-	}
-	if w.young == nil {
-		w.young = map[string][]byte{}
-	}
-	w.young[digest] = deflated
-	w.bytes += len(deflated)
-}
-
-// get returns a text, and whether it is known.
-func (w *window) get(digest string) (deflated []byte, known bool) {
-	if deflated, known = w.young[digest]; !known {
-		deflated, known = w.old[digest]
-	}
-	return deflated, known
-}

@@ -130,6 +130,7 @@ type Feed struct {
 	Options
 	queue   chan kept
 	dropped atomic.Uint64
+	known   *parts // used by Run only
 }
 
 // kept is a review that is to be recorded.
@@ -148,7 +149,7 @@ const (
 
 // NewFeed returns a Feed.
 func NewFeed(o Options) *Feed {
-	return &Feed{Options: o, queue: make(chan kept, max(o.Capacity, 1))}
+	return &Feed{Options: o, queue: make(chan kept, max(o.Capacity, 1)), known: newParts(o.Requests)}
 }
 
 // Put takes a review. It never blocks: where the queue is full, the review is dropped and counted.
@@ -252,7 +253,7 @@ func (f *Feed) record(ctx context.Context, k *kept) Record {
 	}
 	hidden := secrets(req)
 	if f.Requests || f.Redaction != nil {
-		c, err := f.Redaction.copyOf(req)
+		c, err := f.Redaction.copyOf(req, f.known)
 		if err == nil && f.Requests {
 			r.Request, err = requestOf(req, &c, f.Users == NameUsers)
 		}

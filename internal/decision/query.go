@@ -89,7 +89,7 @@ var errSchema = errors.New("it is not a record of " + Schema)
 func Read(from io.Reader, take func(*Record) bool, wrong func(line int, err error)) error {
 	in := bufio.NewScanner(from)
 	in.Buffer(make([]byte, 64<<10), maxLine)
-	known := window{max: keptBodies, maxBytes: keptBytes}
+	known := window[[]byte]{max: keptBodies, maxBytes: keptBytes}
 	for line := 1; in.Scan(); line++ {
 		if !strings.HasPrefix(in.Text(), "{") {
 			continue
@@ -106,7 +106,7 @@ func Read(from io.Reader, take func(*Record) bool, wrong func(line int, err erro
 			wrong(line, err)
 			continue
 		}
-		known.complete(&r)
+		complete(&known, &r)
 		if !take(&r) {
 			return nil
 		}
@@ -118,15 +118,15 @@ func Read(from io.Reader, take func(*Record) bool, wrong func(line int, err erro
 }
 
 // complete puts the texts that earlier records have into a record, and keeps those that it has itself.
-func (w *window) complete(r *Record) {
+func complete(known *window[[]byte], r *Record) {
 	if r.Request == nil {
 		return
 	}
 	for _, b := range r.Request.Bodies() {
 		if len(b.Deflated) > 0 {
-			w.add(b.Digest, b.Deflated)
+			known.add(b.Digest, b.Deflated, len(b.Deflated))
 		} else {
-			b.Deflated, _ = w.get(b.Digest)
+			b.Deflated, _ = known.get(b.Digest)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"crypto/sha256"
 	"errors"
 	"slices"
 	"strings"
@@ -68,22 +69,107 @@ func (r *Request) WithoutTexts() *Request {
 	return r.mapped(func(b *Body) *Body { return &Body{Digest: b.Digest} })
 }
 
+// part is an object of a request without what is secret.
+type part struct {
+	size int    // of the text, in bytes
+	text string // empty where there is a body
+	body *Body
+	cut  []string
+	// values are what was replaced.
+	values []string
+}
+
+// takeBody makes the body of a part.
+func (p *part) takeBody() error {
+	if p.body != nil {
+		return nil
+	}
+	body, err := newBody(p.text)
+	if err == nil {
+		p.body, p.text = body, ""
+	}
+	return err
+}
+
+// parts are those of the last requests. The same object is often reviewed again: by another webhook, and when a request is repeated.
+type parts struct {
+	window[*part]
+	bodies bool   // whether requests are recorded; else only what was cut is kept
+	room   []byte // for a copy of a text
+}
+
+// Limits of a generation of parts.
+const (
+	keptParts     = 512
+	keptPartBytes = 1 << 20
+)
+
+func newParts(bodies bool) *parts {
+	return &parts{window: window[*part]{max: keptParts, maxBytes: keptPartBytes}, bodies: bodies}
+}
+
+// cost estimates the bytes of memory that a part takes.
+func (p *part) cost() int {
+	out := 256
+	if p.body != nil {
+		out += len(p.body.Deflated)
+	}
+	for _, list := range [][]string{p.cut, p.values} {
+		for _, s := range list {
+			out += 16 + len(s)
+		}
+	}
+	return out
+}
+
+// of returns the part for a text, which make makes if it is not known. The nil parts remember nothing.
+func (k *parts) of(name, text string, make func() (*part, error)) (*part, error) {
+	if k == nil {
+		return make()
+	}
+	k.room = append(k.room[:0], text...)
+	sum := sha256.Sum256(k.room)
+	if cap(k.room) > maxRequest {
+		k.room = nil
+	}
+	key := name + string(sum[:])
+	if p, known := k.get(key); known {
+		return p, nil
+	}
+	p, err := make()
+	if err != nil || p.size > maxRequest {
+		return p, err
+	}
+	if !k.bodies {
+		p.text = ""
+	} else if err := p.takeBody(); err != nil {
+		return nil, err
+	}
+	k.add(key, p, p.cost())
+	return p, nil
+}
+
 // copied is a request of which nothing secret is left.
 type copied struct {
-	object, oldObject, options string
+	object, oldObject, options *part
 	cut                        []string
 	// hidden are the values that were replaced, in every form that a text may have them in.
 	hidden []string
 }
 
-// copyOf copies the objects of a request without the values that the Redaction names.
-func (r *Redaction) copyOf(req *policy.Request) (out copied, err error) {
-	pointers := r.of(isSecret(req))
+// copyOf copies the objects of a request without the values that the Redaction names. The objects of known requests are not copied again;
+// known may be nil. Those of Secrets are not kept in it.
+func (r *Redaction) copyOf(req *policy.Request, known *parts) (out copied, err error) {
+	secret := isSecret(req)
+	if secret {
+		known = nil
+	}
+	pointers := r.of(secret)
 	var values []string
 	for _, d := range []struct {
 		doc  *value.Doc
 		name string
-		into *string
+		into **part
 	}{{req.Object, "/object", &out.object}, {req.OldObject, "/oldObject", &out.oldObject}} {
 		text, err := textOf(d.doc)
 		if err != nil || text == "" {
@@ -92,14 +178,21 @@ func (r *Redaction) copyOf(req *policy.Request) (out copied, err error) {
 			}
 			continue
 		}
-		var paths, found []string
-		if *d.into, paths, found, err = cut(text, d.name, pointers); err != nil {
+		p, err := known.of(d.name, text, func() (*part, error) {
+			text, paths, found, err := cut(text, d.name, pointers)
+			return &part{size: len(text), text: text, cut: paths, values: found}, err
+		})
+		if err != nil {
 			return out, err
 		}
-		out.cut, values = append(out.cut, paths...), append(values, found...)
+		*d.into = p
+		out.cut, values = append(out.cut, p.cut...), append(values, p.values...)
 	}
 	if req.Options != nil {
-		out.options = value.JSON(req.Options)
+		text := value.JSON(req.Options)
+		if out.options, err = known.of("/options", text, func() (*part, error) { return &part{size: len(text), text: text}, nil }); err != nil {
+			return out, err
+		}
 	}
 	if len(values) > 0 {
 		slices.Sort(values)
@@ -133,7 +226,13 @@ const maxRequest = 1 << 20
 
 // requestOf makes the request of a record.
 func requestOf(req *policy.Request, c *copied, users bool) (*Request, error) {
-	if len(c.object)+len(c.oldObject)+len(c.options) > maxRequest {
+	size := 0
+	for _, p := range []*part{c.object, c.oldObject, c.options} {
+		if p != nil {
+			size += p.size
+		}
+	}
+	if size > maxRequest {
 		return nil, errLarge
 	}
 	out := &Request{Group: req.GVR.Group, Version: req.GVR.Version, Resource: req.GVR.Resource, Cut: c.cut}
@@ -146,17 +245,16 @@ func requestOf(req *policy.Request, c *copied, users bool) (*Request, error) {
 		out.Anonymous = true
 	}
 	for _, b := range []struct {
-		text string
+		part *part
 		into **Body
 	}{{c.object, &out.Object}, {c.oldObject, &out.OldObject}, {c.options, &out.Options}} {
-		if b.text == "" {
+		if b.part == nil || b.part.size == 0 {
 			continue
 		}
-		body, err := newBody(b.text)
-		if err != nil {
+		if err := b.part.takeBody(); err != nil {
 			return nil, err
 		}
-		*b.into = body
+		*b.into = b.part.body
 	}
 	return out, nil
 }

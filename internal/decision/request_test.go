@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -234,26 +236,69 @@ func TestRequestsThatAreNotRecorded(t *testing.T) {
 	}
 }
 
+// The object of a known request is not copied and compressed again. Secrets are not kept.
+func TestKnownParts(t *testing.T) {
+	byDefault, err := ParseRedaction(DefaultRedaction)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := recording(NewLines(io.Discard))
+	f.Redaction = byDefault
+	of := func(req *policy.Request) Record {
+		r := review(false, result("p", policy.StatusFail, "it is planted"))
+		r.Request = req
+		return f.record(t.Context(), &kept{Review: r, verdict: Refused, share: 1})
+	}
+	pod := func(name string) *policy.Request {
+		return request("pods", `{"metadata":{"name":"`+name+`"},"spec":{"containers":[{"env":[{"name":"A","value":"planted"}]}]}}`)
+	}
+	first, again, other := of(pod("a")), of(pod("a")), of(pod("b"))
+	if first.Request.Object != again.Request.Object {
+		t.Error("the object is copied again")
+	}
+	if !slices.Equal(again.Request.Cut, []string{"/object/spec/containers/*/env/*/value"}) || again.Rules[0].Message != "it is "+Redacted {
+		t.Errorf("of a known object: %v, %+v", again.Request.Cut, again.Rules)
+	}
+	if other.Request.Object.Digest == first.Request.Object.Digest {
+		t.Error("another object has the same text")
+	}
+	old := pod("a")
+	old.Object, old.OldObject = nil, old.Object
+	if got := of(old); !slices.Equal(got.Request.Cut, []string{"/oldObject/spec/containers/*/env/*/value"}) {
+		t.Errorf("of a known object that is deleted: %v", got.Request.Cut)
+	}
+	secret := func() *policy.Request { return request("secrets", `{"data":{"a":"cGxhbnRlZA=="}}`) }
+	if a, b := of(secret()), of(secret()); a.Request.Object == b.Request.Object || a.Rules[0].Message != "it is "+Redacted {
+		t.Errorf("of a Secret: kept: %v; %+v", a.Request.Object == b.Request.Object, a.Rules)
+	}
+}
+
 // BenchmarkRecordOfRequest is the cost of a record with its request: a Pod of 7 kB, written as a line.
 func BenchmarkRecordOfRequest(b *testing.B) {
-	f := recording(NewLines(io.Discard))
 	pod, err := os.ReadFile("testdata/pod.json")
 	if err != nil {
 		b.Fatal(err)
 	}
-	size := 0
-	store := f.Store.(*Lines)
-	i := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		r := review(false, result("p", policy.StatusFail, "no"))
-		r.Request = request("pods", strings.Replace(string(pod), "NAME", fmt.Sprint(i), 1))
-		i++
-		line, err := store.encode([]Record{f.record(context.Background(), &kept{Review: r, verdict: Refused, share: 1})})
-		if err != nil {
-			b.Fatal(err)
-		}
-		size += len(line)
+	for _, c := range []struct {
+		name string
+		pods int
+	}{{"each another Pod", math.MaxInt}, {"a hundred Pods", 100}} {
+		b.Run(c.name, func(b *testing.B) {
+			f := recording(NewLines(io.Discard))
+			size, i := 0, 0
+			store := f.Store.(*Lines)
+			b.ReportAllocs()
+			for b.Loop() {
+				r := review(false, result("p", policy.StatusFail, "no"))
+				r.Request = request("pods", strings.Replace(string(pod), "NAME", fmt.Sprint(i%c.pods), 1))
+				i++
+				line, err := store.encode([]Record{f.record(context.Background(), &kept{Review: r, verdict: Refused, share: 1})})
+				if err != nil {
+					b.Fatal(err)
+				}
+				size += len(line)
+			}
+			b.ReportMetric(float64(size)/float64(i), "bytes/record")
+		})
 	}
-	b.ReportMetric(float64(size)/float64(i), "bytes/record")
 }

@@ -60,7 +60,7 @@ func forms(text string) []string {
 // It is used by one goroutine. Where the objects cannot be read, every text is replaced as a whole.
 func (r *Redaction) Hide(req *policy.Request) func(text string) string {
 	hidden := sync.OnceValues(func() ([]string, error) {
-		c, err := r.copyOf(req)
+		c, err := r.copyOf(req, nil)
 		return append(secrets(req), c.hidden...), err
 	})
 	return func(text string) string {

@@ -18,13 +18,13 @@ type Lines struct {
 	path      string
 	max, size int64
 	// written are the texts of requests that earlier records have, which later ones refer to.
-	written window
+	written window[struct{}]
 }
 
 // NewLines returns a Store that writes to a stream.
 func NewLines(to io.Writer) *Lines { return &Lines{to: to, written: newWindow()} }
 
-func newWindow() window { return window{max: windowBodies, maxBytes: math.MaxInt} }
+func newWindow() window[struct{}] { return window[struct{}]{max: windowBodies, maxBytes: math.MaxInt} }
 
 // OpenLines returns a Store that appends to a file. A file that would become longer than max bytes is renamed to PATH.1, in place of the last
 // one of that name. Only its owner may read it.
@@ -95,7 +95,7 @@ func (l *Lines) encode(records []Record) ([]byte, error) {
 				if _, known := l.written.get(body.Digest); known {
 					return &Body{Digest: body.Digest}
 				}
-				l.written.add(body.Digest, nil)
+				l.written.add(body.Digest, struct{}{}, 0)
 				return body
 			})
 		}
