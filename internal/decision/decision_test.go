@@ -273,3 +273,44 @@ func BenchmarkPut(b *testing.B) {
 		}
 	}
 }
+
+// The reviews that wait are bounded in bytes, too. A single one may be larger.
+func TestWaitingIsBounded(t *testing.T) {
+	var out bytes.Buffer
+	f, c := feed(&out, Keep{Share: 1}, 1000)
+	large := func(size int) Review {
+		r := review(false)
+		r.Request = request("pods", `{"a":"`+strings.Repeat("x", size)+`"}`)
+		return r
+	}
+	for range 10 {
+		f.Put(large(1 << 20))
+	}
+	if kept := len(drain(t, f, &out)); kept != 5 || c.dropped != 5 {
+		t.Errorf("%d reviews of 1 MB are recorded, %d are dropped", kept, c.dropped)
+	}
+	if got := f.waiting.Load(); got != 0 {
+		t.Errorf("%d bytes wait in an empty queue", got)
+	}
+	f, c = feed(&out, Keep{Share: 1}, 1000)
+	f.Put(large(2 * maxWaiting))
+	f.Put(large(1))
+	if kept := len(drain(t, f, &out)); kept != 1 || c.dropped != 1 {
+		t.Errorf("beside a review of 12 MB %d are recorded, %d are dropped", kept, c.dropped)
+	}
+}
+
+// A review that waits holds texts in place of decoded objects.
+func TestWaitingIsLean(t *testing.T) {
+	r := review(true, result("p", policy.StatusFail, "no"))
+	r.Request.Name = ""
+	r.Request.Object = value.FromJSON(`{"metadata":{"generateName":"web-"}}`)
+	r.Results[0].Object = value.Of(map[string]any{})
+	k := lean(r, Violating, 1)
+	if k.Request == r.Request || k.Request.Object == r.Request.Object || k.Request.Object.Text() != r.Request.Object.Text() || k.Request.Name != "web-*" {
+		t.Errorf("%+v", k.Request)
+	}
+	if k.Results[0].Object != nil || r.Results[0].Object == nil {
+		t.Error("the objects of results wait, or are lost for others")
+	}
+}

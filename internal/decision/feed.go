@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -129,15 +130,41 @@ type Digests interface {
 type Feed struct {
 	Options
 	queue   chan kept
+	waiting atomic.Int64 // bytes of what is in the queue
 	dropped atomic.Uint64
 	known   *parts // used by Run only
 }
 
-// kept is a review that is to be recorded.
+// kept is a review that is to be recorded. It holds texts in place of decoded objects, which take several times the memory.
 type kept struct {
 	Review
 	verdict Verdict
 	share   float64
+	size    int64 // in bytes, estimated
+}
+
+// lean returns the review as it waits.
+func lean(r Review, verdict Verdict, share float64) kept {
+	req := r.Request
+	text := func(d *value.Doc) *value.Doc {
+		if d.Text() == "" {
+			return d
+		}
+		return value.FromJSON(d.Text())
+	}
+	r.Request = &policy.Request{
+		UID: req.UID, Operation: req.Operation, RequestGVK: req.RequestGVK, GVR: req.GVR, Subresource: req.Subresource, Asked: req.AskedFor(), Namespace: req.Namespace, Name: nameOf(req),
+		Object: text(req.Object), OldObject: text(req.OldObject), User: req.User, DryRun: req.DryRun, Options: req.Options,
+	}
+	r.Results = slices.Clone(r.Results)
+	for i := range r.Results {
+		r.Results[i].Object, r.Results[i].Work = nil, nil
+	}
+	const fixed, each = 2 << 10, 256 // of a review without objects, of a result
+	return kept{
+		Review: r, verdict: verdict, share: share,
+		size: int64(fixed + len(req.Object.Text()) + len(req.OldObject.Text()) + len(r.Patch) + each*len(r.Results)),
+	}
 }
 
 // Limits of a batch.
@@ -146,6 +173,9 @@ const (
 	batchDelay   = time.Second
 	writeTimeout = 10 * time.Second
 )
+
+// maxWaiting bounds the reviews that wait, in bytes. One waits in any case.
+const maxWaiting = 6 << 20
 
 // NewFeed returns a Feed.
 func NewFeed(o Options) *Feed {
@@ -157,20 +187,31 @@ func (f *Feed) Put(r Review) {
 	if f == nil {
 		return
 	}
-	k := kept{Review: r, verdict: r.verdict(), share: 1}
-	if k.verdict == Passed {
+	verdict, share := r.verdict(), 1.0
+	if verdict == Passed {
 		if len(r.Results) == 0 {
 			return // no rule was for the request
 		}
-		if k.share = f.Keep.share(r.Results); k.share <= 0 || k.share < 1 && rand.Float64() >= k.share {
+		if share = f.Keep.share(r.Results); share <= 0 || share < 1 && rand.Float64() >= share {
 			return
 		}
 	}
-	select {
-	case f.queue <- k:
-	default:
-		f.drop(1)
+	k := lean(r, verdict, share)
+	if now := f.waiting.Add(k.size); now <= maxWaiting || now == k.size {
+		select {
+		case f.queue <- k:
+			return
+		default:
+		}
 	}
+	f.waiting.Add(-k.size)
+	f.drop(1)
+}
+
+// take makes the record of a review that waited.
+func (f *Feed) take(ctx context.Context, k *kept) Record {
+	defer f.waiting.Add(-k.size)
+	return f.record(ctx, k)
 }
 
 // drop counts records that are lost.
@@ -198,7 +239,7 @@ func (f *Feed) Run(ctx context.Context) {
 	for {
 		select {
 		case k := <-f.queue:
-			if batch = append(batch, f.record(ctx, &k)); len(batch) == batchRecords {
+			if batch = append(batch, f.take(ctx, &k)); len(batch) == batchRecords {
 				batch = f.write(batch)
 			}
 		case <-tick.C:
@@ -206,7 +247,7 @@ func (f *Feed) Run(ctx context.Context) {
 		case <-ctx.Done():
 			for len(f.queue) > 0 {
 				k := <-f.queue
-				if batch = append(batch, f.record(ctx, &k)); len(batch) == batchRecords {
+				if batch = append(batch, f.take(ctx, &k)); len(batch) == batchRecords {
 					batch = f.write(batch)
 				}
 			}
@@ -245,7 +286,7 @@ func (f *Feed) record(ctx context.Context, k *kept) Record {
 	r := Record{
 		Schema: Schema, Time: k.At.UTC(), Duration: k.Took, UID: req.UID, Webhook: k.Webhook, Operation: string(req.Operation),
 		Group: req.RequestGVK.Group, Version: req.RequestGVK.Version, Kind: req.RequestGVK.Kind, Subresource: req.Subresource,
-		Namespace: req.Namespace, Name: nameOf(req), DryRun: req.DryRun, Cluster: f.Cluster, Verdict: k.verdict, Allowed: k.Allowed, Share: k.share,
+		Namespace: req.Namespace, Name: req.Name, DryRun: req.DryRun, Cluster: f.Cluster, Verdict: k.verdict, Allowed: k.Allowed, Share: k.share,
 		Policies: f.digest(ctx, "policies", string(k.Policies[:])), Object: f.digest(ctx, "object", objectOf(req).Text()), Patch: f.digest(ctx, "patch", string(k.Patch)),
 	}
 	if u := req.User; u != nil {

@@ -283,7 +283,14 @@ func TestRoomOfRequests(t *testing.T) {
 	gvk, gvr := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	random := rand.New(rand.NewPCG(45, 46))
 	size := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan struct{})
+	go func() { f.Run(ctx); close(done) }()
 	for i := range n {
+		for int64(i)-o.stored.Load()-o.dropped.Load() > 500 { // as many as may wait, in bytes
+			time.Sleep(time.Millisecond)
+		}
 		name := fmt.Sprintf("web-%d-%x-%x", i%300, bytesOf(random, 5), bytesOf(random, 3))
 		text := strings.ReplaceAll(string(pod), "NAME", name)
 		size += len(text)
@@ -297,9 +304,8 @@ func TestRoomOfRequests(t *testing.T) {
 			Results: []policy.Result{{Program: program, Rule: rule, Yield: policy.Yield{Status: policy.StatusPass}}},
 		})
 	}
-	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	f.Run(ctx)
+	<-done
 	if o.stored.Load() != n || o.dropped.Load() > 0 {
 		t.Fatalf("%d are stored, %d dropped", o.stored.Load(), o.dropped.Load())
 	}
