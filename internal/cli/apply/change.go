@@ -118,6 +118,24 @@ func (c *change) print(w io.Writer, toFiles, piped bool) {
 	fmt.Fprint(w, "\n\nMutation:\nMutation has been applied successfully.")
 }
 
+// printUnpatched says where to look when mutate rules did not apply: the results say only that they did not.
+func printUnpatched(w io.Writer, changes []change) {
+	n := 0
+	for i := range changes {
+		for _, note := range changes[i].notes {
+			if note.status == policy.StatusSkip {
+				n++
+			}
+		}
+	}
+	switch {
+	case n == 1:
+		fmt.Fprintln(w, "1 mutate rule did not apply: ephor explain with the same policies and resources names the condition or anchor")
+	case n > 1:
+		fmt.Fprintf(w, "mutate rules did not apply %d times: ephor explain with the same policies and resources names the conditions and anchors\n", n)
+	}
+}
+
 // withoutSeparators takes out of a name what has a meaning in paths.
 var withoutSeparators = strings.NewReplacer("/", "-", "\\", "-")
 

@@ -240,6 +240,9 @@ func (o *options) run(cmd *cobra.Command) error {
 	if err := o.print(cmd.OutOrStdout(), set, len(exceptions.Exceptions), result); err != nil {
 		return err
 	}
+	if !o.pipe {
+		printUnpatched(cmd.ErrOrStderr(), result.changes)
+	}
 	trace.Done("printed")
 	if n := len(diags.Warnings()); n > 0 && o.warningsAsErrors {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Error: found %d warning(s) and --warnings-as-errors is set\n", n)
