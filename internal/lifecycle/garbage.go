@@ -21,11 +21,11 @@ type Garbage struct {
 // controller holds many requests at once, so that the live heap is larger and Spare limits the garbage.
 var (
 	ReportsGarbage   = Garbage{Most: gcPercent, Spare: 32 << 20, Least: 40}
-	AdmissionGarbage = Garbage{Most: 500, Spare: 56 << 20, Least: 240}
+	AdmissionGarbage = Garbage{Most: 500, Spare: 52 << 20, Least: 200}
 )
 
-// garbageEvery is how often the live heap is compared with the bounds.
-const garbageEvery = 2 * time.Second
+// garbageEvery is how often the live heap is compared with the bounds. A burst of reviews doubles it within one collection.
+const garbageEvery = 100 * time.Millisecond
 
 // Bound applies the bounds until ctx is done, unless the environment tunes the collector.
 func (g Garbage) Bound(ctx context.Context) {

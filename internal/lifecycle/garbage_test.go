@@ -18,11 +18,11 @@ func TestGarbage(t *testing.T) {
 		{"reports, three steps", ReportsGarbage, 20 << 20, 126},
 		{"reports, five steps", ReportsGarbage, 40 << 20, 70},
 		{"reports, large", ReportsGarbage, 1 << 30, 40},
-		{"admission, small", AdmissionGarbage, 11 << 20, 500},
+		{"admission, small", AdmissionGarbage, 10 << 20, 500},
 		{"admission, one step", AdmissionGarbage, 12 << 20, 375},
 		{"admission, two steps", AdmissionGarbage, 18 << 20, 281},
-		{"admission, under load", AdmissionGarbage, 21 << 20, 240},
-		{"admission, large", AdmissionGarbage, 1 << 30, 240},
+		{"admission, under load", AdmissionGarbage, 30 << 20, 200},
+		{"admission, large", AdmissionGarbage, 1 << 30, 200},
 	} {
 		if got := c.bounds.percent(c.live); got != c.want {
 			t.Errorf("%s: %d %%, want %d", c.name, got, c.want)
