@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,6 +52,12 @@ type nothing struct{}
 
 func (nothing) DecisionKept(string)  {}
 func (nothing) DecisionsDropped(int) {}
+
+// counted counts the records that a Feed has stored or dropped.
+type counted struct{ atomic.Int64 }
+
+func (c *counted) DecisionKept(string)    { c.Add(1) }
+func (c *counted) DecisionsDropped(n int) { c.Add(int64(n)) }
 
 // filled is a store with n decisions about Pods with their requests, one every minute until a time: every second one has a team.
 func filled(t *testing.T, path string, n int, until time.Time) {
@@ -195,9 +202,17 @@ func BenchmarkStore(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	f := decision.NewFeed(decision.Options{Store: s, Keep: decision.Keep{Share: 1}, Capacity: b.N, Users: decision.NameUsers, Requests: true, Observer: nothing{}, Log: slog.New(slog.DiscardHandler)})
+	var kept counted
+	f := decision.NewFeed(decision.Options{Store: s, Keep: decision.Keep{Share: 1}, Capacity: b.N, Users: decision.NameUsers, Requests: true, Observer: &kept, Log: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	done := make(chan struct{})
+	go func() { f.Run(ctx); close(done) }()
 	gvk, gvr := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	for i := range b.N {
+		for int64(i)-kept.Load() > 500 { // as many as may wait, in bytes
+			time.Sleep(time.Millisecond)
+		}
 		name := fmt.Sprint("web-", i)
 		f.Put(decision.Review{
 			Request: &policy.Request{
@@ -207,9 +222,8 @@ func BenchmarkStore(b *testing.B) {
 			Webhook: "ValidatingWebhookConfiguration", At: time.Unix(int64(i), 0),
 		})
 	}
-	ctx, cancel := context.WithCancel(b.Context())
 	cancel()
-	f.Run(ctx)
+	<-done
 	set := load.InForce(nil, []string{"../../../examples/pod-security"}, source.Options{})
 	if len(set.Programs) < 18 {
 		b.Fatalf("%d policies: %v", len(set.Programs), set.Diags)
