@@ -18,9 +18,12 @@ func Types(known managedfields.TypeConverter) managedfields.TypeConverter {
 }
 
 // LaterTypes is Types with known types that take time to make. They are made in the background, and the first that needs them waits: a policy
-// is in force before.
+// is in force before. known makes them once (sync.OnceValue).
 func LaterTypes(known func() managedfields.TypeConverter) managedfields.TypeConverter {
-	go known()
+	go func() {
+		defer func() { _ = recover() }() // the rule that needs the types panics again, which is an error of that rule
+		known()
+	}()
 	return Types(later(known))
 }
 

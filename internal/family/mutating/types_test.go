@@ -13,10 +13,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// A policy is compiled while the types that its apply configuration needs are still being made; its evaluation waits for them.
-func TestTypesAreMadeLater(t *testing.T) {
-	made := make(chan struct{})
-	object := golden.Objects(t, []byte(`
+// applying is a policy with an apply configuration.
+func applying(t *testing.T) map[string]any {
+	t.Helper()
+	return golden.Objects(t, []byte(`
 - apiVersion: policies.kyverno.io/v1
   kind: MutatingPolicy
   metadata: {name: p}
@@ -26,7 +26,12 @@ func TestTypesAreMadeLater(t *testing.T) {
     - patchType: ApplyConfiguration
       applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: Object.metadata.labels{a: 'b'}}}"}
 `))[0]
-	program, diags := compile.With(compile.Object{Value: object}, nil, family.Options{Types: func() managedfields.TypeConverter {
+}
+
+// A policy is compiled while the types that its apply configuration needs are still being made; its evaluation waits for them.
+func TestTypesAreMadeLater(t *testing.T) {
+	made := make(chan struct{})
+	program, diags := compile.With(compile.Object{Value: applying(t)}, nil, family.Options{Types: func() managedfields.TypeConverter {
 		<-made
 		return managedfields.NewDeducedTypeConverter()
 	}})
@@ -48,5 +53,25 @@ func TestTypesAreMadeLater(t *testing.T) {
 	labels, _ := changed["metadata"].(map[string]any)["labels"].(map[string]any)
 	if labels["a"] != "b" {
 		t.Errorf("%v", changed)
+	}
+}
+
+// Types that cannot be made are an error of the rule that needs them, and end no process.
+func TestTypesThatPanic(t *testing.T) {
+	tried := make(chan struct{}, 2)
+	program, diags := compile.With(compile.Object{Value: applying(t)}, nil, family.Options{Types: func() managedfields.TypeConverter {
+		tried <- struct{}{}
+		panic("no types")
+	}})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	<-tried // in the background
+	out := engine.Eval(t.Context(), engine.Input{
+		Selections: familytest.Select(program), Stages: policy.StageMutate,
+		Request: familytest.Request(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "ns"}}),
+	})
+	if len(out.Results) != 1 || out.Results[0].Status != policy.StatusError {
+		t.Fatalf("%+v", out.Results)
 	}
 }
