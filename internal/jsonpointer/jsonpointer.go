@@ -1,4 +1,3 @@
-// Package jsonpointer escapes and splits JSON pointers (RFC 6901).
 package jsonpointer
 
 import "strings"
