@@ -1,7 +1,6 @@
 package decision
 
 import (
-	"crypto/sha256"
 	"errors"
 	"slices"
 	"strings"
@@ -67,86 +66,6 @@ func (r *Request) mapped(with func(*Body) *Body) *Request {
 // WithoutTexts is a copy of the request whose Bodies are digests only.
 func (r *Request) WithoutTexts() *Request {
 	return r.mapped(func(b *Body) *Body { return &Body{Digest: b.Digest} })
-}
-
-// part is an object of a request without what is secret.
-type part struct {
-	size int    // of the text, in bytes
-	text string // empty where there is a body
-	body *Body
-	cut  []string
-	// values are what was replaced.
-	values []string
-}
-
-// takeBody makes the body of a part.
-func (p *part) takeBody() error {
-	if p.body != nil {
-		return nil
-	}
-	body, err := newBody(p.text)
-	if err == nil {
-		p.body, p.text = body, ""
-	}
-	return err
-}
-
-// parts are those of the last requests. The same object is often reviewed again: by another webhook, and when a request is repeated.
-type parts struct {
-	window[*part]
-	bodies bool   // whether requests are recorded; else only what was cut is kept
-	room   []byte // for a copy of a text
-}
-
-// Limits of a generation of parts.
-const (
-	keptParts     = 512
-	keptPartBytes = 1 << 20
-)
-
-func newParts(bodies bool) *parts {
-	return &parts{window: window[*part]{max: keptParts, maxBytes: keptPartBytes}, bodies: bodies}
-}
-
-// cost estimates the bytes of memory that a part takes.
-func (p *part) cost() int {
-	out := 256
-	if p.body != nil {
-		out += len(p.body.Deflated)
-	}
-	for _, list := range [][]string{p.cut, p.values} {
-		for _, s := range list {
-			out += 16 + len(s)
-		}
-	}
-	return out
-}
-
-// of returns the part for a text, which make makes if it is not known. The nil parts remember nothing.
-func (k *parts) of(name, text string, make func() (*part, error)) (*part, error) {
-	if k == nil {
-		return make()
-	}
-	k.room = append(k.room[:0], text...)
-	sum := sha256.Sum256(k.room)
-	if cap(k.room) > maxRequest {
-		k.room = nil
-	}
-	key := name + string(sum[:])
-	if p, known := k.get(key); known {
-		return p, nil
-	}
-	p, err := make()
-	if err != nil || p.size > maxRequest {
-		return p, err
-	}
-	if !k.bodies {
-		p.text = ""
-	} else if err := p.takeBody(); err != nil {
-		return nil, err
-	}
-	k.add(key, p, p.cost())
-	return p, nil
 }
 
 // copied is a request of which nothing secret is left.
