@@ -1,90 +1,34 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"os/user"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ephor-dev/ephor/internal/decision"
+	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// database is a server of PostgreSQL of this test's own, reached over a socket in a directory of its own.
+// database is a server of PostgreSQL of this test's own.
 type database struct {
-	t        *testing.T
-	dir, bin string
-	as       *syscall.Credential // nil for this process's own
+	*devcluster.Postgres
+	t *testing.T
 }
 
 // newDatabase starts one; the test is not run without Debian's package postgresql.
 func newDatabase(t *testing.T) *database {
 	t.Helper()
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if err != nil || len(found) == 0 {
+	d := devcluster.NewPostgres(t)
+	if d == nil {
 		t.Skip("NOT RUN: it needs Debian's package postgresql (apt-get install postgresql)")
 	}
-	dir, err := os.MkdirTemp("", "pg") // sockets have short paths
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &database{t: t, dir: dir, bin: filepath.Dir(slices.Max(found))}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if os.Getuid() == 0 { // the server refuses to run as root
-		account, err := user.Lookup("postgres")
-		if err != nil {
-			t.Skip("NOT RUN: there is no account postgres: ", err)
-		}
-		uid, uidErr := strconv.ParseUint(account.Uid, 10, 32)
-		gid, gidErr := strconv.ParseUint(account.Gid, 10, 32)
-		if err := errors.Join(uidErr, gidErr, os.Chown(dir, int(uid), int(gid))); err != nil {
-			t.Fatal(err)
-		}
-		d.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	}
-	d.run("initdb", "-D", dir+"/data", "-U", "ephor", "-A", "trust", "--no-sync")
-	d.start()
-	t.Cleanup(func() { _ = d.command("pg_ctl", "-D", dir+"/data", "-m", "immediate", "-w", "stop").Run() })
-	return d
-}
-
-func (d *database) command(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(d.bin, name), args...)
-	cmd.Dir = d.dir
-	if d.as != nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: d.as}
-	}
-	return cmd
-}
-
-func (d *database) run(name string, args ...string) {
-	d.t.Helper()
-	var out bytes.Buffer
-	cmd := d.command(name, args...)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		d.t.Fatalf("%s: %v: %s", name, err, out.String())
-	}
-}
-
-func (d *database) start() {
-	d.t.Helper()
-	cmd := d.command("pg_ctl", "-D", d.dir+"/data", "-w", "-t", "120", "-l", d.dir+"/log", "-o", fmt.Sprintf("-c listen_addresses='' -c fsync=off -k %s", d.dir), "start")
-	if err := cmd.Run(); err != nil { // no pipe: the server would keep it open
-		text, _ := os.ReadFile(d.dir + "/log")
-		d.t.Fatalf("start the server: %v: %s", err, text)
-	}
+	return &database{d, t}
 }
 
 func (d *database) open(o Options) *Postgres {
@@ -93,7 +37,7 @@ func (d *database) open(o Options) *Postgres {
 	if o.Now == nil {
 		o.Now = func() time.Time { return day }
 	}
-	s, err := Open("postgres://ephor@/postgres?host="+d.dir, o)
+	s, err := Open(d.Address, o)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -128,13 +72,15 @@ func TestPostgres(t *testing.T) {
 		t.Errorf("%d records", len(got))
 	}
 
-	d.run("pg_ctl", "-D", d.dir+"/data", "-m", "immediate", "-w", "stop")
+	if err := d.Stop(); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if err := stores[0].Write(ctx, records[:1]); err == nil {
 		t.Error("a store without a server stores")
 	}
-	d.start()
+	d.Start()
 	again := some(10, rand.New(rand.NewPCG(25, 26)))
 	for i := range again {
 		again[i].User, again[i].Message = "after\x00the restart", "a\x00b"
