@@ -9,8 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Path is one path of the API: either a resource (Resource is set) or something else that the server knows, such as
-// /version (Other is set).
+// Path is one path of the API: either a resource (Resource is set) or another path that the server serves, such as /version (Other is
+// set).
 type Path struct {
 	Group, Version string // Group is empty for the core group
 	Namespace      string // empty for cluster-scoped resources and for lists over all namespaces
@@ -21,7 +21,7 @@ type Path struct {
 	Query          url.Values
 }
 
-// The longest label and the longest of all other names.
+// The maximum lengths of a label and of all other names.
 const (
 	longestLabel = 63
 	longestName  = 253
@@ -30,7 +30,7 @@ const (
 // isLabel reports whether the text is a label: lowercase letters, digits and, inside, dashes.
 func isLabel(text string) bool { return isName(text, longestLabel, "-") }
 
-// isDomain reports whether the text is like a label with dots.
+// isDomain reports whether the text consists of labels separated by dots.
 func isDomain(text string) bool { return isName(text, longestName, "-.") }
 
 func isName(text string, longest int, inside string) bool {
@@ -43,7 +43,7 @@ func isName(text string, longest int, inside string) bool {
 	return text != "" && len(text) <= longest
 }
 
-// isSegment reports whether a name of Kubernetes may have these characters.
+// isSegment reports whether the text has only characters that names in Kubernetes may have.
 func isSegment(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; !isLowerOrDigit(c) && (c < 'A' || c > 'Z') && strings.IndexByte("._:~@+=,-", c) < 0 {
@@ -55,25 +55,25 @@ func isSegment(text string) bool {
 
 func isLowerOrDigit(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
 
-// endless are parameters with which an answer never ends.
+// endless are query parameters that make the response endless.
 var endless = []string{"watch", "follow"}
 
-// maxLength is the longest path that is read.
+// maxLength is the maximum length of a path in bytes.
 const maxLength = 8 << 10
 
-// Error says why a path is refused.
+// Error is the reason why a path is rejected.
 type Error struct {
 	Path, Reason string
-	// Unserved: the path is read in one way only, but it has the name of a resource that no API server serves, such as one with capital
-	// letters. Nothing is sent for it either.
+	// Unserved: the path is unambiguous, but it has the name of a resource that no API server serves, such as one with capital letters.
+	// No request is sent for it either.
 	Unserved bool
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("invalid API path %q: %s", e.Path, e.Reason) }
 
-// Parse reads a path with its query. It refuses, with an *Error, everything that servers and proxies are known to read
-// in different ways: empty segments, dot segments, however they are escaped, fragments, and characters that no
-// Kubernetes name has. One slash at the end and blanks around the path are forgiven.
+// Parse parses a path with its query. It rejects, with an *Error, everything that servers and proxies are known to interpret in
+// different ways: empty segments, dot segments (escaped or not), fragments, and characters that no name in Kubernetes has. It accepts
+// one slash at the end and blanks around the path.
 func Parse(text string) (Path, error) {
 	refuse := func(format string, args ...any) (Path, error) {
 		return Path{}, &Error{Path: value.Clip(text, 200), Reason: fmt.Sprintf(format, args...)}
@@ -125,7 +125,7 @@ func Parse(text string) (Path, error) {
 	return p, nil
 }
 
-// fromParts makes a path of its decoded segments; reason says why it is none.
+// fromParts makes a path from its decoded segments; reason says why they are not a path.
 func fromParts(parts []string) (p Path, reason string) {
 	rest := parts
 	switch {
@@ -161,8 +161,8 @@ func fromParts(parts []string) (p Path, reason string) {
 	return p, ""
 }
 
-// InNamespace is the namespace that the path stays in; empty when it may touch more than one namespace or none. A
-// Namespace object counts as its own namespace.
+// InNamespace returns the namespace that the path stays in; empty when it may reach several namespaces or none. A Namespace object
+// counts as its own namespace.
 func (p Path) InNamespace() string {
 	if p.Namespace == "" && p.Group == "" && p.Resource == "namespaces" {
 		return p.Name
@@ -170,7 +170,7 @@ func (p Path) InNamespace() string {
 	return p.Namespace
 }
 
-// APIVersion is group/version, or version alone for the core group.
+// APIVersion returns group/version, or only the version for the core group.
 func (p Path) APIVersion() string {
 	if p.Group == "" {
 		return p.Version
@@ -178,7 +178,7 @@ func (p Path) APIVersion() string {
 	return p.Group + "/" + p.Version
 }
 
-// Segments are the segments of the path, without query. None of them needs escaping.
+// Segments returns the segments of the path, without the query. None of them needs escaping.
 func (p Path) Segments() []string {
 	if p.Resource == "" {
 		return p.Other
@@ -199,7 +199,7 @@ func (p Path) Segments() []string {
 	return append(out, p.Subresource...)
 }
 
-// String writes the path, with its query, from its parts.
+// String builds the path, with its query, from its parts.
 func (p Path) String() string {
 	s := "/" + strings.Join(p.Segments(), "/")
 	if len(p.Query) > 0 {

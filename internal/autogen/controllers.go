@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// ControllersAnnotation restricts for which pod controllers rules are generated: a comma list of kinds, or `none`.
+// ControllersAnnotation restricts the pod controllers for which rules are generated: a comma-separated list of
+// kinds, or `none`.
 const ControllersAnnotation = "pod-policies.kyverno.io/autogen-controllers"
 
-// cronJobKind is the only controller of its family.
+// cronJobKind is the only kind in its family.
 const cronJobKind = "CronJob"
 
-// selectors are the kind selectors of the other controllers, in the order in which they are written into rules
-// (sorted by kind).
+// selectors are the kind selectors of the other controllers, sorted by kind. Rules list them in this order.
 var selectors = []struct{ kind, selector string }{
 	{"DaemonSet", "apps/v1/DaemonSet"},
 	{"Deployment", "apps/v1/Deployment"},
@@ -29,8 +29,9 @@ func IsController(kind string) bool {
 	return kind == cronJobKind || slices.ContainsFunc(selectors, func(s struct{ kind, selector string }) bool { return s.kind == kind })
 }
 
-// controllers says which kinds the annotation asks for: the selectors of the templated controllers, and whether
-// CronJob is among them. Names that autogen does not know are ignored; blanks belong to the names, as documented.
+// controllers returns the controllers that the annotation selects: the selectors of the templated ones, and whether
+// CronJob is among them. It ignores names that autogen does not know. Blanks are part of a name, as Kyverno
+// documents.
 func controllers(annotations map[string]string) (templated []string, withCronJob bool) {
 	value, set := annotations[ControllersAnnotation]
 	if value == "none" {

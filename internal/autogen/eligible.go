@@ -7,8 +7,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/match"
 )
 
-// eligible reports whether rules may be generated for the policy at all; one offending rule disables autogen for
-// every rule.
+// eligible reports whether any rules may be generated for the policy. One ineligible rule disables autogen for all
+// of its rules.
 func eligible(rules []kyvernov1.Rule) bool {
 	aboutPods := false
 	for i := range rules {
@@ -50,10 +50,10 @@ func patchesJSON(r *kyvernov1.Rule) bool {
 	return r.Mutation.PatchesJSON6902 != "" || inForeach(r.Mutation.ForEachMutation)
 }
 
-// eligibleRule reports whether the rule of an eligible policy is itself about Pods.
+// eligibleRule reports whether the rule of an eligible policy selects Pods.
 func eligibleRule(r *kyvernov1.Rule) bool {
 	if strings.HasPrefix(r.Name, templated.prefix) {
-		return false // generated once already, by a client that stored the computed rules
+		return false // already generated, by a client that stored the computed rules
 	}
 	if !hasPod(kinds(&r.MatchResources)) {
 		return false

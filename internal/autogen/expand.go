@@ -10,17 +10,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Generated is a rule written for pod controllers.
+// Generated is a rule that was generated for pod controllers.
 type Generated struct {
 	Rule   kyvernov1.Rule
 	Parent int // index of the authored rule
 	Origin policy.Origin
 }
 
-// Expand returns the rules that the authored rules of a policy imply for pod controllers, in the order in which they
-// follow the authored ones: per authored rule first autogen, then autogen-cronjob. annotations are the policy's own.
-// The result is empty when the policy is not eligible or its annotation says so. The error is a rule that does
-// not survive its rewriting.
+// Expand returns the rules for pod controllers that follow from the authored rules of a policy: for each authored
+// rule first autogen, then autogen-cronjob. annotations are those of the policy. The result is empty when the policy
+// is not eligible or its annotation disables autogen. The error reports a rule that is invalid after it is
+// rewritten.
 func Expand(rules []kyvernov1.Rule, annotations map[string]string) ([]Generated, error) {
 	selectors, withCronJob := controllers(annotations)
 	if len(selectors) == 0 && !withCronJob || !eligible(rules) {
@@ -59,13 +59,13 @@ func generate(out *[]Generated, f *family, r *kyvernov1.Rule, index int, selecto
 	return nil
 }
 
-// rule writes the rule for one family of controllers; ok is false when nothing of the rule applies to them.
+// rule generates the rule for one family of controllers; ok is false when no part of the rule applies to them.
 func (f *family) rule(r *kyvernov1.Rule, selectors []string) (made kyvernov1.Rule, ok bool, err error) {
 	tree, err := toTree(r)
 	if err != nil {
 		return made, false, err
 	}
-	// Match blocks hold no variables; they are rewritten as types below.
+	// Match blocks contain no variables; matchBlock rewrites them as types.
 	delete(tree, "match")
 	delete(tree, "exclude")
 	if !f.body(tree, r) {
@@ -92,7 +92,7 @@ func (f *family) rule(r *kyvernov1.Rule, selectors []string) (made kyvernov1.Rul
 	return made, true, nil
 }
 
-// body wraps what describes a Pod. It reports whether the rule is of a kind that autogen knows.
+// body wraps the parts that describe a Pod. It reports whether autogen supports the kind of rule.
 func (f *family) body(tree map[string]any, r *kyvernov1.Rule) bool {
 	switch {
 	case r.Validation != nil:
@@ -100,7 +100,7 @@ func (f *family) body(tree map[string]any, r *kyvernov1.Rule) bool {
 	case r.Mutation != nil:
 		return f.mutation(tree)
 	}
-	return len(r.VerifyImages) > 0 // image extraction knows the kinds itself
+	return len(r.VerifyImages) > 0 // image extraction handles all kinds itself
 }
 
 func (f *family) validation(validate map[string]any, v *kyvernov1.Validation) bool {
@@ -120,7 +120,7 @@ func (f *family) validation(validate map[string]any, v *kyvernov1.Validation) bo
 	return known && v.Manifests == nil
 }
 
-// mutation wraps patches. Targets, the order of a foreach and nested loops are not carried over.
+// mutation wraps patches. It drops targets, the order of a foreach and nested loops.
 func (f *family) mutation(tree map[string]any) bool {
 	mutate := tree["mutate"].(map[string]any)
 	if patch, ok := mutate["patchStrategicMerge"]; ok {
@@ -144,7 +144,7 @@ func (f *family) mutation(tree map[string]any) bool {
 	return len(out) > 0
 }
 
-// matchBlock replaces kinds: CronJob takes every filter, the other controllers those that name Pod.
+// matchBlock replaces kinds: for CronJob in every filter, for the other controllers in the filters that name Pod.
 func (f *family) matchBlock(m kyvernov1.MatchResources, selectors []string) kyvernov1.MatchResources {
 	replace := func(d kyvernov1.ResourceDescription) kyvernov1.ResourceDescription {
 		if hasPod(d.Kinds) || f == cronJob && !d.IsZero() {
@@ -185,7 +185,7 @@ func toTree(r *kyvernov1.Rule) (map[string]any, error) {
 	return v.(map[string]any), nil
 }
 
-// fromTree reads the rule as the authored one was read, which distinguishes a null from an absent field.
+// fromTree decodes the rule in the same way as the authored one, which distinguishes a null from an absent field.
 func fromTree(tree map[string]any) (kyvernov1.Rule, error) {
 	var r kyvernov1.Rule
 	diags := strict.Decode(tree, &r)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// family is one of the two groups of pod controllers, with where its pod template lies.
+// family is one of the two groups of pod controllers, with the location of their pod template.
 type family struct {
 	prefix   string // of the rule's name
 	template []string
@@ -55,7 +55,7 @@ func (f *family) wrap(pattern any) any {
 	return pattern
 }
 
-// rewriteText replaces in all keys and values of a JSON tree. The input is not changed.
+// rewriteText replaces text in all keys and values of a JSON tree. It does not change its input.
 func rewriteText(v any, r *strings.Replacer) any {
 	switch v := v.(type) {
 	case string:
@@ -76,8 +76,8 @@ func rewriteText(v any, r *strings.Replacer) any {
 	return v
 }
 
-// reference finds `$(…)` with an absolute path, or one that goes through the word pattern: both point into the
-// rule's pattern, which autogen moves into the template.
+// reference finds `$(…)` with an absolute path, or with a path that contains the segment pattern. Both point into
+// the rule's pattern, which autogen moves into the template.
 var reference = regexp.MustCompile(`\$\(([^()/]*)((?:[^()]*/pattern)?)/([^()./][^()]*)\)`)
 
 // shiftReferences prefixes the pattern references of a message with the pod template.

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Decode reads one certificate or certificate request with an RSA key. The members have the names of Go's crypto/x509.
+// Decode reads one certificate or certificate request with an RSA key. The members have the names of the fields in Go's crypto/x509.
 func Decode(s string) (any, error) {
 	block, _ := pem.Decode([]byte(s))
 	if block == nil {
@@ -23,7 +23,7 @@ func Decode(s string) (any, error) {
 			return nil, err
 		}
 		key := c.PublicKey
-		c.PublicKey = nil // JSON numbers cannot hold its modulus
+		c.PublicKey = nil // JSON numbers cannot represent its modulus
 		return fieldsOf(c, key, c.RawSubjectPublicKeyInfo)
 	case "CERTIFICATE REQUEST":
 		c, err := x509.ParseCertificateRequest(block.Bytes)
@@ -37,8 +37,8 @@ func Decode(s string) (any, error) {
 	return nil, errors.New("PEM block neither contains a CERTIFICATE or CERTIFICATE REQUEST")
 }
 
-// fieldsOf converts the parsed certificate through its JSON form. The modulus of the key becomes decimal text, since no float64 can hold
-// it.
+// fieldsOf converts the parsed certificate through its JSON form. The modulus of the key becomes decimal text, since a float64 cannot
+// represent it.
 func fieldsOf(c, key any, keyInfo []byte) (any, error) {
 	public, ok := key.(*rsa.PublicKey)
 	if !ok {

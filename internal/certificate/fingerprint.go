@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 )
 
-// Fingerprint names a key or a certificate by the hash of its usual encoding.
+// Fingerprint identifies a key or a certificate by the hash of its DER encoding.
 func Fingerprint(der []byte) string {
 	sum := sha256.Sum256(der)
 	return "sha256:" + hex.EncodeToString(sum[:])

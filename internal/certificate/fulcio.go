@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Fulcio is an arc of object identifiers: below it are the extensions of its certificates.
+// Fulcio is the arc of object identifiers that contains the extensions of Fulcio's certificates.
 var Fulcio = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1}
 
 const (
-	fulcioOtherName = 7 // no extension but a kind of subject
+	fulcioOtherName = 7 // not an extension but a kind of subject
 	fulcioLast      = 22
 )
 
-// fulcioNames are the extensions that policies call by name.
+// fulcioNames maps the names that policies use for extensions to their numbers.
 var fulcioNames = map[string]int{
 	"oidcIssuer": 1, "githubWorkflowTrigger": 2, "githubWorkflowSha": 3, "githubWorkflowName": 4, "githubWorkflowRepository": 5, "githubWorkflowRef": 6,
 }

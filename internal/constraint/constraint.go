@@ -22,7 +22,7 @@ type Constraints struct {
 	namespace, object labels.Selector // nil for all
 }
 
-// Options are the ways in which languages differ.
+// Options are the differences between languages.
 type Options struct {
 	// GenerateNames: an object without a name matches resourceNames if its generateName begins one of them.
 	GenerateNames bool
@@ -30,8 +30,8 @@ type Options struct {
 	AnyOperation bool
 }
 
-// Compile compiles constraints; path is their field in the object, for the diagnostics. Use the constraints only if these hold no error.
-// Without constraints, or without rules in them, every resource is selected.
+// Compile compiles constraints; path is their field in the object, for the diagnostics. Use the constraints only if the diagnostics hold
+// no error. Without constraints, or without rules in them, every resource is selected.
 func Compile(m *admissionregistrationv1.MatchResources, path string, o Options) (*Constraints, diag.List) {
 	if m == nil {
 		m = &admissionregistrationv1.MatchResources{}
@@ -63,7 +63,7 @@ func selectLabels(targets []policy.Target, s *metav1.LabelSelector) {
 			continue
 		}
 		if _, again := equal[e.Key]; again {
-			continue // the selector itself evaluates it
+			continue // Match evaluates it
 		}
 		if equal == nil {
 			equal = map[string]string{}
@@ -117,8 +117,8 @@ func (c *Constraints) Needs() policy.Needs {
 	return policy.Needs{NamespaceLabels: c.namespace != nil, OldObject: c.object != nil}
 }
 
-// Match reports whether the constraints select the request. An error means that a lookup failed: the answer is not known,
-// and the caller reports the error.
+// Match reports whether the constraints select the request. An error means that a lookup failed: the answer is unknown, and the caller
+// reports the error.
 func (c *Constraints) Match(ctx context.Context, r *policy.Request) (bool, error) {
 	if r.Trace != nil {
 		c.explain(ctx, r)
@@ -146,7 +146,7 @@ func (c *Constraints) Match(ctx context.Context, r *policy.Request) (bool, error
 	return failed == nil, failed
 }
 
-// anyOf reports whether one of the selectors matches. An error means that none certainly does, and that one may.
+// anyOf reports whether one of the selectors matches. An error means that no selector is known to match, and that one might.
 func anyOf(selectors []policy.Selector, r *policy.Request) (bool, error) {
 	var failed error
 	for i := range selectors {
@@ -161,7 +161,7 @@ func anyOf(selectors []policy.Selector, r *policy.Request) (bool, error) {
 	return false, failed
 }
 
-// selectsObject evaluates the object selector: it must select one of the two objects, as at the API server.
+// selectsObject evaluates the object selector: it must select the old or the new object, as in the API server.
 func (c *Constraints) selectsObject(_ context.Context, r *policy.Request) (bool, error) {
 	if c.object == nil {
 		return true, nil
@@ -180,7 +180,7 @@ func (c *Constraints) selectsObject(_ context.Context, r *policy.Request) (bool,
 	return old != nil && c.object.Matches(labelsOf(old)), nil
 }
 
-// selectsNamespace evaluates the namespace selector. A Namespace is selected by its own labels, and a cluster-scoped object always.
+// selectsNamespace evaluates the namespace selector against a Namespace's own labels. It always selects a cluster-scoped object.
 func (c *Constraints) selectsNamespace(ctx context.Context, r *policy.Request) (bool, error) {
 	switch {
 	case c.namespace == nil:
@@ -192,7 +192,7 @@ func (c *Constraints) selectsNamespace(ctx context.Context, r *policy.Request) (
 		return true, nil
 	}
 	found, err := r.NamespaceLabels(ctx)
-	if found[corev1.LabelMetadataName] == "" { // every Namespace has it; what the command line knows of one may lack it
+	if found[corev1.LabelMetadataName] == "" { // every Namespace has it; data given on the command line may lack it
 		found = maps.Clone(found)
 		if found == nil {
 			found = map[string]string{}

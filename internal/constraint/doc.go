@@ -2,7 +2,7 @@
 // objectSelector. Every policy language with such constraints uses it.
 //
 //	c, diags := constraint.Compile(spec.MatchConstraints, "spec.matchConstraints", constraint.Options{})
-//	ok, err := c.Match(ctx, request)      // err: a lookup failed; never to be read as false
+//	ok, err := c.Match(ctx, request)      // err: a lookup failed; do not treat it as false
 //	rule.Targets, rule.Excludes = c.Targets(), c.Excludes()
 //
 // A rule of the constraints becomes one policy.Target for each combination of its groups, versions and resources; their number is bounded.

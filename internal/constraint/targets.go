@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// maxTargets bounds the combinations of groups, versions and resources in one list of rules. Real ones have some dozens.
+// maxTargets bounds the combinations of groups, versions and resources in one list of rules. Real lists have a few dozen.
 const maxTargets = 4096
 
 // targetsOf returns the targets of rules.
@@ -34,7 +34,7 @@ func targetsOf(diags *diag.List, rules []admissionregistrationv1.NamedRuleWithOp
 			base.Names, base.GenerateNames = r.ResourceNames, o.GenerateNames
 		}
 		groups, versions, resources := distinct(r.APIGroups), distinct(r.APIVersions), distinct(r.Resources)
-		// Each factor is bounded by the size of the object, so the product does not overflow.
+		// The size of the object bounds each factor, so the product does not overflow.
 		if n := len(out) + len(groups)*len(versions)*len(resources); n > maxTargets {
 			diags.Errorf(at, "the rules name %d combinations of groups, versions and resources; at most %d are possible", n, maxTargets)
 			diags.Hint("write * for groups or versions")
@@ -46,7 +46,7 @@ func targetsOf(diags *diag.List, rules []admissionregistrationv1.NamedRuleWithOp
 					t := base
 					t.Group, t.Version = group, version
 					t.Resource, t.Subresource, _ = strings.Cut(resource, "/")
-					if t.Resource != "" { // nothing has that name
+					if t.Resource != "" { // no resource has that name
 						out = append(out, t)
 					}
 				}
@@ -69,7 +69,8 @@ func distinct(texts []string) []string {
 // everyOperation is what `*` stands for.
 var everyOperation = []policy.Operation{policy.Connect, policy.Create, policy.Delete, policy.Update}
 
-// operationsOf returns the operations of a rule. The API server refuses rules without operations; in files they mean all.
+// operationsOf returns the operations of a rule. The API server rejects rules without operations; in files such rules
+// select all operations.
 func operationsOf(given []admissionregistrationv1.OperationType) []policy.Operation {
 	if len(given) == 0 || slices.Contains(given, admissionregistrationv1.OperationAll) {
 		return everyOperation

@@ -7,12 +7,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Env holds the resources of an evaluation beside its input. A nil *Env has no limits and no world.
+// Env holds what an evaluation may use beside its input. A nil *Env has no limits and no world.
 type Env struct {
 	Meter *budget.Meter
 	World world.World
 	// Images holds the defaults for image references without a registry.
 	Images imageref.Defaults
-	// Trace records the evaluation; nil, except for `ephor explain`, records nothing.
+	// Trace records the evaluation. It is nil, which records nothing, except in `ephor explain`.
 	Trace *trace.Log
 }

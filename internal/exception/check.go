@@ -10,13 +10,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// These texts are Kyverno's, verbatim.
+// These texts are copied verbatim from Kyverno.
 const (
 	textPolicyName = "An exception requires a policy name"
 	textUserInfo   = "Usage of user info is forbidden"
 )
 
-// operators are those that the CRD allows in conditions.
+// operators are the operators that the CRD allows in conditions.
 var operators = []string{
 	"Equals", "NotEquals", "AnyIn", "AllIn", "AnyNotIn", "AllNotIn",
 	"GreaterThanOrEquals", "GreaterThan", "LessThanOrEquals", "LessThan",
@@ -74,7 +74,7 @@ func Check(e *kyvernov2.PolicyException) diag.List {
 func checkOperators(l *diag.List, in []kyvernov2beta1.Condition, path string) {
 	for i, c := range in {
 		switch op := string(c.Operator); op {
-		case "In", "NotIn", "Equal", "NotEqual": // older names, which policies may use; others no condition knows
+		case "In", "NotIn", "Equal", "NotEqual": // old names, which policies may use; no condition accepts any other name
 			l.Unsupported(path+"["+strconv.Itoa(i)+"].operator", op, diag.Listed(operators))
 		}
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // Compile decodes, checks and compiles an exception of any served version. It always returns an exception, whose Diags are the
-// returned diagnostics. Do not join one with errors to rules.
+// returned diagnostics. Do not join an exception with errors to rules.
 func Compile(object map[string]any) (*policy.Exception, diag.List) {
 	e, diags := Decode(object)
 	diags.Add(Check(e)...)
@@ -82,7 +82,7 @@ func conditionList(in []kyvernov2beta1.Condition) []any {
 		m := map[string]any{}
 		set := func(name string, raw *apiextensionsv1.JSON) {
 			if raw != nil {
-				m[name], _ = value.DecodeJSON(raw.Raw) // it was decoded from JSON before
+				m[name], _ = value.DecodeJSON(raw.Raw) // it was decoded from JSON, so this cannot fail
 			}
 		}
 		set("key", c.RawKey)

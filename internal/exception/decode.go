@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// Exceptions describes the exceptions from classic policies. The fields of its versions are the same.
+// Exceptions describes the exceptions from classic policies. All versions have the same fields.
 var Exceptions = &family.Exceptions{
 	Group: group, Kind: kind, Resource: "policyexceptions", Versions: versions, Reviewed: []string{"v2alpha1", "v2beta1", "v2"},
 	Path: "/exceptionvalidate", Configuration: "kyverno-exception-validating-webhook-cfg",
@@ -25,8 +25,8 @@ const (
 
 var versions = []string{"v2", "v2beta1"}
 
-// Decode reads a PolicyException of any served version. Unknown fields and values of the wrong type are diagnostics at
-// their field paths, and everything else is decoded.
+// Decode decodes a PolicyException of any served version. Unknown fields and values of the wrong type become diagnostics at their field
+// paths; everything else is decoded.
 func Decode(object map[string]any) (*kyvernov2.PolicyException, diag.List) {
 	e := &kyvernov2.PolicyException{}
 	diags := strict.Decode(object, e)

@@ -9,31 +9,31 @@ import (
 
 // Terms define how exceptions apply to a rule, and the texts of the results. They are shared and must not be changed.
 type Terms struct {
-	// Skipped and Passed begin the messages of results; the keys of the exceptions follow. Passed is empty if exceptions cannot request a
-	// pass.
+	// Skipped and Passed are the beginnings of result messages; the keys of the exceptions follow. Passed is empty if exceptions cannot
+	// request a pass.
 	Skipped, Passed string
-	// Part is the part of the policy in reports of such a result; empty for the rule.
+	// Part is the part of the policy that reports name for such a result; empty for the rule.
 	Part string
-	// InParts: partial exceptions exempt only from parts of the rule. Otherwise they exempt from the whole rule.
+	// InParts: partial exceptions exempt from parts of the rule only. If false, they exempt from the whole rule.
 	InParts bool
-	// First: a result names only the first of several exceptions that exempt from the whole rule.
+	// First: if several exceptions exempt from the whole rule, a result names only the first one.
 	First bool
-	// Strict: conditions without a value are an error of the rule, unless an exception before them exempts. Otherwise the exception does
-	// not apply: nothing proves that the object is exempt.
+	// Strict: conditions without a value are an error of the rule, unless an earlier exception exempts. If false, the exception does not
+	// apply, since nothing proves that the object is exempt.
 	Strict bool
 }
 
-// Verdict is the result of a rule's exceptions for a request.
+// Verdict is the result of evaluating a rule's exceptions for a request.
 type Verdict struct {
 	// Exempt: the request is exempt from the rule as a whole, with this Result.
 	Exempt bool
 	Result policy.Yield
-	// Partial are the exceptions that allow parts of a request that is not exempt.
+	// Partial are the exceptions that allow parts of the request; only for a request that is not exempt.
 	Partial []*policy.Exception
 }
 
-// Evaluate evaluates the exceptions of the rule of a call, in order. Their conditions read the variables, nil in a language without any.
-// The error is that of a condition, if the terms are strict.
+// Evaluate evaluates the exceptions of a call's rule, in order. Their conditions read the variables, which are nil in a language without
+// variables. An error comes from a condition, and only if the terms are strict.
 func (t *Terms) Evaluate(c *policy.Call, variables policy.Variables) (Verdict, error) {
 	if c.Rule == nil || len(c.Rule.Exceptions) == 0 {
 		return Verdict{}, nil

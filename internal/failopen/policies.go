@@ -11,17 +11,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// Annotation is on the configurations whose webhooks temporarily fail open; its value is a note in JSON.
+// Annotation marks the configurations whose webhooks temporarily fail open; its value is a note in JSON.
 const Annotation = "ephor.dev/failing-open"
 
-// note records what failClosed has to restore.
+// note records what failClosed must restore.
 type note struct {
 	Since    time.Time `json:"since"`
 	Webhooks []string  `json:"webhooks"`
 }
 
-// concerns reports whether a configuration can lock the cluster: only those for resources can. Reviews of policies and exceptions continue
-// to fail closed, since they only delay edits of these objects.
+// concerns reports whether a configuration can block the cluster: only configurations for resources can. Reviews of policies and
+// exceptions continue to fail closed, since they only delay edits of these objects.
 func concerns(o client.Object) bool {
 	return webhookconf.IsResource(o.GetName())
 }
@@ -109,14 +109,14 @@ func read(o client.Object) (n note, noted bool) {
 	if !ok {
 		return note{}, false
 	}
-	_ = json.Unmarshal([]byte(text), &n) // a damaged note names no webhook; the owner of the configuration restores them
+	_ = json.Unmarshal([]byte(text), &n) // a damaged note names no webhook; the owner of the configuration restores the webhooks
 	return n, true
 }
 
 func write(o client.Object, n note) {
 	text, err := json.Marshal(n)
 	if err != nil {
-		return // a time and some strings
+		return // it holds only a time and strings, so this cannot fail
 	}
 	annotations := o.GetAnnotations()
 	if annotations == nil {

@@ -22,7 +22,7 @@ const MinGrace = 30 * time.Second
 // Watch checks the heartbeat. Only one Watch may run in a cluster; it keeps its state between rounds.
 type Watch struct {
 	Client client.Client
-	// Live reads past any cache.
+	// Live reads directly from the API server, without a cache.
 	Live client.Reader
 	// Lease is the heartbeat lease and Annotation the stamp on it.
 	Lease      client.ObjectKey
@@ -36,9 +36,9 @@ type Watch struct {
 
 	stamp   string
 	since   time.Time // when the stamp was first seen
-	looked  time.Time // when it was last checked
-	moved   bool      // it changed since the first read: a replica answers
-	silence bool      // what was last logged
+	looked  time.Time // when the stamp was last checked
+	moved   bool      // the stamp changed since the first read: a replica answers
+	silence bool      // the state that was last logged
 }
 
 // period returns the interval between two checks of the lease.
@@ -96,22 +96,22 @@ func (w *Watch) look(stamp string, now time.Time) (verdict, time.Duration) {
 func (w *Watch) silent(ctx context.Context, age time.Duration) error {
 	if !w.silence {
 		w.silence = true
-		w.Log.Warn("no replica answers reviews: webhooks that fail closed are made to fail open", "silence", age.Round(time.Second), "lease", w.Lease.String())
+		w.Log.Warn("no replica answers reviews: webhooks that fail closed now fail open", "silence", age.Round(time.Second), "lease", w.Lease.String())
 	}
 	return w.each(ctx, func(o client.Object) bool { return failOpen(o, w.Now()) },
 		"WebhooksFailOpen", fmt.Sprintf("no replica has answered reviews for %s: failurePolicy Fail is now Ignore, until one does", age.Round(time.Second)))
 }
 
-// answered lets them fail closed again.
+// answered lets the webhooks fail closed again.
 func (w *Watch) answered(ctx context.Context) error {
 	if w.silence {
 		w.silence = false
-		w.Log.Info("reviews are answered again: the webhooks fail closed as before")
+		w.Log.Info("reviews are answered again: webhooks fail closed as before")
 	}
 	return w.each(ctx, failClosed, "WebhooksFailClosed", "reviews are answered again: failurePolicy is Fail as before")
 }
 
-// each changes the configurations for resources. A conflict is no error: the next round tries again.
+// each changes the configurations for resources. A conflict is not an error: the next round tries again.
 func (w *Watch) each(ctx context.Context, change func(client.Object) bool, reason, text string) error {
 	ours := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}
 	var validating admissionv1.ValidatingWebhookConfigurationList

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// These texts are Kyverno's, verbatim.
+// These texts are copied verbatim from Kyverno.
 const (
 	textEither         = "A global context entry should either have KubernetesResource or APICall"
 	textResource       = "A Resource entry requires a %s"

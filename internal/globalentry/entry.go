@@ -24,10 +24,10 @@ const (
 	Kind  = "GlobalContextEntry"
 )
 
-// Versions are the served versions, which differ only in their status; the first one is stored.
+// Versions are the served versions, which differ only in their status; the first one is the stored version.
 var Versions = []string{"v2beta1", "v2", "v2alpha1"}
 
-// Defaults of calls.
+// Default values of calls.
 const (
 	DefaultRefresh = 10 * time.Minute
 	DefaultRetries = 3
@@ -44,13 +44,13 @@ type Entry struct {
 	Diags       diag.List
 }
 
-// Resource is a resource by its name in paths.
+// Resource identifies a resource by its plural name, as in API paths.
 type Resource struct {
 	APIVersion, Resource string
 	Namespace            string // empty for all namespaces
 }
 
-// Call is a call that is repeated: by path, or to a service.
+// Call is a call that is repeated at an interval: to an API path or to a service.
 type Call struct {
 	API     *world.APIRequest     // nil for services
 	Service *world.ServiceRequest // nil for paths
@@ -117,7 +117,7 @@ func compileCall(c *kyvernov2beta1.ExternalAPICall, diags *diag.List) *Call {
 		fields := map[string]any{}
 		for _, d := range c.Data {
 			if d.Value != nil {
-				fields[d.Key], _ = value.DecodeJSON(d.Value.Raw) // it was decoded from JSON before
+				fields[d.Key], _ = value.DecodeJSON(d.Value.Raw) // it was decoded from JSON, so this cannot fail
 			}
 		}
 		body = fields
@@ -139,7 +139,8 @@ func compileCall(c *kyvernov2beta1.ExternalAPICall, diags *diag.List) *Call {
 	return out
 }
 
-// Project returns the data of a reference to the entry: all data for the empty name, else the projection of that name.
+// Project returns the data of a reference to the entry: all data for the empty name, otherwise the result of the projection with
+// that name.
 func (e *Entry) Project(ctx context.Context, name string, data any) (any, error) {
 	if e.Diags.HasErrors() {
 		return nil, errors.New(e.Diags.Errors()[0].Summary)

@@ -1,4 +1,4 @@
-// Package golden runs tests whose cases are data: txtar files that hold inputs and the text that is wanted of them.
+// Package golden runs tests whose cases are data: txtar files that hold inputs and the expected output.
 //
-// `go test ./internal/X -update` writes what the tests find into the files.
+// `go test ./internal/X -update` writes the actual output into the files.
 package golden

@@ -14,14 +14,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-var update = flag.Bool("update", false, "write what is found into testdata")
+var update = flag.Bool("update", false, "write the actual output into testdata")
 
-// Update reports whether tests write what they find into testdata.
+// Update reports whether tests write their actual output into testdata.
 func Update() bool { return *update }
 
-// Run runs a subtest for each txtar file that the patterns of path.Match find. The comment of a file says which behaviour it shows. Its
-// sections are inputs, followed by one that is named want: the text that run is to return for the inputs before it. A file may have
-// several such groups.
+// Run runs a subtest for each txtar file that matches the pattern (see path.Match). The comment of a file says which behaviour it
+// shows. Its sections are inputs, followed by one that is named want: the text that run must return for the inputs before it. A file
+// may have several such groups.
 func Run(t *testing.T, pattern string, run func(t *testing.T, in Inputs) string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -70,15 +70,15 @@ func runFile(t *testing.T, file string, run func(*testing.T, Inputs) string) {
 	}
 }
 
-// Inputs are the sections before a section named want.
+// Inputs are the sections that precede a section named want.
 type Inputs []txtar.File
 
-// Has reports whether there is a section of the name.
+// Has reports whether there is a section with the name.
 func (in Inputs) Has(name string) bool {
 	return slices.ContainsFunc(in, func(f txtar.File) bool { return f.Name == name })
 }
 
-// Text returns the text of the section of the name; nil for none.
+// Text returns the text of the section with the name; nil for none.
 func (in Inputs) Text(name string) []byte {
 	for _, f := range in {
 		if f.Name == name {
@@ -88,7 +88,7 @@ func (in Inputs) Text(name string) []byte {
 	return nil
 }
 
-// Decode reads YAML as the engine reads objects. It ends the test when the text is not YAML, or not a T.
+// Decode decodes YAML as the engine decodes objects. It fails the test when the text is not YAML, or not a T.
 func Decode[T any](t testing.TB, text []byte) (out T) {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON(text)
@@ -106,7 +106,7 @@ func Decode[T any](t testing.TB, text []byte) (out T) {
 	return out
 }
 
-// Objects reads a YAML list of objects. No text is an empty list.
+// Objects decodes a YAML list of objects. An empty text is an empty list.
 func Objects(t testing.TB, text []byte) (out []map[string]any) {
 	t.Helper()
 	if len(text) == 0 {

@@ -7,13 +7,13 @@ var (
 	unescape = strings.NewReplacer("~1", "/", "~0", "~")
 )
 
-// Escape returns the token of a key or an index: ~ becomes ~0, and / becomes ~1.
+// Escape returns the token for a key or an index: ~ becomes ~0, and / becomes ~1.
 func Escape(key string) string { return escape.Replace(key) }
 
-// Unescape returns the key of a token. A ~ that starts no escape stays as it is.
+// Unescape returns the key for a token. A ~ that does not start an escape sequence stays as it is.
 func Unescape(token string) string { return unescape.Replace(token) }
 
-// Split returns the keys of a pointer, unescaped. The slash at its start may be missing; the empty pointer has one empty key.
+// Split returns the unescaped keys of a pointer. The slash at its start may be missing; the empty pointer has one empty key.
 func Split(pointer string) []string {
 	keys := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
 	for i, token := range keys {

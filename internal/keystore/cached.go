@@ -28,10 +28,10 @@ type Cached struct {
 	tried time.Time // when the Secret was last read
 }
 
-// Ring returns the keys. While the Secret cannot be read, it returns the last known keys; without any, an error.
+// Ring returns the keys. While the Secret cannot be read, it returns the last known keys; if there are none, an error.
 func (c *Cached) Ring(ctx context.Context) (*seal.Keyring, error) { return c.get(ctx, renewAfter) }
 
-// Fresh returns keys that are at most some seconds old, for a seal with a key that Ring does not know.
+// Fresh returns keys that are at most some seconds old. Use it for a seal whose key is not in Ring.
 func (c *Cached) Fresh(ctx context.Context) (*seal.Keyring, error) { return c.get(ctx, soonest) }
 
 func (c *Cached) get(ctx context.Context, age time.Duration) (*seal.Keyring, error) {

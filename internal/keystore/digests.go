@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Digests makes keyed digests of texts that may be guessed. It is safe for concurrent use.
+// Digests computes keyed digests of texts that an attacker could guess. It is safe for concurrent use.
 type Digests struct {
 	keys *Cached
 
 	mu     sync.Mutex
-	failed time.Time // when the keys could not be read
+	failed time.Time // when the last attempt to read the keys failed
 }
 
-// NewDigests returns Digests with the current one of these keys.
+// NewDigests returns Digests that use the current one of these keys.
 func NewDigests(keys *Cached) *Digests { return &Digests{keys: keys} }
 
-// Digest returns 16 bytes that the current key makes of a text in a domain; false while there is no key. A Secret that cannot be read is read
-// again after some seconds, since each record has several digests.
+// Digest returns 16 bytes that the current key computes from a text in a domain; ok is false while there is no key. After a failed read of
+// the Secret, Digest waits some seconds before the next attempt, since each record has several digests.
 func (d *Digests) Digest(ctx context.Context, domain, text string) (out [16]byte, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package keystore keeps the keys of package seal in a Secret of the installation's namespace.
+// Package keystore stores the keys of package seal in a Secret in the installation's namespace.
 //
 //	store := &keystore.Store{Client: client, Reader: live, Namespace: "kyverno", Name: keystore.Marks}
 //	ring, err := store.Load(ctx)    // creates the Secret when it does not exist
@@ -6,8 +6,8 @@
 //	keys := &keystore.Cached{Load: store.Load, Now: time.Now} // for processes that seal and check all the time
 //
 // The Secret is created at run time, never by the chart: a key in a rendered manifest would end up in Git and in Helm's release history.
-// Several replicas may load at once: the API server accepts one Secret, and the others read it. A Secret without a usable key is an error
-// and is not overwritten, since the seals made with its keys would be lost.
+// Several replicas may call Load at once: the API server accepts one Secret, and the others read it. A Secret without a usable key is an
+// error and is not overwritten, since that would invalidate the seals made with its keys.
 //
 // Floor 4: imports seal.
 package keystore

@@ -10,7 +10,7 @@ import (
 // Seals creates and checks seals with the keys of a Secret.
 type Seals struct{ Keys *Cached }
 
-// Seal returns the proof, by the current key, that these parts were claimed in this domain.
+// Seal returns a proof, made with the current key, that these parts were claimed in this domain.
 func (s Seals) Seal(ctx context.Context, domain string, parts ...string) (string, error) {
 	ring, err := s.Keys.Ring(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/seal"
 )
 
-// The Secrets of the installation, one for each kind of claim: a process can read only what it needs.
+// The Secrets of the installation, one for each kind of claim, so that a process can read only the keys that it needs.
 const (
 	// Routes holds the key of the secret segments in webhook paths.
 	Routes = "ephor-webhook-routes"
@@ -30,22 +30,22 @@ const (
 	Decisions = "ephor-decision-digests"
 )
 
-// managedLabel marks Secrets of the installation, as those of the certificates.
+// managedLabel marks the Secrets that the installation creates, including those of the certificates.
 const managedLabel, managedValue = "app.kubernetes.io/managed-by", "ephor"
 
-// currentEntry names, in the Secret's data, the entry of the current key.
+// currentEntry is the entry in the Secret's data that names the current key.
 const currentEntry = "current"
 
-// maxKeys bounds the keys of one Secret. Only Rotate drops the oldest, after their marks were renewed.
+// maxKeys bounds the keys of one Secret. Only Rotate drops the oldest keys, after the marks made with them were renewed.
 const maxKeys = 64
 
 // Store is the Secret of one kind of claim.
 type Store struct {
 	// Client creates and updates the Secret.
 	Client client.Writer
-	// Reader reads the Secret past any cache.
+	// Reader reads the Secret directly from the API server, without a cache.
 	Reader client.Reader
-	// Namespace is the installation's, Name is one of the constants above.
+	// Namespace is the namespace of the installation; Name is one of the constants above.
 	Namespace, Name string
 }
 
@@ -54,7 +54,7 @@ func (s *Store) Load(ctx context.Context) (*seal.Keyring, error) {
 	secret, err := s.read(ctx)
 	if apierrors.IsNotFound(err) {
 		if secret, err = s.create(ctx); apierrors.IsAlreadyExists(err) {
-			secret, err = s.read(ctx) // another replica was first
+			secret, err = s.read(ctx) // another replica created it first
 		}
 	}
 	if err != nil {
@@ -63,10 +63,10 @@ func (s *Store) Load(ctx context.Context) (*seal.Keyring, error) {
 	return Parse(secret)
 }
 
-// Rotate adds a key, makes it the current one, and returns the keys. Older ones still verify. A conflict with another
-// writer is an error that apierrors.IsConflict reports.
+// Rotate adds a key, makes it the current one, and returns all keys. Seals made with older ones still verify. A conflict with another
+// writer is an error for which apierrors.IsConflict is true.
 func (s *Store) Rotate(ctx context.Context) (*seal.Keyring, error) {
-	if _, err := s.Load(ctx); err != nil { // it is created, or known to be usable
+	if _, err := s.Load(ctx); err != nil { // now it exists, and its keys are usable
 		return nil, err
 	}
 	secret, err := s.read(ctx)
@@ -84,7 +84,7 @@ func (s *Store) Rotate(ctx context.Context) (*seal.Keyring, error) {
 	return Parse(secret)
 }
 
-// Parse reads the keys from the Secret. The error names the Secret and holds nothing of its data.
+// Parse reads the keys from the Secret. The error names the Secret and reveals nothing of its data.
 func Parse(secret *corev1.Secret) (*seal.Keyring, error) {
 	current := string(secret.Data[currentEntry])
 	var first seal.Key

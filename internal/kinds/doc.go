@@ -1,10 +1,11 @@
-// Package kinds knows the kinds of the Kubernetes API where no API server can be asked: which live outside of
-// namespaces, and what their resources are called.
+// Package kinds knows the kinds of the Kubernetes API, for use without an API server: which kinds are
+// cluster-scoped, and the names of their resources.
 //
 //	kinds.ClusterScoped("v1", "Node")  // true
 //	kinds.Plural("NetworkPolicy")      // networkpolicies
 //
-// What it does not know (custom resources) counts as namespaced and is named by the API's convention.
+// Unknown kinds (custom resources) count as namespaced, and their resources are named by the API's
+// convention.
 //
 // Floor 0 (leaf): imports nothing of ours.
 package kinds

@@ -2,7 +2,7 @@ package kinds
 
 import "strings"
 
-// Plural guesses the resource of a kind as the API's naming convention has it.
+// Plural guesses the resource name of a kind by the API's naming convention.
 func Plural(kind string) string {
 	s := strings.ToLower(kind)
 	switch {

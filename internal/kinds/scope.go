@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// clusterScoped are the kinds of the Kubernetes API that live outside namespaces, by group.
+// clusterScoped are the cluster-scoped kinds of the Kubernetes API, by group.
 var clusterScoped = map[string][]string{
 	"": {"Namespace", "Node", "PersistentVolume", "ComponentStatus"},
 	"admissionregistration.k8s.io": {
@@ -31,7 +31,7 @@ var clusterScoped = map[string][]string{
 	"storagemigration.k8s.io":      {"StorageVersionMigration"},
 }
 
-// ClusterScoped reports whether the kind is known to live outside namespaces.
+// ClusterScoped reports whether the kind is a known cluster-scoped kind.
 func ClusterScoped(apiVersion, kind string) bool {
 	group, _, ok := strings.Cut(apiVersion, "/")
 	if !ok {
@@ -45,7 +45,7 @@ func ClusterScoped(apiVersion, kind string) bool {
 	return false
 }
 
-// kubernetesGroups are the API groups of Kubernetes itself beside those of clusterScoped.
+// kubernetesGroups are the API groups of Kubernetes itself that are not in clusterScoped.
 var kubernetesGroups = []string{"apps", "autoscaling", "batch", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "extensions"}
 
 // KubernetesGroup reports whether the API group is one of Kubernetes itself; "" is the core group.
@@ -56,5 +56,5 @@ func KubernetesGroup(group string) bool {
 	return slices.Contains(kubernetesGroups, group)
 }
 
-// Groups are the groups of which some kind lives outside of namespaces.
+// Groups are the groups that have cluster-scoped kinds.
 func Groups() []string { return slices.Sorted(maps.Keys(clusterScoped)) }

@@ -1,10 +1,10 @@
-// Package leftover lists and removes what Ephor itself makes in a cluster and what Kyverno does not know, for the way back to Kyverno.
+// Package leftover lists and removes the objects that Ephor creates and Kyverno does not know. It serves the return to Kyverno.
 //
 //	items, err := (&leftover.Installation{Client: c, Namespace: "kyverno", Now: time.Now}).List(ctx)
 //	removed, err := installation.Remove(ctx, items)
 //
-// Policies, exceptions, reports, UpdateRequests and definitions are not among them, nor is what Kyverno takes over: Leases of leaders,
-// certificates, the ConfigMaps. What a release or a manifest installed is for the tool that installed it.
+// It leaves policies, exceptions, reports, UpdateRequests and definitions alone, and the objects that Kyverno takes over: Leases of
+// leaders, certificates, the ConfigMaps. Objects that a release or a manifest installed are removed by the tool that installed them.
 //
-// Floor 7: imports the packages that make what is listed, for the names.
+// Floor 7: imports the packages that create these objects, for the names.
 package leftover

@@ -27,20 +27,20 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// Installation is what is looked at.
+// Installation is the installation whose objects are listed and removed.
 type Installation struct {
 	Client client.Client
-	// Namespace and ConfigMap are those of the installation.
+	// Namespace and ConfigMap are the names of the installation's namespace and main ConfigMap.
 	Namespace, ConfigMap string
 	Now                  func() time.Time
 }
 
-// Item is one thing that Ephor made: an object, or an annotation of an object that stays.
+// Item is one thing that Ephor created: an object, or an annotation on an object that stays.
 type Item struct {
 	Kind, Namespace, Name string
-	// Annotation, when set, is all that is removed.
+	// Annotation: if set, only this annotation is removed.
 	Annotation string
-	// Why says what it was for.
+	// Why says what the item was for.
 	Why string
 
 	object client.Object
@@ -54,7 +54,7 @@ func (i Item) String() string {
 	return out
 }
 
-// secrets are those of our own, with what each is for.
+// secrets are the Secrets that Ephor creates, with the purpose of each.
 var secrets = []struct{ name, why string }{
 	{keystore.Routes, "keys of the secret segments in webhook paths"},
 	{keystore.CleanupRoutes, "keys of the secret segments in the cleanup controller's webhook paths"},
@@ -64,14 +64,14 @@ var secrets = []struct{ name, why string }{
 	{unlock.SecretName, "webhook configurations that were kept when the cluster was unlocked"},
 }
 
-// Running is the error for an installation whose controllers are at work: they would make everything again.
+// Running is the error for an installation whose controllers still run: they would create everything again.
 type Running struct{ Pods []string }
 
 func (r *Running) Error() string {
 	return "Ephor still runs, and would make everything again: " + strings.Join(r.Pods, ", ")
 }
 
-// List finds everything. It is a *Running error when a replica of Ephor shares the work now.
+// List finds all items. It returns a *Running error while replicas of Ephor share the work.
 func (in *Installation) List(ctx context.Context) ([]Item, error) {
 	var items []Item
 	err := errors.Join(in.leases(ctx, &items), in.configurations(ctx, &items), in.secrets(ctx, &items), in.configMaps(ctx, &items), in.annotations(ctx, &items))
@@ -83,7 +83,7 @@ func add(items *[]Item, kind string, o client.Object, why string) {
 	*items = append(*items, Item{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Why: why, object: o})
 }
 
-// leases are those by which replicas share the work.
+// leases adds the Leases by which replicas share the work.
 func (in *Installation) leases(ctx context.Context, items *[]Item) error {
 	var list coordinationv1.LeaseList
 	if err := in.Client.List(ctx, &list, client.InNamespace(in.Namespace), client.HasLabels{ring.Label}); err != nil {
@@ -103,8 +103,8 @@ func (in *Installation) leases(ctx context.Context, items *[]Item) error {
 	return nil
 }
 
-// configurations are those that Kyverno does not have, and any other that no server answers. Those that Kyverno has too, and answers, are
-// its own by now, and so are those without webhooks, which it keeps while no policy needs them.
+// configurations adds the webhook configurations that Kyverno does not have, and all others that no server answers. It leaves those that
+// Kyverno also has and answers, which now belong to Kyverno, and those without webhooks, which Kyverno keeps while no policy needs them.
 func (in *Installation) configurations(ctx context.Context, items *[]Item) error {
 	managed := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}
 	var validating admissionv1.ValidatingWebhookConfigurationList
@@ -160,7 +160,8 @@ type configured struct {
 	to     []admissionv1.WebhookClientConfig
 }
 
-// answersAny reports whether a server answers one of the webhooks. A server outside of the cluster cannot be looked up, and counts as one.
+// answersAny reports whether a server answers one of the webhooks. A server outside the cluster cannot be checked, and counts as
+// answering.
 func (in *Installation) answersAny(ctx context.Context, to []admissionv1.WebhookClientConfig) (bool, error) {
 	for _, c := range to {
 		if c.Service == nil {
@@ -174,7 +175,7 @@ func (in *Installation) answersAny(ctx context.Context, to []admissionv1.Webhook
 	return false, nil
 }
 
-// answered reports whether a Service has an endpoint that is ready.
+// answered reports whether a Service has a ready endpoint.
 func (in *Installation) answered(ctx context.Context, namespace, service string) (bool, error) {
 	var list discoveryv1.EndpointSliceList
 	if err := in.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service}); err != nil {
@@ -224,7 +225,7 @@ func (in *Installation) configMaps(ctx context.Context, items *[]Item) error {
 	return nil
 }
 
-// noted are the annotations of ours on objects that Kyverno has, too.
+// annotations adds our annotations on objects that Kyverno also has.
 func (in *Installation) annotations(ctx context.Context, items *[]Item) error {
 	for _, n := range []struct {
 		o               client.Object
@@ -244,7 +245,7 @@ func (in *Installation) annotations(ctx context.Context, items *[]Item) error {
 	return nil
 }
 
-// Remove removes the items and returns those that were removed, also when there is an error.
+// Remove removes the items and returns those that were removed, even when there is an error.
 func (in *Installation) Remove(ctx context.Context, items []Item) ([]Item, error) {
 	var done []Item
 	for _, i := range items {

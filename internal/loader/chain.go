@@ -32,8 +32,8 @@ func (c *Chain) Apply(s *scope.Scope) *scope.Scope {
 	return s
 }
 
-// Reads returns the variables that loading the entries may read, with the Needs that follow; an entry that reads the world sets
-// Needs.Lookups.
+// Reads returns the variables that loading the entries may read, and the Needs that follow from them. An entry that reads the world
+// sets Needs.Lookups.
 func (c *Chain) Reads() scope.Reads {
 	if c == nil {
 		return scope.Reads{}
@@ -53,7 +53,7 @@ func (c *Chain) Names() []string {
 	return out
 }
 
-// input is the information that a Loader needs beside the entry.
+// input is the information that a Loader needs in addition to the entry.
 type input struct {
 	policyNamespace string // empty for cluster-scoped policies
 	path            string // of the entry's own field, such as spec.rules[0].context[1].configMap
@@ -66,7 +66,8 @@ type compiled struct {
 	diags diag.List
 }
 
-// Names that every rule already has; an entry may not use them. `image` is allowed, since only image verification defines it.
+// reserved are the names that every rule already has; an entry may not use them. `image` is allowed, since only image verification
+// defines it.
 var reserved = []string{
 	"request", "element", "elementIndex", "images", "serviceAccountName", "serviceAccountNamespace", "target", "@",
 }
@@ -114,13 +115,13 @@ func compileEntry(e *kyvernov1.ContextEntry, policyNamespace, path string) compi
 	switch {
 	case c.load == nil || diags.HasErrors():
 		c.load = broken(c.diags).load
-	case c.reads.Needs.Lookups: // variables are metered when they are computed
+	case c.reads.Needs.Lookups: // variables are charged when they are computed
 		c.load = limited(c.load)
 	}
 	return c
 }
 
-// limited counts the data that an entry loads.
+// limited charges the budget for the data that an entry loads.
 func limited(load func(*scope.Scope) (any, error)) func(*scope.Scope) (any, error) {
 	return func(before *scope.Scope) (any, error) {
 		v, err := load(before)

@@ -151,7 +151,7 @@ func (x *call) fetch(before *scope.Scope) (any, error) {
 	return data, nil
 }
 
-// ask parses the path before it sends a request; see package apipath.
+// ask parses the path and sends the request; see package apipath.
 func (x *call) ask(before *scope.Scope, text string, body any) (any, error) {
 	p, err := apipath.Parse(text)
 	if err != nil {
@@ -182,7 +182,7 @@ func (x *call) body(before *scope.Scope) (any, error) {
 	return body, nil
 }
 
-// reach returns which data the policy of the entry may read.
+// reach returns the data that the entry's policy may read.
 func (in input) reach() world.Reach {
 	if in.policyNamespace == "" {
 		return world.Cluster()

@@ -24,7 +24,7 @@ type header struct {
 	value *template.Template
 }
 
-// errServiceNamespaced: a service call of a namespaced policy would leave the namespace with the rights of the process
+// errServiceNamespaced is the error for a service call in a namespaced policy: it would leave the namespace with the rights of the process
 // (S11 in docs/security/threat-model.md).
 const errServiceNamespaced = "context entry %s: service calls are not allowed in namespaced policies"
 
@@ -48,7 +48,7 @@ func compileService(c *compiled, s *kyvernov1.ServiceCall, in input, entry strin
 	return x
 }
 
-// variableHost reports whether scheme, host or port of the URL depend on variables.
+// variableHost reports whether the scheme, host or port of the URL depends on variables.
 func variableHost(url string) bool {
 	literal, _, variables := strings.Cut(url, "{{")
 	if !variables {

@@ -56,7 +56,7 @@ func compileConfigMap(e *kyvernov1.ContextEntry, in input) compiled {
 		if err != nil {
 			return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", entryName, err)
 		}
-		// The namespace is checked again here, because one with variables is known only now.
+		// The namespace is checked again here, because a namespace with variables is known only now.
 		if in.policyNamespace != "" && ns != in.policyNamespace {
 			return nil, foreignNamespace(entryName, ns, in.policyNamespace)
 		}

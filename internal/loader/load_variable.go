@@ -33,8 +33,8 @@ type variableEntry struct {
 	value  *template.Template
 	def    *template.Template
 	path   *template.Template // text of the query
-	query  *jmespath.Expr     // the query, where its text holds no variables
-	source string             // text of the query as authored
+	query  *jmespath.Expr     // the query, if its text has no variables
+	source string             // the text of the query as authored
 }
 
 func compileVariable(e *kyvernov1.ContextEntry, in input) compiled {
@@ -70,7 +70,7 @@ func compileVariable(e *kyvernov1.ContextEntry, in input) compiled {
 	return c
 }
 
-// template compiles a part of the entry; nil stays nil.
+// template compiles a value of the entry; nil stays nil.
 func (c *compiled) template(raw *apiextensionsv1.JSON, path string) *template.Template {
 	if raw == nil {
 		return nil
@@ -86,7 +86,7 @@ func (c *compiled) template(raw *apiextensionsv1.JSON, path string) *template.Te
 	return t
 }
 
-// at returns the diagnostics of a template with the field path of the entry.
+// at returns the diagnostics of a template with the field path of the entry prepended.
 func at(path string, t *template.Template) diag.List {
 	out := t.Diags()
 	for i := range out {

@@ -8,12 +8,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/template"
 )
 
-// query is the jmesPath of an entry with its own data. The nil query returns the data unchanged.
+// query is the jmesPath that an entry applies to its own data. The nil query returns the data unchanged.
 type query struct {
 	entry  string
 	source string
 	text   *template.Template
-	expr   *jmespath.Expr // where the text holds no variables
+	expr   *jmespath.Expr // if the text has no variables
 }
 
 func (c *compiled) query(entry, source, path string) *query {

@@ -16,7 +16,7 @@ type Loader struct {
 	compile func(*kyvernov1.ContextEntry, input) compiled
 }
 
-// loaders is the frozen registry, in the order in which the API lists the fields.
+// loaders is the immutable registry, in the order in which the API lists the fields.
 var loaders = freeze(configMap, apiCall, imageRegistry, variable, globalReference)
 
 func freeze(ls ...Loader) []Loader {

@@ -12,12 +12,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// urlPath is a path of the API whose variables are escaped: each stays within one segment of the path, or one value of the query. A urlPath
-// that consists of a single variable may hold several segments if the policy's author wrote the value.
+// urlPath is an API path whose variables are escaped: each stays within one segment of the path, or one value of the query. A urlPath that
+// consists of a single variable may hold several segments if the policy's author wrote the value.
 type urlPath struct {
 	text  *template.Text
-	query []bool // by piece: it follows the question mark
-	alone []bool // by piece: it is a segment of its own
+	query []bool // for each piece: it follows the question mark
+	alone []bool // for each piece: it is a whole segment
 	whole bool   // the path is a single variable
 }
 
@@ -38,7 +38,7 @@ func (c *compiled) urlPath(source, path string) *urlPath {
 	return u
 }
 
-// static returns the path as it was written; ok is false when it has variables.
+// static returns the path as the author wrote it; ok is false when it has variables.
 func (u *urlPath) static() (text string, ok bool) {
 	v, ok := u.text.Static()
 	if !ok {
@@ -48,8 +48,8 @@ func (u *urlPath) static() (text string, ok bool) {
 	return text, ok
 }
 
-// eval returns the path with its variables escaped. The error names a value that cannot be used: a map, a list, an empty segment, or data
-// that would be the whole path.
+// eval returns the path with its variables escaped. The error names a value that cannot be used: a map, a list, an empty segment, or
+// untrusted data that would be the whole path.
 func (u *urlPath) eval(env *jmespath.Env, s *scope.Scope) (string, error) {
 	return u.text.Join(env, s, func(i int, text string, authored bool) (string, error) {
 		switch {

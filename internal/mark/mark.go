@@ -16,14 +16,14 @@ const Annotation = "ephor.dev/generated"
 // domain is the domain of the seals of marks.
 const domain = "generated"
 
-// maxText bounds a mark in bytes: names have at most 253 characters, so a longer text is not one of ours.
+// maxText bounds a mark in bytes. Names have at most 253 characters, so a longer text cannot be a mark of Ephor.
 const maxText = 8 << 10
 
-// The reasons why a mark proves nothing, besides those of package seal.
+// The reasons why a mark is invalid, in addition to those of package seal.
 var (
 	// ErrNone is for an object without a mark.
 	ErrNone = errors.New("it has no mark")
-	// ErrMalformed is for a text that is no mark.
+	// ErrMalformed is for a text that is not a mark.
 	ErrMalformed = errors.New("the annotation " + Annotation + " is not a mark")
 )
 
@@ -38,8 +38,8 @@ type Object struct {
 
 // Claim is the content of a mark.
 type Claim struct {
-	// Kind is the kind of the policy. It is empty for kinds whose objects were marked before marks had kinds, so that these marks stay
-	// valid.
+	// Kind is the kind of the policy. It is empty for the kinds that were supported before marks had kinds, so that existing marks
+	// stay valid.
 	Kind string `json:"kind,omitempty"`
 	// Policy is the key of the policy: ⟨name⟩, or ⟨namespace⟩/⟨name⟩ of a namespaced one.
 	Policy string `json:"policy"`
@@ -48,7 +48,7 @@ type Claim struct {
 	Trigger Object `json:"trigger"`
 	// Source is the UID of the copied object; empty if the content is in the policy.
 	Source string `json:"source,omitempty"`
-	// Asked reports that the rule depends on the requester, and that a requester that met its conditions requested the work.
+	// Asked: the rule depends on the requester, and a requester that met its conditions requested the work.
 	Asked bool `json:"asked,omitempty"`
 }
 
@@ -62,13 +62,13 @@ type text struct {
 func Make(ring *seal.Keyring, c Claim, of Object) string {
 	out, err := json.Marshal(text{c, ring.Seal(domain, parts(c, of)...)})
 	if err != nil {
-		panic(fmt.Sprintf("a mark of strings cannot be written: %v", err)) // it has no other values
+		panic(fmt.Sprintf("a mark of strings cannot be written: %v", err)) // a struct of strings always encodes
 	}
 	return string(out)
 }
 
-// Read returns the claim of a mark that a key of the ring made for exactly this object. Otherwise the error is ErrNone (an
-// empty mark), ErrMalformed, or one of package seal; the claim is then empty.
+// Read returns the claim of a mark that a key of the ring made for exactly this object. Otherwise it returns an empty claim and
+// ErrNone (for an empty mark), ErrMalformed, or an error of package seal.
 func Read(ring *seal.Keyring, mark string, of Object) (Claim, error) {
 	t, err := parse(mark)
 	if err != nil {
@@ -80,7 +80,7 @@ func Read(ring *seal.Keyring, mark string, of Object) (Claim, error) {
 	return t.Claim, nil
 }
 
-// IsCurrent reports whether the mark names the current key of the ring, so that it need not be renewed. It proves nothing.
+// IsCurrent reports whether the mark names the current key of the ring and needs no renewal. It does not verify the mark.
 func IsCurrent(ring *seal.Keyring, mark string) bool {
 	t, err := parse(mark)
 	return err == nil && ring.IsCurrent(t.Seal)
@@ -100,7 +100,7 @@ func parse(mark string) (text, error) {
 		return text{}, ErrMalformed
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return text{}, ErrMalformed // something follows it
+		return text{}, ErrMalformed // the text continues after the JSON value
 	}
 	return t, nil
 }
@@ -116,7 +116,7 @@ func parts(c Claim, of Object) []string {
 		c.Policy, c.Rule, c.Trigger.APIVersion, c.Trigger.Kind, c.Trigger.Namespace, c.Trigger.Name, c.Trigger.UID, c.Source, asked,
 	}
 	if c.Kind != "" {
-		out = append(out, c.Kind) // the number of parts is a part of the seal
+		out = append(out, c.Kind) // the seal covers the number of parts
 	}
 	return out
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Bound is a text that was parsed once as a duration and as a quantity, for comparisons with values. The zero Bound compares with nothing.
+// Bound is a text that was parsed once, as a duration and as a quantity, to compare values with it. The zero Bound compares with nothing.
 type Bound struct {
 	text       string
 	duration   time.Duration
@@ -16,7 +16,7 @@ type Bound struct {
 	isQuantity bool
 }
 
-// NewBound parses text. A text that is no measure gives a Bound that compares with nothing.
+// NewBound parses text. A text that is neither gives a Bound that compares with nothing.
 func NewBound(text string) Bound {
 	b := Bound{text: text}
 	b.duration, b.isDuration = Duration(text)
@@ -24,7 +24,7 @@ func NewBound(text string) Bound {
 	return b
 }
 
-// Text returns the text of the bound; Valid says whether it is a duration or a quantity.
+// Text returns the text of the bound; Valid reports whether it is a duration or a quantity.
 func (b Bound) Text() string { return b.text }
 
 // Valid reports whether the bound is a duration or a quantity, so that values can compare with it.
@@ -43,7 +43,7 @@ func (b *Bound) Compare(s string) (sign int, ok bool) {
 	return b.compare(&r)
 }
 
-// reading is a text that is parsed as a duration or quantity when a bound needs it, each at most once.
+// reading is a text that is parsed as a duration or as a quantity when a bound needs it, at most once each.
 type reading struct {
 	text         string
 	duration     time.Duration
@@ -76,7 +76,7 @@ func (b *Bound) compare(r *reading) (sign int, ok bool) {
 	return 0, false
 }
 
-// CompareInt is Compare for the text of a whole number: only 0 is also a duration.
+// CompareInt is Compare for a whole number. Only 0 is also a duration.
 func (b *Bound) CompareInt(i int64) (sign int, ok bool) {
 	if b.isDuration && i == 0 {
 		return cmp.Compare(0, b.duration), true
@@ -87,7 +87,7 @@ func (b *Bound) CompareInt(i int64) (sign int, ok bool) {
 	return 0, false
 }
 
-// CompareFloat is Compare for the plain text of a number, without exponent.
+// CompareFloat is Compare for a number, in plain notation without exponent.
 func (b *Bound) CompareFloat(f float64) (sign int, ok bool) {
 	if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
 		return b.CompareInt(int64(f))

@@ -9,16 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// maxText bounds the length of a measure; real ones have fewer than 40 bytes.
+// maxText bounds the length of a measure in bytes; real ones have fewer than 40.
 const maxText = 256
 
-// Duration reads a Go duration such as `1h30m`, `-5s` or `0`. A bare number other than 0 has no unit and is none.
+// Duration parses a Go duration such as `1h30m`, `-5s` or `0`. A bare number other than 0 has no unit and is not a duration.
 func Duration(s string) (time.Duration, bool) {
 	if !startsNumber(s) {
 		return 0, false
 	}
 	switch s[len(s)-1] {
-	case 's', 'm', 'h', '0': // every unit ends so; the check avoids an error of time.ParseDuration
+	case 's', 'm', 'h', '0': // every unit ends like this; the check avoids an error of time.ParseDuration
 	default:
 		return 0, false
 	}
@@ -32,8 +32,8 @@ func Duration(s string) (time.Duration, bool) {
 // Quantity is a Kubernetes quantity such as `100Mi`, `0.5` or `1e3`. The zero Quantity is 0.
 type Quantity struct{ q resource.Quantity }
 
-// ParseQuantity reads a Kubernetes quantity. Bare numbers are quantities. An exponent of more than three digits is
-// refused, see the package comment.
+// ParseQuantity parses a Kubernetes quantity. Bare numbers are quantities. It rejects an exponent of more than three digits, see the
+// package comment.
 func ParseQuantity(s string) (Quantity, bool) {
 	if !startsNumber(s) || hugeExponent(s) {
 		return Quantity{}, false
@@ -48,7 +48,7 @@ func QuantityOf(i int64) Quantity { return Quantity{*resource.NewQuantity(i, res
 // Cmp returns -1, 0 or 1 if q is less than, equal to or greater than o.
 func (q Quantity) Cmp(o Quantity) int { return q.q.Cmp(o.q) }
 
-// Number reads a decimal floating point number as Go does.
+// Number parses a decimal floating point number as Go does.
 func Number(s string) (float64, bool) {
 	if !startsNumber(s) {
 		return 0, false
@@ -60,8 +60,7 @@ func Number(s string) (float64, bool) {
 // Version is a semantic version.
 type Version struct{ v semver.Version }
 
-// ParseVersion reads a semantic version with exactly three numbers (`1.2.3`, `1.2.3-rc.1+build`); `v1.2.3` and `1.2`
-// are none.
+// ParseVersion parses a semantic version with exactly three numbers (`1.2.3`, `1.2.3-rc.1+build`). It rejects `v1.2.3` and `1.2`.
 func ParseVersion(s string) (Version, bool) {
 	if !startsNumber(s) || strings.Count(s, ".") < 2 {
 		return Version{}, false
@@ -70,10 +69,10 @@ func ParseVersion(s string) (Version, bool) {
 	return Version{v}, err == nil
 }
 
-// Cmp returns -1, 0 or 1 if v precedes, equals or follows o. Build metadata do not count.
+// Cmp returns -1, 0 or 1 if v precedes, equals or follows o. It ignores build metadata.
 func (v Version) Cmp(o Version) int { return v.v.Compare(o.v) }
 
-// startsNumber reports whether s may be a measure at all: it begins like a number and is short enough.
+// startsNumber reports whether s can be a measure: it begins like a number and is short enough.
 func startsNumber(s string) bool {
 	if s == "" || len(s) > maxText {
 		return false

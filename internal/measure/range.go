@@ -6,9 +6,8 @@ type Range struct {
 	Outside   bool // written with `!-`
 }
 
-// ParseRange reads a range. Both ends must look like a number with an optional sign and unit letters
-// (`[-+]?digits[.digits][letters]`): `-10--8`, `2.5-3.5`, `100Mi!-1024Mi`. Any other text, such as `5.10.84-1`, is no
-// range.
+// ParseRange parses a range. Both ends must look like a number with an optional sign and unit letters (`[-+]?digits[.digits][letters]`):
+// `-10--8`, `2.5-3.5`, `100Mi!-1024Mi`. Any other text, such as `5.10.84-1`, is not a range.
 func ParseRange(s string) (Range, bool) {
 	if len(s) > 2*maxText {
 		return Range{}, false
@@ -32,7 +31,7 @@ func ParseRange(s string) (Range, bool) {
 	return Range{Low: NewBound(low), High: NewBound(high), Outside: outside}, true
 }
 
-// boundLength returns the length of the bound with which s begins; 0 if there is none.
+// boundLength returns the length of the bound at the beginning of s; 0 if there is none.
 func boundLength(s string) int {
 	i := 0
 	if i < len(s) && (s[i] == '-' || s[i] == '+') {
@@ -59,7 +58,7 @@ func boundLength(s string) int {
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
-// Contains reports whether the text s lies in the range. Text that cannot be compared with a bound lies in no range.
+// Contains reports whether the text s lies in the range. Text that cannot be compared with a bound is in no range.
 func (r *Range) Contains(s string) bool {
 	read := reading{text: s}
 	low, okLow := r.Low.compare(&read)

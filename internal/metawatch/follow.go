@@ -18,11 +18,11 @@ type Resource interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// Handler receives events. Its functions are called one after the other, and may not change the objects.
+// Handler receives events. Its functions are called one at a time, and may not change the objects.
 type Handler struct {
-	// Seen is called for each object that is listed, and for each one that is added or changed.
+	// Seen is called for each object that is listed, added or changed.
 	Seen func(*metav1.PartialObjectMetadata)
-	// Gone is called for each object that is deleted while it is watched.
+	// Gone is called for each object that is deleted during a watch.
 	Gone func(*metav1.PartialObjectMetadata)
 	// Listed is called at the end of each list, with the names of all objects that existed at its resource version.
 	Listed func(names map[types.NamespacedName]bool, version string)
@@ -32,11 +32,11 @@ type Handler struct {
 }
 
 const (
-	// pageSize is the number of objects that are listed at once.
+	// pageSize is the number of objects in one page of a list.
 	pageSize = 500
 	// watchSeconds is how long one watch lasts.
 	watchSeconds = int64(600)
-	// firstPause and longestPause are between two attempts after a failure.
+	// firstPause and longestPause bound the pause between two attempts after a failure.
 	firstPause, longestPause = 500 * time.Millisecond, 30 * time.Second
 )
 
@@ -67,7 +67,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// list reports all objects, and returns the version from which they can be watched.
+// list reports all objects, and returns the version from which to watch them.
 func list(ctx context.Context, r Resource, options metav1.ListOptions, h Handler) (version string, err error) {
 	options.Limit = pageSize
 	names := map[types.NamespacedName]bool{}
@@ -91,7 +91,7 @@ func list(ctx context.Context, r Resource, options metav1.ListOptions, h Handler
 	}
 }
 
-// tail reports changes from the version on. It returns nil if the API server no longer has that version.
+// tail reports changes since the version. It returns nil if the API server no longer has that version.
 func tail(ctx context.Context, r Resource, options metav1.ListOptions, version string, h Handler) error {
 	for ctx.Err() == nil {
 		seconds := watchSeconds
@@ -126,7 +126,7 @@ func relay(ctx context.Context, w watch.Interface, version string, h Handler) (s
 			}
 			m, ok := e.Object.(*metav1.PartialObjectMetadata)
 			if !ok {
-				return version, errors.New("the watch sends something other than metadata")
+				return version, errors.New("the watch sent an object that is not metadata")
 			}
 			version = m.ResourceVersion
 			switch e.Type {

@@ -27,16 +27,16 @@ const (
 	annotationAPIVersion = "io.kyverno.image.apiVersion"
 )
 
-// Limits of what is read: the layers of an artifact, and the bytes of one layer.
+// The maximum number of layers that are read, and of bytes in one layer.
 const (
 	MaxLayers = 1000
 	MaxLayer  = 1 << 20
 )
 
-// Scheme is what stands before the reference of an artifact where other sources are possible.
+// Scheme is the prefix of an artifact's reference, to distinguish it from other sources.
 const Scheme = "oci://"
 
-// Machine is a client with what this machine has to log in: the configuration of docker, and the identity that a cloud gives it.
+// Machine returns a client with the credentials of this machine: Docker's configuration, and the identity that a cloud provides.
 func Machine() (*registry.Client, error) {
 	return registry.New(registry.Options{Providers: []string{"default", "google", "amazon", "azure", "github"}})
 }
@@ -60,7 +60,7 @@ func Push(ctx context.Context, client *registry.Client, reference string, files 
 			return "", err
 		}
 	}
-	// Each layer, the configuration and the manifest are asked about and written, with a login and redirects.
+	// Each layer, the configuration and the manifest take a check and an upload, with a login and redirects.
 	session, err := client.Open(ctx, registry.Ask{Image: world.ImageRequest{Reference: reference}, Requests: 8*len(files) + 32})
 	if err != nil {
 		return "", err
@@ -73,7 +73,7 @@ func Push(ctx context.Context, client *registry.Client, reference string, files 
 	return digest.String(), err
 }
 
-// Pull reads the files of an artifact, in their order.
+// Pull reads the files of an artifact, in order.
 func Pull(ctx context.Context, client *registry.Client, reference string) ([]File, error) {
 	session, err := client.Open(ctx, registry.Ask{Image: world.ImageRequest{Reference: reference}, Requests: 4*MaxLayers + 32})
 	if err != nil {
@@ -110,7 +110,7 @@ func Pull(ctx context.Context, client *registry.Client, reference string) ([]Fil
 	return files, nil
 }
 
-// read reads a layer as it is stored. The registry's client compares its digest.
+// read reads the stored bytes of a layer. The registry client verifies their digest.
 func read(image v1.Image, of v1.Descriptor) ([]byte, error) {
 	if of.Size > MaxLayer {
 		return nil, fmt.Errorf("it has %d bytes; at most %d are read", of.Size, MaxLayer)

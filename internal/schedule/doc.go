@@ -4,8 +4,8 @@
 //	next := s.Next(lastExecution)
 //
 // Schedules have the five standard fields (minute, hour, day of month, month, day of week), in UTC unless they begin with
-// CRON_TZ=…, and the names @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually. @every and seconds are
-// refused: they cannot be counted from a stored time.
+// CRON_TZ=…, or one of the names @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually. @every and seconds are
+// rejected: they cannot be counted from a stored time.
 //
 //	s, err := schedule.ParseExtended("0 30 4 L * ? 2027") // of DeletingPolicies: with seconds, years, and the last days of months
 //

@@ -51,16 +51,16 @@ func ParseExtended(text string) (*Schedule, error) {
 	return &Schedule{x}, nil
 }
 
-// names are named schedules.
+// names maps named schedules to their fields.
 var names = map[string]string{
 	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0", "@daily": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
-// part is a field of a schedule.
+// part describes a field of a schedule.
 type part struct {
 	name     string
 	min, max int
-	words    string // three letters for each value
+	words    string // three letters for each value, such as janfeb
 }
 
 var parts = [...]part{
@@ -91,7 +91,7 @@ func (p *part) item(item string) (from, to, step int, err error) {
 	step = 1
 	if stepped {
 		if step, err = number(every); err != nil || step < 1 {
-			return 0, 0, 0, fmt.Errorf("%q is no step of %s", item, p.name)
+			return 0, 0, 0, fmt.Errorf("%q is not a step of %s", item, p.name)
 		}
 	}
 	first, last, isRange := strings.Cut(span, "-")
@@ -113,7 +113,7 @@ func (p *part) item(item string) (from, to, step int, err error) {
 		to = from
 	}
 	if from > to {
-		return 0, 0, 0, fmt.Errorf("%q is no range of %s", item, p.name)
+		return 0, 0, 0, fmt.Errorf("%q is not a range of %s", item, p.name)
 	}
 	return from, to, step, nil
 }
@@ -126,7 +126,7 @@ func (p *part) value(text string) (int, error) {
 	}
 	n, err := number(text)
 	if err != nil || n < p.min || n > p.max {
-		return 0, fmt.Errorf("%q is none of the %s, %d to %d", text, p.name, p.min, p.max)
+		return 0, fmt.Errorf("%q is not one of the %s, %d to %d", text, p.name, p.min, p.max)
 	}
 	return n, nil
 }
@@ -148,7 +148,7 @@ func number(text string) (int, error) {
 // extended is a schedule of ParseExtended.
 type extended struct {
 	second, minute, hour, month, year []uint64
-	// day of the month, and of the week: nil for any. If both are set, one of them must match.
+	// Day of the month, and of the week: nil for any. If both are set, one of them must match.
 	monthDay, weekDay []func(time.Time) bool
 }
 
@@ -208,7 +208,7 @@ func weekDay(item string) (func(time.Time) bool, error) {
 		case isLast:
 			return func(t time.Time) bool { return int(t.Weekday()) == day%7 && t.Day()+7 > lastDay(t) }, nil
 		case err != nil || n < 1 || n > 5:
-			return nil, fmt.Errorf("%q is no day of the week in a month: behind # stands 1 to 5", item)
+			return nil, fmt.Errorf("%q is not a day of the week in a month: after # comes a number from 1 to 5", item)
 		}
 		return func(t time.Time) bool { return int(t.Weekday()) == day%7 && (t.Day()-1)/7 == n-1 }, nil
 	}
@@ -221,7 +221,7 @@ func weekDay(item string) (func(time.Time) bool, error) {
 
 func lastDay(t time.Time) int { return time.Date(t.Year(), t.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day() }
 
-// closestWeekday returns the day from Monday to Friday of the month of t that is closest to the day.
+// closestWeekday returns the day from Monday to Friday in the month of t that is closest to the given day.
 func closestWeekday(t time.Time, day int) int {
 	switch time.Date(t.Year(), t.Month(), day, 0, 0, 0, 0, time.UTC).Weekday() {
 	case time.Saturday:
@@ -258,7 +258,7 @@ func (x extended) isDay(t time.Time) bool {
 	return holds(x.monthDay) || holds(x.weekDay)
 }
 
-// Next implements the interface of the schedules with five fields.
+// Next implements cron.Schedule.
 func (x extended) Next(t time.Time) time.Time {
 	t = t.UTC().Truncate(time.Second).Add(time.Second)
 	clock := t.Hour()*3600 + t.Minute()*60 + t.Second()
@@ -280,7 +280,7 @@ func (x extended) Next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// clock returns the first time of a day, in seconds, that is not before from.
+// clock returns the first scheduled time of day, in seconds, that is not before from.
 func (x extended) clock(from int) (int, bool) {
 	for h := from / 3600; h < 24; h++ {
 		if !has(x.hour, h) {

@@ -17,7 +17,7 @@ var parser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cr
 // ErrNever is wrapped by the error for a schedule that is never due, such as the 30th of February.
 var ErrNever = errors.New("it is never due")
 
-// longest bounds the text of a schedule.
+// longest is the maximum length of a schedule's text in bytes.
 const longest = 1000
 
 // Parse parses a schedule.

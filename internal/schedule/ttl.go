@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TTLLabel is the label with the time of an object's deletion, PropagationAnnotation the deletion propagation for its dependents:
+// TTLLabel is the label that holds when an object is deleted. PropagationAnnotation holds the deletion propagation for its dependents:
 // Foreground, Background or Orphan.
 const (
 	TTLLabel              = "cleanup.kyverno.io/ttl"
@@ -23,7 +23,8 @@ const (
 )
 
 // EndOfLife parses the value of TTLLabel and returns when an object that was created at created is due: a duration after its creation
-// (`90s`, `1h30m`, `1d`, `2w`), a time in UTC (`2026-01-31T150405Z`), or a date, which means its midnight in UTC. A past time is no error.
+// (`90s`, `1h30m`, `1d`, `2w`), a time in UTC (`2026-01-31T150405Z`), or a date, which means midnight in UTC. A time in the past is not an
+// error.
 func EndOfLife(value string, created time.Time) (time.Time, error) {
 	d, err := duration(value)
 	if err == nil {
@@ -39,7 +40,7 @@ func EndOfLife(value string, created time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// units are the units of a TTL. The long words, also in the plural, are accepted because other parsers of such durations accept them.
+// units are the units of a TTL. Long words and plurals are accepted because other parsers of such durations accept them.
 var units = map[string]time.Duration{
 	"ns": time.Nanosecond, "us": time.Microsecond, "ms": time.Millisecond,
 	"s": time.Second, "sec": time.Second, "second": time.Second,

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// addCustom adds the kinds that a decoded CustomResourceDefinition defines; anything else adds nothing.
+// addCustom adds the kinds that a decoded CustomResourceDefinition defines; it ignores any other object.
 func addCustom(to map[schema.GroupVersionKind]Type, crd map[string]any) {
 	if crd["kind"] != "CustomResourceDefinition" {
 		return
@@ -35,7 +35,7 @@ func addCustom(to map[schema.GroupVersionKind]Type, crd map[string]any) {
 	}
 }
 
-// resource is a custom resource: every one has the fields that all objects have.
+// resource is the type of a custom resource, which also has the fields that all objects have.
 type resource struct{ openAPI }
 
 func (r resource) Field(name string) (Type, bool) {

@@ -11,12 +11,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Kinds are the kinds that are known. It is safe for all goroutines.
+// Kinds are the known kinds. It is safe for concurrent use.
 type Kinds struct {
 	custom map[schema.GroupVersionKind]Type
 }
 
-// New knows the kinds of Kubernetes and those that the CustomResourceDefinitions define.
+// New returns the kinds of Kubernetes and those that the CustomResourceDefinitions define.
 func New(crds ...map[string]any) *Kinds {
 	k := &Kinds{custom: map[schema.GroupVersionKind]Type{}}
 	for _, c := range crds {
@@ -31,8 +31,8 @@ type Found struct {
 	Type
 }
 
-// Find returns the kinds that a selector with wildcards covers, in order. A subresource is unknown: its objects are of
-// other kinds. Of a kind that exists in several versions all are returned.
+// Find returns the kinds that a selector with wildcards covers, in order, in all their versions. A subresource is unknown: its
+// objects have other kinds.
 func (k *Kinds) Find(group, version, kind, subresource string) []Found {
 	if subresource != "" {
 		return nil
@@ -53,7 +53,7 @@ func (k *Kinds) Find(group, version, kind, subresource string) []Found {
 	return out
 }
 
-// builtin are the kinds of Kubernetes, without those that only requests are made of (options, lists).
+// builtin are the kinds of Kubernetes, without those that only occur in requests (options, lists).
 var builtin = sync.OnceValue(func() map[schema.GroupVersionKind]Type {
 	out := map[schema.GroupVersionKind]Type{}
 	for gvk, t := range scheme.Scheme.AllKnownTypes() {

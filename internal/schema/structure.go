@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// structure is a Go struct of the API, looked at field by field.
+// structure is a Go struct of the API, examined field by field.
 type structure struct{ t reflect.Type }
 
 var (
@@ -18,7 +18,7 @@ var (
 	opaque    = []reflect.Type{reflect.TypeFor[runtime.RawExtension](), reflect.TypeFor[intstr.IntOrString]()}
 )
 
-// of is the type of values that a Go type is written as.
+// of returns the type of the JSON values that encode a Go type.
 func of(t reflect.Type) Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -39,7 +39,7 @@ func of(t reflect.Type) Type {
 		return mapping{of(t.Elem())}
 	case reflect.Slice, reflect.Array:
 		if t.Elem().Kind() == reflect.Uint8 {
-			return scalar{"string"} // bytes are written as text
+			return scalar{"string"} // bytes are encoded as text
 		}
 		return list{of(t.Elem())}
 	case reflect.Interface:
@@ -74,7 +74,7 @@ func (s structure) Names() []string {
 	return out
 }
 
-// each calls f with the members, those of embedded structs among them, until it returns false.
+// each calls f for the members, including those of embedded structs, until it returns false.
 func (s structure) each(f func(name string, t reflect.Type) bool) bool {
 	for i := range s.t.NumField() {
 		field := s.t.Field(i)

@@ -2,15 +2,15 @@ package schema
 
 // Type is the type of a value in a kind.
 type Type interface {
-	// Field is the type of the member of that name; ok is false when there cannot be one.
+	// Field returns the type of the member with that name; ok is false when the type cannot have such a member.
 	Field(name string) (t Type, ok bool)
-	// Element is the type of the elements of a list; ok is false when it is none.
+	// Element returns the type of the elements of a list; ok is false for other types.
 	Element() (t Type, ok bool)
-	// Names are the members that are known by name, sorted; none for maps and scalars.
+	// Names returns the members whose names are known, sorted; none for maps and scalars.
 	Names() []string
 }
 
-// Any is the type of values that may be anything.
+// Any is the type of values of any form.
 var Any Type = anything{}
 
 type anything struct{}
@@ -19,10 +19,10 @@ func (anything) Field(string) (Type, bool) { return Any, true }
 func (anything) Element() (Type, bool)     { return Any, true }
 func (anything) Names() []string           { return nil }
 
-// scalar is the type of texts, numbers and booleans, by the name that JSON schemas have for it.
+// scalar is the type of texts, numbers and booleans, under its name in JSON schemas.
 type scalar struct{ name string }
 
-// Scalar is the name of a type of scalars: string, integer, number or boolean; empty for all other types, and where it is not known.
+// Scalar returns the name of a scalar type: string, integer, number or boolean; empty for all other types, and if it is unknown.
 func Scalar(t Type) string {
 	switch t := t.(type) {
 	case scalar:
@@ -40,7 +40,7 @@ func (scalar) Field(string) (Type, bool) { return nil, false }
 func (scalar) Element() (Type, bool)     { return nil, false }
 func (scalar) Names() []string           { return nil }
 
-// mapping is the type of maps with free keys.
+// mapping is the type of maps with arbitrary keys.
 type mapping struct{ element Type }
 
 func (m mapping) Field(string) (Type, bool) { return m.element, true }

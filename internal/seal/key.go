@@ -15,10 +15,10 @@ const KeySize = 32
 // Key is a secret with a public ID. The zero Key is not usable.
 type Key struct {
 	id     string
-	secret *[KeySize]byte // a pointer: fmt prints its address where a Key is an unexported field of something else
+	secret *[KeySize]byte // a pointer: fmt prints only its address when a Key is in an unexported field
 }
 
-// NewKey returns the key of these KeySize bytes. Its ID follows from the bytes and reveals nothing of them.
+// NewKey returns the key with these KeySize bytes. Its ID is derived from the bytes and reveals nothing about them.
 func NewKey(secret []byte) (Key, error) {
 	if len(secret) != KeySize {
 		return Key{}, fmt.Errorf("a key has %d bytes, not %d", KeySize, len(secret))
@@ -27,18 +27,18 @@ func NewKey(secret []byte) (Key, error) {
 	return Key{id: hex.EncodeToString(sum(own[:], "key-id", nil)[:8]), secret: &own}, nil
 }
 
-// ID names the key in seals: 16 lowercase hex digits.
+// ID identifies the key in seals: 16 lowercase hex digits.
 func (k Key) ID() string { return k.id }
 
-// Sum is HMAC-SHA256 over the domain and the parts, each with its length before it.
+// Sum returns the HMAC-SHA256 of the domain and the parts, each preceded by its length.
 func (k Key) Sum(domain string, parts ...string) [sha256.Size]byte {
 	return [sha256.Size]byte(sum(k.secret[:], domain, parts))
 }
 
-// String is "key ⟨ID⟩", without the secret.
+// String returns "key ⟨ID⟩", without the secret.
 func (k Key) String() string { return "key " + k.id }
 
-// GoString is String, so that %#v does not print the secret.
+// GoString returns String(), so that %#v does not print the secret.
 func (k Key) GoString() string { return k.String() }
 
 // MarshalText implements encoding.TextMarshaler, which JSON and log handlers use, without the secret.
@@ -50,7 +50,7 @@ type Summer struct {
 	pool sync.Pool
 }
 
-// summing is the memory of one computation.
+// summing is the memory for one computation.
 type summing struct {
 	hash hash.Hash
 	text []byte
@@ -63,7 +63,7 @@ func (k Key) Summer() *Summer {
 	return &Summer{id: k.id, pool: sync.Pool{New: func() any { return &summing{hash: hmac.New(sha256.New, secret[:])} }}}
 }
 
-// Sum is Key.Sum.
+// Sum returns Key.Sum.
 func (s *Summer) Sum(domain string, parts ...string) [sha256.Size]byte {
 	w := s.pool.Get().(*summing)
 	w.text = appendPart(w.text[:0], domain)
@@ -81,14 +81,14 @@ func (s *Summer) Sum(domain string, parts ...string) [sha256.Size]byte {
 	return out
 }
 
-// maxKept is the longest text whose buffer is kept for the next sum.
+// maxKept is the maximum size of a buffer that is reused for the next sum.
 const maxKept = 4 << 10
 
 // KeyID returns the ID of the key.
 func (s *Summer) KeyID() string { return s.id }
 
-// String is "key ⟨ID⟩", without the secret.
+// String returns "key ⟨ID⟩", without the secret.
 func (s *Summer) String() string { return "key " + s.id }
 
-// GoString is String.
+// GoString returns String().
 func (s *Summer) GoString() string { return s.String() }

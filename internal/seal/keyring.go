@@ -11,15 +11,15 @@ import (
 
 // The reasons why a seal does not prove its claim.
 var (
-	// ErrMalformed is for a text that is no seal.
+	// ErrMalformed is for a text that is not a seal.
 	ErrMalformed = errors.New("it is not a seal")
-	// ErrUnknownKey is for a seal with a key that the keyring does not hold: the key was lost, or never existed.
+	// ErrUnknownKey is for a seal whose key is not in the keyring: the key was lost, or never existed.
 	ErrUnknownKey = errors.New("it was made with a key that is not known")
 	// ErrForged is for a seal that a known key did not make for this claim.
 	ErrForged = errors.New("it does not belong to this claim")
 )
 
-// version is what every seal begins with.
+// version is the beginning of every seal.
 const version = "v1"
 
 // maxSeal bounds the text of a seal in bytes: the version, a key ID, a code and two dots.
@@ -51,7 +51,8 @@ func (r *Keyring) Current() Key { return r.current }
 // Len returns the number of keys.
 func (r *Keyring) Len() int { return len(r.keys) }
 
-// Seal returns the proof, by the current key, that these parts were claimed in this domain: "v1.⟨key ID⟩.⟨code in hex⟩".
+// Seal returns a proof, made with the current key, that these parts were claimed in this domain: "v1.⟨key ID⟩.⟨code in
+// hex⟩".
 func (r *Keyring) Seal(domain string, parts ...string) string {
 	code := r.current.Sum(domain, parts...)
 	return version + "." + r.current.id + "." + hex.EncodeToString(code[:])
@@ -75,7 +76,7 @@ func (r *Keyring) Check(text, domain string, parts ...string) error {
 	return nil
 }
 
-// IsCurrent reports whether the text names the current key, so that it need not be renewed. It proves nothing.
+// IsCurrent reports whether the text names the current key and needs no renewal. It does not verify the seal.
 func (r *Keyring) IsCurrent(text string) bool {
 	id, _, err := parse(text)
 	return err == nil && id == r.current.id
@@ -96,7 +97,7 @@ func parse(text string) (id string, code []byte, err error) {
 	return id, code, nil
 }
 
-// sum returns the code. Each part follows its length, so that ("ab", "c") and ("a", "bc") differ.
+// sum computes the code. Each part is preceded by its length, so that ("ab", "c") and ("a", "bc") differ.
 func sum(secret []byte, domain string, parts []string) []byte {
 	h := hmac.New(sha256.New, secret)
 	text := appendPart(nil, domain)

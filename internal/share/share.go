@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 )
 
-// The division of processor time. Steps of the meter take about 10 ns.
+// How processor time is divided. One step of the meter takes about 10 ns.
 const (
 	stepsPerSecond = 100_000_000 // of one processor
 	// All namespaced policies together may use a fifth of the processors, those of one namespace a twentieth.
@@ -18,17 +18,17 @@ const (
 	partOfOne = 20
 	// burst is the time whose share an idle namespace may use at once.
 	burst = time.Second
-	// portion is how many steps are taken between two checks of the account.
+	// portion is the number of steps between two checks of the account.
 	portion = 16 << 10
 	// maxWait bounds all waits of one evaluation together.
 	maxWait = 2 * time.Second
-	// maxDebt bounds the time in which a namespace pays its debt: single steps of the language cannot be interrupted.
+	// maxDebt bounds the time in which a namespace pays its debt, because a single step of the language cannot be interrupted.
 	maxDebt = 5 * time.Second
 	// maxLarge is how many evaluations of a namespace may exceed their first portion at the same time, since each holds memory; maxWaiting
 	// is how many may wait for that.
 	maxLarge   = 2
 	maxWaiting = 64
-	// sweepEvery is how often full accounts are dropped, and busy ones counted.
+	// sweepEvery is the interval at which full accounts are dropped and busy ones counted.
 	sweepEvery = 100 * time.Millisecond
 )
 
@@ -40,7 +40,7 @@ type Shares struct {
 
 	mu         sync.Mutex
 	namespaces map[string]*namespace
-	busy       int // namespaces that use much
+	busy       int // number of namespaces that use much
 	swept      time.Time
 }
 
@@ -48,9 +48,9 @@ type Shares struct {
 type namespace struct {
 	balance float64 // steps; negative for a debt
 	at      time.Time
-	using   int           // pacers that are not done
-	waiting int           // evaluations that wait for large
-	large   chan struct{} // holds one for each evaluation past its first portion
+	using   int           // number of pacers that are not done
+	waiting int           // number of evaluations that wait for large
+	large   chan struct{} // has one entry for each evaluation past its first portion
 }
 
 // New returns the Shares of a process on this number of processors.
@@ -89,7 +89,7 @@ type pacer struct {
 	name   string
 	*namespace
 	patience time.Duration // how long it may still wait
-	pending  int64         // steps that are not charged yet
+	pending  int64         // steps that have not been charged yet
 	large    bool
 	done     bool
 }
@@ -118,7 +118,7 @@ func (p *pacer) Pace(ctx context.Context, steps int64) error {
 func (p *pacer) wait(ctx context.Context, owed time.Duration) error {
 	patience := p.patience
 	if end, ok := ctx.Deadline(); ok {
-		patience = min(patience, end.Sub(p.shares.now())/2) // the other half is for later work
+		patience = min(patience, end.Sub(p.shares.now())/2) // the other half is left for later work
 	}
 	if owed > patience {
 		return p.refused()
@@ -223,7 +223,7 @@ func (s *Shares) fill(n *namespace, now time.Time, rate float64) {
 	n.at = now
 }
 
-// of returns the account of a namespace. The lock is held.
+// of returns the account of a namespace. The caller holds the lock.
 func (s *Shares) of(name string) *namespace {
 	n := s.namespaces[name]
 	if n == nil {
@@ -233,7 +233,7 @@ func (s *Shares) of(name string) *namespace {
 	return n
 }
 
-// sweep drops the accounts that are full and unused, and counts those that are less than half full. The lock is held.
+// sweep drops the accounts that are full and unused, and counts those that are less than half full. The caller holds the lock.
 func (s *Shares) sweep(now time.Time) {
 	if now.Sub(s.swept) < sweepEvery {
 		return

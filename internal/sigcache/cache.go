@@ -15,40 +15,40 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Defaults of Options.
+// Default values of Options.
 const (
 	DefaultSize = 1000
 	DefaultTTL  = time.Hour
 )
 
 const (
-	// shortest and longest are how long it is remembered that an image is not signed.
+	// shortest and longest bound how long the cache remembers that an image is not signed.
 	shortest, longest = 30 * time.Second, time.Minute
-	// maxBytes bounds the statements of all answers, and maxAnswer those of one that is remembered, in the length of their JSON.
+	// maxBytes bounds the size of the statements in all answers, and maxAnswer in one remembered answer, as the length of their JSON.
 	maxBytes, maxAnswer = 16 << 20, 4 << 20
 )
 
-// Options say how long answers are remembered.
+// Options define how many answers are remembered, and for how long.
 type Options struct {
-	// Size is the number of answers, TTL how long one counts; 0 for the defaults. Answers of the same age end at different times, up to a
-	// tenth of the TTL earlier, so that they are not all asked for again at once.
+	// Size is the number of answers, TTL the time that one is valid; 0 for the defaults. Answers of the same age expire at different
+	// times, up to a tenth of the TTL earlier, so that they are not all requested again at once.
 	Size int
 	TTL  time.Duration
-	// Now is the clock, and Random gives a number in [0, n); nil for a random one.
+	// Now is the clock. Random returns a number in [0, n); nil for a random one.
 	Now    func() time.Time
 	Random func(n int64) int64
-	// Observe is called for each question that may be remembered, with whether the answer was; nil for nothing.
+	// Observe is called for each request that may be remembered, with whether its answer was; nil for none.
 	Observe func(remembered bool)
 }
 
-// Cache is a verifier that remembers. It is safe for all goroutines.
+// Cache is a verifier that remembers answers. It is safe for concurrent use.
 type Cache struct {
 	next    world.Signatures
 	options Options
 
 	mu      sync.Mutex
 	answers map[key]*list.Element // of *answer
-	used    list.List             // the last used one first
+	used    list.List             // most recently used first
 	bytes   int
 }
 
@@ -71,10 +71,10 @@ func New(next world.Signatures, o Options) *Cache {
 	return &Cache{next: next, options: o, answers: map[key]*list.Element{}}
 }
 
-// key identifies a question.
+// key identifies a request.
 type key [sha256.Size]byte
 
-// answer is what a verifier said.
+// answer is the answer of a verifier.
 type answer struct {
 	key        key
 	digest     string
@@ -102,14 +102,14 @@ func (c *Cache) Statements(ctx context.Context, r world.SignatureRequest) (strin
 	return a.digest, a.statements, a.err
 }
 
-// Blob implements world.Signatures. A text comes with its signatures, so that nothing is remembered.
+// Blob implements world.Signatures. It remembers nothing, since a blob's signatures are part of the request.
 func (c *Cache) Blob(ctx context.Context, r world.BlobRequest) (string, error) {
 	return c.next.Blob(ctx, r)
 }
 
 type verifier func(context.Context, world.SignatureRequest) answer
 
-// ask gives the remembered answer, or that of the verifier.
+// ask returns the remembered answer, or asks the verifier.
 func (c *Cache) ask(ctx context.Context, r world.SignatureRequest, method string, verify verifier) *answer {
 	remembered := r.Remembered
 	r.Remembered = nil
@@ -131,14 +131,14 @@ func (c *Cache) ask(ctx context.Context, r world.SignatureRequest, method string
 	return &a
 }
 
-// keyOf is the key of a question. A question without a digest, without the one who asks, or for the signatures themselves has no key.
+// keyOf returns the key of a request; ok is false if the request has no digest or no requester, or asks for the signatures themselves.
 func keyOf(r world.SignatureRequest, method string) (k key, ok bool) {
 	name, digest, named := strings.Cut(r.Image, "@")
 	if r.For == "" || !named || r.Findings != nil {
 		return k, false
 	}
 	if tag := strings.LastIndexByte(name, ':'); tag > strings.LastIndexByte(name, '/') {
-		name = name[:tag] // the answer is about the digest, whatever the tag
+		name = name[:tag] // the answer belongs to the digest, whatever the tag
 	}
 	r.Image = name + "@" + digest
 	text, err := json.Marshal(r)
@@ -148,7 +148,7 @@ func keyOf(r world.SignatureRequest, method string) (k key, ok bool) {
 	return sha256.Sum256(append(text, method...)), true
 }
 
-// known returns an answer that still counts; nil for none.
+// known returns an answer that is still valid; nil for none.
 func (c *Cache) known(k key) *answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,13 +165,13 @@ func (c *Cache) known(k key) *answer {
 	return a
 }
 
-// remember keeps an answer that was read: a signature, or that there is none.
+// remember stores an answer that is certain: that there is a signature, or that there is none.
 func (c *Cache) remember(a *answer) {
 	life := c.options.TTL - time.Duration(c.options.Random(int64(c.options.TTL)/10+1))
 	unverified := (*world.UnverifiedError)(nil)
 	switch {
 	case a.err != nil && !errors.As(a.err, &unverified):
-		return // it was not found out
+		return // the verification was inconclusive
 	case a.err != nil, a.digest == "", a.statements != nil && len(a.statements) == 0:
 		life = min(life, shortest+time.Duration(c.options.Random(int64(longest-shortest))))
 	}
@@ -200,7 +200,7 @@ func (c *Cache) forget(e *list.Element) {
 	c.bytes -= a.bytes
 }
 
-// Len is the number of remembered answers.
+// Len returns the number of remembered answers.
 func (c *Cache) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 )
 
 // WriteAdmissionPolicy stores the part of the status about the generated policy of the API server. It changes no other field. A deleted
-// policy is no error.
+// policy is not an error.
 func (w *Writer) WriteAdmissionPolicy(ctx context.Context, object *unstructured.Unstructured, part map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"status": part})
 	if err != nil {

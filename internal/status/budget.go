@@ -14,9 +14,9 @@ import (
 // BudgetEvery is the minimum time between two reports that the same policy exceeds its budget.
 const BudgetEvery = 5 * time.Minute
 
-// WriteBudget reports in the status of a policy that it exceeded its budget, unless the object, as it was read, has a report younger than
-// BudgetEvery. It changes no other field, so every replica may write it. A deleted policy is no error. For a policy whose status has no
-// such field, nothing is stored and written is true.
+// WriteBudget reports in the status of a policy that it exceeded its budget, unless the given object already has a report younger than
+// BudgetEvery. It changes no other field, so every replica may write it. A deleted policy is not an error. For a policy whose status has
+// no such field, it stores nothing and returns true.
 func (w *Writer) WriteBudget(ctx context.Context, object *unstructured.Unstructured, want *kyvernov1.BudgetStatus) (written bool, err error) {
 	if !w.extended(object) {
 		return true, nil // the caller logs it

@@ -16,8 +16,9 @@ import (
 // refreshStep is the minimum age of a stored refresh time before a newer one is written.
 const refreshStep = 10 * time.Second
 
-// GlobalContext returns the status that a GlobalContextEntry should have. failure is the reason why it has no data, nil if it has;
-// refreshed is the time of the last data, zero for never. later is the time until a newer refresh time has to be written, 0 for never.
+// GlobalContext returns the status that a GlobalContextEntry should have. failure is the reason why it has no data, nil if it has
+// data; refreshed is the time of the last data, zero for never. later is the time until a newer refresh time has to be written, 0 for
+// never.
 func GlobalContext(object *unstructured.Unstructured, failure error, refreshed, now time.Time) (s kyvernov2.GlobalContextEntryStatus, later time.Duration) {
 	if have, ok := object.Object["status"].(map[string]any); ok {
 		// An unreadable status is overwritten.
@@ -31,7 +32,7 @@ func GlobalContext(object *unstructured.Unstructured, failure error, refreshed, 
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, kyvernov1.PolicyReasonFailed, value.Message(failure.Error())
 	}
 	changed := meta.SetStatusCondition(&s.Conditions, ready)
-	refreshed = refreshed.Truncate(time.Second) // what the API holds
+	refreshed = refreshed.Truncate(time.Second) // the precision of the API
 	switch newer := refreshed.Sub(s.LastRefreshTime.Time); {
 	case refreshed.IsZero() || newer <= 0:
 	case changed || newer >= refreshStep:
@@ -42,5 +43,5 @@ func GlobalContext(object *unstructured.Unstructured, failure error, refreshed, 
 	return s, later
 }
 
-// messageReady is the text of the condition Ready, which tests and users compare.
+// messageReady is the text of the condition Ready. Tests and users compare it.
 const messageReady = "Ready"

@@ -15,8 +15,8 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 )
 
-// WriteScan stores what scans skip in a policy, nil for nothing, unless the object, as it was read, already has it. It changes no other
-// field, since those belong to the admission controller. A deleted policy is no error.
+// WriteScan stores in a policy's status which parts scans skip, nil for none, unless the given object already has it. It changes no
+// other field, since the others belong to the admission controller. A deleted policy is not an error.
 func (w *Writer) WriteScan(ctx context.Context, object *unstructured.Unstructured, want *kyvernov1.BackgroundScanStatus) (written bool, err error) {
 	if !w.extended(object) {
 		return false, nil

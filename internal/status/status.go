@@ -9,9 +9,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/family"
 )
 
-// Desired returns the status that a policy should have; nil if the admission controller does not write its status. It keeps the fields of
-// other controllers. The families are those of the policies; nil for those of Ephor. The error means that the object is not a readable
-// policy.
+// Desired returns the status that a policy should have; nil if the admission controller does not write its status. It preserves the
+// fields of other controllers. families describes the kinds of policies; nil for Ephor's own. The error means that the object is not a
+// readable policy.
 func Desired(families *compile.Registry, object *unstructured.Unstructured, state family.State) (map[string]any, error) {
 	of := Of(families, object)
 	if of == nil {

@@ -19,12 +19,12 @@ import (
 // Writer stores statuses.
 type Writer struct {
 	Client client.Client
-	// Families are those of the policies; nil for those of Ephor.
+	// Families describes the kinds of policies; nil for Ephor's own.
 	Families *compile.Registry
 }
 
-// Write stores the status of a policy unless the object, as it was read, already has it. A policy that was deleted or changed meanwhile is
-// no error: its event causes another write.
+// Write stores the status of a policy unless the given object already has it. A policy that was deleted or changed meanwhile is not an
+// error: its event causes another write.
 func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, want map[string]any) (written bool, err error) {
 	return w.write(ctx, object, want)
 }

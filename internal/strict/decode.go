@@ -14,10 +14,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Decode fills out, a pointer to a struct with json tags, from obj. Every field of obj that the type does not have,
-// and every value that does not fit its field, becomes a diagnostic of severity Error; all else is decoded. Types with
-// an UnmarshalJSON method of their own (times, raw JSON) are decoded by it. A null leaves a field alone, unless its tag
-// null:"value" says that null is a value like others: then it points to nothing.
+// Decode fills out, a pointer to a struct with json tags, from obj. Every unknown field of obj, and every value of the wrong type,
+// becomes a diagnostic of severity Error; everything else is decoded. Types with their own UnmarshalJSON method (times, raw JSON) are
+// decoded by it. A null does not change a field, unless the field has the tag null:"value": then a null sets a pointer to
+// the zero value.
 func Decode(obj map[string]any, out any) diag.List { return DecodeAt("", obj, out) }
 
 // DecodeFold is Decode for files whose other readers ignore the case of field names: a name that differs from a field only in case is
@@ -231,8 +231,8 @@ func integer(v any) (int64, bool) {
 	return 0, false
 }
 
-// join appends a key to a field path. Keys with dots are not quoted: code that looks a path up in a document (package source) tries the
-// longest key first.
+// join appends a key to a field path. It does not quote keys with dots: code that looks up a path in a document (package source) tries
+// the longest key first.
 func join(path, key string) string {
 	if path == "" {
 		return key

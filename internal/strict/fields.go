@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// structInfo holds the fields of a struct type by JSON name, embedded ones included.
+// structInfo holds the fields of a struct type by JSON name, including those of embedded structs.
 type structInfo struct {
 	fields map[string][]int
 	names  []string
@@ -38,7 +38,7 @@ func (s *structInfo) collect(t reflect.Type, at []int) {
 		if name == "-" || !f.IsExported() && !f.Anonymous {
 			continue
 		}
-		// API types only embed structs by value; a pointer would have to be allocated during decoding.
+		// API types only embed structs by value; decoding would have to allocate a pointer.
 		if f.Type.Kind() == reflect.Struct && (strings.Contains(options, "inline") || f.Anonymous && name == "") {
 			s.collect(f.Type, index)
 			continue

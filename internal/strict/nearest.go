@@ -2,7 +2,7 @@ package strict
 
 import "strings"
 
-// Nearest returns the known name that the author most likely meant, or "" if none is similar; it ignores the case.
+// Nearest returns the known name that the author most likely meant, or "" if none is similar. It ignores case.
 func Nearest(key string, names []string) string {
 	best, bestAt := "", 3
 	for _, n := range names {
@@ -17,7 +17,7 @@ func Nearest(key string, names []string) string {
 }
 
 // Distance returns the number of bytes to insert, remove or replace to get from a to b (Levenshtein). For texts of more than 64 bytes it
-// returns 64 without a comparison.
+// returns 64 without comparing.
 func Distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64

@@ -1,8 +1,8 @@
-// Package textgen makes random texts that match a regular expression.
+// Package textgen generates random texts that match a regular expression.
 //
 //	text, err := textgen.Text("[0-9a-z]{8}", rand, step)
 //
-// It generates no secrets: how random the text is depends on the world.Rand that it is given.
+// It is not for secrets: the randomness of the text depends on the given world.Rand.
 //
 // Floor 0 (leaf): imports world.
 package textgen

@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// unlimitedRepeat is how often * and + repeat at most.
+	// unlimitedRepeat is the maximum number of repetitions for * and +.
 	unlimitedRepeat = 10
-	// maxText bounds the text that is made, and MaxPattern the expression that it is made of.
+	// maxText bounds the generated text, and MaxPattern the expression.
 	maxText    = 64 << 10
 	MaxPattern = 64 << 10
 )
 
-// Why there is no text.
+// The reasons why no text is generated.
 var (
 	ErrTooLarge = fmt.Errorf("the text has more than %d bytes", maxText)
 	ErrNoText   = errors.New("no text matches the pattern")
 )
 
-// Text makes a text that the pattern matches. * and + repeat at most 10 times. step is called for the steps that are taken; its
-// error ends the work.
+// Text generates a text that the pattern matches. * and + repeat at most 10 times. step is called with the number of steps
+// taken; its error ends the work.
 func Text(pattern string, rand world.Rand, step func(n int) error) (string, error) {
 	if len(pattern) > MaxPattern {
 		return "", ErrTooLarge
@@ -54,7 +54,7 @@ func (g *generator) write(re *syntax.Regexp) error {
 	if err := g.step(2); err != nil {
 		return err
 	}
-	// Nested repetitions of nothing make no text and yet never end.
+	// Nested repetitions of nothing produce no text but might never end.
 	if g.done++; len(g.out) > maxText || g.done > 16*maxText {
 		return ErrTooLarge
 	}
@@ -90,7 +90,7 @@ func (g *generator) write(re *syntax.Regexp) error {
 	case syntax.OpNoMatch:
 		return ErrNoText
 	}
-	return nil // anchors and word boundaries stand for no text
+	return nil // anchors and word boundaries match no text
 }
 
 func (g *generator) repeat(re *syntax.Regexp, least, most int) error {
@@ -102,8 +102,8 @@ func (g *generator) repeat(re *syntax.Regexp, least, most int) error {
 	return nil
 }
 
-// class appends a character of a class, given as pairs of bounds. Of a class that reaches beyond the printable ASCII
-// characters, such as [^a], these are preferred.
+// class appends a character of a class, given as pairs of bounds. For a class that reaches beyond the printable ASCII
+// characters, such as [^a], it prefers printable ASCII.
 func (g *generator) class(bounds []rune) error {
 	printable := make([]rune, 0, len(bounds))
 	for i := 0; i < len(bounds); i += 2 {

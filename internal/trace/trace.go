@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Log is what was noted of one evaluation, rule by rule. The nil Log takes no notes.
+// Log is the record of one evaluation, rule by rule. A nil Log records nothing.
 type Log struct {
 	Rules []*Rule
 }
 
-// Rule are the notes of one rule, in the order in which things happened.
+// Rule is the record of one rule, in the order of the evaluation.
 type Rule struct {
 	Policy     string      `json:"policy"`
 	Name       string      `json:"rule"`
@@ -22,43 +22,43 @@ type Rule struct {
 	Patterns   []Pattern   `json:"patterns,omitempty"`
 	Fields     []Field     `json:"fields,omitempty"`
 	Attestors  []Attestor  `json:"attestors,omitempty"`
-	// Dropped counts the notes that did not fit.
+	// Dropped counts the records that exceeded the bound.
 	Dropped int `json:"dropped,omitempty"`
 }
 
 // Clause is one attribute of a filter of match or exclude.
 type Clause struct {
-	Path  string `json:"path"` // in the policy, such as spec.rules[0].match.any[0].resources.kinds
-	Want  any    `json:"want"` // as the policy says it
-	Got   any    `json:"got"`  // what the request has there
+	Path  string `json:"path"` // field path in the policy, such as spec.rules[0].match.any[0].resources.kinds
+	Want  any    `json:"want"` // the value in the policy
+	Got   any    `json:"got"`  // the value in the request
 	Holds bool   `json:"holds"`
 	Error string `json:"error,omitempty"`
 }
 
-// Variable is an expression, or an entry of the context, with what it gave.
+// Variable is an expression, or a context entry, with its result.
 type Variable struct {
 	Name  string `json:"name"`
 	Value any    `json:"value"`
 	Error string `json:"error,omitempty"`
-	// MissingKey is the key whose absence is the error; empty for other errors.
+	// MissingKey is the key whose absence caused the error; empty for other errors.
 	MissingKey string `json:"missingKey,omitempty"`
-	// CEL: it is an expression of that language, whose Parts follow in the order in which they are written.
+	// CEL: the expression is in CEL, and its Parts are in source order.
 	CEL   bool   `json:"cel,omitempty"`
 	Parts []Part `json:"parts,omitempty"`
 }
 
-// Part is a part of an expression with what it gave; inside of a loop, for the element that was looked at last.
+// Part is a part of an expression with its result; inside a loop, the result for the last element.
 type Part struct {
-	Depth  int    `json:"depth"` // how many other parts it is in
+	Depth  int    `json:"depth"` // the number of enclosing parts
 	Source string `json:"source"`
 	Value  any    `json:"value"`
 	Error  string `json:"error,omitempty"`
 }
 
-// Notation is a value that JSON has no form for, as expressions in CEL write it: optional.none(), duration("1h").
+// Notation is a value without a JSON form, in the notation of CEL: optional.none(), duration("1h").
 type Notation string
 
-// Condition is one evaluated condition. Key and Value are what its sides gave; the sources are what the policy says.
+// Condition is one evaluated condition. Key and Value are the results of its sides; the sources are the texts in the policy.
 type Condition struct {
 	Path        string `json:"path"`
 	KeySource   any    `json:"keySource"`
@@ -75,20 +75,20 @@ type Pattern struct {
 	Path   string `json:"path"`
 	Status string `json:"status"`
 	Node   string `json:"node,omitempty"`
-	Want   any    `json:"want,omitempty"` // what the deciding part says
+	Want   any    `json:"want,omitempty"` // the text of the deciding part
 	At     string `json:"at,omitempty"`
-	Cause  Cause  `json:"cause,omitempty"` // why it does not fit; empty when it does
-	Key    string `json:"key,omitempty"`   // for Missing: the key that the map at At does not have; empty when At itself has no value
-	// Mapping: the deciding part is a mapping, and there is none at At.
+	Cause  Cause  `json:"cause,omitempty"` // why the resource does not match; empty when it does
+	Key    string `json:"key,omitempty"`   // for Missing: the key that is missing in the map at At; empty when At itself has no value
+	// Mapping: the deciding part is a mapping, and At holds none.
 	Mapping bool   `json:"mapping,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// Cause says in what way a part of a resource does not fit a part of a pattern. It is written by its name; zero is no cause.
+// Cause is the way in which a part of a resource fails to match a part of a pattern. It is encoded by its name; zero means no cause.
 type Cause uint8
 
-// Missing: there is no value, or null. Present: there is a key that may not be there. NoElement: no element of a list fits. Value: a
-// scalar has another value. Shape: a value is no map, no list, or a list of another length.
+// Missing: there is no value, or null. Present: a key exists that must not. NoElement: no element of a list matches. Value: a scalar has
+// another value. Shape: a value is not a map, not a list, or a list of another length.
 const (
 	Missing Cause = 1 + iota
 	Present
@@ -110,24 +110,24 @@ func (c Cause) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Field is a field of the resource that a control of the Pod Security Standards blames.
+// Field is a field of the resource that violates a control of the Pod Security Standards.
 type Field struct {
 	Control string `json:"control"`
 	Reason  string `json:"reason"`
 	At      string `json:"at"`
-	// Required: the field is not set and has to be; otherwise it holds Value, which is forbidden (nil: the field itself is).
+	// Required: the field is not set and must be. Otherwise it holds Value, which is forbidden (nil: the field itself is forbidden).
 	Required bool `json:"required"`
 	Value    any  `json:"value,omitempty"`
 }
 
-// Attestor is the question whether an attestor signed an image, or a statement about it, with the signatures that were found.
+// Attestor is the check whether an attestor signed an image, or a statement about it, with the signatures that were found.
 type Attestor struct {
-	Image string `json:"image"` // by its digest, where that is known
-	Path  string `json:"path"`  // the attestor in the rule, such as .attestors[0].entries[0].keys
-	Wants string `json:"wants"` // whose signature, in words
+	Image string `json:"image"` // with its digest, if that is known
+	Path  string `json:"path"`  // the attestor's field path in the rule, such as .attestors[0].entries[0].keys
+	Wants string `json:"wants"` // the expected signer, in words
 	Type  string `json:"type,omitempty"`
 	Holds bool   `json:"holds"`
-	// Unknown: it could not be found out. Error says why it does not hold.
+	// Unknown: the check was inconclusive. Error says why it does not hold.
 	Unknown bool        `json:"unknown,omitempty"`
 	Error   string      `json:"error,omitempty"`
 	Found   []Signature `json:"found,omitempty"`
@@ -139,30 +139,30 @@ type Signature struct {
 	// Kind is signature, attestation or bundle; Type is the type of its statement.
 	Kind string `json:"kind"`
 	Type string `json:"type,omitempty"`
-	// Subjects and Issuer are those of the certificate; none for a bare key. Key is the fingerprint of a bare key, or what the signature
-	// says of it; empty when it says nothing. Only accepted signatures are proved to be by this signer.
+	// Subjects and Issuer are those of the certificate; empty for a bare key. Key is the fingerprint of a bare key, or the key hint in
+	// the signature; empty without a hint. The signer is proved only for accepted signatures.
 	Subjects []string `json:"subjects,omitempty"`
 	Issuer   string   `json:"issuer,omitempty"`
 	Key      string   `json:"key,omitempty"`
 	// Logged are the times of its log entries.
 	Logged []time.Time `json:"logged,omitempty"`
-	// Accepted: it satisfies the attestor. Else Reason says why not; with Unknown that could not be found out.
+	// Accepted: it satisfies the attestor. Otherwise Reason says why not, or, with Unknown, why the check was inconclusive.
 	Accepted bool   `json:"accepted"`
 	Unknown  bool   `json:"unknown,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 }
 
-// maxNotes bounds the notes of each sort that one rule may leave; a loop over thousands of elements repeats itself.
+// maxNotes bounds the records of each kind for one rule; a loop over thousands of elements repeats itself.
 const maxNotes = 500
 
-// Begin opens the notes of a rule; policy is its policy's key.
+// Begin starts the record of a rule; policy is the key of its policy.
 func (l *Log) Begin(policy, rule string) {
 	if l != nil {
 		l.Rules = append(l.Rules, &Rule{Policy: policy, Name: rule})
 	}
 }
 
-// current are the notes of the rule at hand; nil when none are taken.
+// current returns the record of the current rule; nil when nothing is recorded.
 func (l *Log) current() *Rule {
 	if l == nil || len(l.Rules) == 0 {
 		return nil
@@ -170,49 +170,49 @@ func (l *Log) current() *Rule {
 	return l.Rules[len(l.Rules)-1]
 }
 
-// Clause notes an attribute of a filter.
+// Clause records an attribute of a filter.
 func (l *Log) Clause(c Clause) {
 	if r := l.current(); r != nil {
 		note(r, &r.Clauses, c)
 	}
 }
 
-// Condition notes a condition.
+// Condition records a condition.
 func (l *Log) Condition(c Condition) {
 	if r := l.current(); r != nil {
 		note(r, &r.Conditions, c)
 	}
 }
 
-// Pattern notes the outcome of a pattern.
+// Pattern records the outcome of a pattern.
 func (l *Log) Pattern(p Pattern) {
 	if r := l.current(); r != nil {
 		note(r, &r.Patterns, p)
 	}
 }
 
-// Field notes a field that is blamed.
+// Field records a field that violates a control.
 func (l *Log) Field(f Field) {
 	if r := l.current(); r != nil {
 		note(r, &r.Fields, f)
 	}
 }
 
-// Attestor notes what became of an attestor.
+// Attestor records the check of an attestor.
 func (l *Log) Attestor(a Attestor) {
 	if r := l.current(); r != nil {
 		note(r, &r.Attestors, a)
 	}
 }
 
-// Query notes what an expression gave. The same expression with the same result is noted once.
+// Query records the result of an expression. The same expression with the same result is recorded once.
 func (l *Log) Query(expression string, v any, err error) {
 	if r := l.current(); r != nil {
 		noteOnce(r, &r.Variables, variable(expression, v, err))
 	}
 }
 
-// Expression notes what an expression in CEL gave, with its parts. The same with the same result is noted once.
+// Expression records the result of an expression in CEL, with its parts. The same expression with the same result is recorded once.
 func (l *Log) Expression(text string, v any, err error, parts []Part) {
 	if r := l.current(); r != nil {
 		if err != nil {
@@ -224,7 +224,7 @@ func (l *Log) Expression(text string, v any, err error, parts []Part) {
 	}
 }
 
-// Entry notes what an entry of the context gave.
+// Entry records the result of a context entry.
 func (l *Log) Entry(name string, v any, err error) {
 	if r := l.current(); r != nil {
 		noteOnce(r, &r.Context, variable(name, v, err))
@@ -248,7 +248,7 @@ func noteOnce(r *Rule, list *[]Variable, v Variable) {
 	note(r, list, v)
 }
 
-// missingKey is the error of a query that asks for a key that an object does not have.
+// missingKey is the error of a query that reads a key that an object does not have.
 type missingKey interface{ MissingKey() string }
 
 func variable(name string, v any, err error) Variable {

@@ -23,13 +23,13 @@ import (
 
 // Observer counts deletions and rounds. Its methods are safe for concurrent use.
 type Observer interface {
-	// TTLDeleted counts a deleted object, TTLFailed one that could not be deleted.
+	// TTLDeleted counts a deleted object, TTLFailed an object that could not be deleted.
 	TTLDeleted(r schema.GroupVersionResource, namespace string)
 	TTLFailed(r schema.GroupVersionResource, namespace string)
 	// TTLStopped counts a round that deleted nothing because it exceeded the limit.
 	TTLStopped(r schema.GroupVersionResource)
-	// Reconciled counts a round of the manager, and each object whose time was over as a round of a controller of its
-	// resource; Requeued counts those that could not be deleted.
+	// Reconciled counts a round of the manager, and each object whose time was over as a round of a controller of its resource; Requeued
+	// counts those that could not be deleted.
 	Reconciled(controller string)
 	Requeued(controller string, failures int)
 }
@@ -42,12 +42,12 @@ type Options struct {
 	Allowed func(ctx context.Context, verb string, r schema.GroupVersionResource) (bool, error)
 	// Every is the interval at which served resources and rights are checked again.
 	Every time.Duration
-	// MaxDeletions stops a round that would delete more objects of one resource; 0 for no limit. With a limit there is one round for each
+	// MaxDeletions stops a round that would delete more objects of one resource; 0 for no limit. With a limit there is one round every
 	// Every; without one, objects are deleted as soon as their time is over.
 	MaxDeletions int
 	// Share selects the objects that this process deletes; nil for all.
 	Share cleanup.Share
-	// Namespace is where the process runs; events about limits regard it.
+	// Namespace is where the process runs; events about limits are about it.
 	Namespace string
 	Events    event.Recorder
 	Observer  Observer
@@ -92,7 +92,7 @@ func (m *Manager) Run(ctx context.Context) {
 	for {
 		pause := m.Every
 		if err := m.adjust(ctx, &running); err != nil && ctx.Err() == nil {
-			m.Log.Error("the resources with TTL labels cannot be found, will try again", "error", err)
+			m.Log.Error("cannot discover the resources with TTL labels, will try again", "error", err)
 			pause = min(pause, retryServed)
 		}
 		m.Observer.Reconciled(Name)
@@ -158,7 +158,7 @@ func (m *Manager) served() ([]schema.GroupVersionResource, map[schema.GroupVersi
 
 // allowed reports whether the process has the rights to watch and delete objects of the resource.
 func (m *Manager) allowed(ctx context.Context, r schema.GroupVersionResource) (bool, error) {
-	for _, verb := range []string{"delete", "watch", "list"} { // the rarest first: one question settles most resources
+	for _, verb := range []string{"delete", "watch", "list"} { // the rarest first: one check settles most resources
 		if ok, err := m.Allowed(ctx, verb, r); err != nil || !ok {
 			return false, err
 		}
@@ -173,7 +173,7 @@ func (m *Manager) watch(ctx context.Context, running *sync.WaitGroup, r schema.G
 	if m.watchers[r] != nil {
 		return
 	}
-	// The informer would endlessly retry a resource that cannot be listed, whatever the permissions say.
+	// The informer would retry a resource that cannot be listed forever, whatever the permissions say.
 	if _, err := m.Metadata.Resource(r).List(ctx, metav1.ListOptions{LabelSelector: schedule.TTLLabel, Limit: 1}); err != nil {
 		m.Log.Debug("TTL labels are not watched", "resource", r.String(), "error", err)
 		return

@@ -36,7 +36,7 @@ type watcher struct {
 type item struct {
 	object cleanup.Object
 	due    time.Time
-	pause  time.Time // no attempt before, after one that failed
+	pause  time.Time // the next attempt, after one that failed
 }
 
 func newWatcher(m *Manager, r schema.GroupVersionResource) *watcher {
@@ -49,7 +49,7 @@ func (w *watcher) run(ctx context.Context) {
 		func(o *metav1.ListOptions) { o.LabelSelector = schedule.TTLLabel }).Informer()
 	_ = informer.SetTransform(reduce)
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *toolscache.Reflector, err error) {
-		w.Log.Debug("TTL labels cannot be watched at present", "resource", w.resource.String(), "error", err)
+		w.Log.Debug("cannot watch TTL labels at present", "resource", w.resource.String(), "error", err)
 	})
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: w.set, UpdateFunc: func(_, obj any) { w.set(obj) }, DeleteFunc: w.forget,
@@ -69,11 +69,11 @@ func (w *watcher) run(ctx context.Context) {
 		next := w.round(ctx)
 		var timer <-chan time.Time
 		if next > 0 {
-			timer = time.After(min(next, w.Every)) // the clock may be set
+			timer = time.After(min(next, w.Every)) // the wall clock may change meanwhile
 		}
 		wake := w.wake
 		if w.MaxDeletions > 0 {
-			wake, changed = nil, nil // with a limit, only the clock starts rounds
+			wake, changed = nil, nil // with a limit, only the interval starts rounds
 		}
 		select {
 		case <-ctx.Done():
@@ -147,7 +147,7 @@ func (w *watcher) read(o *metav1.PartialObjectMetadata) (*item, error) {
 		now.object.Propagation = p
 	default:
 		if given {
-			w.Log.Warn("a propagation policy is none of Foreground, Background and Orphan", "resource", w.resource.String(), "object", o.Namespace+"/"+o.Name, "value", p)
+			w.Log.Warn("a propagation policy is not Foreground, Background or Orphan", "resource", w.resource.String(), "object", o.Namespace+"/"+o.Name, "value", p)
 		}
 	}
 	return now, nil
@@ -183,7 +183,7 @@ func (w *watcher) round(ctx context.Context) (next time.Duration) {
 		}
 		held, release, ok := w.Share.Hold(ctx, w.key(i))
 		if !ok {
-			continue // another replica owns it now
+			continue // it now belongs to another replica
 		}
 		gone := w.remove(held, i)
 		release()
@@ -199,7 +199,7 @@ func (w *watcher) round(ctx context.Context) (next time.Duration) {
 	return next
 }
 
-// name returns the name of the resource's controller in metrics: its group, if any, its version and its plural.
+// name returns the name of the resource's controller in metrics: its group (if any), version and plural.
 func (w *watcher) name() string {
 	return path.Join(w.resource.Group, w.resource.Version, w.resource.Resource)
 }
@@ -212,7 +212,7 @@ func (w *watcher) key(i *item) string {
 	return i.object.UID
 }
 
-// pending returns our due items, and the time until the next one is due.
+// pending returns the due items of this replica, and the time until the next one is due.
 func (w *watcher) pending(now time.Time) (due []*item, next time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,7 +232,7 @@ func (w *watcher) pending(now time.Time) (due []*item, next time.Duration) {
 	return due, next
 }
 
-// refuse reports that nothing is deleted because of the limit.
+// refuse reports that the limit prevents all deletions.
 func (w *watcher) refuse(n int) {
 	w.Observer.TTLStopped(w.resource)
 	w.Log.Warn("objects stay although their TTL is over", "resource", w.resource.String(), "deletions", n, "limit", w.MaxDeletions)
@@ -246,7 +246,7 @@ func (w *watcher) refuse(n int) {
 // attempts is how often an object is checked again if it changes between the decision and the deletion.
 const attempts = 5
 
-// remove deletes one object, and reports whether there is nothing left to do.
+// remove deletes one object, and reports whether it is done with it.
 func (w *watcher) remove(ctx context.Context, i *item) bool {
 	o := i.object
 	client := w.client(o.Namespace)

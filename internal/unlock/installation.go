@@ -19,13 +19,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// SecretName is the Secret that keeps the configurations while the cluster is unlocked.
+// SecretName is the Secret that stores the configurations while the cluster is unlocked.
 const SecretName = "ephor-unlocked-webhooks"
 
 // Installation is the installation that is unlocked.
 type Installation struct {
 	Client client.Client
-	// Namespace and ConfigMap are those of the installation; both are `kyverno` by default.
+	// Namespace and ConfigMap are the names of the installation's namespace and main ConfigMap; both are `kyverno` by default.
 	Namespace, ConfigMap string
 	Now                  func() time.Time
 	// Watch is how long Open checks that the configurations stay deleted; zero for no check.
@@ -35,9 +35,9 @@ type Installation struct {
 // Report says what was done.
 type Report struct {
 	Until time.Time
-	// Configurations are the names of the deleted, or restored, configurations.
+	// Configurations are the names of the configurations that were deleted or restored.
 	Configurations []string
-	// Present are the configurations that existed already when the others were restored.
+	// Present are the configurations that already existed when the others were restored.
 	Present []string
 	// Made: the ConfigMap did not exist. Either it was lost, or the installation reads another one and is not unlocked.
 	Made bool
@@ -45,11 +45,10 @@ type Report struct {
 	CopyStays bool
 }
 
-// Open unlocks the cluster for a time. What was done is in the report even when there is an error.
+// Open unlocks the cluster for a time. The report says what was done even when there is an error.
 //
-// The order matters: first the note, so that no controller undoes the rest; then the copy; then the deletion. Where the
-// note or the copy is refused, because our own webhooks are asked about them, the deletion comes first and the two are
-// written right after it.
+// The order matters: first the note, so that no controller undoes the rest; then the copy; then the deletion. If our own webhooks
+// prevent the note or the copy, the configurations are deleted first, and the note and the copy are written right after that.
 func (in *Installation) Open(ctx context.Context, lasting time.Duration) (Report, error) {
 	report := Report{Until: in.Now().UTC().Add(lasting).Truncate(time.Second)}
 	found, err := in.list(ctx)
@@ -83,14 +82,14 @@ func (in *Installation) Open(ctx context.Context, lasting time.Duration) (Report
 	return report, in.guard(ctx, &report)
 }
 
-// inTheWay reports whether a write failed because of webhooks, ours or others.
+// inTheWay reports whether a write failed because of webhooks, ours or those of others.
 func inTheWay(err error) bool {
-	// The API server says so with an internal error, and a refusal with the status that the webhook chose.
+	// The API server reports a failed webhook with an internal error, and a denial with the status that the webhook chose.
 	return apierrors.IsInternalError(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsTimeout(err) ||
 		apierrors.IsServerTimeout(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Lost is the error after which the configurations are deleted and the cluster holds no copy of them: the error holds them.
+// Lost is the error when the configurations are deleted and the cluster holds no copy of them. The error itself holds them.
 type Lost struct {
 	Configurations []client.Object
 	Err            error
@@ -104,7 +103,7 @@ func (l *Lost) Unwrap() error { return l.Err }
 
 func lost(found []client.Object, err error) error { return &Lost{Configurations: found, Err: err} }
 
-// list reads all configurations of the installation.
+// list reads all webhook configurations of the installation.
 func (in *Installation) list(ctx context.Context) ([]client.Object, error) {
 	ours := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}
 	var validating admissionv1.ValidatingWebhookConfigurationList
@@ -142,7 +141,7 @@ func (in *Installation) note(ctx context.Context, report *Report) error {
 	return nil
 }
 
-// keep stores the configurations. It keeps those of an earlier time, since the present ones may be fewer.
+// keep stores the configurations. It preserves those stored earlier, since fewer may exist now.
 func (in *Installation) keep(ctx context.Context, found []client.Object) error {
 	if len(found) == 0 {
 		return nil
@@ -194,7 +193,7 @@ func (in *Installation) remove(ctx context.Context, list []client.Object, report
 	return nil
 }
 
-// guard deletes configurations that a controller writes before it knows the annotation.
+// guard deletes configurations that a controller writes before it has seen the annotation.
 func (in *Installation) guard(ctx context.Context, report *Report) error {
 	for end := in.Now().Add(in.Watch); in.Now().Before(end); {
 		select {
@@ -257,7 +256,7 @@ func (in *Installation) Close(ctx context.Context) (Report, error) {
 	if stored != nil {
 		switch err := client.IgnoreNotFound(in.Client.Delete(ctx, stored)); {
 		case err != nil && inTheWay(err):
-			report.CopyStays = true // the cluster is locked as before; the copy that stays does no harm
+			report.CopyStays = true // the cluster is locked as before; the remaining copy does no harm
 		case err != nil:
 			return report, fmt.Errorf("delete the Secret %s/%s: %w", in.Namespace, SecretName, err)
 		}

@@ -12,16 +12,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The keys of the Secret begin with the kind of what they hold.
+// The keys in the Secret begin with the kind of the configuration that they hold.
 const (
 	validatingPrefix = "validating."
 	mutatingPrefix   = "mutating."
 )
 
-// maxKept bounds the unpacked size of one key: the API server takes objects of 3 MB.
+// maxKept bounds the unpacked size of one key: the API server accepts objects of up to 3 MB.
 const maxKept = 8 << 20
 
-// pack encodes a configuration in the form in which it can be created again.
+// pack encodes a configuration so that it can be created again.
 func pack(o client.Object) (key string, data []byte, err error) {
 	o = o.DeepCopyObject().(client.Object)
 	o.SetManagedFields(nil)

@@ -9,7 +9,7 @@ import (
 const Annotation = "ephor.dev/unlocked-until"
 
 // Until reads the annotation; the zero time means that the cluster is not unlocked. An unreadable value is an error and does not unlock the
-// cluster: a typing mistake does not disable policies.
+// cluster, so a typing mistake does not disable policies.
 func Until(annotations map[string]string) (time.Time, error) {
 	text, ok := annotations[Annotation]
 	if !ok || text == "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// repath gives stored configurations the secret segments that are in force now. The stored segments may have ended, and the servers would
-// not answer them until a controller has written the configurations again.
+// repath gives stored configurations the secret segments that are in force now. The stored segments may have expired, and the servers
+// would not answer them until a controller has written the configurations again.
 func (in *Installation) repath(ctx context.Context, objects []client.Object) error {
 	paths := map[string]func(string) string{}
 	for _, o := range objects {
@@ -36,7 +36,7 @@ func (in *Installation) repath(ctx context.Context, objects []client.Object) err
 	return nil
 }
 
-// path returns the function that returns the paths of the server whose key is in the Secret; nil without a usable Secret.
+// path returns a function that computes the paths of the server whose key is in the Secret; nil without a usable Secret.
 func (in *Installation) path(ctx context.Context, name string) (func(string) string, error) {
 	var secret corev1.Secret
 	err := in.Client.Get(ctx, client.ObjectKey{Namespace: in.Namespace, Name: name}, &secret)

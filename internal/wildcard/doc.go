@@ -4,9 +4,9 @@
 //	p := wildcard.Compile("registry.io/*")     // once, at compile time of a policy
 //	p.Match("registry.io/nginx")               // true, no allocation
 //
-// `*` stands for any run of characters including none and including `/`; `?` stands for exactly one character (not
-// byte). There is no escaping, letters keep their case, and the whole text must match; the empty pattern matches only
-// the empty text. Pairs are expected labels with wildcards. The package knows nothing of alternatives (`|`), operators or file name globs.
+// `*` matches any sequence of characters, including none and including `/`; `?` matches exactly one character (not byte). There is no
+// escaping, case matters, and the whole text must match; the empty pattern matches only the empty text. Pairs are expected labels with
+// wildcards. The package does not support alternatives (`|`), operators or file name globs.
 //
 // Floor 0 (leaf): imports nothing of ours.
 package wildcard

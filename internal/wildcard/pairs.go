@@ -9,7 +9,7 @@ import (
 // Pairs are expected labels or annotations whose keys and values may hold wildcards.
 type Pairs []Pair
 
-// Pair is one of them.
+// Pair is one expected label or annotation.
 type Pair struct{ Key, Value Pattern }
 
 // CompilePairs orders the pairs by key, so that evaluation does not depend on Go's map order.
@@ -22,22 +22,22 @@ func CompilePairs(m map[string]string) Pairs {
 	return pairs
 }
 
-// maxPairWork is how much comparing of wildcards one match may take. People write few wildcards for few labels; many for
-// many would take seconds.
+// maxPairWork bounds the work of comparing wildcards in one match. People write few wildcards for few labels; comparing
+// many with many would take seconds.
 const maxPairWork = 1 << 18
 
 // ErrPairWork is the error of a comparison that takes too long.
 var ErrPairWork = errors.New("matching these wildcards against so many labels or annotations takes too long")
 
-// Set is a set of labels or annotations, wherever it was decoded.
+// Set is a set of labels or annotations in any decoded form.
 type Set interface {
 	Lookup(key string) (value string, exists bool)
-	// Any reports whether f is true of some entry.
+	// Any reports whether f is true for any entry.
 	Any(f func(key, value string) bool) bool
 }
 
-// In reports whether for each pair some entry of the set matches in both key and value. The work that it takes, in steps of
-// some nanoseconds, is added to work.
+// In reports whether for each pair some entry of the set matches in both key and value. It adds the work, in steps of some
+// nanoseconds, to work.
 func (pairs Pairs) In(actual Set, work *int) (bool, error) {
 	for i := range pairs {
 		p := &pairs[i]
@@ -67,16 +67,16 @@ func (pairs Pairs) In(actual Set, work *int) (bool, error) {
 	return true, nil
 }
 
-// Values is a Set in a decoded object, which is not copied. It is also a labels.Labels of apimachinery.
+// Values is a Set that reads a decoded object without copying it. It also implements labels.Labels of apimachinery.
 type Values map[string]any
 
-// Has reports whether key is there.
+// Has reports whether the key exists.
 func (m Values) Has(key string) bool { _, ok := m.Lookup(key); return ok }
 
-// Get returns the value of key, or nothing.
+// Get returns the value of key, or "".
 func (m Values) Get(key string) string { v, _ := m.Lookup(key); return v }
 
-// Lookup returns the value of key and whether it is there. A null is there, and empty.
+// Lookup returns the value of key and whether it exists. A null exists and counts as empty.
 func (m Values) Lookup(key string) (string, bool) {
 	v, found := m[key]
 	if !found {
@@ -97,16 +97,16 @@ func (m Values) Any(f func(key, value string) bool) bool {
 	return false
 }
 
-// Texts is a Set of decoded texts, such as the labels of a namespace. It is also a labels.Labels of apimachinery.
+// Texts is a Set of decoded texts, such as the labels of a namespace. It also implements labels.Labels of apimachinery.
 type Texts map[string]string
 
-// Has reports whether key is there.
+// Has reports whether the key exists.
 func (m Texts) Has(key string) bool { _, ok := m[key]; return ok }
 
-// Get returns the value of key, or nothing.
+// Get returns the value of key, or "".
 func (m Texts) Get(key string) string { return m[key] }
 
-// Lookup returns the value of key and whether it is there.
+// Lookup returns the value of key and whether it exists.
 func (m Texts) Lookup(key string) (string, bool) { v, ok := m[key]; return v, ok }
 
 // Any implements Set.

@@ -2,9 +2,8 @@ package wildcard
 
 import "strings"
 
-// Pattern is a wildcard pattern that was looked at once, so that matching the common shapes (`*`, `?*`, literal,
-// `prefix*`, `*suffix`, `*part*`) is one comparison. The zero Pattern is the empty pattern. It is immutable and small
-// enough to be copied.
+// Pattern is a wildcard pattern that was analysed once, so that matching the common shapes (`*`, `?*`, literal, `prefix*`, `*suffix`,
+// `*part*`) is one comparison. The zero Pattern is the empty pattern. It is immutable and small enough to be copied.
 type Pattern struct {
 	source string
 	part   string // the text without its leading and trailing `*`, for all shapes but general
@@ -34,7 +33,7 @@ func Compile(pattern string) Pattern {
 	case inner == "":
 		p.shape = anything
 	case inner == "?" && pattern != "?":
-		p.shape = nonEmpty // `?` beside a `*`; alone it is exactly one character
+		p.shape = nonEmpty // `?` next to a `*`; alone it is exactly one character
 	case Has(inner):
 		p.shape = general
 	default:
@@ -52,7 +51,7 @@ func Compile(pattern string) Pattern {
 	return p
 }
 
-// Literal is the pattern that matches text alone, also where that holds wildcards.
+// Literal returns the pattern that matches only text, even if text contains wildcards.
 func Literal(text string) Pattern { return Pattern{source: text, part: text} }
 
 // Match reports whether the whole of s matches p. It allocates nothing.
@@ -82,10 +81,10 @@ func (p Pattern) Cost(s string) int {
 	return Cost(p.source, s)
 }
 
-// Literal returns the only text that p matches, and whether p has no wildcard.
+// Literal returns the only text that p matches, and whether p has no wildcards.
 func (p Pattern) Literal() (string, bool) { return p.source, p.shape == literal }
 
-// Prefix returns a text with which everything that p matches begins; empty when nothing is known.
+// Prefix returns a prefix of every text that p matches; empty when none is known.
 func (p Pattern) Prefix() string {
 	if i := strings.IndexAny(p.source, "*?"); i >= 0 {
 		return p.source[:i]
@@ -93,5 +92,5 @@ func (p Pattern) Prefix() string {
 	return p.source
 }
 
-// String returns the pattern as it was written.
+// String returns the source text of the pattern.
 func (p Pattern) String() string { return p.source }

@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// Match reports whether the whole of s matches pattern. It allocates nothing. The pieces between the stars are looked for
-// one after the other, each once, since an earlier star never has to be reconsidered; that takes time linear in s, also
-// for hostile patterns such as `*a*a*a*b`. Only a piece with a `?` is tried at each place of s; see Cost.
+// Match reports whether the whole of s matches pattern. It allocates nothing. It searches the pieces between the stars one
+// after the other, each once, since an earlier star never has to be reconsidered. That takes time linear in s, even for
+// hostile patterns such as `*a*a*a*b`. Only a piece with a `?` is tried at each position of s; see Cost.
 func Match(pattern, s string) bool {
 	piece, rest, more := strings.Cut(pattern, "*")
 	n := begin(piece, s)
@@ -36,7 +36,7 @@ func Match(pattern, s string) bool {
 	}
 }
 
-// begin is the length of the text at the beginning of s that piece, which has no star, matches; negative for none.
+// begin returns the length of the prefix of s that matches piece, which has no star; negative for none.
 func begin(piece, s string) int {
 	t := 0
 	for p := 0; p < len(piece); p++ {
@@ -54,7 +54,7 @@ func begin(piece, s string) int {
 	return t
 }
 
-// find is the end of the first text in s that piece matches; negative for none.
+// find returns the end of the first match of piece in s; negative for none.
 func find(piece, s string) int {
 	if strings.IndexByte(piece, '?') < 0 {
 		if i := strings.Index(s, piece); i >= 0 {
@@ -93,7 +93,7 @@ func end(piece, s string) bool {
 }
 
 // Cost estimates the work of Match(pattern, s) in steps of some nanoseconds, for a caller that counts its steps. It is 0 for
-// what people write.
+// realistic patterns.
 func Cost(pattern, s string) int {
 	cost := (len(pattern) + len(s)) / 256
 	if len(pattern)*len(s) < 1<<14 || strings.IndexByte(pattern, '?') < 0 {
@@ -109,7 +109,7 @@ func Cost(pattern, s string) int {
 	return cost + longest*(len(s)/8)
 }
 
-// width is the number of bytes of the character of s that begins at i.
+// width returns the number of bytes of the character of s that begins at i.
 func width(s string, i int) int {
 	if i >= len(s) || s[i] < utf8.RuneSelf {
 		return 1
