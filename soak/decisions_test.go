@@ -277,7 +277,7 @@ func (r *recording) phase(name string, begin, meanwhile, end func()) (lost int) 
 	return lost - lostBefore
 }
 
-// whole reads the store: every record in it is whole, none is missing that was reported as stored, and none is there that was not asked for.
+// whole reads the store: every record in it is whole, none is missing that was reported as stored, and none is there twice, or was not asked for.
 func (r *recording) whole(name string, recorded int) {
 	t := r.T
 	t.Helper()
@@ -324,7 +324,7 @@ func (r *recording) whole(name string, recorded int) {
 	for _, n := range found {
 		twice += n - 1
 	}
-	tell(t, name+": records that are there twice", twice)
+	figure(t, name+": records that are there twice", twice, "0", twice == 0)
 }
 
 // TestDecisionsThroughFaults takes the store of decisions away, slows it down, fills its disk, kills its process and damages its file while reviews are answered. Admission never

@@ -339,7 +339,7 @@ func TestPlantedSecrets(t *testing.T) {
 	searched("the wire to the store", bytes.Join(wire.messages(), nil), true)
 	var sent []byte
 	for _, body := range wire.messages() {
-		batch, err := decision.ParseBatch(body, 10_000)
+		_, batch, err := decision.ParseBatch(body, 10_000)
 		if err != nil {
 			t.Fatal(err)
 		}

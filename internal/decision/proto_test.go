@@ -2,10 +2,13 @@ package decision
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,19 +49,28 @@ func TestProto(t *testing.T) {
 		}
 	}
 	records := []Record{r, {Schema: Schema}}
-	b, err := AppendBatch(nil, records)
+	id := NewBatchID()
+	b, err := AppendBatch(nil, id, records)
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := ParseBatch(b, 2)
-	if err != nil || !reflect.DeepEqual(back, records) {
-		t.Fatalf("%v\n%+v\n%+v", err, back, records)
+	gotID, back, err := ParseBatch(b, 2)
+	if err != nil || gotID != id || !reflect.DeepEqual(back, records) {
+		t.Fatalf("%v\n%x\n%+v\n%+v", err, gotID, back, records)
 	}
-	if _, err := ParseBatch(b, 1); err == nil {
+	if _, back, err := ParseBatch(append(slices.Clone(b), 0x1a, 1, 'x', 0x20, 7), 2); err != nil || !reflect.DeepEqual(back, records) {
+		t.Errorf("unknown fields of a newer version: %v", err)
+	}
+	for name, bad := range map[string][]byte{"a short ID": {0x12, 1, 'x'}, "a number as the ID": {0x10, 7}, "a number as a record": {0x08, 7}, "no field": {0xff}} {
+		if _, _, err := ParseBatch(append(slices.Clone(b), bad...), 2); !errors.Is(err, ErrProto) {
+			t.Errorf("%s gives %v", name, err)
+		}
+	}
+	if _, _, err := ParseBatch(b, 1); err == nil {
 		t.Error("too many records are accepted")
 	}
 	for n := 1; n < len(b); n++ {
-		if back, err := ParseBatch(b[:n], 2); err == nil && len(back) > 1 {
+		if _, back, err := ParseBatch(b[:n], 2); err == nil && len(back) > 1 {
 			t.Errorf("%d bytes of %d are accepted", n, len(b))
 		}
 	}
@@ -95,6 +107,18 @@ func TestProtoFile(t *testing.T) {
 	want := fmt.Sprintln(r.Schema, r.Time.UnixNano(), r.UID, 2, r.Namespace, string(r.Verdict), true, r.Share, r.Object, "shop/y")
 	if got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+	id := NewBatchID()
+	text, err := AppendBatch(nil, id, []Record{r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := dynamicpb.NewMessage(file.Messages().ByName("Batch"))
+	if err := proto.Unmarshal(text, batch); err != nil || len(batch.GetUnknown()) > 0 {
+		t.Errorf("a batch: %v, %d bytes are not in the file", err, len(batch.GetUnknown()))
+	}
+	if got := batch.Get(batch.Descriptor().Fields().ByName("id")).Bytes(); !bytes.Equal(got, id[:]) {
+		t.Errorf("the ID is %x, want %x", got, id)
 	}
 	again, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
 	if err != nil {
@@ -156,17 +180,17 @@ func descriptorOf(t *testing.T, path string) *descriptorpb.FileDescriptorProto {
 
 func FuzzProto(f *testing.F) {
 	r := full()
-	b, err := AppendBatch(nil, []Record{r})
+	b, err := AppendBatch(nil, NewBatchID(), []Record{r})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		records, err := ParseBatch(b, 10)
+		id, records, err := ParseBatch(b, 10)
 		if err != nil {
 			return
 		}
-		if _, err := AppendBatch(nil, records); err != nil {
+		if _, err := AppendBatch(nil, id, records); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -46,6 +46,12 @@ CREATE TABLE ephor_decisions_bodies (
 ALTER TABLE ephor_decisions_bodies ALTER COLUMN body SET STORAGE EXTERNAL; -- it is compressed
 CREATE INDEX ephor_decisions_bodies_last ON ephor_decisions_bodies (last);
 ALTER TABLE ephor_decisions ADD COLUMN bodies bytea[]; -- keys: of the object, the old one and the options; NULL in place of one that is not there
+`, `
+CREATE TABLE ephor_decisions_batches (
+  id bytea PRIMARY KEY, -- of the sender
+  at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX ephor_decisions_batches_at ON ephor_decisions_batches (at);
 `}
 
 // migrationLock is the number of the lock under which tables are changed.
@@ -169,6 +175,12 @@ FROM jsonb_array_elements($1::jsonb) x`
 
 // Write implements decision.Store. The records are stored by one transaction.
 func (s *Postgres) Write(ctx context.Context, records []decision.Record) error {
+	return s.WriteOnce(ctx, decision.NewBatchID(), records)
+}
+
+// WriteOnce implements decision.OnceStore. The ID is stored in the transaction of the records, so that a batch whose connection was lost can be
+// stored again.
+func (s *Postgres) WriteOnce(ctx context.Context, batch decision.BatchID, records []decision.Record) error {
 	entries := make([]entry, len(records))
 	bodies := bodies{}
 	for i := range records {
@@ -199,22 +211,22 @@ func (s *Postgres) Write(ctx context.Context, records []decision.Record) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c, err := s.connected(ctx)
-	if err != nil {
-		return err
-	}
-	insert := func() error { return c.ExecParams(ctx, insertEntries, [][]byte{text}, nil, nil, nil).Read().Err }
-	if len(bodies) == 0 {
-		err = insert()
-	} else {
-		err = inTransaction(ctx, c, "SELECT pg_advisory_xact_lock_shared("+bodiesLock+")", func() error {
+	err = s.twice(ctx, func(c *pgconn.PgConn) error {
+		first := "SELECT 1"
+		if len(bodies) > 0 {
+			first = "SELECT pg_advisory_xact_lock_shared(" + bodiesLock + ")"
+		}
+		return inTransaction(ctx, c, first, func() error {
+			if err := remember(ctx, c, batch); err != nil {
+				return err
+			}
 			if err := bodies.insert(ctx, c); err != nil {
 				return err
 			}
-			return insert()
+			return c.ExecParams(ctx, insertEntries, [][]byte{text}, nil, nil, nil).Read().Err
 		})
-	}
-	if err != nil {
+	})
+	if err != nil && !errors.Is(err, errStored) {
 		return fmt.Errorf("store decisions: %w", err)
 	}
 	return nil
@@ -222,27 +234,25 @@ func (s *Postgres) Write(ctx context.Context, records []decision.Record) error {
 
 // Tidy deletes what is too old.
 func (s *Postgres) Tidy(ctx context.Context) error {
-	if s.o.MaxAge <= 0 {
-		return nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c, err := s.connected(ctx)
-	if err != nil {
-		return err
-	}
-	before := strconv.FormatInt(s.o.Now().Add(-s.o.MaxAge).UnixMicro(), 10)
-	for {
-		done := c.ExecParams(ctx, "DELETE FROM ephor_decisions WHERE id IN (SELECT id FROM ephor_decisions WHERE at < $1::bigint ORDER BY at LIMIT "+strconv.Itoa(trimRows)+")",
-			[][]byte{[]byte(before)}, nil, nil, nil).Read()
-		if done.Err != nil {
-			return done.Err
+	return s.twice(ctx, func(c *pgconn.PgConn) error {
+		if err := forgetBatches(ctx, c); err != nil || s.o.MaxAge <= 0 {
+			return err
 		}
-		if done.CommandTag.RowsAffected() < trimRows {
-			break
+		before := strconv.FormatInt(s.o.Now().Add(-s.o.MaxAge).UnixMicro(), 10)
+		for {
+			done := c.ExecParams(ctx, "DELETE FROM ephor_decisions WHERE id IN (SELECT id FROM ephor_decisions WHERE at < $1::bigint ORDER BY at LIMIT "+strconv.Itoa(trimRows)+")",
+				[][]byte{[]byte(before)}, nil, nil, nil).Read()
+			if done.Err != nil {
+				return done.Err
+			}
+			if done.CommandTag.RowsAffected() < trimRows {
+				break
+			}
 		}
-	}
-	return c.ExecParams(ctx, "DELETE FROM ephor_decisions_bodies WHERE last < $1::bigint / "+strconv.FormatInt(hour, 10), [][]byte{[]byte(before)}, nil, nil, nil).Read().Err
+		return c.ExecParams(ctx, "DELETE FROM ephor_decisions_bodies WHERE last < $1::bigint / "+strconv.FormatInt(hour, 10), [][]byte{[]byte(before)}, nil, nil, nil).Read().Err
+	})
 }
 
 // EraseUser implements decision.Eraser.
@@ -304,16 +314,21 @@ func (s *Postgres) query(ctx context.Context, text string, args [][]byte) ([][][
 	}
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	if s.read == nil || s.read.IsClosed() {
-		if s.read, err = pgconn.ConnectConfig(ctx, s.config); err != nil {
-			return nil, fmt.Errorf("connect to the database: %w", err)
+	for {
+		old := s.read != nil && !s.read.IsClosed()
+		if !old {
+			if s.read, err = pgconn.ConnectConfig(ctx, s.config); err != nil {
+				return nil, fmt.Errorf("connect to the database: %w", err)
+			}
+		}
+		done := s.read.ExecParams(ctx, text, args, nil, nil, nil).Read()
+		switch {
+		case done.Err == nil:
+			return done.Rows, nil
+		case !lost(ctx, s.read, old):
+			return nil, fmt.Errorf("read decisions: %w", done.Err)
 		}
 	}
-	done := s.read.ExecParams(ctx, text, args, nil, nil, nil).Read()
-	if done.Err != nil {
-		return nil, fmt.Errorf("read decisions: %w", done.Err)
-	}
-	return done.Rows, nil
 }
 
 // conditions are those of a query, with their values.

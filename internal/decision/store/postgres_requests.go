@@ -87,6 +87,9 @@ func (b bodies) split(q *decision.Request, at int64) (*decision.Request, []strin
 
 // insert stores the bodies that are not there yet. Their order is that of all writers, so that none waits for another that waits for it.
 func (b bodies) insert(ctx context.Context, c *pgconn.PgConn) error {
+	if len(b) == 0 {
+		return nil
+	}
 	list := make([]storedBody, 0, len(b))
 	for _, key := range slices.Sorted(maps.Keys(b)) {
 		list = append(list, b[key])

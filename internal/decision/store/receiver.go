@@ -20,7 +20,7 @@ import (
 
 // The limits of a Receiver.
 const (
-	maxSenders     = 1000 // whose last batches are remembered
+	maxDeliveries  = 1000 // batches that are remembered in memory
 	maxConnections = 64
 	batchesAtOnce  = 8
 	storeTimeout   = 10 * time.Second
@@ -28,25 +28,28 @@ const (
 	tidyEvery = time.Minute
 )
 
-// Receiver takes the batches that Remotes send, and stores them. It answers when a batch is stored.
+// Receiver takes the batches that Remotes send, and stores them. It answers when a batch is stored. A batch that arrives again is stored once: the
+// Receiver remembers those of the last seconds, and a decision.OnceStore remembers them through a restart.
 type Receiver struct {
 	to  decision.Store
 	log *slog.Logger
 
-	at      chan struct{} // batches that are taken now
-	mu      sync.Mutex
-	senders map[string]*sender
+	at         chan struct{} // batches that are taken now
+	mu         sync.Mutex
+	deliveries map[decision.BatchID]*delivery
+	order      []decision.BatchID // of deliveries, the oldest first
 }
 
-// sender is one process that sends.
-type sender struct {
-	mu   sync.Mutex
-	last uint64 // the batch that was stored
+// delivery is one batch, and what became of it.
+type delivery struct {
+	mu     sync.Mutex
+	stored bool
+	lost   int // records of it that were not stored, although the others were
 }
 
 // NewReceiver returns a Receiver for a store.
 func NewReceiver(to decision.Store, log *slog.Logger) *Receiver {
-	return &Receiver{to: to, log: log, at: make(chan struct{}, batchesAtOnce), senders: map[string]*sender{}}
+	return &Receiver{to: to, log: log, at: make(chan struct{}, batchesAtOnce), deliveries: map[decision.BatchID]*delivery{}}
 }
 
 // Serve takes batches until ctx is done. The configuration must verify the certificates of clients.
@@ -117,11 +120,6 @@ func (r *Receiver) take(req *http.Request) (status int, text string) {
 	default:
 		return http.StatusTooManyRequests, "too many batches at once"
 	}
-	number, err := strconv.ParseUint(req.Header.Get(batchHeader), 10, 64)
-	id := req.Header.Get(senderHeader)
-	if err != nil || number == 0 || id == "" || len(id) > 64 {
-		return http.StatusBadRequest, "the batch has no sender and number"
-	}
 	body, err := io.ReadAll(io.LimitReader(req.Body, maxBatchBytes+1))
 	if err != nil {
 		return http.StatusBadRequest, "the batch cannot be read"
@@ -129,47 +127,58 @@ func (r *Receiver) take(req *http.Request) (status int, text string) {
 	if len(body) > maxBatchBytes {
 		return http.StatusRequestEntityTooLarge, "the batch is too long"
 	}
-	records, err := decision.ParseBatch(body, maxBatchRecords)
+	id, records, err := decision.ParseBatch(body, maxBatchRecords)
 	if err != nil {
 		return http.StatusBadRequest, err.Error()
 	}
-	from := r.sender(id)
-	from.mu.Lock()
-	defer from.mu.Unlock()
-	if number <= from.last {
-		return http.StatusNoContent, "" // its answer was lost
+	if id == (decision.BatchID{}) {
+		return http.StatusBadRequest, "the batch has no ID"
 	}
-	// A client that goes away does not undo what is being written.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), storeTimeout)
-	defer cancel()
-	var partly *decision.PartlyStored
-	switch err := r.to.Write(ctx, records); {
-	case errors.As(err, &partly): // sent again, the others would be stored twice
-		r.log.Error("decisions were not stored", "records", partly.Lost, "error", err)
-		from.last = number
-		return http.StatusNoContent, strconv.Itoa(partly.Lost)
-	case err != nil:
-		r.log.Error("decisions were not stored", "records", len(records), "error", err)
-		return http.StatusServiceUnavailable, "the store failed: the log of this process has the reason"
+	one := r.delivery(id)
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if !one.stored { // otherwise the answer was lost
+		// A client that goes away does not undo what is being written.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), storeTimeout)
+		defer cancel()
+		err := r.write(ctx, id, records)
+		var partly *decision.PartlyStored
+		switch {
+		case errors.As(err, &partly): // sent again, the others would be stored twice
+			r.log.Error("decisions were not stored", "records", partly.Lost, "error", err)
+			one.lost = partly.Lost
+		case err != nil:
+			r.log.Error("decisions were not stored", "records", len(records), "error", err)
+			return http.StatusServiceUnavailable, "the store failed: the log of this process has the reason"
+		}
+		one.stored = true
 	}
-	from.last = number
+	if one.lost > 0 {
+		return http.StatusNoContent, strconv.Itoa(one.lost)
+	}
 	return http.StatusNoContent, ""
 }
 
-// sender returns the state of a sender.
-func (r *Receiver) sender(id string) *sender {
+// write stores a batch, once where the store remembers batches.
+func (r *Receiver) write(ctx context.Context, id decision.BatchID, records []decision.Record) error {
+	if once, ok := r.to.(decision.OnceStore); ok {
+		return once.WriteOnce(ctx, id, records)
+	}
+	return r.to.Write(ctx, records)
+}
+
+// delivery returns the state of a batch. The oldest one is forgotten when there are too many.
+func (r *Receiver) delivery(id decision.BatchID) *delivery {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one := r.senders[id]
+	one := r.deliveries[id]
 	if one == nil {
-		if len(r.senders) >= maxSenders {
-			for other := range r.senders { // any: a sender that is forgotten can at most store one batch twice
-				delete(r.senders, other)
-				break
-			}
+		if len(r.order) >= maxDeliveries {
+			delete(r.deliveries, r.order[0])
+			r.order = append(r.order[:0], r.order[1:]...)
 		}
-		one = &sender{}
-		r.senders[id] = one
+		one = &delivery{}
+		r.deliveries[id], r.order = one, append(r.order, id)
 	}
 	return one
 }

@@ -3,9 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -28,9 +26,6 @@ const (
 	sendTimeout = 5 * time.Second
 )
 
-// The headers of a batch: who sends it, and its number, so that a batch that is sent again is stored once.
-const senderHeader, batchHeader = "Ephor-Sender", "Ephor-Batch"
-
 // lostHeader is how many records of a batch were not stored, although the others were.
 const lostHeader = "Ephor-Lost"
 
@@ -40,8 +35,6 @@ const batchPath = "/v1/decisions"
 // Remote is the store of another process, which a Receiver keeps.
 type Remote struct {
 	url    string
-	sender string
-	batch  uint64
 	client *http.Client
 }
 
@@ -53,10 +46,6 @@ func NewRemote(address string, configure func() (*tls.Config, error)) (*Remote, 
 	}
 	if configure == nil {
 		return nil, errors.New("a store that is reached over TLS needs certificates")
-	}
-	id := make([]byte, 8)
-	if _, err := rand.Read(id); err != nil {
-		return nil, err
 	}
 	transport := &http.Transport{
 		MaxIdleConns: 1, IdleConnTimeout: time.Minute,
@@ -72,17 +61,17 @@ func NewRemote(address string, configure func() (*tls.Config, error)) (*Remote, 
 		},
 	}
 	return &Remote{
-		url: "https://" + u.Host + batchPath, sender: hex.EncodeToString(id),
+		url:    "https://" + u.Host + batchPath,
 		client: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}, nil
 }
 
-// Write implements decision.Store. A batch is sent again until ctx is done.
+// Write implements decision.Store. A batch that is not answered is sent again, with the same ID, until ctx is done.
 func (s *Remote) Write(ctx context.Context, records []decision.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
-	body, err := decision.AppendBatch(nil, records)
+	body, err := decision.AppendBatch(nil, decision.NewBatchID(), records)
 	if err != nil {
 		return err
 	}
@@ -103,7 +92,6 @@ func (s *Remote) Write(ctx context.Context, records []decision.Record) error {
 }
 
 func (s *Remote) send(ctx context.Context, body []byte) error {
-	s.batch++
 	pause := firstPause
 	for {
 		again, err := s.post(ctx, body)
@@ -128,8 +116,6 @@ func (s *Remote) post(ctx context.Context, body []byte) (again bool, err error) 
 		return false, err
 	}
 	r.Header.Set("Content-Type", "application/x-protobuf")
-	r.Header.Set(senderHeader, s.sender)
-	r.Header.Set(batchHeader, strconv.FormatUint(s.batch, 10))
 	answer, err := s.client.Do(r)
 	if err != nil {
 		return true, err

@@ -9,12 +9,11 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/big"
 	mathrand "math/rand/v2"
 	"net"
-	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"sync"
@@ -203,51 +202,57 @@ func TestMutual(t *testing.T) {
 	}
 }
 
-// A batch that is sent again is stored once; what is no batch is refused.
+// A batch that arrives again is stored once; what is no batch is refused.
 func TestReceiver(t *testing.T) {
 	to := &memory{}
 	r := NewReceiver(to, slog.New(slog.DiscardHandler))
-	body, err := decision.AppendBatch(nil, some(2, mathrand.New(mathrand.NewPCG(4, 4))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	post := func(method, path, body string, headers ...string) int {
-		req, err := http.NewRequestWithContext(t.Context(), method, "https://x"+path, strings.NewReader(body))
+	batch := func(id decision.BatchID) string {
+		body, err := decision.AppendBatch(nil, id, some(2, mathrand.New(mathrand.NewPCG(4, 4))))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := 0; i+1 < len(headers); i += 2 {
-			req.Header.Set(headers[i], headers[i+1])
-		}
-		status, _ := r.take(req)
-		return status
+		return string(body)
 	}
+	first, second, third := batch(decision.NewBatchID()), batch(decision.NewBatchID()), batch(decision.NewBatchID())
 	for i, c := range []struct {
-		method, path, body, sender, batch string
-		status, stored                    int
+		method, path, body string
+		status, stored     int
 	}{
-		{"POST", batchPath, string(body), "a", "1", 204, 2},
-		{"POST", batchPath, string(body), "a", "1", 204, 2},
-		{"POST", batchPath, string(body), "a", "2", 204, 4},
-		{"POST", batchPath, string(body), "b", "1", 204, 6},
-		{"POST", batchPath, string(body[:len(body)-1]), "a", "3", 400, 6},
-		{"POST", batchPath, "{}", "a", "3", 400, 6},
-		{"POST", batchPath, string(body), "", "3", 400, 6},
-		{"POST", batchPath, string(body), "a", "0", 400, 6},
-		{"POST", batchPath, strings.Repeat("x", maxBatchBytes+1), "a", "3", 413, 6},
-		{"GET", batchPath, "", "a", "3", 405, 6},
-		{"POST", "/", string(body), "a", "3", 404, 6},
+		{"POST", batchPath, first, 204, 2},
+		{"POST", batchPath, first, 204, 2},
+		{"POST", batchPath, second, 204, 4},
+		{"POST", batchPath, first, 204, 4},
+		{"POST", batchPath, third[:len(third)-1], 400, 4},
+		{"POST", batchPath, "{}", 400, 4},
+		{"POST", batchPath, batch(decision.BatchID{}), 400, 4},
+		{"POST", batchPath, strings.Repeat("x", maxBatchBytes+1), 413, 4},
+		{"GET", batchPath, "", 405, 4},
+		{"POST", "/", third, 404, 4},
+		{"POST", batchPath, third, 204, 6},
 	} {
-		status := post(c.method, c.path, c.body, senderHeader, c.sender, batchHeader, c.batch)
+		status, _ := r.take(httptest.NewRequestWithContext(t.Context(), c.method, "https://x"+c.path, strings.NewReader(c.body)))
 		if got, _ := to.stored(); status != c.status || len(got) != c.stored {
 			t.Errorf("%d: status %d, %d records are stored; want %d, %d", i, status, len(got), c.status, c.stored)
 		}
 	}
-	for i := range 2 * maxSenders {
-		r.sender(fmt.Sprint(i))
+	// A batch of which the store kept a part has the same answer each time.
+	to.set(&decision.PartlyStored{Lost: 1, Err: errors.New("rejected")})
+	partly := batch(decision.NewBatchID())
+	for range 2 {
+		status, text := r.take(httptest.NewRequestWithContext(t.Context(), "POST", "https://x"+batchPath, strings.NewReader(partly)))
+		if status != 204 || text != "1" {
+			t.Errorf("a batch that is stored in part: status %d, %q records are lost", status, text)
+		}
+		to.set(nil)
 	}
-	if n := len(r.senders); n > maxSenders {
-		t.Errorf("%d senders are remembered", n)
+	if got, _ := to.stored(); len(got) != 6 {
+		t.Errorf("%d records are stored, want 6: the rest of the batch was stored later", len(got))
+	}
+	for range 2 * maxDeliveries {
+		r.delivery(decision.NewBatchID())
+	}
+	if n, m := len(r.deliveries), len(r.order); n != maxDeliveries || m != maxDeliveries {
+		t.Errorf("%d and %d batches are remembered", n, m)
 	}
 }
 

@@ -67,7 +67,7 @@ func TestRemoteRequests(t *testing.T) {
 	if got, _ := to.stored(); !reflect.DeepEqual(got, records) {
 		t.Fatalf("%d records", len(got))
 	}
-	batch, err := decision.AppendBatch(nil, records[:256])
+	batch, err := decision.AppendBatch(nil, decision.NewBatchID(), records[:256])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,10 +82,10 @@ func TestRemoteRequests(t *testing.T) {
 			break
 		}
 	}
-	if batch, err = decision.AppendBatch(nil, alone); err != nil {
+	if batch, err = decision.AppendBatch(nil, decision.NewBatchID(), alone); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := decision.ParseBatch(batch, 1); !errors.Is(err, decision.ErrNoText) {
+	if _, _, err := decision.ParseBatch(batch, 1); !errors.Is(err, decision.ErrNoText) {
 		t.Errorf("a batch without a text gives %v", err)
 	}
 }

@@ -104,7 +104,7 @@ type SQLite struct {
 	looked time.Time // at the age of records
 	swept  int64     // the hour before which terms were deleted
 	// Prepared statements of write.
-	find, add, touch, mark, put, findBody, addBody, touchBody, putRequest *sql.Stmt
+	find, add, touch, mark, put, findBody, addBody, touchBody, putRequest, addBatch *sql.Stmt
 
 	// reading guards read, which is replaced with the file.
 	reading sync.RWMutex
@@ -203,7 +203,7 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 	if _, err := s.versioned(ctx, s.write, 0); err != nil {
 		return err
 	}
-	setup := sqliteTables + sqliteRequests + fmt.Sprintf("PRAGMA user_version = %d;", sqliteVersion)
+	setup := sqliteTables + sqliteRequests + sqliteBatches + fmt.Sprintf("PRAGMA user_version = %d;", sqliteVersion)
 	if _, err := s.write.ExecContext(ctx, setup); err != nil {
 		return err
 	}
@@ -219,6 +219,7 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 		{&s.addBody, "INSERT INTO body (key, last, value) VALUES (?, ?, ?)"},
 		{&s.touchBody, "UPDATE body SET last = ? WHERE id = ?"},
 		{&s.putRequest, "INSERT OR REPLACE INTO request (id, head, object, old, options) VALUES (?, ?, ?, ?, ?)"},
+		{&s.addBatch, "INSERT OR IGNORE INTO batch (id, at) VALUES (?, ?)"},
 		{&s.put, "INSERT OR IGNORE INTO decision (id, uid, what, who, place, name, shape, texts, took, times, object, patch, rest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
 	} {
 		if *p.to, err = s.write.PrepareContext(ctx, p.sql); err != nil {

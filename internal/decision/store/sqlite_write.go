@@ -14,6 +14,11 @@ import (
 
 // Write implements decision.Store. The records are stored in one transaction.
 func (s *SQLite) Write(ctx context.Context, records []decision.Record) error {
+	return s.WriteOnce(ctx, decision.BatchID{}, records)
+}
+
+// WriteOnce implements decision.OnceStore. The ID is stored in the transaction of the records.
+func (s *SQLite) WriteOnce(ctx context.Context, batch decision.BatchID, records []decision.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reads {
@@ -22,7 +27,7 @@ func (s *SQLite) Write(ctx context.Context, records []decision.Record) error {
 	if err := s.opened(ctx); err != nil {
 		return err
 	}
-	err := s.insert(ctx, records)
+	err := s.insert(ctx, batch, records)
 	if damaged(err) {
 		if err := s.setAside(err); err != nil {
 			return err
@@ -30,13 +35,16 @@ func (s *SQLite) Write(ctx context.Context, records []decision.Record) error {
 		if err := s.opened(ctx); err != nil {
 			return err
 		}
-		err = s.insert(ctx, records)
+		err = s.insert(ctx, batch, records)
 	}
 	for attempt := 0; attempt < maxTrims && full(err); attempt++ {
 		if err := s.trim(ctx, trimRows); err != nil {
 			return err
 		}
-		err = s.insert(ctx, records)
+		err = s.insert(ctx, batch, records)
+	}
+	if errors.Is(err, errStored) {
+		return nil
 	}
 	if err != nil {
 		return err
@@ -57,8 +65,8 @@ func full(err error) bool {
 	return errors.As(err, &e) && e.Code()&0xff == full
 }
 
-// insert stores records.
-func (s *SQLite) insert(ctx context.Context, records []decision.Record) (err error) {
+// insert stores the records of a batch.
+func (s *SQLite) insert(ctx context.Context, batch decision.BatchID, records []decision.Record) (err error) {
 	tx, err := s.write.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -72,11 +80,16 @@ func (s *SQLite) insert(ctx context.Context, records []decision.Record) (err err
 	w := inserting{store: s}
 	for _, p := range []struct{ to, from **sql.Stmt }{
 		{&w.find, &s.find}, {&w.add, &s.add}, {&w.touch, &s.touch}, {&w.mark, &s.mark}, {&w.put, &s.put},
-		{&w.findBody, &s.findBody}, {&w.addBody, &s.addBody}, {&w.touchBody, &s.touchBody}, {&w.putRequest, &s.putRequest},
+		{&w.findBody, &s.findBody}, {&w.addBody, &s.addBody}, {&w.touchBody, &s.touchBody}, {&w.putRequest, &s.putRequest}, {&w.addBatch, &s.addBatch},
 	} {
 		*p.to = tx.StmtContext(ctx, *p.from)
 	}
 	quick := context.WithoutCancel(ctx) // each statement that can be cancelled costs a goroutine
+	if batch != (decision.BatchID{}) {
+		if err := w.batch(quick, tx, batch); err != nil {
+			return err
+		}
+	}
 	for i := range records {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -93,7 +106,7 @@ type inserting struct {
 	store *SQLite
 	text  []byte
 	// The statements of the store, in the transaction.
-	find, add, touch, mark, put, findBody, addBody, touchBody, putRequest *sql.Stmt
+	find, add, touch, mark, put, findBody, addBody, touchBody, putRequest, addBatch *sql.Stmt
 }
 
 func (w *inserting) record(ctx context.Context, r *decision.Record) error {

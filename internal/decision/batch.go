@@ -1,0 +1,116 @@
+package decision
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// BatchID names a batch. Its sender makes it at random and sends the batch again with the same ID, so that it is stored once. The zero value is
+// no ID.
+type BatchID [16]byte
+
+// NewBatchID returns a new ID.
+func NewBatchID() (id BatchID) {
+	_, _ = rand.Read(id[:]) // it always fills the bytes
+	return id
+}
+
+// OnceStore is a Store that remembers the IDs of recent batches, together with their records.
+type OnceStore interface {
+	Store
+	// WriteOnce is Write for a batch with an ID. A batch whose ID is remembered is stored already: it returns nil for it.
+	WriteOnce(ctx context.Context, id BatchID, records []Record) error
+}
+
+// The fields of message Batch.
+const (
+	batchRecordsField = 1
+	batchIDField      = 2
+)
+
+// AppendBatch appends the records as message Batch. A text that an earlier record of the batch has is not repeated.
+func AppendBatch(b []byte, id BatchID, records []Record) ([]byte, error) {
+	if id != (BatchID{}) {
+		b = protowire.AppendBytes(protowire.AppendTag(b, batchIDField, protowire.BytesType), id[:])
+	}
+	var one []byte
+	var written map[string]bool
+	for i := range records {
+		r := records[i]
+		if r.Request != nil {
+			if written == nil {
+				written = map[string]bool{}
+			}
+			r.Request = r.Request.mapped(func(body *Body) *Body {
+				if len(body.Deflated) == 0 {
+					return body
+				}
+				if written[body.Digest] {
+					return &Body{Digest: body.Digest}
+				}
+				written[body.Digest] = true
+				return body
+			})
+		}
+		var err error
+		if one, err = r.AppendProto(one[:0]); err != nil {
+			return nil, err
+		}
+		b = protowire.AppendBytes(protowire.AppendTag(b, batchRecordsField, protowire.BytesType), one)
+	}
+	return b, nil
+}
+
+// ParseBatch returns the ID and the records of a message Batch. More than most, records of another schema, and texts that are not in the batch are
+// errors. Unknown fields are passed over, as those of a newer version.
+func ParseBatch(b []byte, most int) (id BatchID, out []Record, err error) {
+	texts := map[string][]byte{}
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return id, nil, ErrProto
+		}
+		b = b[n:]
+		size := protowire.ConsumeFieldValue(number, kind, b)
+		if size < 0 || number <= batchIDField && kind != protowire.BytesType {
+			return id, nil, ErrProto
+		}
+		field := b[:size]
+		b = b[size:]
+		if number > batchIDField {
+			continue
+		}
+		one, _ := protowire.ConsumeBytes(field)
+		if number == batchIDField {
+			if len(one) != len(id) {
+				return id, nil, ErrProto
+			}
+			id = BatchID(one)
+			continue
+		}
+		if len(out) == most {
+			return id, nil, fmt.Errorf("there are more than %d records", most)
+		}
+		var r Record
+		if err := r.MergeProto(one); err != nil {
+			return id, nil, err
+		}
+		if r.Schema != Schema {
+			return id, nil, errSchema
+		}
+		if r.Request != nil {
+			for _, body := range r.Request.Bodies() {
+				if len(body.Deflated) > 0 {
+					texts[body.Digest] = body.Deflated
+				} else if body.Deflated = texts[body.Digest]; body.Deflated == nil {
+					return id, nil, ErrNoText
+				}
+			}
+		}
+		out = append(out, r)
+	}
+	return id, out, nil
+}
