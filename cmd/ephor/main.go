@@ -8,6 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/app"
 	"github.com/ephor-dev/ephor/internal/app/flagset"
 	"github.com/ephor-dev/ephor/internal/cli"
+	_ "github.com/ephor-dev/ephor/internal/lifecycle/firstgc" // no garbage collection while packages are initialized
 )
 
 func main() {

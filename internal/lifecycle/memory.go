@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+
+	"github.com/ephor-dev/ephor/internal/lifecycle/firstgc"
 )
 
 // gcPercent lets the heap grow to four times the live heap before a collection. The live heap is a few megabytes, and at the default of 100
@@ -14,6 +16,7 @@ const gcPercent = 300
 // TuneHeap sets the garbage collector's parameters unless the environment does. ratio is the part of the container's memory that the heap
 // may take; 0 for no limit.
 func TuneHeap(ratio float64) {
+	firstgc.End()
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
