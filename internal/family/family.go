@@ -66,6 +66,9 @@ type Options struct {
 	// CommandLine: the Programs evaluate the user's objects, whatever their namespace. A namespaced policy applies to objects of every
 	// namespace, as on Kyverno's command line, and a policy for documents also applies to Kubernetes objects.
 	CommandLine bool
+	// Targets: on the command line, the resources that policies change on behalf of others are given, too. Such policies have no effect there
+	// without them.
+	Targets bool
 	// Existing requests Programs that evaluate existing objects, for reports, and not requests.
 	Existing bool
 }

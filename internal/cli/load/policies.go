@@ -77,6 +77,11 @@ func PoliciesFrom(families *compile.Registry, paths []string, o source.Options) 
 	return policiesFor(families, paths, o, family.Options{Types: knownTypes, CommandLine: true})
 }
 
+// ForTest is Policies for a test, which may give the resources that policies change on behalf of others.
+func ForTest(families *compile.Registry, paths []string, targets bool) PolicySet {
+	return policiesFor(families, paths, source.Options{Git: &source.Git{}}, family.Options{Types: knownTypes, CommandLine: true, Targets: targets})
+}
+
 // InForce is PoliciesFrom for policies as the controllers of a cluster evaluate them: a namespaced policy is for its namespace only.
 func InForce(families *compile.Registry, paths []string, o source.Options) PolicySet {
 	return policiesFor(families, paths, o, family.Options{Types: knownTypes})

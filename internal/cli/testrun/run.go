@@ -42,6 +42,7 @@ type testRun struct {
 	resources []*testObject
 	evaluated int
 	cluster   []map[string]any // what the ClusterResource files hold
+	targets   []map[string]any // what the files of targets hold
 	params    []map[string]any // what the files of parameters hold
 	scopes    source.Scopes
 	names     discovery.Offline
@@ -304,7 +305,7 @@ func (r *testRun) loadGiven() (*clivalues.Set, error) {
 // that; one that cannot even be read ends the test.
 func (r *testRun) loadPolicies() error {
 	r.say("  Loading policies ...")
-	r.policies = load.Policies(r.families, r.within(r.Policies...), nil)
+	r.policies = load.ForTest(r.families, r.within(r.Policies...), len(r.TargetResources) > 0)
 	refused := map[diag.Position]bool{}
 	for _, p := range r.policies.Refused {
 		if unreadable(p.Errors) {
@@ -346,7 +347,10 @@ func (r *testRun) loadResources() error {
 		r.diags.Add(diags...)
 		for _, o := range objects {
 			r.scopes.Normalise(o.Value)
-			if group == 2 {
+			switch group {
+			case 1:
+				r.targets = append(r.targets, o.Value)
+			case 2:
 				r.params = append(r.params, o.Value)
 			}
 			t := newTestObject(o.Value)

@@ -35,7 +35,7 @@ func Compile(p *policiesv1beta1.MutatingPolicy, o family.Options) *policy.Progra
 	if o.Existing {
 		b.report()
 	} else {
-		b.requests(o.CommandLine)
+		b.requests(o.CommandLine, o.Targets)
 	}
 	for i, r := range b.program.Rules {
 		r.Index = i
@@ -69,9 +69,12 @@ type builder struct {
 }
 
 // requests adds the rules that change the objects of requests, and the rule that changes existing resources. A policy with targets changes
-// no request. As in Kyverno, the command line changes only the given objects.
-func (b *builder) requests(commandLine bool) {
+// no request. As in Kyverno, the command line changes only the given objects, and targets where a test gives them.
+func (b *builder) requests(commandLine, targets bool) {
 	changes := changesExisting(b.spec)
+	if targets && targeted(b.spec) {
+		commandLine = false
+	}
 	if targeted(b.spec) {
 		switch {
 		case commandLine:

@@ -228,6 +228,47 @@ func (c objects) Find(_ context.Context, apiVersion, kind string) ([]world.Kind,
 	return out, nil
 }
 
+// served knows the resources of the given objects.
+type served struct {
+	scopes
+	given *cluster
+}
+
+// Served implements world.ResourceKinds.
+func (s served) Served(_ context.Context, group, version, plural string) ([]world.Resource, error) {
+	if err := s.given.fill(); err != nil {
+		return nil, err
+	}
+	var out []world.Resource
+	for key, kinds := range s.given.plurals {
+		apiVersion, name, _ := strings.Cut(key, " ")
+		of := groupOf(apiVersion)
+		if !wildcard.Match(group, of) || !wildcard.Match(version, strings.TrimPrefix(apiVersion, of+"/")) || !wildcard.Match(plural, name) {
+			continue
+		}
+		for _, kind := range kinds {
+			out = append(out, world.Resource{Kind: world.Kind{APIVersion: apiVersion, Kind: kind}, Plural: name})
+		}
+	}
+	slices.SortFunc(out, func(a, b world.Resource) int {
+		return cmp.Or(strings.Compare(a.APIVersion, b.APIVersion), strings.Compare(a.Kind.Kind, b.Kind.Kind))
+	})
+	return out, nil
+}
+
+// Resource implements world.ResourceFinder.
+func (s served) Resource(_ context.Context, apiVersion, kind string) (string, error) {
+	if err := s.given.fill(); err != nil {
+		return "", err
+	}
+	for key, kinds := range s.given.plurals {
+		if of, name, _ := strings.Cut(key, " "); of == apiVersion && slices.Contains(kinds, kind) {
+			return name, nil
+		}
+	}
+	return "", &NotFoundError{"kind", apiVersion + " " + kind}
+}
+
 func resourceName(apiVersion, plural string) string {
 	if group := groupOf(apiVersion); group != "" {
 		return plural + "." + group

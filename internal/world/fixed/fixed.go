@@ -22,6 +22,8 @@ type Values struct {
 	// Objects returns the content of a simulated cluster; nil for no cluster. It is called at most once, at the first use. The objects must
 	// not change afterwards.
 	Objects func() ([]map[string]any, error)
+	// Served: Kinds also knows the resources of these objects, which policies need that find their targets themselves.
+	Served bool
 	// Parameters returns the objects that were given as parameters of rules: their kinds are namespaced if the objects have a namespace. It
 	// is called at most once; nil for none.
 	Parameters func() ([]map[string]any, error)
@@ -74,6 +76,9 @@ func New(v Values) world.Root {
 		}
 		if given != nil {
 			w.Objects, w.Lists = objects{given, r}, objects{given, r}
+			if v.Served {
+				w.Kinds = served{scopes, given}
+			}
 		}
 		w.Resources = world.Confine(r, v.Resources)
 		if r.IsCluster() || v.NamespacedHTTP {
