@@ -3,6 +3,7 @@ package autogen
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // family is one of the two groups of pod controllers, with the location of their pod template.
@@ -78,12 +79,14 @@ func rewriteText(v any, r *strings.Replacer) any {
 
 // reference finds `$(…)` with an absolute path, or with a path that contains the segment pattern. Both point into
 // the rule's pattern, which autogen moves into the template.
-var reference = regexp.MustCompile(`\$\(([^()/]*)((?:[^()]*/pattern)?)/([^()./][^()]*)\)`)
+var reference = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\$\(([^()/]*)((?:[^()]*/pattern)?)/([^()./][^()]*)\)`)
+})
 
 // shiftReferences prefixes the pattern references of a message with the pod template.
 func (f *family) shiftReferences(message string) string {
 	if !strings.Contains(message, "$(") {
 		return message
 	}
-	return reference.ReplaceAllString(message, "$$(${1}${2}/"+strings.Join(f.template, "/")+"/${3})")
+	return reference().ReplaceAllString(message, "$$(${1}${2}/"+strings.Join(f.template, "/")+"/${3})")
 }

@@ -115,14 +115,16 @@ func webKey(v any) (_ verificationKey, usable bool, err error) {
 	return out, err == nil, err
 }
 
-var curves = map[string]elliptic.Curve{"P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521()}
+// curves makes curves by name: the standard library computes their parameters when one is first asked for.
+var curves = map[string]func() elliptic.Curve{"P-256": elliptic.P256, "P-384": elliptic.P384, "P-521": elliptic.P521}
 
 func curvePoint(k map[string]any) (verificationKey, error) {
 	name, _ := k["crv"].(string)
-	curve := curves[name]
-	if curve == nil {
+	made := curves[name]
+	if made == nil {
 		return verificationKey{}, fmt.Errorf("unknown curve %q", name)
 	}
+	curve := made()
 	x, errX := octets(k, "x")
 	y, errY := octets(k, "y")
 	size := (curve.Params().BitSize + 7) / 8
@@ -200,8 +202,9 @@ func pss(h crypto.Hash) func(any, []byte, []byte) bool {
 func curve(h crypto.Hash, name string) func(any, []byte, []byte) bool {
 	return func(key any, signed, signature []byte) bool {
 		k, ok := key.(*ecdsa.PublicKey)
-		size := (curves[name].Params().BitSize + 7) / 8
-		if !ok || k.Curve != curves[name] || len(signature) != 2*size {
+		curve := curves[name]()
+		size := (curve.Params().BitSize + 7) / 8
+		if !ok || k.Curve != curve || len(signature) != 2*size {
 			return false
 		}
 		return ecdsa.Verify(k, hashOf(h, signed), new(big.Int).SetBytes(signature[:size]), new(big.Int).SetBytes(signature[size:]))

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"regexp"
+	"sync"
 
 	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -16,7 +17,9 @@ func isResize(r *policy.Request) bool {
 const textNotResources = "its change of the Pod is dropped: a request on pods/resize changes resources only"
 
 // ofResources matches the paths that a resize may change.
-var ofResources = regexp.MustCompile(`^/spec/((containers|initContainers)/[0-9]+/)?resources(/|$)`)
+var ofResources = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^/spec/((containers|initContainers)/[0-9]+/)?resources(/|$)`)
+})
 
 // keepToResources drops the changes of a rule to a Pod in a resize when they touch more than resources, and warns.
 func (r *runner) keepToResources(out *policy.Outcome, y *policy.Yield, p *policy.Program, rule *policy.Rule) {
@@ -34,7 +37,7 @@ func (r *runner) keepToResources(out *policy.Outcome, y *policy.Yield, p *policy
 		return
 	}
 	for _, op := range patch.Diff(before, after) {
-		if ofResources.MatchString(op.Path) {
+		if ofResources().MatchString(op.Path) {
 			continue
 		}
 		y.Object = nil

@@ -3,6 +3,7 @@ package policyreview
 import (
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/ephor-dev/ephor/internal/diag"
 )
@@ -71,15 +72,15 @@ var forms = map[diag.Code]form{
 }
 
 var (
-	contextPath  = regexp.MustCompile(`^(spec\.rules\[\d+\])\.(?:.*\.)?context\[`)
-	wholeAction  = regexp.MustCompile(`^spec\.rules\[\d+\]\.(validate|generate)$`)
-	generatePath = regexp.MustCompile(`^spec\.rules\[\d+\]\.generate\.`)
+	contextPath  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(spec\.rules\[\d+\])\.(?:.*\.)?context\[`) })
+	wholeAction  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^spec\.rules\[\d+\]\.(validate|generate)$`) })
+	generatePath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^spec\.rules\[\d+\]\.generate\.`) })
 )
 
 // worded returns the text of a mistake as Kyverno words it. Many texts follow a place, in a form that depends on the kind. placed reports
 // whether the text contains all of Path.
 func worded(d diag.Diagnostic) (text string, placed bool) {
-	context, form := contextPath.FindStringSubmatch(d.Path), forms[d.Code]
+	context, form := contextPath().FindStringSubmatch(d.Path), forms[d.Code]
 	switch {
 	case d.Path == "" || form == alone:
 		return d.Summary, false
@@ -89,9 +90,9 @@ func worded(d diag.Diagnostic) (text string, placed bool) {
 		return "path: " + strings.Replace(d.Path, ".resources.kinds", ".kinds", 1) + ": " + d.Summary, false
 	case context != nil:
 		return "path: " + context[1] + ": " + d.Summary, false
-	case wholeAction.MatchString(d.Path):
+	case wholeAction().MatchString(d.Path):
 		return "path: " + d.Path + "..: " + d.Summary, false
-	case generatePath.MatchString(d.Path):
+	case generatePath().MatchString(d.Path):
 		return "path: " + d.Path + ".: " + d.Summary, false
 	}
 	return d.Summary, false

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	yamlv2 "go.yaml.in/yaml/v2"
@@ -15,7 +16,7 @@ import (
 // yamlMistake says what the parser did not like in the document, and on which line.
 func (d Document) yamlMistake(err error) diag.Diagnostic {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if m := yamlLine.FindString(text); m != "" {
+	if m := yamlLine().FindString(text); m != "" {
 		text = text[len(m):]
 	}
 	line := mistakeLine(d.text, text)
@@ -24,7 +25,7 @@ func (d Document) yamlMistake(err error) diag.Diagnostic {
 		line = lineOf(d.text, at)
 		begin := strings.LastIndexByte(d.text[:at], '\n') + 1
 		hint = fmt.Sprintf("the byte 0x%02X, number %d of the line, is no UTF-8: save the file as UTF-8, which editors offer beside Latin-1 or Windows-1252", d.text[at], at-begin+1)
-	} else if bareVariableText.MatchString(lineText(d.text, line)) {
+	} else if bareVariableText().MatchString(lineText(d.text, line)) {
 		hint = "quote a value that has a variable: \"{{ … }}\""
 	}
 	if indentedByTab(d.text, line) {
@@ -38,7 +39,7 @@ func (d Document) yamlMistake(err error) diag.Diagnostic {
 }
 
 // bareVariableText is a line whose value begins with a variable that is not quoted.
-var bareVariableText = regexp.MustCompile(`^[^#"']*[:-]\s+\{\{`)
+var bareVariableText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^#"']*[:-]\s+\{\{`) })
 
 // lineText is a line of the text; lines count from 1.
 func lineText(text string, line int) string {
@@ -71,15 +72,15 @@ func indentedByTab(text string, line int) bool {
 }
 
 var (
-	yamlLine   = regexp.MustCompile(`^line (\d+): `)
-	yamlAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced`)
+	yamlLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^line (\d+): `) })
+	yamlAnchor = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^unknown anchor '(.*)' referenced`) })
 )
 
 // mistakeLine finds the line of a mistake. The parser is of two minds about which line to name: its third version names
 // where the thing began that went wrong, which is right for what is not closed, and its second where it was noticed,
 // which is right for the rest. Neither counts the first line, so an empty one is put before the text.
 func mistakeLine(text, mistake string) int {
-	if m := yamlAnchor.FindStringSubmatch(mistake); m != nil {
+	if m := yamlAnchor().FindStringSubmatch(mistake); m != nil {
 		return lineOf(text, strings.Index(text, "*"+m[1]))
 	}
 	if strings.HasPrefix(mistake, "control characters") {
@@ -105,7 +106,7 @@ func lineIn(err error) int {
 	if err == nil {
 		return 0
 	}
-	m := yamlLine.FindStringSubmatch(strings.TrimPrefix(err.Error(), "yaml: "))
+	m := yamlLine().FindStringSubmatch(strings.TrimPrefix(err.Error(), "yaml: "))
 	if m == nil {
 		return 0
 	}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -47,7 +48,9 @@ var first = func() (t [256]byte) {
 	return t
 }()
 
-var styleFloat = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
+var styleFloat = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
+})
 
 // plain resolves an unquoted scalar: a string, bool, nil, int64, uint64 or float64.
 func plain(s string) any {
@@ -102,7 +105,7 @@ func number(s string) any {
 	if n, err := strconv.ParseUint(t, 0, 64); err == nil {
 		return n
 	}
-	if styleFloat.MatchString(t) {
+	if styleFloat().MatchString(t) {
 		if f, err := strconv.ParseFloat(t, 64); err == nil {
 			return f
 		}

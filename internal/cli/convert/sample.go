@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ephor-dev/ephor/internal/cli/offline"
@@ -73,7 +74,7 @@ func (s *sampler) patched(rules any) {
 			for _, root := range roots {
 				patchFields(root, block["patchStrategicMerge"])
 				operations, _ := block["patchesJson6902"].(string)
-				for _, m := range pointers.FindAllStringSubmatch(operations, -1) {
+				for _, m := range pointers().FindAllStringSubmatch(operations, -1) {
 					pointerFields(root, m[1])
 				}
 			}
@@ -130,7 +131,9 @@ func (s *sampler) verified(rules any) {
 }
 
 // pointers finds the paths of JSON patches, in YAML and in JSON.
-var pointers = regexp.MustCompile(`"?(?:path|from)"?:\s*"?(/[^"\s,}]*(?:\{\{[^}]*\}\}[^"\s,}]*)*)`)
+var pointers = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`"?(?:path|from)"?:\s*"?(/[^"\s,}]*(?:\{\{[^}]*\}\}[^"\s,}]*)*)`)
+})
 
 // patchFields adds the fields of a patch. Elements of lists have a name and, as containers have, an image.
 func patchFields(f *value.Fields, patch any) {
@@ -159,7 +162,7 @@ func patchFields(f *value.Fields, patch any) {
 func pointerFields(f *value.Fields, pointer string) {
 	for _, name := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
 		switch {
-		case name == "-" || digits.MatchString(name) || strings.Contains(name, "{{"):
+		case name == "-" || digits().MatchString(name) || strings.Contains(name, "{{"):
 			f = f.Items()
 			f.Member("name")
 			f.Member("image")
@@ -201,9 +204,9 @@ func anyOf(part string) string {
 }
 
 var (
-	quoted     = regexp.MustCompile("'([^']*)'|`([^`]*)`|\"([^\"]*)\"")
-	digits     = regexp.MustCompile(`^-?[0-9]{1,15}$`)
-	measurable = regexp.MustCompile(`^([0-9]+)([A-Za-z]{1,3})$`)
+	quoted     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("'([^']*)'|`([^`]*)`|\"([^\"]*)\"") })
+	digits     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?[0-9]{1,15}$`) })
+	measurable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+)([A-Za-z]{1,3})$`) })
 )
 
 // collect takes the words and numbers of a part of the policy.
@@ -237,7 +240,7 @@ func (s *sampler) collect(v any) {
 func (s *sampler) collectText(text string) {
 	s.aged = s.aged || strings.Contains(text, "creationTimestamp")
 	if strings.Contains(text, "{{") {
-		for _, m := range quoted.FindAllStringSubmatch(text, -1) {
+		for _, m := range quoted().FindAllStringSubmatch(text, -1) {
 			s.addWord(m[1] + m[2] + m[3])
 		}
 		return
@@ -248,10 +251,10 @@ func (s *sampler) collectText(text string) {
 }
 
 func (s *sampler) addWord(w string) {
-	if n, err := strconv.ParseInt(w, 10, 64); err == nil && digits.MatchString(w) {
+	if n, err := strconv.ParseInt(w, 10, 64); err == nil && digits().MatchString(w) {
 		s.numbers = append(s.numbers, n-1, n, n+1)
 	}
-	if m := measurable.FindStringSubmatch(w); m != nil {
+	if m := measurable().FindStringSubmatch(w); m != nil {
 		if n, err := strconv.ParseInt(m[1], 10, 32); err == nil {
 			s.words = append(s.words, fmt.Sprint(n+1)+m[2], fmt.Sprint(max(0, n-1))+m[2])
 		}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
@@ -124,7 +125,7 @@ func constraintsFor(m *admissionregistrationv1.MatchResources, targets []policie
 	return out
 }
 
-var podFields = regexp.MustCompile(`(object|oldObject)\.(spec|metadata)(\.namespace)?`)
+var podFields = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(object|oldObject)\.(spec|metadata)(\.namespace)?`) })
 
 // Rewrite converts a part of the spec of a policy for Pods to controllers with a Pod template at that path. As in Kyverno, it rewrites
 // every text, including messages and literals. The namespace of the object stays. The spec is not changed.
@@ -149,7 +150,7 @@ func Rewrite(spec any, template string) any {
 }
 
 func rewriteText(text, template string) string {
-	return podFields.ReplaceAllStringFunc(text, func(found string) string {
+	return podFields().ReplaceAllStringFunc(text, func(found string) string {
 		if strings.HasSuffix(found, ".namespace") {
 			return found
 		}

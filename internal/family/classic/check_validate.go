@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -152,7 +153,7 @@ func onlyMetadata(v any) bool {
 	return true
 }
 
-var objectField = regexp.MustCompile(`request\.object\.([A-Za-z0-9_-]+)`)
+var objectField = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`request\.object\.([A-Za-z0-9_-]+)`) })
 
 // metadataConditions reports whether the keys of a legacy list of deny conditions use only metadata.
 func metadataConditions(raw []byte) bool {
@@ -164,7 +165,7 @@ func metadataConditions(raw []byte) bool {
 	for _, e := range list {
 		m, _ := e.(map[string]any)
 		key, _ := m["key"].(string)
-		for _, found := range objectField.FindAllStringSubmatch(key, -1) {
+		for _, found := range objectField().FindAllStringSubmatch(key, -1) {
 			if found[1] != "metadata" {
 				return false
 			}

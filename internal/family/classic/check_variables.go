@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/diag"
@@ -23,12 +24,14 @@ type variable struct {
 
 var (
 	// variableText finds innermost variables; multi-select hashes, which contain braces, are left to compilation.
-	variableText = regexp.MustCompile(`(\\?)\{\{-?\s*([^{}]*?)\s*\}\}`)
-	leadingName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*`)
-	userInfoText = regexp.MustCompile(`(^|[^A-Za-z0-9_.])(serviceAccountNamespace|serviceAccountName|request\.userInfo|request\.roles|request\.clusterRoles)\b`)
-	elementText  = regexp.MustCompile(`^element(Index)?\d*$`)
-	attestation  = regexp.MustCompile(`^/verifyImages/\d+/(attestations|validate)/`)
-	insideLoop   = regexp.MustCompile(`^/[a-zA-Z]+/(\d+/)?foreach/`)
+	variableText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\\?)\{\{-?\s*([^{}]*?)\s*\}\}`) })
+	leadingName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*`) })
+	userInfoText = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(^|[^A-Za-z0-9_.])(serviceAccountNamespace|serviceAccountName|request\.userInfo|request\.roles|request\.clusterRoles)\b`)
+	})
+	elementText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^element(Index)?\d*$`) })
+	attestation = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/verifyImages/\d+/(attestations|validate)/`) })
+	insideLoop  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[a-zA-Z]+/(\d+/)?foreach/`) })
 )
 
 // builtins are the variables of every rule.
@@ -74,7 +77,7 @@ func (c *checker) variables(r *kyvernov1.Rule, path string) {
 	}
 	for _, v := range collect(tree, "") {
 		at := path + fieldPath(v.path)
-		if found := userInfoText.FindStringSubmatch(v.text); forbidden != "" && found != nil {
+		if found := userInfoText().FindStringSubmatch(v.text); forbidden != "" && found != nil {
 			c.diags.Errorf(at, "%svariable {{%s}} is not allowed ", forbidden, found[2])
 			c.diags.Code(diag.NoRequester)
 			c.diags.Hint("%s", hint)
@@ -82,7 +85,7 @@ func (c *checker) variables(r *kyvernov1.Rule, path string) {
 		c.name(r, v, at, known)
 	}
 	for _, e := range bareExpressions(tree) {
-		if found := userInfoText.FindStringSubmatch(e.text); forbidden != "" && found != nil {
+		if found := userInfoText().FindStringSubmatch(e.text); forbidden != "" && found != nil {
 			c.diags.Errorf(path+fieldPath(e.path), "%svariable {{%s}} is not allowed ", forbidden, found[2])
 			c.diags.Code(diag.NoRequester)
 			c.diags.Hint("%s", hint)
@@ -92,23 +95,23 @@ func (c *checker) variables(r *kyvernov1.Rule, path string) {
 
 // name checks the first name of a variable. Function calls and literals may hold any name: a missing one is null there.
 func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string) {
-	name := leadingName.FindString(v.text)
+	name := leadingName().FindString(v.text)
 	rest := strings.TrimSpace(v.text[len(name):])
 	if name == "" || strings.HasPrefix(rest, "(") {
 		return
 	}
 	switch {
-	case elementText.MatchString(name):
-		if !insideLoop.MatchString(v.path) && !slices.Contains(known, name) {
+	case elementText().MatchString(name):
+		if !insideLoop().MatchString(v.path) && !slices.Contains(known, name) {
 			c.diags.Errorf(at, "variable '%s' present outside of foreach at path %s", v.text, v.path)
 			c.diags.Code(diag.ElementOutsideForeach, v.text)
 		}
 	case slices.Contains(builtins, name), slices.Contains(known, name):
-	case attestation.MatchString(v.path): // these names come from the attested statement
+	case attestation().MatchString(v.path): // these names come from the attested statement
 	case name == "target" && hasTarget(r, v.path):
 	default:
 		where := "variable substitution failed for rule " + r.Name
-		if i := targetSpec.FindStringSubmatch(v.path); i != nil {
+		if i := targetSpec().FindStringSubmatch(v.path); i != nil {
 			where = "invalid variables defined at mutate.targets[" + i[1] + "]"
 		}
 		c.diags.Errorf(at, "policy contains invalid variables: %s: variable %s must match regex \"%s\" or patterns [%s]",
@@ -123,9 +126,9 @@ func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string)
 }
 
 var (
-	targetSpec = regexp.MustCompile(`^/mutate/targets/(\d+)/`)
+	targetSpec = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/mutate/targets/(\d+)/`) })
 	// targetOwn matches the parts of a target that are evaluated after it was found.
-	targetOwn = regexp.MustCompile(`^/mutate/targets/\d+/(context|preconditions)/`)
+	targetOwn = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/mutate/targets/\d+/(context|preconditions)/`) })
 )
 
 // hasTarget reports whether the variable `target` exists at a place of the rule: not during the evaluation of the trigger, nor during the
@@ -134,12 +137,14 @@ func hasTarget(r *kyvernov1.Rule, path string) bool {
 	if r.Mutation == nil || len(r.Mutation.Targets) == 0 {
 		return false
 	}
-	return targetOwn.MatchString(path) ||
-		!targetSpec.MatchString(path) && !strings.HasPrefix(path, "/context/") && !strings.HasPrefix(path, "/preconditions/")
+	return targetOwn().MatchString(path) ||
+		!targetSpec().MatchString(path) && !strings.HasPrefix(path, "/context/") && !strings.HasPrefix(path, "/preconditions/")
 }
 
 // pathLine finds the path of an operation in a JSON patch that cannot be read before its variables are substituted.
-var pathLine = regexp.MustCompile(`(?m)(?:^|[\s{,-])["']?path["']?\s*:\s*(?:"[^"\n]*\{\{|'[^'\n]*\{\{|[^\s,"'}]*\{\{)`)
+var pathLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)(?:^|[\s{,-])["']?path["']?\s*:\s*(?:"[^"\n]*\{\{|'[^'\n]*\{\{|[^\s,"'}]*\{\{)`)
+})
 
 // variablePaths reports whether a JSON patch has variables in the paths of its operations.
 func variablePaths(text string) bool {
@@ -148,7 +153,7 @@ func variablePaths(text string) bool {
 	}
 	ops, err := patch.ParseJSONPatch(text)
 	if err != nil {
-		return pathLine.MatchString(text)
+		return pathLine().MatchString(text)
 	}
 	return slices.ContainsFunc(ops, func(o patch.Operation) bool { return strings.Contains(o.Path, "{{") })
 }
@@ -172,7 +177,7 @@ func collect(v any, path string) []variable {
 		if !strings.Contains(text, "{{") {
 			return // nearly every text, without a regular expression
 		}
-		for _, m := range variableText.FindAllStringSubmatch(text, -1) {
+		for _, m := range variableText().FindAllStringSubmatch(text, -1) {
 			if m[1] == "" { // not escaped
 				out = append(out, variable{m[2], path})
 			}
@@ -226,7 +231,7 @@ func contextNames(v any) []string {
 func bareExpressions(tree map[string]any) []variable {
 	var out []variable
 	walkFields(tree, "", func(key, text, path string) {
-		if key == "jmesPath" || key == "list" && insideLoop.MatchString(path) {
+		if key == "jmesPath" || key == "list" && insideLoop().MatchString(path) {
 			if !strings.Contains(text, "{{") { // those are variables
 				out = append(out, variable{text, path})
 			}
@@ -252,12 +257,12 @@ func walkFields(v any, path string, visit func(key, text, path string)) {
 	}
 }
 
-var indexStep = regexp.MustCompile(`/(\d+)(/|$)`)
+var indexStep = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/(\d+)(/|$)`) })
 
 // fieldPath converts /validate/foreach/0/list to .validate.foreach[0].list.
 func fieldPath(slashed string) string {
-	for indexStep.MatchString(slashed) {
-		slashed = indexStep.ReplaceAllString(slashed, "[$1]$2")
+	for indexStep().MatchString(slashed) {
+		slashed = indexStep().ReplaceAllString(slashed, "[$1]$2")
 	}
 	return strings.ReplaceAll(slashed, "/", ".")
 }

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
@@ -66,11 +67,11 @@ var owners = []struct {
 	{"verifyImages[]", []string{"imageReferences", "attestors", "attestations"}},
 }
 
-var ruleField = regexp.MustCompile(`^spec\.rules\[\d+\]\.[^.\[]+$`)
+var ruleField = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^spec\.rules\[\d+\]\.[^.\[]+$`) })
 
 // misplaced returns a hint for an unknown field of a rule that belongs one level deeper; empty for others.
 func misplaced(d diag.Diagnostic) string {
-	if d.Code != diag.UnknownField || !ruleField.MatchString(d.Path) {
+	if d.Code != diag.UnknownField || !ruleField().MatchString(d.Path) {
 		return ""
 	}
 	for _, o := range owners {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -21,7 +22,7 @@ import (
 const maxMatchConditions = 64
 
 // namespaceObject is a variable of stored policies. In a webhook's conditions, the API server compiles it but gives it no value.
-var namespaceObject = regexp.MustCompile(`\bnamespaceObject\b`)
+var namespaceObject = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bnamespaceObject\b`) })
 
 // guard adds the conditions of the policy's webhook to its rules: if they are false, no rule has a result. At admission the API server has
 // already evaluated them.
@@ -52,7 +53,7 @@ func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondit
 			out.Diags.Errorf(path+".expression", "%v", mistake)
 			continue
 		}
-		if namespaceObject.MatchString(c.Expression) {
+		if namespaceObject().MatchString(c.Expression) {
 			out.Diags.Warnf(path+".expression", "namespaceObject has no value in the match conditions of a webhook: the API server cannot evaluate %q, and failurePolicy decides", c.Name)
 			out.Diags.Hint("use a namespaceSelector in match")
 		}

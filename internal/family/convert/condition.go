@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/ephor-dev/ephor/internal/measure"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -92,16 +93,16 @@ func (c *converter) condition(m map[string]any, path string) expr {
 }
 
 // inner matches a quoted variable inside an expression, where it is a path.
-var inner = regexp.MustCompile(`'\{\{\s*([A-Za-z0-9_.]+)\s*\}\}'`)
+var inner = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'\{\{\s*([A-Za-z0-9_.]+)\s*\}\}'`) })
 
-var wholeVariable = regexp.MustCompile(`^\{\{([^{}]*)\}\}$`)
+var wholeVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\{\{([^{}]*)\}\}$`) })
 
 // operand converts a key or value that may hold variables.
 func (c *converter) operand(v any, path string) (term, bool) {
 	switch v := v.(type) {
 	case string:
-		v = inner.ReplaceAllString(v, "$1")
-		if m := wholeVariable.FindStringSubmatch(strings.TrimSpace(v)); m != nil {
+		v = inner().ReplaceAllString(v, "$1")
+		if m := wholeVariable().FindStringSubmatch(strings.TrimSpace(v)); m != nil {
 			return c.search(strings.TrimSpace(m[1]), path)
 		}
 		if !strings.Contains(v, "{{") {
@@ -118,17 +119,17 @@ func (c *converter) operand(v any, path string) (term, bool) {
 	return term{}, false
 }
 
-var variables = regexp.MustCompile(`\{\{([^{}]*)\}\}`)
+var variables = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{([^{}]*)\}\}`) })
 
 // texts converts text with variables into the operands of a concatenation.
 func (c *converter) texts(s, path string) ([]string, bool) {
-	if plain := variables.ReplaceAllString(s, ""); strings.Contains(plain, "{{") || strings.Contains(plain, "}}") {
+	if plain := variables().ReplaceAllString(s, ""); strings.Contains(plain, "{{") || strings.Contains(plain, "}}") {
 		c.refuse(path, "a variable inside a variable, or with braces, is not converted", "")
 		return nil, false
 	}
 	var parts []string
 	rest := s
-	for _, at := range variables.FindAllStringSubmatchIndex(s, -1) {
+	for _, at := range variables().FindAllStringSubmatchIndex(s, -1) {
 		if before := s[len(s)-len(rest) : at[0]]; before != "" {
 			parts = append(parts, text(before))
 		}
@@ -242,7 +243,7 @@ func (c *converter) membership(key term, operator string, v any, path string) ex
 			c.refuse(path, "a list with variables, numbers or other values that are no text is not converted", "")
 			return no
 		}
-		digits := slices.ContainsFunc(texts, func(s string) bool { return !letters.MatchString(s) })
+		digits := slices.ContainsFunc(texts, func(s string) bool { return !letters().MatchString(s) })
 		among = func(x expr) expr {
 			if digits && key.shape != textShape { // numbers are compared by their text
 				x = member("string(" + x.text + ")")

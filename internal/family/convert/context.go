@@ -106,7 +106,7 @@ func (c *converter) contextAPICall(a *kyvernov1.ContextAPICall, path string) (t 
 		c.refuse(path, text, "write a variable with resource.get or resource.list")
 		return term{}, false
 	}
-	if a.Method != "" && a.Method != "GET" || strings.Contains(variables.ReplaceAllString(a.URLPath, ""), "?") {
+	if a.Method != "" && a.Method != "GET" || strings.Contains(variables().ReplaceAllString(a.URLPath, ""), "?") {
 		return refuse("a call that sends something, or selects objects, is not converted")
 	}
 	parts := strings.Split(strings.Trim(a.URLPath, "/"), "/")

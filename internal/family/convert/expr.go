@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // expr is a CEL expression with the information needed to embed it in another one.
@@ -127,13 +128,13 @@ func list(all []string) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var identifier = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
 // reserved are the words of CEL that are no names of fields.
 var reserved = []string{"false", "in", "null", "true"}
 
 // plain reports whether a key can follow a dot.
-func plain(key string) bool { return identifier.MatchString(key) && !slices.Contains(reserved, key) }
+func plain(key string) bool { return identifier().MatchString(key) && !slices.Contains(reserved, key) }
 
 // field returns the value of a key of the map e.
 func (e expr) field(key string) expr {

@@ -153,19 +153,19 @@ func (t *templating) text(s, path string) string {
 	}
 	t.placeholders = true
 	whole := strings.TrimSpace(s)
-	if m := wholeVariable.FindStringSubmatch(whole); m != nil {
+	if m := wholeVariable().FindStringSubmatch(whole); m != nil {
 		if v, ok := t.search(strings.TrimSpace(m[1]), path); ok {
 			return "(( " + v.text + " ))"
 		}
 		return s
 	}
-	if plain := variables.ReplaceAllString(s, ""); strings.Contains(plain, "{{") || strings.Contains(plain, "}}") {
+	if plain := variables().ReplaceAllString(s, ""); strings.Contains(plain, "{{") || strings.Contains(plain, "}}") {
 		t.refuse(path, "a variable inside a variable, or with braces, is not converted", "")
 		return s
 	}
 	var out strings.Builder
 	at := 0
-	for _, m := range variables.FindAllStringSubmatchIndex(s, -1) {
+	for _, m := range variables().FindAllStringSubmatchIndex(s, -1) {
 		out.WriteString(strings.ReplaceAll(s[at:m[0]], "((", `\((`))
 		v, ok := t.search(strings.TrimSpace(s[m[2]:m[3]]), path)
 		if !ok {

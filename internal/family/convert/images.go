@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/imageverify"
@@ -349,10 +350,12 @@ func logs(out map[string]any, r *kyvernov1.Rekor, t *kyvernov1.CTLog) {
 }
 
 // ownRegistry begins patterns whose images are written with their registry, which is not the default one.
-var ownRegistry = regexp.MustCompile(`^(localhost|[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)+|[a-zA-Z0-9.-]+:[0-9]+)(?::[0-9]+)?/`)
+var ownRegistry = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(localhost|[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)+|[a-zA-Z0-9.-]+:[0-9]+)(?::[0-9]+)?/`)
+})
 
 // plainGlob are the patterns that mean the same for an image as it is written: they end before the tag.
-var plainGlob = regexp.MustCompile(`^[^:@\[\]{}\\]*\*$`)
+var plainGlob = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^:@\[\]{}\\]*\*$`) })
 
 // references selects the images of an entry; nil for all. Classic patterns are about the whole reference of an image, with what is left out
 // of it in a resource.
@@ -360,10 +363,10 @@ func (c *converter) references(e *kyvernov1.ImageVerification) []any {
 	about, skipped := trimmed(e.ImageReferences), trimmed(e.SkipImageReferences)
 	own, everything, plain := true, slices.Contains(about, "*"), true
 	for _, p := range append(slices.Clone(about), skipped...) {
-		host := ownRegistry.FindString(p)
+		host := ownRegistry().FindString(p)
 		hub := strings.HasPrefix(p, "docker.io/") || strings.HasPrefix(p, "index.docker.io/")
 		own = own && host != "" && !hub
-		plain = plain && own && plainGlob.MatchString(strings.TrimPrefix(p, host))
+		plain = plain && own && plainGlob().MatchString(strings.TrimPrefix(p, host))
 	}
 	switch {
 	case everything && len(skipped) == 0:

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/ephor-dev/ephor/internal/jsonpointer"
 	"github.com/ephor-dev/ephor/internal/patch"
@@ -70,7 +71,7 @@ type walked struct {
 	parents []string // operations that create its parent maps
 }
 
-var position = regexp.MustCompile(`^[0-9]+$`)
+var position = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+$`) })
 
 // walk finds the place of a JSON pointer, which may have variables for whole segments.
 func (p *patching) walk(root location, pointer, path string) (walked, bool) {
@@ -91,7 +92,7 @@ func (p *patching) walk(root location, pointer, path string) (walked, bool) {
 				return out, false
 			}
 			continue
-		case position.MatchString(s):
+		case position().MatchString(s):
 			out.location = out.with(member(out.at.within(bindsMember)+"["+s+"]"), segment{static: "/" + s}, "")
 			optional = member(optional.within(bindsMember) + "[?" + s + "]")
 		case strings.Contains(s, "{{"):
@@ -110,7 +111,7 @@ func (p *patching) walk(root location, pointer, path string) (walked, bool) {
 			key := jsonpointer.Unescape(s)
 			out.location = out.key(key)
 			optional = optional.optional(key)
-			if !last && segments[i+1] != "-" && !position.MatchString(segments[i+1]) && !(i == 0 && key == "metadata") {
+			if !last && segments[i+1] != "-" && !position().MatchString(segments[i+1]) && !(i == 0 && key == "metadata") {
 				out.parents = append(out.parents, either(member(optional.text+".hasValue()"), noOperation, out.operation("add", "{}")))
 			} else if !last && segments[i+1] == "-" {
 				out.parents = append(out.parents, either(member(optional.text+".hasValue()"), noOperation, out.operation("add", "[]")))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/ephor-dev/ephor/internal/measure"
 	"github.com/ephor-dev/ephor/internal/pattern"
@@ -340,7 +341,7 @@ func (c *converter) ordered(at expr, operator, bound, path string) expr {
 	b := measure.NewBound(bound)
 	asText := "string(" + at.text + ")"
 	if _, ok := b.Quantity(); ok {
-		if _, both := b.Duration(); both && !wholeNumber.MatchString(bound) {
+		if _, both := b.Duration(); both && !wholeNumber().MatchString(bound) {
 			c.note(path, fmt.Sprintf("%q is a quantity and a duration: it is compared as a quantity", bound), "")
 		}
 		return and(member("isQuantity("+asText+")"), comparison("quantity("+asText+").compareTo(quantity("+text(bound)+")) "+operator+" 0"))
@@ -353,15 +354,15 @@ func (c *converter) ordered(at expr, operator, bound, path string) expr {
 }
 
 var (
-	wholeNumber = regexp.MustCompile(`^[0-9]+$`)
-	letters     = regexp.MustCompile(`[A-Za-z]`)
+	wholeNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+$`) })
+	letters     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z]`) })
 )
 
 // same compares a value for equality, as a quantity if the text is one, else as text with wildcards.
 func (c *converter) same(at expr, s, path string) expr {
 	b := measure.NewBound(s)
 	switch {
-	case wholeNumber.MatchString(s):
+	case wholeNumber().MatchString(s):
 		return number(at, s)
 	case b.Valid():
 		return c.ordered(at, "==", s, path)
@@ -376,7 +377,7 @@ func glob(at expr, s string) expr {
 	if !wildcard.Has(s) {
 		return comparison(at.text + " == " + text(s))
 	}
-	if !letters.MatchString(s) {
+	if !letters().MatchString(s) {
 		at = member("string(" + at.text + ")")
 	}
 	bare := strings.Trim(s, "*")

@@ -3,6 +3,7 @@ package mutating
 import (
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/ephor-dev/ephor/internal/celenv"
 )
@@ -11,12 +12,14 @@ import (
 type template []string
 
 // podFields are the fields of a Pod that its template has, too. As in Kyverno, metadata by itself is not among them.
-var podFields = regexp.MustCompile(`\b(object|oldObject|Object)\.(spec|metadata\.labels|metadata\.annotations)\b`)
+var podFields = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(object|oldObject|Object)\.(spec|metadata\.labels|metadata\.annotations)\b`)
+})
 
 // references rewrites an expression for a Pod to the Pod template: object.spec becomes object.spec.template.spec, and the type Object.spec
 // becomes Object.spec.template.spec. As in Kyverno, it works on the text, including quoted text.
 func (t template) references(expression string) string {
-	return podFields.ReplaceAllString(expression, "${1}."+strings.Join(t, ".")+".${2}")
+	return podFields().ReplaceAllString(expression, "${1}."+strings.Join(t, ".")+".${2}")
 }
 
 // configuration is references for an expression that builds an Object: its fields for the Pod move into the Pod template.

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -34,12 +35,12 @@ func Fits(r *policy.Rule, u *unstructured.Unstructured) bool {
 	})
 }
 
-var variables = regexp.MustCompile(`\{\{.*\}\}`)
+var variables = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{.*\}\}`) })
 
 // asPattern replaces variables by a wildcard. The text between two variables is dropped, too, because variables may be nested.
 func asPattern(template string) string {
 	if !strings.Contains(template, "{{") {
 		return template
 	}
-	return variables.ReplaceAllString(template, "*")
+	return variables().ReplaceAllString(template, "*")
 }
