@@ -81,6 +81,9 @@ func (c *Collector) called(p *Plan) {
 		for _, what := range c.requests.Lacks {
 			p.lack(false, what)
 		}
+		for _, what := range c.requests.Missing {
+			p.lack(true, what)
+		}
 	}
 }
 

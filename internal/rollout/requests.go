@@ -23,6 +23,8 @@ type Requests struct {
 	Samples []Sample
 	// Lacks are what the source of the samples does not say.
 	Lacks []string
+	// Missing are requests that the source does not show: without them it is not known whether the policy is safe.
+	Missing []string
 }
 
 // Counted are the results of requests in one namespace, in the time that was asked for. A request that several rules

@@ -83,7 +83,7 @@ func (p *Plan) Evaluate(f Facts) {
 	}
 	p.covered(f.Existing)
 	if p.requests == nil {
-		p.lack(false, "what is refused now, and the violation rate of requests: --metrics-url names a Prometheus that scrapes the controllers, --decisions what admission recorded")
+		p.lack(false, "what is refused now, and the violation rate of requests: --metrics-url names a Prometheus that scrapes the controllers, --decisions or --server what admission recorded")
 	}
 	p.verdict()
 }

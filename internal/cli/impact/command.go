@@ -39,6 +39,7 @@ type options struct {
 	server     remote.DecisionServer
 	pages      remote.DecisionPages // of the server; nil for none
 	unasked    int                  // namespaces that it leaves out
+	only       []string             // the namespaces whose decisions are read from stores and the server; all if empty
 	since      terminal.Span
 	valuesFile string
 	registry   bool
@@ -105,6 +106,7 @@ func New(families *compile.Registry) *cobra.Command {
 // openServer makes the pages of the server that is named; none without one.
 func (o *options) openServer() (err error) {
 	if o.server.Address != "" {
+		o.server.Kubeconfig, o.server.Context = o.kubeconfig, o.context
 		o.pages, err = o.server.Pages(func(namespaces int) { o.unasked = namespaces })
 	}
 	return err
@@ -268,10 +270,11 @@ func stored(ctx context.Context, address string, q decision.Query) iter.Seq[impa
 // records are those of all files, in the order of the flags; recorded decisions come first, in the order of their times.
 func (o *options) records(ctx context.Context, stdin io.Reader) iter.Seq[impact.Record] {
 	since := o.since.Before(time.Now())
+	query := decision.Query{Since: since, Namespaces: o.only}
 	var sources []iter.Seq[impact.Decided]
 	for _, path := range o.decisions {
 		if remote.IsDecisionStore(path) {
-			sources = append(sources, stored(ctx, path, decision.Query{Since: since}))
+			sources = append(sources, stored(ctx, path, query))
 			continue
 		}
 		sources = append(sources, func(yield func(impact.Decided) bool) {
@@ -279,7 +282,7 @@ func (o *options) records(ctx context.Context, stdin io.Reader) iter.Seq[impact.
 		})
 	}
 	if o.pages != nil {
-		sources = append(sources, impact.StoredDecisions(ctx, "the server", o.pages, decision.Query{Since: since}))
+		sources = append(sources, impact.StoredDecisions(ctx, "the server", o.pages, query))
 	}
 	return func(yield func(impact.Record) bool) {
 		if len(sources) > 0 {

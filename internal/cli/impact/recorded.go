@@ -22,19 +22,29 @@ type Recorded struct{ options }
 // AddFlags adds the flags that name the decisions.
 func (o *Recorded) AddFlags(f *pflag.FlagSet) {
 	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller (--decisions of it): its requests are counted, too, and evaluated again where they are recorded (--decisionsRequests); files of JSON lines, - for standard input, or stores: sqlite:PATH or postgres://USER@HOST/DATABASE (repeat it, or separate by commas)")
+	o.server.AddFlags(f)
 	f.Var(&o.since, "since", "only recorded decisions of this time until now, such as 7d or 24h; all by default")
 }
 
 // Given reports whether there are decisions.
-func (o *Recorded) Given() bool { return len(o.decisions) > 0 }
+func (o *Recorded) Given() bool { return len(o.decisions) > 0 || o.server.Address != "" }
 
 // Check reports flags that do not go together.
 func (o *Recorded) Check() error {
 	if o.since > 0 && !o.Given() {
-		return errors.New("--since is about recorded decisions: add --decisions")
+		return errors.New("--since is about recorded decisions: add --decisions or --server")
 	}
 	return nil
 }
+
+// Open names the kubeconfig of the cluster, whose token a server gets, and the namespaces whose decisions are read; all if there are none.
+func (o *Recorded) Open(kubeconfig, kubeContext string, namespaces []string) error {
+	o.kubeconfig, o.context, o.only = kubeconfig, kubeContext, namespaces
+	return o.openServer()
+}
+
+// Unasked is how many namespaces the server left out of the records.
+func (o *Recorded) Unasked() int { return o.unasked }
 
 // Since is the time that --since names; zero for all records.
 func (o *Recorded) Since(now time.Time) time.Time { return o.since.Before(now) }
@@ -46,8 +56,7 @@ func (o *Recorded) Records(ctx context.Context, stdin io.Reader) iter.Seq[impact
 
 // Evaluate evaluates the records by a policy with the exceptions in a cluster, where rules look things up, and hands each to add. The
 // diagnostics are exceptions that could not be read.
-func (o *Recorded) Evaluate(ctx context.Context, kubeconfig, kubeContext string, p *policy.Program, records iter.Seq[impact.Record], add func(*impact.Evaluated)) (diag.List, error) {
-	o.kubeconfig, o.context = kubeconfig, kubeContext
+func (o *Recorded) Evaluate(ctx context.Context, p *policy.Program, records iter.Seq[impact.Record], add func(*impact.Evaluated)) (diag.List, error) {
 	at, err := o.open(ctx)
 	if err != nil {
 		return nil, err

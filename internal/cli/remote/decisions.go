@@ -33,6 +33,8 @@ type DecisionServer struct {
 	// Address is empty for none.
 	Address                 string
 	tokenFile, caFile, name string
+	// Kubeconfig and Context name the kubeconfig with the token, where no file has it; empty for the usual ones.
+	Kubeconfig, Context string
 }
 
 // AddFlags adds the flags that name the dashboard.
@@ -108,8 +110,11 @@ func (o *DecisionServer) token() (string, error) {
 	if strings.HasPrefix(o.Address, "http:") {
 		return "", nil
 	}
-	config, err := Config("", "")
+	config, err := Config(o.Kubeconfig, o.Context)
 	if err != nil {
+		if o.Kubeconfig != "" || o.Context != "" {
+			return "", err
+		}
 		return "", nil // a dashboard on loopback asks for none
 	}
 	if config.BearerTokenFile != "" {

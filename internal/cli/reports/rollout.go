@@ -46,6 +46,7 @@ func NewRollout() *cobra.Command {
 		Example: "  ephor rollout require-team --owner-label team\n" +
 			"  ephor rollout require-team -n shop,lab -o json\n" +
 			"  ephor rollout require-team --decisions decisions.jsonl --since 24h --owner-label team\n" +
+			"  ephor rollout require-team --server https://127.0.0.1:8443 --certificate-authority ca.crt --since 7d\n" +
 			"  ephor rollout require-team --metrics-url http://localhost:9090 --min-age 168h",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -107,9 +108,9 @@ func (o *rolloutOptions) check() error {
 	case o.window < time.Minute:
 		return errors.New("--metrics-window must be at least 1m")
 	case o.prometheus.url != "" && o.decisions.Given():
-		return errors.New("--metrics-url and --decisions both count requests: leave one out")
+		return errors.New("--metrics-url and --decisions or --server both count requests: leave one out")
 	}
-	return o.decisions.Check()
+	return errors.Join(o.decisions.Check(), o.decisions.Open(o.from.kubeconfig, o.from.context, o.from.namespaces))
 }
 
 // plan gathers what is known.

@@ -26,7 +26,7 @@ func (o *rolloutOptions) countDecisions(cmd *cobra.Command, at *rolloutCluster, 
 	var diags diag.List
 	if at != nil {
 		var err error
-		if diags, err = o.decisions.Evaluate(cmd.Context(), o.from.kubeconfig, o.from.context, at.program, records, d.add); err != nil {
+		if diags, err = o.decisions.Evaluate(cmd.Context(), at.program, records, d.add); err != nil {
 			return nil, err
 		}
 	} else {
@@ -54,7 +54,11 @@ func (o *rolloutOptions) countDecisions(cmd *cobra.Command, at *rolloutCluster, 
 			window = window.Truncate(time.Minute)
 		}
 	}
-	c.Count(rollout.Requests{Window: window, Samples: d.samples(), Lacks: d.lacks()})
+	requests := rollout.Requests{Window: window, Samples: d.samples(), Lacks: d.lacks()}
+	if n := o.decisions.Unasked(); n > 0 {
+		requests.Missing = []string{fmt.Sprintf("the requests of %d namespaces: the server leaves them out, since there are too many to check your rights for each; --namespace names some", n)}
+	}
+	c.Count(requests)
 	return diags, nil
 }
 
@@ -68,8 +72,8 @@ type decided struct {
 	// apart are the requests that cannot be evaluated again: of each of their reviews counts what was recorded.
 	apart map[aboutKey]bool
 
-	unknown, sampled, earlier, more int
-	unreadable                      []string
+	unknown, sampled, earlier, withheld, more int
+	unreadable                                []string
 }
 
 // sampleKey is what the results of a Sample have in common.
@@ -122,6 +126,9 @@ func (d *decided) add(e *impact.Evaluated) {
 		}
 	default:
 		d.apart[about(r)] = true
+		if errors.Is(e.Err, decision.ErrWithheld) {
+			d.withheld++
+		}
 		if len(results) == 0 && early {
 			d.unknown++
 		}
@@ -196,6 +203,7 @@ func (d *decided) lacks() (out []string) {
 	add(d.sampled, "the exact number of requests that passed: %d recorded ones are a share of them (--decisionsShare)")
 	add(d.earlier, "all requests from before the policy was in the cluster: of these %d are recorded, and none that no policy was for")
 	add(d.unknown, "what the policy says of %d reviews from before it was in the cluster, whose record does not hold the request: --decisionsRequests records it")
+	add(d.withheld, "what the policy as it is now says of %d reviews of objects that you may not list: what its rules said then counts")
 	add(max(d.more-maxUnreadable, 0), "what %d further records say that cannot be read")
 	return out
 }
