@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -48,6 +49,8 @@ type Input struct {
 	Registry   world.ImageRequest
 	// Generate takes the objects of a call of generator.apply; nil when nothing may be generated.
 	Generate func(namespace string, objects []map[string]any) error
+	// Memo is shared with the other evaluations of the same request; nil where there are none.
+	Memo *Memo
 	// Trace takes notes of what the expressions give; nil takes none.
 	Trace *trace.Log
 }
@@ -81,7 +84,8 @@ type variable struct {
 
 // Evaluate begins an evaluation, in which variables are computed at most once, on first use. It belongs to one goroutine.
 func (v *Variables) Evaluate(ctx context.Context, in *Input, budget int64) *Evaluation {
-	e := &Evaluation{ctx: ctx, in: in, variables: v, remaining: budget}
+	e := in.Memo.evaluation()
+	e.ctx, e.in, e.variables, e.remaining = ctx, in, v, budget
 	if in.Verifier != nil {
 		e.text = e.textOf
 	}
@@ -362,8 +366,9 @@ var errNoAuthorizer = errors.New("the rights of the requester are not known here
 
 // variable is the value of a variable, which is computed on first use.
 func (e *Evaluation) variable(i int) ref.Val {
-	if e.values == nil {
-		e.values = make([]ref.Val, len(e.variables.list))
+	if len(e.values) == 0 {
+		n := len(e.variables.list)
+		e.values = slices.Grow(e.values, n)[:n]
 	}
 	if v := e.values[i]; v != nil {
 		return v
@@ -381,6 +386,10 @@ func (e *Evaluation) compute(x *variable) ref.Val {
 	if x.err != nil {
 		return types.NewErr("composited variable %q fails to compile: %v", x.name, x.err)
 	}
+	if v := e.recall(x.expression); v != nil {
+		return v
+	}
+	before := e.work()
 	v, err := e.run(x.expression)
 	switch {
 	case err != nil && native:
@@ -388,7 +397,10 @@ func (e *Evaluation) compute(x *variable) ref.Val {
 	case err != nil:
 		return types.WrapErr(err)
 	}
-	return limitValues(v, e)
+	if v = limitValues(v, e); !types.IsError(v) {
+		e.remember(x.expression, v, before)
+	}
+	return v
 }
 
 // lazy makes the value of `variables` as a whole.

@@ -31,7 +31,7 @@ func (e *Evaluation) explained(x *Expression) (ref.Val, []trace.Part, error) {
 		v, err := x.evaluate(e)
 		return v, nil, err
 	}
-	v, err := (&Expression{x.text, &planned{plan, x.parts}}).evaluate(e)
+	v, err := (&Expression{x.text, &planned{root: plan, parts: x.parts}}).evaluate(e)
 	native := checked.NativeRep()
 	w := explainer{values: values.last, info: native.SourceInfo(), locals: locals(native)}
 	w.inside(native.Expr(), 0)

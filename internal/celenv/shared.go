@@ -17,6 +17,8 @@ import (
 type planned struct {
 	root  interpreter.Interpretable
 	parts int64 // what it costs to evaluate each part once
+	// ofObject: the value depends on the object alone.
+	ofObject bool
 }
 
 // planKey is all that a plan depends on.
@@ -74,7 +76,7 @@ func (c *Compiler) plan(expression string, checked *ast.AST) (*planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &planned{root, int64(partsOf(checked.Expr()))}
+	p := &planned{root, int64(partsOf(checked.Expr())), ofObject(checked)}
 	if c.alone {
 		return p, nil
 	}

@@ -20,7 +20,7 @@ func (c Conditions) Hold(ctx context.Context, m *budget.Meter, named *celenv.Var
 	}
 	e := begin(ctx, m, named, in, celenv.BudgetCondition)
 	ok, err := c.hold(e)
-	if err = e.end(err); err != nil {
+	if err = e.finish(err); err != nil {
 		return false, err
 	}
 	return ok, nil

@@ -25,3 +25,11 @@ func (e evaluation) end(err error) error {
 	}
 	return err
 }
+
+// finish is end for an evaluation whose values are not used any more.
+func (e evaluation) finish(err error) error {
+	if err = e.end(err); err == nil {
+		e.Release()
+	}
+	return err
+}

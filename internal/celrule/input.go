@@ -21,10 +21,8 @@ func (o Options) input(r *policy.Request, c *policy.Call) (*celenv.Input, error)
 	if err != nil {
 		return nil, err
 	}
-	made := &struct {
-		celenv.Input
-		source
-	}{source: source{options: o, request: r, call: c, object: object, old: old}}
+	made := inputOf(c)
+	made.source = source{options: o, request: r, call: c, object: object, old: old}
 	in := &made.Input
 	in.Object, in.OldObject, in.Source = object, old, &made.source
 	if o.EmptyObjects {
@@ -38,10 +36,49 @@ func (o Options) input(r *policy.Request, c *policy.Call) (*celenv.Input, error)
 	return in, nil
 }
 
+// input is an Input with its source: one allocation.
+type input struct {
+	celenv.Input
+	source
+}
+
+// shared is what the rules of one evaluation share (policy.Call.Shared).
+type shared struct {
+	celenv.Memo
+	last, idle *input
+}
+
+// inputOf returns an empty input for a rule, which shares memory with the rules before it.
+func inputOf(c *policy.Call) *input {
+	if c == nil {
+		return &input{}
+	}
+	s, ok := c.Shared.(*shared)
+	if !ok {
+		s = &shared{}
+		c.Shared = s
+	}
+	made := s.idle
+	if s.idle = nil; made == nil {
+		made = &input{}
+	}
+	made.Input = celenv.Input{Memo: &s.Memo}
+	s.last = made
+	return made
+}
+
+// Release lets the next rule of the evaluation use the memory of an Input that Input returned last. The caller may not use it after that,
+// or a value that was made of it.
+func Release(c *policy.Call, in *celenv.Input) {
+	if s, ok := c.Shared.(*shared); ok && s.last != nil && in == &s.last.Input {
+		s.idle, s.last = s.last, nil
+	}
+}
+
 // noObject stands for an object that the request does not have. Expressions do not change objects.
 var noObject any = map[string]any{}
 
-// source makes what only some expressions read. It is one allocation with the Input, since every policy of a request has its own.
+// source makes what only some expressions read.
 type source struct {
 	options     Options
 	request     *policy.Request

@@ -62,7 +62,7 @@ func (r *Rule) Applies(ctx context.Context, m *budget.Meter, in *celenv.Input) (
 func (r *Rule) Check(ctx context.Context, m *budget.Meter, in *celenv.Input) (Outcome, error) {
 	e := begin(ctx, m, r.Named, in, celenv.Budget)
 	out, err := r.check(e)
-	return out, e.end(err)
+	return out, e.finish(err)
 }
 
 func (r *Rule) check(e evaluation) (out Outcome, err error) {

@@ -20,6 +20,8 @@ type Call struct {
 	// Stages are the evaluated stages of the rule; zero stands for all of them. A verifyImages rule does other work in a validating review
 	// than in a mutating one.
 	Stages Stage
+	// Shared is what a language keeps from one rule for the next ones of the same evaluation; nil at first.
+	Shared any
 }
 
 // Context returns the context of the evaluation.

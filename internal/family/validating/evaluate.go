@@ -29,7 +29,11 @@ func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
 	if err != nil {
 		return failed(textContext, err)
 	}
-	return r.on(c, in)
+	y := r.on(c, in)
+	if y.Status == policy.StatusPass {
+		celrule.Release(c, in)
+	}
+	return y
 }
 
 // input returns the variables of expressions for the request.

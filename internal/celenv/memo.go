@@ -1,0 +1,90 @@
+package celenv
+
+import (
+	"reflect"
+
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// Memo is what the evaluations of one request share: the values of equal variables that depend on the object alone, and the memory of an
+// evaluation that has ended. The zero Memo is ready for use. It belongs to one goroutine.
+type Memo struct {
+	object any
+	values []sharedValue
+	idle   *Evaluation
+}
+
+// sharedValue is the value of a variable, with what its first evaluation cost.
+type sharedValue struct {
+	plan *planned
+	ref.Val
+	work
+}
+
+// work is what an evaluation has spent so far.
+type work struct {
+	spent            int64
+	loops, loopParts int
+}
+
+func (e *Evaluation) work() work { return work{e.spent, e.loops, e.loopParts} }
+
+// evaluation returns an empty evaluation.
+func (m *Memo) evaluation() *Evaluation {
+	if m == nil || m.idle == nil {
+		return &Evaluation{}
+	}
+	e := m.idle
+	m.idle = nil
+	return e
+}
+
+// Release ends the evaluation and lets the next one of the same request use its memory. The caller may not use it, or a value of its
+// expressions, after that.
+func (e *Evaluation) Release() {
+	m := e.in.Memo
+	if m == nil || e.lazies != nil || e.failure != nil { // the former and the error may refer to it
+		return
+	}
+	clear(e.values)
+	*e = Evaluation{values: e.values[:0]}
+	m.idle = e
+}
+
+// recall returns the value of an equal variable of an earlier evaluation, and charges what that one has cost, so that budgets do not depend
+// on other policies; nil if there is none.
+func (e *Evaluation) recall(x *Expression) ref.Val {
+	m := e.in.Memo
+	if m == nil || !x.ofObject || e.in.Trace != nil || e.ended() || e.over || !sameObject(m.object, e.in.Object) {
+		return nil
+	}
+	for i := range m.values {
+		if known := &m.values[i]; known.plan == x.planned {
+			e.spent += known.spent
+			e.remaining -= known.spent
+			e.loops += known.loops
+			e.take(known.loopParts)
+			return known.Val
+		}
+	}
+	return nil
+}
+
+// remember keeps a value for later evaluations with the same object; before is the work before it was evaluated.
+func (e *Evaluation) remember(x *Expression, v ref.Val, before work) {
+	m := e.in.Memo
+	if m == nil || !x.ofObject || e.in.Trace != nil || e.ended() || e.over {
+		return
+	}
+	if !sameObject(m.object, e.in.Object) {
+		m.object, m.values = e.in.Object, nil
+	}
+	m.values = append(m.values, sharedValue{x.planned, v, work{e.spent - before.spent, e.loops - before.loops, e.loopParts - before.loopParts}})
+}
+
+// sameObject reports whether two objects are the same map.
+func sameObject(a, b any) bool {
+	x, isMap := a.(map[string]any)
+	y, both := b.(map[string]any)
+	return isMap && both && reflect.ValueOf(x).Pointer() == reflect.ValueOf(y).Pointer()
+}
