@@ -2,7 +2,6 @@ package celenv
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -117,12 +116,24 @@ func (m jsonMap) IsZeroValue() bool { return len(m) == 0 }
 
 // Iterator implements the library's interface. The names come in order, so that the same request always gives the same text.
 func (m jsonMap) Iterator() traits.Iterator {
-	return &nameIterator{names: slices.Sorted(maps.Keys(m))}
+	i := &nameIterator{}
+	i.names = m.names(i.room[:0])
+	return i
+}
+
+// names appends the names to in, in order.
+func (m jsonMap) names(in []string) []string {
+	in = slices.Grow(in, len(m))
+	for name := range m {
+		in = append(in, name)
+	}
+	slices.Sort(in)
+	return in
 }
 
 // Fold implements the library's interface.
 func (m jsonMap) Fold(f traits.Folder) {
-	for _, name := range slices.Sorted(maps.Keys(m)) {
+	for _, name := range m.names(nil) {
 		if !f.FoldEntry(name, m[name]) {
 			return
 		}
@@ -270,6 +281,7 @@ type nameIterator struct {
 	iterator
 	names []string
 	at    int
+	room  [4]string // of names, for most maps
 }
 
 // HasNext implements the library's interface.
