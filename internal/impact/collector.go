@@ -40,7 +40,7 @@ type Collector struct {
 	lacks    struct {
 		notAdmitted, noObject, noOld, noUser, clipped int
 		noRequest, withheld, noText                   int
-		cut, assumed, sampled                         int
+		cut, assumed, sampled, alike                  int
 	}
 	unsampled float64 // reviews that the sampled records stand for
 }
@@ -102,6 +102,9 @@ func (c *Collector) Add(e *Evaluated) {
 		}
 	}
 	switch {
+	case errors.Is(e.Err, ErrAlike):
+		c.lacks.alike++
+		return
 	case errors.Is(e.Err, ErrSameRequest), errors.Is(e.Err, ErrEarlier):
 		return
 	case errors.Is(e.Err, decision.ErrNoRequest):

@@ -133,6 +133,7 @@ func (c *Collector) lacksOf(f Facts) []Lack {
 	if c.lacks.sampled > 0 {
 		add(int(min(c.unsampled, math.MaxInt32)), fmt.Sprintf("reviews that simply passed and were not recorded: about so many, as the %d recorded ones are a share of them (--decisionsShare)", c.lacks.sampled))
 	}
+	add(c.lacks.alike, "whether reviews are of requests of their own: each is like an earlier one (user, object, operation), but came more than a second after it, or with another object. They count as the same request")
 	add(c.lacks.clipped, "what further records say that cannot be read")
 	if c.report.After.Erred > 0 && !f.Cluster {
 		add(c.report.After.Erred, cmp.Or(f.NoLookups, "what rules would look up: a rule that needs the cluster ends in an error; --cluster looks things up as they are now, and --values-file gives values"))

@@ -77,6 +77,8 @@ func StoredDecisions(ctx context.Context, name string, page func(context.Context
 var (
 	// ErrSameRequest: an earlier record is the review of the same request by another webhook.
 	ErrSameRequest = errors.New("another webhook was asked about the same request")
+	// ErrAlike is an ErrSameRequest that is not certain: the review may be of a request of its own that is like the earlier one.
+	ErrAlike = fmt.Errorf("%w, or about a request that is like it", ErrSameRequest)
 	// ErrCut: a policy reads a value that was cut before the request was recorded.
 	ErrCut = errors.New("a policy reads a value that is not recorded")
 )
@@ -99,8 +101,11 @@ func Decisions(since time.Time, sources ...iter.Seq[Decided]) iter.Seq[Record] {
 				continue
 			}
 			r := Record{At: d.At, Decision: d.Record, Time: d.Record.Time}
-			if requests.known(d.Record) {
+			switch known, certain := requests.known(d.Record); {
+			case known && certain:
 				r.Err = ErrSameRequest
+			case known:
+				r.Err = ErrAlike
 			}
 			if !yield(r) {
 				return
@@ -210,6 +215,9 @@ func inOrder(in iter.Seq[Decided]) iter.Seq[Decided] {
 // the other.
 const together = 40 * time.Second
 
+// apart is how long after an answer the next webhook is asked at most, unless another webhook is slow.
+const apart = time.Second
+
 // requests finds the reviews of one request by several webhooks. The API server gives each of them a UID of its own, so they are
 // known by what they are about.
 type requests struct {
@@ -231,7 +239,8 @@ type subjectKey struct {
 // group are the reviews of one request so far.
 type group struct {
 	began time.Time
-	name  string // of an object whose name the API server found after the mutating webhooks
+	ended time.Time // when the last of them was answered
+	name  string    // of an object whose name the API server found after the mutating webhooks
 	// mutating and validating are the policies that answered; a request reaches each of them once in a kind of webhooks.
 	mutating, validating []string
 	validated            bool
@@ -239,10 +248,10 @@ type group struct {
 	object, mutated      string // digests: of the validating reviews, of the last mutating one
 }
 
-// known adds a review, and reports whether an earlier one is of the same request.
-func (q *requests) known(r *decision.Record) bool {
+// known adds a review, and reports whether an earlier one is of the same request, and whether that is certain.
+func (q *requests) known(r *decision.Record) (known, certain bool) {
 	if r.Request == nil {
-		return false
+		return false, false
 	}
 	for len(q.order) > 0 && r.Time.Sub(q.order[0].group.began) > together {
 		o := q.order[0]
@@ -258,17 +267,20 @@ func (q *requests) known(r *decision.Record) bool {
 	}
 	policies := policiesOf(r)
 	for _, g := range slices.Backward(q.open[key]) {
-		if g.join(r, policies) {
-			return true
+		if joined, certain := g.join(r, policies); joined {
+			return true, certain
 		}
 	}
 	if n := len(r.Name); r.Operation == "CREATE" && n > suffix && !strings.HasSuffix(r.Name, "*") {
 		generated := key
 		generated.name = r.Name[:n-suffix] + "*"
 		for _, g := range slices.Backward(q.open[generated]) {
-			if (g.name == "" || g.name == r.Name) && g.join(r, policies) {
+			if g.name != "" && g.name != r.Name {
+				continue
+			}
+			if joined, certain := g.join(r, policies); joined {
 				g.name = r.Name
-				return true
+				return true, certain
 			}
 		}
 	}
@@ -279,33 +291,45 @@ func (q *requests) known(r *decision.Record) bool {
 	}
 	q.open[key] = append(q.open[key], g)
 	q.order = append(q.order, opened{key, g})
-	return false
+	return false, false
 }
 
 // suffix is how many characters the API server appends to a generateName.
 const suffix = 5
 
-// join adds a review to the group, unless it cannot be of the same request.
-func (g *group) join(r *decision.Record, policies []string) bool {
+// join adds a review to the group, unless it cannot be of the same request. The membership is certain for a validating review with the object of
+// another one. It is not certain where time has passed, or where the same mutating policies are asked about another object, as the API server does after
+// a change by a later webhook: the review may then be of a similar request, if the validating review of the first one has no record.
+func (g *group) join(r *decision.Record, policies []string) (joined, certain bool) {
 	if g.refused {
-		return false
+		return false, false
 	}
 	object := digestOf(r.Request.Object)
+	late := r.Time.Sub(g.ended) > apart
+	if ended := r.Time.Add(r.Duration); ended.After(g.ended) {
+		defer func() {
+			if joined {
+				g.ended = ended
+			}
+		}()
+	}
 	if r.Webhook == mutatingWebhook {
 		switch {
 		case g.validated:
-			return false
+			return false, false
 		case meet(g.mutating, policies) && object == g.mutated: // a repeated webhook is asked about a changed object
-			return false
+			return false, false
 		}
+		certain = !late && !meet(g.mutating, policies)
 		g.mutating, g.mutated, g.refused = append(g.mutating, policies...), object, !r.Allowed
-		return true
+		return true, certain
 	}
 	if g.validated && (object != g.object || meet(g.validating, policies)) {
-		return false
+		return false, false
 	}
+	certain = g.validated || !late
 	g.validating, g.validated, g.object = append(g.validating, policies...), true, object
-	return true
+	return true, certain
 }
 
 const mutatingWebhook = "MutatingWebhookConfiguration"

@@ -72,8 +72,8 @@ type decided struct {
 	// apart are the requests that cannot be evaluated again: of each of their reviews counts what was recorded.
 	apart map[aboutKey]bool
 
-	unknown, sampled, earlier, withheld, more int
-	unreadable                                []string
+	unknown, sampled, earlier, withheld, alike, more int
+	unreadable                                       []string
 }
 
 // sampleKey is what the results of a Sample have in common.
@@ -120,6 +120,9 @@ func (d *decided) add(e *impact.Evaluated) {
 			d.earlier++
 		}
 	case errors.Is(e.Err, impact.ErrSameRequest):
+		if errors.Is(e.Err, impact.ErrAlike) {
+			d.alike++
+		}
 		// The first review of the request was evaluated, or else the review by the policy's own webhook has what was recorded.
 		if !d.apart[about(r)] {
 			return
@@ -204,6 +207,7 @@ func (d *decided) lacks() (out []string) {
 	add(d.earlier, "all requests from before the policy was in the cluster: of these %d are recorded, and none that no policy was for")
 	add(d.unknown, "what the policy says of %d reviews from before it was in the cluster, whose record does not hold the request: --decisionsRequests records it")
 	add(d.withheld, "what the policy as it is now says of %d reviews of objects that you may not list: what its rules said then counts")
+	add(d.alike, "whether %d reviews are of requests of their own: each is like an earlier one (user, object, operation), but came more than a second after it, or with another object. They count as the same request")
 	add(max(d.more-maxUnreadable, 0), "what %d further records say that cannot be read")
 	return out
 }
