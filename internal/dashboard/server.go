@@ -127,7 +127,7 @@ func isJSON(contentType string) bool {
 	return err == nil && media == "application/json"
 }
 
-// loopback reports whether a Host header names the loopback interface.
+// loopback reports whether a Host header, or an address with its port, names the loopback interface.
 func loopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -143,8 +143,11 @@ func loopback(host string) bool {
 // foreign reports whether a browser marks the request as sent by another site.
 func foreign(site string) bool { return site != "" && site != "same-origin" && site != "none" }
 
-// Serve serves on l until ctx is done; over TLS if t is set.
+// Serve serves on l until ctx is done; over TLS if t is set. Without tokens it refuses a listener that others than this host can reach.
 func (d *Dashboard) Serve(ctx context.Context, l net.Listener, t *tls.Config) error {
+	if d.o.Tokens == nil && !loopback(l.Addr().String()) {
+		return fmt.Errorf("serve the dashboard: without tokens it is served on loopback only, not on %s", l.Addr())
+	}
 	s := &http.Server{
 		Handler: d.Handler(), TLSConfig: t, MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: answerFor + 15*time.Second, IdleTimeout: time.Minute,

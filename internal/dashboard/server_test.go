@@ -2,8 +2,11 @@ package dashboard
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -263,5 +266,20 @@ func TestTokensAreNotLogged(t *testing.T) {
 	}
 	if strings.Contains(p.log.String(), "secret-token") {
 		t.Errorf("the log:\n%s", &p.log)
+	}
+}
+
+// Without tokens every client that reaches the dashboard sees everything: it is served on loopback only.
+func TestServedOnLoopback(t *testing.T) {
+	l, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	d := New(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // a Serve that does not refuse returns nil
+	defer cancel()
+	if err := d.Serve(ctx, l, nil); err == nil || !strings.Contains(err.Error(), "on loopback only") {
+		t.Errorf("a dashboard without tokens is served on all addresses: %v", err)
 	}
 }
