@@ -3,6 +3,7 @@ package loader
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/diag"
@@ -16,9 +17,11 @@ type Chain struct {
 }
 
 type entry struct {
-	name string
-	load func(before *scope.Scope) (any, error)
-	made *scope.Made // nil for data
+	name    string
+	load    func(before *scope.Scope) (any, error)
+	made    *scope.Made // nil for data
+	reads   scope.Reads
+	dynamic string // a query whose variables are only known at run time
 }
 
 // Apply returns a scope in which the entries are registered, in order.
@@ -31,6 +34,49 @@ func (c *Chain) Apply(s *scope.Scope) *scope.Scope {
 	}
 	return s
 }
+
+// Late returns the entries that read one of the names, directly or through other entries, and the later entries of their names; nil if there
+// are none. A part of a rule that defines these names applies them once more: an entry is loaded where it is used first, and sees them.
+func (c *Chain) Late(names ...string) *Chain {
+	if c == nil {
+		return nil
+	}
+	var out *Chain
+	for _, e := range c.entries {
+		if !slices.Contains(names, e.name) && !slices.ContainsFunc(names, e.mentions) {
+			continue
+		}
+		if out == nil {
+			out = &Chain{}
+		}
+		names = append(names[:len(names):len(names)], e.name)
+		out.entries = append(out.entries, e)
+		out.reads.AddReads(e.reads)
+	}
+	return out
+}
+
+// mentions reports whether the entry reads the variable.
+func (e *entry) mentions(name string) bool {
+	return slices.Contains(e.reads.Names(), name) || mentions(e.dynamic, name)
+}
+
+// mentions reports whether a name stands in a text as a word that is not a field of something else.
+func mentions(text, name string) bool {
+	for rest := text; ; {
+		i := strings.Index(rest, name)
+		if i < 0 {
+			return false
+		}
+		before, after := rest[:i], rest[i+len(name):]
+		if (before == "" || !strings.ContainsAny(before[len(before)-1:], wordBytes+".")) && (after == "" || !strings.ContainsAny(after[:1], wordBytes)) {
+			return true
+		}
+		rest = after
+	}
+}
+
+const wordBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
 // Reads returns the variables that loading the entries may read, and the Needs that follow from them. An entry that reads the world
 // sets Needs.Lookups.
@@ -61,9 +107,10 @@ type input struct {
 
 // compiled is the result of a Loader for one entry.
 type compiled struct {
-	load  func(before *scope.Scope) (any, error)
-	reads scope.Reads
-	diags diag.List
+	load    func(before *scope.Scope) (any, error)
+	reads   scope.Reads
+	dynamic string // a query whose variables are only known at run time
+	diags   diag.List
 }
 
 // reserved are the names that every rule already has; an entry may not use them. `image` is allowed, since only image verification
@@ -87,7 +134,7 @@ func Compile(entries []kyvernov1.ContextEntry, policyNamespace, path string) (*C
 		got := compileEntry(e, policyNamespace, at)
 		diags.Add(got.diags...)
 		c.reads.AddReads(got.reads)
-		c.entries = append(c.entries, entry{name: e.Name, load: got.load, made: got.reads.Made()})
+		c.entries = append(c.entries, entry{name: e.Name, load: got.load, made: got.reads.Made(), reads: got.reads, dynamic: got.dynamic})
 	}
 	return c, diags
 }

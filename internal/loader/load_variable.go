@@ -3,6 +3,8 @@ package loader
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -61,13 +63,31 @@ func compileVariable(e *kyvernov1.ContextEntry, in input) compiled {
 				c.reads.AddExpr(query)
 			}
 		} else if x.value == nil {
-			c.reads.AddNames("*") // the query is only known at run time
+			c.addDynamic(x.source, x.path.Roots())
+			c.dynamic = x.source
 		}
 	}
 	if !c.diags.HasErrors() {
 		c.load = x.load
 	}
 	return c
+}
+
+// dataNames are the variables that are never written by the policy's author.
+var dataNames = []string{"request", "target", "images", "serviceAccountName", "serviceAccountNamespace"}
+
+// addDynamic adds the reads of a query whose text holds variables, which read the names. Data may stand in the texts of a query ('…')
+// without being a part of it; any other query is known only at run time.
+func (c *compiled) addDynamic(source string, names []string) {
+	// The stand-in is no name and no number: where it compiles, it is inside a text or a quoted name.
+	outline, ok := template.Outline(source, "? ?")
+	if ok && !strings.ContainsAny(source, "\"`") && !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(dataNames, n) }) {
+		if query, err := jmespath.Compile(outline); err == nil {
+			c.reads.AddOutline(query)
+			return
+		}
+	}
+	c.reads.AddNames("*")
 }
 
 // template compiles a value of the entry; nil stays nil.

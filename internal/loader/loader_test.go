@@ -167,13 +167,38 @@ func TestReads(t *testing.T) {
 		`[{name: v, variable: {jmesPath: a, default: "{{ request.oldObject.a }}"}}]`: {OldObject: true},
 		`[{name: v, configMap: {name: "{{ request.operation }}"}}]`:                  {Lookups: true, Operation: true},
 		`[{name: v, variable: {jmesPath: "{{ x }}"}}]`:                               {User: true, Roles: true, OldObject: true, Images: true, Operation: true},
-		`[{name: v, apiCall: {urlPath: /x}}]`:                                        {Lookups: true},
+		// Data stand in a text of a query and are no part of it.
+		`[{name: v, variable: {jmesPath: "target.data.list != '{{ request.object.metadata.name }}'"}}]`: {},
+		`[{name: v, variable: {jmesPath: "request.userInfo.groups[?@ == '{{ request.namespace }}']"}}]`: {User: true},
+		`[{name: v, variable: {jmesPath: "request.{{ request.namespace }}"}}]`:                          {User: true, Roles: true, OldObject: true, Images: true, Operation: true},
+		`[{name: v, variable: {jmesPath: "request.\"{{ request.namespace }}\""}}]`:                      {User: true, Roles: true, OldObject: true, Images: true, Operation: true},
+		`[{name: v, variable: {jmesPath: "a == '{{ written }}'"}}]`:                                     {User: true, Roles: true, OldObject: true, Images: true, Operation: true},
+		`[{name: v, apiCall: {urlPath: /x}}]`:                                                           {Lookups: true},
 	} {
 		chain, _ := compileYAML(t, "", entries)
 		reads := chain.Reads()
 		if reads.Needs != want {
 			t.Errorf("%s: %+v, want %+v", entries, reads.Needs, want)
 		}
+	}
+}
+
+// TestLate: entries that read a name, through other entries too, are applied again where the name is defined.
+func TestLate(t *testing.T) {
+	chain, _ := compileYAML(t, "", `
+- {name: a, variable: {value: 1}}
+- {name: b, variable: {jmesPath: "target.x"}}
+- {name: c, variable: {jmesPath: "join('{{ request.namespace }}', target.y)"}}
+- {name: d, variable: {jmesPath: "add(a, b)"}}
+- {name: b, variable: {value: 2}}
+- {name: e, variable: {jmesPath: "a.target"}}
+- {name: f, variable: {jmesPath: "a.target == '{{ request.namespace }}'"}}
+`)
+	if got := strings.Join(chain.Late("target").Names(), " "); got != "b c d b" {
+		t.Errorf("got %s", got)
+	}
+	if late := chain.Late("element"); late != nil {
+		t.Errorf("got %v", late.Names())
 	}
 }
 

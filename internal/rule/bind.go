@@ -6,6 +6,7 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/loader"
 	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -15,11 +16,17 @@ import (
 type binder struct {
 	elements, indexes []string
 	made              *scope.Made
+	late              *loader.Chain // of the rule's context, what reads the element
 }
 
-// newBinder returns the binder of a loop over list, which is nil if it does not compile.
-func newBinder(reads *scope.Reads, list *jmespath.Expr, depth int) binder {
+// newBinder returns the binder of a loop over list, which is nil if it does not compile. shared is the context of the rule.
+func newBinder(reads *scope.Reads, shared *loader.Chain, list *jmespath.Expr, depth int) binder {
 	var b binder
+	indexes := []string{"elementIndex", "elementIndex" + strconv.Itoa(depth)}
+	if late := shared.Late(append(elementNames(depth), indexes...)...); slices.ContainsFunc(late.Names(), reads.Has) {
+		b.late = late
+		reads.AddReads(late.Reads())
+	}
 	if list != nil && !slices.Contains(list.Roots(), "*") {
 		b.made = &scope.Made{Of: list.Roots()}
 	}
@@ -28,7 +35,7 @@ func newBinder(reads *scope.Reads, list *jmespath.Expr, depth int) binder {
 			b.elements = append(b.elements, name)
 		}
 	}
-	for _, name := range []string{"elementIndex", "elementIndex" + strconv.Itoa(depth)} {
+	for _, name := range indexes {
 		if reads.Has(name) {
 			b.indexes = append(b.indexes, name)
 		}
@@ -46,7 +53,7 @@ func (b *binder) apply(s *scope.Scope, element any, index int) *scope.Scope {
 	for _, name := range b.indexes {
 		s = s.With(name, float64(index))
 	}
-	return s.Element(index)
+	return b.late.Apply(s.Element(index))
 }
 
 // conditionList returns typed conditions as JSON values.

@@ -63,6 +63,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 		context:    c.context(r.Context, in.Path+".context"),
 		properties: c.properties(r.ReportProperties, in.Path+".reportProperties"),
 	}
+	c.shared = pre.context
 	before := len(c.diags) // mistakes so far break only the parts that use them
 	pre.preconditions = c.conditions(r.Preconditions, in.Path+".preconditions")
 	run := kind.compile(c, r)
@@ -108,6 +109,8 @@ type compiler struct {
 	looping  bool    // the compiler is inside the body of a foreach
 	relaxed  relaxed // set by a kind whose handler can leave controls out
 	outputs  []policy.Output
+	// shared is the context of the whole rule.
+	shared *loader.Chain
 	// bind is set by a kind that defines variables for the whole rule.
 	bind func(*scope.Scope) *scope.Scope
 }

@@ -19,7 +19,7 @@ func (c *compiler) generateLoop(f *kyvernov1.ForEachGeneration, index int, path 
 		l.preconditions = c.conditionTree(anyAllTree(f.AnyAllConditions), path+".preconditions")
 	}
 	one := c.generatePattern(&f.GeneratePattern, path)
-	l.bind = newBinder(&c.reads, l.list, 0)
+	l.bind = newBinder(&c.reads, c.shared, l.list, 0)
 	inner := c.reads
 	c.reads = outer
 	c.reads.AddLoop(l.list, inner, elementNames(0)...)

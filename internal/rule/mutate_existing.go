@@ -85,6 +85,7 @@ type mutateTarget struct {
 	fields        *template.Template // apiVersion, kind, namespace, name and uid
 	selector      *template.Template // nil for all labels
 	namespace     string             // of a namespaced policy, which changes nothing elsewhere
+	late          *loader.Chain      // of the rule's context, what reads the target
 	context       *loader.Chain
 	preconditions *condition.Set
 }
@@ -109,6 +110,7 @@ func (c *compiler) mutateTarget(in *kyvernov1.TargetResourceSpec, path string) *
 			t.selector = c.template(tree, path+".selector", "/mutate/targets/selector")
 		}
 	}
+	t.late = c.shared.Late("target")
 	t.context = c.context(in.Context, path+".context")
 	t.preconditions = c.conditions(in.RawAnyAllConditions, path+".preconditions")
 	return t
@@ -297,7 +299,7 @@ func (w *wantedTarget) names(o map[string]any) bool {
 
 // mutate patches one target.
 func (t *mutateTarget) mutate(s *scope.Scope, p patcher, object map[string]any, nothing policy.Yield) policy.Yield {
-	s = t.context.Apply(s.With("target", object))
+	s = t.context.Apply(t.late.Apply(s.With("target", object)))
 	if t.preconditions != nil {
 		if y := evaluatePreconditions(t.preconditions, s); y.Status != policy.StatusNone {
 			return y

@@ -95,9 +95,17 @@ func TestMutateExisting(t *testing.T) {
   - list: "['p', 'q']"
     patchesJson6902: "- {op: add, path: \"/metadata/annotations/{{ element }}\", value: \"{{ length(target.metadata) }}\"}"`, "/node p=1 q=1"},
 		{"own value", "targets: [{apiVersion: v1, kind: Node}]\n  patchStrategicMerge: {metadata: {name: \"{{ @ }}-{{ to_upper('{{@}}') }}\"}}", "/node name=node-NODE"},
+		{"the rule's context reads the target", "targets: [{apiVersion: v1, kind: Secret, namespace: x}]\n  patchStrategicMerge: {metadata: {annotations: {own: '{{ both }}'}}}",
+			"x/a own=a,one, x/ab own=a,two"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := compileRule(t, []byte("name: r\nmatch: {any: [{resources: {kinds: [ConfigMap]}}]}\nmutate:\n  "+c.mutate), nil)
+			r := compileRule(t, []byte(`name: r
+match: {any: [{resources: {kinds: [ConfigMap]}}]}
+context:
+- {name: tier, variable: {jmesPath: "target.metadata.labels.tier"}}
+- {name: both, variable: {jmesPath: "join(',', ['{{ request.object.metadata.name }}', tier])"}}
+mutate:
+  `+c.mutate), nil)
 			if r.Stage != policy.StageMutateExisting || !r.SkipOnDelete {
 				t.Errorf("stage %v, deletions %v", r.Stage, !r.SkipOnDelete)
 			}

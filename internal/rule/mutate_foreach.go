@@ -68,7 +68,7 @@ func (c *compiler) mutateLoop(f *kyvernov1.ForEachMutation, path string, depth i
 		c.diags.Add(l.preconditions.Deprecated()...)
 	}
 	c.mutateBody(l, f, path, depth)
-	l.bind = newBinder(&c.reads, l.list, depth)
+	l.bind = newBinder(&c.reads, c.shared, l.list, depth)
 	inner := c.reads
 	c.reads = outer
 	c.reads.AddLoop(l.list, inner, elementNames(depth)...)

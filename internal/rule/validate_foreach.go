@@ -89,7 +89,7 @@ func (c *compiler) loop(f *kyvernov1.ForEachValidation, path string, depth int, 
 	if msg.dynamic != nil {
 		c.reads.Add(msg.dynamic)
 	}
-	l.bind = newBinder(&c.reads, l.list, depth)
+	l.bind = newBinder(&c.reads, c.shared, l.list, depth)
 	inner := c.reads
 	c.reads, c.looping = outer, looping
 	c.reads.AddLoop(l.list, inner, elementNames(depth)...)

@@ -46,6 +46,13 @@ func (r *Reads) AddExpr(x *jmespath.Expr) {
 	x.Reads(&r.fields)
 }
 
+// AddOutline adds the reads of a query that holds data in some of its texts. Which variables are read is certain only if no operator lets
+// such data be a part of the query (Conf.Expand); the Needs are those of x.
+func (r *Reads) AddOutline(x *jmespath.Expr) {
+	r.AddExpr(x)
+	r.all = true
+}
+
 // AddLoop adds the reads of a loop over the result of list: the query, and body, in which the elements have names. A nil list is a mistake
 // that was reported elsewhere.
 func (r *Reads) AddLoop(list *jmespath.Expr, body Reads, names ...string) {

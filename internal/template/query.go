@@ -31,6 +31,19 @@ func (t *Template) EvalQuery(env *jmespath.Env, root jmespath.Root, names bool) 
 	return query, text, fault, err
 }
 
+// Outline returns s with standIn in place of each variable, and false if a variable is inside another one.
+func Outline(s, standIn string) (string, bool) {
+	var b strings.Builder
+	rest := 0
+	for _, t := range scan(s, nil) {
+		b.WriteString(s[rest:t.from])
+		b.WriteString(standIn)
+		rest = t.to
+	}
+	b.WriteString(s[rest:])
+	return b.String(), len(scan(b.String(), nil)) == 0
+}
+
 // dataNode is a node that knows which parts of its text are data.
 type dataNode interface {
 	evalData(r run) (any, []span, error)
