@@ -58,7 +58,7 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-func newAuthority(t *testing.T) *authority {
+func newAuthority(t testing.TB) *authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -69,7 +69,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-func (a *authority) sign(t *testing.T, c *x509.Certificate, public *ecdsa.PublicKey) *x509.Certificate {
+func (a *authority) sign(t testing.TB, c *x509.Certificate, public *ecdsa.PublicKey) *x509.Certificate {
 	t.Helper()
 	c.SerialNumber, c.Subject, c.NotBefore, c.NotAfter = big.NewInt(1), pkix.Name{CommonName: "test"}, time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	parent := a.cert
@@ -87,7 +87,7 @@ func (a *authority) sign(t *testing.T, c *x509.Certificate, public *ecdsa.Public
 	return out
 }
 
-func (a *authority) issue(t *testing.T, name string, usage x509.ExtKeyUsage) tls.Certificate {
+func (a *authority) issue(t testing.TB, name string, usage x509.ExtKeyUsage) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
