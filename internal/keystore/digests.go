@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/ephor-dev/ephor/internal/seal"
 )
 
 // Digests computes keyed digests of texts that an attacker could guess. It is safe for concurrent use.
@@ -11,7 +13,8 @@ type Digests struct {
 	keys *Cached
 
 	mu     sync.Mutex
-	failed time.Time // when the last attempt to read the keys failed
+	failed time.Time    // when the last attempt to read the keys failed
+	summer *seal.Summer // of the key that was used last
 }
 
 // NewDigests returns Digests that use the current one of these keys.
@@ -32,7 +35,10 @@ func (d *Digests) Digest(ctx context.Context, domain, text string) (out [16]byte
 		return out, false
 	}
 	d.failed = time.Time{}
-	sum := ring.Current().Sum("decision/"+domain, text)
+	if key := ring.Current(); d.summer == nil || d.summer.KeyID() != key.ID() {
+		d.summer = key.Summer()
+	}
+	sum := d.summer.Sum("decision/"+domain, text)
 	copy(out[:], sum[:])
 	return out, true
 }

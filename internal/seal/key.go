@@ -3,6 +3,7 @@ package seal
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"hash"
@@ -66,22 +67,32 @@ func (k Key) Summer() *Summer {
 // Sum returns Key.Sum.
 func (s *Summer) Sum(domain string, parts ...string) [sha256.Size]byte {
 	w := s.pool.Get().(*summing)
-	w.text = appendPart(w.text[:0], domain)
-	for _, p := range parts {
-		w.text = appendPart(w.text, p)
-	}
 	w.hash.Reset()
+	w.text = w.text[:0]
+	w.add(domain)
+	for _, p := range parts {
+		w.add(p)
+	}
 	w.hash.Write(w.text)
 	w.hash.Sum(w.sum[:0])
 	out := w.sum
-	if cap(w.text) > maxKept {
-		w.text = nil
-	}
 	s.pool.Put(w)
 	return out
 }
 
-// maxKept is the maximum size of a buffer that is reused for the next sum.
+// add adds a part with its length. A long one passes through the buffer in pieces.
+func (w *summing) add(part string) {
+	w.text = binary.BigEndian.AppendUint64(w.text, uint64(len(part)))
+	for len(w.text)+len(part) > maxKept {
+		n := max(0, maxKept-len(w.text))
+		w.text = append(w.text, part[:n]...)
+		w.hash.Write(w.text)
+		w.text, part = w.text[:0], part[n:]
+	}
+	w.text = append(w.text, part...)
+}
+
+// maxKept is the size of the buffer, which is kept for the next sum.
 const maxKept = 4 << 10
 
 // KeyID returns the ID of the key.

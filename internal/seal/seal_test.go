@@ -113,10 +113,15 @@ func TestSummer(t *testing.T) {
 	k := key(t, 3)
 	s := k.Summer()
 	for range 2 {
-		for _, parts := range [][]string{nil, {""}, {"a", "bc"}, {"ab", "c"}, {strings.Repeat("long", 5_000)}} {
+		for _, parts := range [][]string{nil, {""}, {"a", "bc"}, {"ab", "c"}, {strings.Repeat("long", 5_000)}, {strings.Repeat("x", maxKept-25), "y", "", "z"}, {strings.Repeat("x", maxKept-17), "", "z"}} {
 			if s.Sum("d", parts...) != k.Sum("d", parts...) {
 				t.Errorf("%.20q: a Summer and its key differ", parts)
 			}
+		}
+	}
+	for n := range 3 * maxKept {
+		if text := strings.Repeat("x", n); s.Sum("d", text, "y") != k.Sum("d", text, "y") {
+			t.Fatalf("a part of %d bytes: a Summer and its key differ", n)
 		}
 	}
 	if text := fmt.Sprintf("%v %+v %#v", s, s, s); strings.Contains(text, "3, 3") || strings.Contains(text, "0x3, 0x3") {
