@@ -314,3 +314,53 @@ func TestWaitingIsLean(t *testing.T) {
 		t.Error("the objects of results wait, or are lost for others")
 	}
 }
+
+// Reviews that wait are taken when there are enough of them, and all of them are taken.
+func TestWake(t *testing.T) {
+	f, c := feed(io.Discard, Keep{}, 10_000)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { f.Run(ctx); close(done) }()
+	for range wakeReviews {
+		f.Put(review(false))
+	}
+	for began := time.Now(); len(f.queue) > 0; time.Sleep(time.Millisecond) {
+		if time.Since(began) > batchDelay/2 {
+			t.Fatalf("%d reviews wait for the next tick", len(f.queue))
+		}
+	}
+	f.Put(review(false))
+	cancel()
+	<-done
+	if c.kept != wakeReviews+1 || c.dropped != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Records of a batch do not share results, although the memory of one batch is used for the next.
+func TestResultsOfRecords(t *testing.T) {
+	var out bytes.Buffer
+	f, _ := feed(&out, Keep{}, 10_000)
+	const n = 3*batchRecords + 5
+	for i := range n {
+		var results []policy.Result
+		for k := range i % 4 {
+			results = append(results, result("p", policy.StatusFail, fmt.Sprint(i, " ", k)))
+		}
+		f.Put(review(false, results...))
+	}
+	records := drain(t, f, &out)
+	if len(records) != n {
+		t.Fatalf("%d records", len(records))
+	}
+	for i, r := range records {
+		if len(r.Rules) != i%4 {
+			t.Fatalf("record %d has %d results", i, len(r.Rules))
+		}
+		for k := range r.Rules {
+			if r.Rules[k].Message != fmt.Sprint(i, " ", k) {
+				t.Fatalf("record %d: %+v", i, r.Rules)
+			}
+		}
+	}
+}

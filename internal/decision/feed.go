@@ -17,7 +17,7 @@ import (
 
 // Store keeps records. Its methods are called by one goroutine.
 type Store interface {
-	// Write stores records, all or none as far as it can. It returns soon after ctx is done.
+	// Write stores records, all or none as far as it can. It returns soon after ctx is done. The records and their lists are used again afterwards.
 	Write(ctx context.Context, records []Record) error
 	// Close ends the store; nothing is written afterwards.
 	Close() error
@@ -129,10 +129,13 @@ type Digests interface {
 // Feed takes reviews and stores their records. The nil Feed takes nothing.
 type Feed struct {
 	Options
-	queue   chan kept
-	waiting atomic.Int64 // bytes of what is in the queue
+	queue   chan *kept
+	wake    chan struct{} // says that there are enough in the queue
+	waiting atomic.Int64  // bytes of what is in the queue
 	dropped atomic.Uint64
-	known   *parts // used by Run only
+	// Used by Run only.
+	known *parts
+	rules []Result // of the records of the batch
 }
 
 // kept is a review that is to be recorded. It holds texts in place of decoded objects, which take several times the memory.
@@ -144,7 +147,7 @@ type kept struct {
 }
 
 // lean returns the review as it waits.
-func lean(r Review, verdict Verdict, share float64) kept {
+func lean(r Review, verdict Verdict, share float64) *kept {
 	req := r.Request
 	text := func(d *value.Doc) *value.Doc {
 		if d.Text() == "" {
@@ -156,12 +159,14 @@ func lean(r Review, verdict Verdict, share float64) kept {
 		UID: req.UID, Operation: req.Operation, RequestGVK: req.RequestGVK, GVR: req.GVR, Subresource: req.Subresource, Asked: req.AskedFor(), Namespace: req.Namespace, Name: nameOf(req),
 		Object: text(req.Object), OldObject: text(req.OldObject), User: req.User, DryRun: req.DryRun, Options: req.Options,
 	}
-	r.Results = slices.Clone(r.Results)
-	for i := range r.Results {
-		r.Results[i].Object, r.Results[i].Work = nil, nil
+	if slices.ContainsFunc(r.Results, func(x policy.Result) bool { return x.Object != nil || x.Work != nil }) {
+		r.Results = slices.Clone(r.Results)
+		for i := range r.Results {
+			r.Results[i].Object, r.Results[i].Work = nil, nil
+		}
 	}
 	const fixed, each = 2 << 10, 256 // of a review without objects, of a result
-	return kept{
+	return &kept{
 		Review: r, verdict: verdict, share: share,
 		size: int64(fixed + len(req.Object.Text()) + len(req.OldObject.Text()) + len(r.Patch) + each*len(r.Results)),
 	}
@@ -171,6 +176,8 @@ func lean(r Review, verdict Verdict, share float64) kept {
 const (
 	batchRecords = 256
 	batchDelay   = time.Second
+	// wakeReviews are taken at once: to wake a goroutine for each costs more than to make the record.
+	wakeReviews  = 32
 	writeTimeout = 10 * time.Second
 )
 
@@ -179,7 +186,7 @@ const maxWaiting = 6 << 20
 
 // NewFeed returns a Feed.
 func NewFeed(o Options) *Feed {
-	return &Feed{Options: o, queue: make(chan kept, max(o.Capacity, 1)), known: newParts(o.Requests)}
+	return &Feed{Options: o, queue: make(chan *kept, max(o.Capacity, 1)), wake: make(chan struct{}, 1), known: newParts(o.Requests)}
 }
 
 // Put takes a review. It never blocks: where the queue is full, the review is dropped and counted.
@@ -200,6 +207,12 @@ func (f *Feed) Put(r Review) {
 	if now := f.waiting.Add(k.size); now <= maxWaiting || now == k.size {
 		select {
 		case f.queue <- k:
+			if len(f.queue) >= min(wakeReviews, cap(f.queue)) {
+				select {
+				case f.wake <- struct{}{}:
+				default:
+				}
+			}
 			return
 		default:
 		}
@@ -238,21 +251,27 @@ func (f *Feed) Run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		select {
+		case <-f.wake:
+			batch = f.takeAll(ctx, batch)
+		case <-tick.C:
+			batch = f.write(f.takeAll(ctx, batch))
+		case <-ctx.Done():
+			f.write(f.takeAll(ctx, batch))
+			return
+		}
+	}
+}
+
+// takeAll makes the records of the reviews that wait, and stores them when they fill a batch.
+func (f *Feed) takeAll(ctx context.Context, batch []Record) []Record {
+	for {
+		select {
 		case k := <-f.queue:
-			if batch = append(batch, f.take(ctx, &k)); len(batch) == batchRecords {
+			if batch = append(batch, f.take(ctx, k)); len(batch) == batchRecords {
 				batch = f.write(batch)
 			}
-		case <-tick.C:
-			batch = f.write(batch)
-		case <-ctx.Done():
-			for len(f.queue) > 0 {
-				k := <-f.queue
-				if batch = append(batch, f.take(ctx, &k)); len(batch) == batchRecords {
-					batch = f.write(batch)
-				}
-			}
-			f.write(batch)
-			return
+		default:
+			return batch
 		}
 	}
 }
@@ -262,6 +281,12 @@ func (f *Feed) write(batch []Record) []Record {
 	if len(batch) == 0 {
 		return batch
 	}
+	whole := batch
+	defer func() {
+		clear(whole) // texts of requests are not kept alive
+		clear(f.rules)
+		f.rules = f.rules[:0]
+	}()
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	if err := f.Store.Write(ctx, batch); err != nil {
@@ -287,7 +312,12 @@ func (f *Feed) record(ctx context.Context, k *kept) Record {
 		Schema: Schema, Time: k.At.UTC(), Duration: k.Took, UID: req.UID, Webhook: k.Webhook, Operation: string(req.Operation),
 		Group: req.RequestGVK.Group, Version: req.RequestGVK.Version, Kind: req.RequestGVK.Kind, Subresource: req.Subresource,
 		Namespace: req.Namespace, Name: req.Name, DryRun: req.DryRun, Cluster: f.Cluster, Verdict: k.verdict, Allowed: k.Allowed, Share: k.share,
-		Policies: f.digest(ctx, "policies", string(k.Policies[:])), Object: f.digest(ctx, "object", objectOf(req).Text()), Patch: f.digest(ctx, "patch", string(k.Patch)),
+		Policies: f.digest(ctx, "policies", string(k.Policies[:])), Patch: f.digest(ctx, "patch", string(k.Patch)),
+	}
+	object := objectOf(req).Text()
+	if sum, ok := f.sum(ctx, "object", object); ok {
+		r.Object = hex.EncodeToString(sum[:])
+		f.known.digested(object, sum)
 	}
 	if u := req.User; u != nil {
 		r.User, r.Groups = f.user(ctx, u)
@@ -301,27 +331,41 @@ func (f *Feed) record(ctx context.Context, k *kept) Record {
 		if err != nil && !errors.Is(err, errLarge) {
 			f.Log.Error("a request was not recorded", "uid", req.UID, "error", value.Message(err.Error()))
 		}
-		hidden = append(hidden, c.hidden...)
+		f.known.digested("", [16]byte{})
+		hidden = hiding(hidden, c.hidden)
 	}
 	if !k.Allowed {
 		r.Message = withoutSecrets(k.Message, hidden)
 	}
+	before := len(f.rules)
 	for i := range k.Results {
 		x := &k.Results[i]
-		r.Rules = append(r.Rules, Result{
+		one := Result{
 			Policy: x.Program.Key(), Rule: x.Rule.Name, Status: x.Status.String(), Action: x.Action.String(), Message: withoutSecrets(x.Message, hidden),
-			Path: withoutSecrets(x.Path, hidden), Exceptions: policy.ExceptionKeys(x.Exceptions), Duration: x.Elapsed,
-		})
+			Path: withoutSecrets(x.Path, hidden), Duration: x.Elapsed,
+		}
+		if len(x.Exceptions) > 0 {
+			one.Exceptions = policy.ExceptionKeys(x.Exceptions)
+		}
+		f.rules = append(f.rules, one)
+	}
+	if len(k.Results) > 0 {
+		r.Rules = slices.Clip(f.rules[before:])
 	}
 	return r
 }
 
-// digest is the digest of a text in hex; empty for the empty text, and while there is no key.
-func (f *Feed) digest(ctx context.Context, domain, text string) string {
+// sum returns the keyed digest of a text; false for the empty text, and while there is no key.
+func (f *Feed) sum(ctx context.Context, domain, text string) (sum [16]byte, ok bool) {
 	if f.Digests == nil || text == "" {
-		return ""
+		return sum, false
 	}
-	sum, ok := f.Digests.Digest(ctx, domain, text)
+	return f.Digests.Digest(ctx, domain, text)
+}
+
+// digest returns the sum in hex; empty if there is none.
+func (f *Feed) digest(ctx context.Context, domain, text string) string {
+	sum, ok := f.sum(ctx, domain, text)
 	if !ok {
 		return ""
 	}

@@ -2,7 +2,6 @@ package decision
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -84,12 +83,11 @@ func (r *Redaction) copyOf(req *policy.Request, known *parts) (out copied, err e
 		known = nil
 	}
 	pointers := r.of(secret)
-	var values []string
 	for _, d := range []struct {
 		doc  *value.Doc
 		name string
 		into **part
-	}{{req.Object, "/object", &out.object}, {req.OldObject, "/oldObject", &out.oldObject}} {
+	}{{req.Object, objectPart, &out.object}, {req.OldObject, oldObjectPart, &out.oldObject}} {
 		text, err := textOf(d.doc)
 		if err != nil || text == "" {
 			if err != nil {
@@ -99,28 +97,19 @@ func (r *Redaction) copyOf(req *policy.Request, known *parts) (out copied, err e
 		}
 		p, err := known.of(d.name, text, func() (*part, error) {
 			text, paths, found, err := cut(text, d.name, pointers)
-			return &part{size: len(text), text: text, cut: paths, values: found}, err
+			return &part{size: len(text), text: text, cut: paths, hidden: formsOf(found)}, err
 		})
 		if err != nil {
 			return out, err
 		}
 		*d.into = p
-		out.cut, values = append(out.cut, p.cut...), append(values, p.values...)
+		out.cut, out.hidden = joined(out.cut, p.cut), hiding(out.hidden, p.hidden)
 	}
 	if req.Options != nil {
 		text := value.JSON(req.Options)
-		if out.options, err = known.of("/options", text, func() (*part, error) { return &part{size: len(text), text: text}, nil }); err != nil {
+		if out.options, err = known.of(optionsPart, text, func() (*part, error) { return &part{size: len(text), text: text}, nil }); err != nil {
 			return out, err
 		}
-	}
-	if len(values) > 0 {
-		slices.Sort(values)
-		for _, v := range slices.Compact(values) {
-			if len(v) >= short { // shorter ones, such as 1 or yes, are in every text
-				out.hidden = append(out.hidden, forms(v)...)
-			}
-		}
-		slices.SortFunc(out.hidden, func(a, b string) int { return len(b) - len(a) })
 	}
 	return out, nil
 }

@@ -40,7 +40,7 @@ func secrets(req *policy.Request) (out []string) {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b string) int { return len(b) - len(a) }) // a value may hold another one
+	longestFirst(out)
 	return out
 }
 
@@ -54,6 +54,43 @@ func forms(text string) []string {
 		out = append(out, trimmed)
 	}
 	return out
+}
+
+// formsOf returns all forms of some values, the longest first. Values that are short, such as 1 or yes, are in every text and have none.
+func formsOf(values []string) (out []string) {
+	slices.Sort(values)
+	for _, v := range slices.Compact(values) {
+		if len(v) >= short {
+			out = append(out, forms(v)...)
+		}
+	}
+	longestFirst(out)
+	return out
+}
+
+// longestFirst sorts texts: one may contain another.
+func longestFirst(texts []string) {
+	slices.SortFunc(texts, func(a, b string) int { return len(b) - len(a) })
+}
+
+// hiding joins two lists of values that are to be hidden, without a change of either.
+func hiding(a, b []string) []string {
+	out := joined(a, b)
+	if len(a) > 0 && len(b) > 0 {
+		longestFirst(out)
+	}
+	return out
+}
+
+// joined returns both lists as one, without a change of either.
+func joined(a, b []string) []string {
+	switch {
+	case len(a) == 0:
+		return slices.Clip(b)
+	case len(b) == 0:
+		return slices.Clip(a)
+	}
+	return slices.Concat(a, b)
 }
 
 // Hide returns a function that replaces the values of the request's Secrets, and those that the Redaction names, in texts about the request.
