@@ -36,7 +36,6 @@ func AppendBatch(b []byte, id BatchID, records []Record) ([]byte, error) {
 	if id != (BatchID{}) {
 		b = protowire.AppendBytes(protowire.AppendTag(b, batchIDField, protowire.BytesType), id[:])
 	}
-	var one []byte
 	var written map[string]bool
 	for i := range records {
 		r := records[i]
@@ -56,10 +55,12 @@ func AppendBatch(b []byte, id BatchID, records []Record) ([]byte, error) {
 			})
 		}
 		var err error
-		if one, err = r.AppendProto(one[:0]); err != nil {
+		b = protowire.AppendTag(b, batchRecordsField, protowire.BytesType)
+		began := len(b)
+		if b, err = r.AppendProto(b); err != nil {
 			return nil, err
 		}
-		b = protowire.AppendBytes(protowire.AppendTag(b, batchRecordsField, protowire.BytesType), one)
+		b = enclose(b, began)
 	}
 	return b, nil
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"reflect"
 	"regexp"
@@ -73,6 +74,35 @@ func TestProto(t *testing.T) {
 		if _, back, err := ParseBatch(b[:n], 2); err == nil && len(back) > 1 {
 			t.Errorf("%d bytes of %d are accepted", n, len(b))
 		}
+	}
+}
+
+// What writes records and results writes the fields that their lists have.
+func TestProtoFields(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	sums := []string{"", strings.Repeat("0f", 16), "00"}
+	for i := range 3000 {
+		r := full()
+		if i > 0 {
+			r = Record{}
+			fill(reflect.ValueOf(&r).Elem(), random)
+			r.Policies, r.Object, r.Patch = sums[random.IntN(3)], sums[random.IntN(3)], sums[random.IntN(3)]
+			if r.Request != nil {
+				for _, b := range r.Request.Bodies() {
+					b.Digest = sums[random.IntN(3)]
+				}
+			}
+		}
+		want, err := appendFields([]byte("before"), r.fields(&r.Time))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := r.AppendProto([]byte("before")); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("record %d, %v:\ngot  %x\nwant %x", i, err, got, want)
+		}
+	}
+	if b, err := (&Record{Object: "no digest"}).AppendProto(nil); err == nil {
+		t.Errorf("a digest that is none gives %x", b)
 	}
 }
 

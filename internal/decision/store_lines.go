@@ -1,9 +1,7 @@
 package decision
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +17,11 @@ type Lines struct {
 	max, size int64
 	// written are the texts of requests that earlier records have, which later ones refer to.
 	written window[struct{}]
+	room    []byte // for the lines of a batch
 }
+
+// maxRoom bounds the memory that is kept between batches.
+const maxRoom = 2 << 20
 
 // NewLines returns a Store that writes to a stream.
 func NewLines(to io.Writer) *Lines { return &Lines{to: to, written: newWindow()} }
@@ -85,9 +87,7 @@ func (l *Lines) Write(_ context.Context, records []Record) (err error) {
 
 // encode makes the lines of records. A text that one of the last records has is not repeated.
 func (l *Lines) encode(records []Record) ([]byte, error) {
-	var b bytes.Buffer
-	encode := json.NewEncoder(&b)
-	encode.SetEscapeHTML(false)
+	b := l.room[:0]
 	for i := range records {
 		r := records[i]
 		if r.Request != nil {
@@ -99,11 +99,16 @@ func (l *Lines) encode(records []Record) ([]byte, error) {
 				return body
 			})
 		}
-		if err := encode.Encode(&r); err != nil {
+		var err error
+		if b, err = r.AppendJSON(b); err != nil {
 			return nil, err
 		}
+		b = append(b, '\n')
 	}
-	return b.Bytes(), nil
+	if cap(b) <= maxRoom {
+		l.room = b
+	}
+	return b, nil
 }
 
 // turn begins a new file.

@@ -17,7 +17,7 @@ func AppendJSON(dst []byte, v any) []byte {
 	case nil:
 		return append(dst, "null"...)
 	case string:
-		return appendString(dst, x)
+		return AppendString(dst, x)
 	case bool:
 		return strconv.AppendBool(dst, x)
 	case int64:
@@ -59,7 +59,7 @@ func appendObject(dst []byte, m map[string]any) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendString(dst, k), ':')
+		dst = append(AppendString(dst, k), ':')
 		dst = AppendJSON(dst, m[k])
 	}
 	return append(dst, '}')
@@ -101,10 +101,15 @@ func appendFloat(dst []byte, f float64) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-func appendString(dst []byte, s string) []byte {
+// AppendString appends the text of JSON(s) to dst.
+func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
 	for i := 0; i < len(s); {
+		if i+8 <= len(s) && specials(eight(s, i)) == 0 {
+			i += 8
+			continue
+		}
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
 			i++

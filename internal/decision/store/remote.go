@@ -36,7 +36,11 @@ const batchPath = "/v1/decisions"
 type Remote struct {
 	url    string
 	client *http.Client
+	room   []byte // for a batch
 }
+
+// maxRoom bounds the memory that is kept between batches.
+const maxRoom = 2 << 20
 
 // NewRemote returns the store at an address: https://HOST:PORT. configure returns the TLS configuration of the next connection.
 func NewRemote(address string, configure func() (*tls.Config, error)) (*Remote, error) {
@@ -71,12 +75,17 @@ func (s *Remote) Write(ctx context.Context, records []decision.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
-	body, err := decision.AppendBatch(nil, decision.NewBatchID(), records)
+	room := s.room
+	s.room = nil // a batch that fails may still be read by its connection
+	body, err := decision.AppendBatch(room[:0], decision.NewBatchID(), records)
 	if err != nil {
 		return err
 	}
 	if len(body) <= maxBatchBytes && len(records) <= maxBatchRecords {
-		return s.send(ctx, body)
+		if err = s.send(ctx, body); err == nil && cap(body) <= maxRoom {
+			s.room = body
+		}
+		return err
 	}
 	if len(records) == 1 {
 		return fmt.Errorf("a record of %d bytes is too long to be sent", len(body))
