@@ -334,15 +334,16 @@ func (f *Feed) record(ctx context.Context, k *kept) Record {
 		f.known.digested("", [16]byte{})
 		hidden = hiding(hidden, c.hidden)
 	}
+	find := newFinder(hidden)
 	if !k.Allowed {
-		r.Message = withoutSecrets(k.Message, hidden)
+		r.Message = find.hide(k.Message)
 	}
 	before := len(f.rules)
 	for i := range k.Results {
 		x := &k.Results[i]
 		one := Result{
-			Policy: x.Program.Key(), Rule: x.Rule.Name, Status: x.Status.String(), Action: x.Action.String(), Message: withoutSecrets(x.Message, hidden),
-			Path: withoutSecrets(x.Path, hidden), Duration: x.Elapsed,
+			Policy: x.Program.Key(), Rule: x.Rule.Name, Status: x.Status.String(), Action: x.Action.String(), Message: find.hide(x.Message),
+			Path: find.hide(x.Path), Duration: x.Elapsed,
 		}
 		if len(x.Exceptions) > 0 {
 			one.Exceptions = policy.ExceptionKeys(x.Exceptions)
