@@ -83,6 +83,7 @@ func (b *bench) startReplicas(values string, prepare func(context.Context, *devc
 		var servers []*load.Server
 		for _, replica := range replicas {
 			s := load.NewServer("https://"+replica.Addr+path+"?timeout=10s", replica.PID(), connections)
+			s.Metrics = replica.MetricsAddr
 			servers = append(servers, s)
 			if err := c.Wait(ctx, "the policies to be in force", func() error {
 				allowed, err := s.Ask(load.Review(load.Pod("shop", true)))

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ephor-dev/ephor/bench/load"
@@ -36,13 +40,14 @@ func (b *bench) recording() error {
 	toFile := []string{"--decisions=" + filepath.Join(b.dir, "decisions.jsonl")}
 	everything := []string{"--decisionsShare=1", "--decisionsRequests", "--maxQueuedDecisions=10000"}
 	sets := []struct {
-		name  string
-		flags []string
+		name       string
+		flags      []string
+		everything bool
 	}{
-		{"nothing", nil},
-		{"default share, to the store", toStore},
-		{"everything with requests, to the store", slices.Concat(toStore, everything)},
-		{"everything with requests, to a file", slices.Concat(toFile, everything)},
+		{"nothing", nil, false},
+		{"default share, to the store", toStore, false},
+		{"everything with requests, to the store", slices.Concat(toStore, everything), true},
+		{"everything with requests, to a file", slices.Concat(toFile, everything), true},
 	}
 	replicas := make([][]string, len(sets))
 	for i, s := range sets {
@@ -91,6 +96,16 @@ func (b *bench) recording() error {
 			}
 		}
 	}
+	for i, s := range servers {
+		kept, dropped, err := decisionsOf(s)
+		if err != nil {
+			return err
+		}
+		// Records that are lost cost nothing, so a round with such is not measured.
+		if all := (rounds + 1) * requests; dropped > 0 || sets[i].everything && kept < all {
+			return fmt.Errorf("%s: of %d reviews %d are recorded, and %d are lost", sets[i].name, all, kept, dropped)
+		}
+	}
 	for i, s := range sets {
 		fmt.Printf("recorded: %-40s CPU %5.0f µs per review, %.2f x; %+.0f MB\n", s.name, float64(load.Median(cpu[i]).Nanoseconds())/1000, load.Median(ratios[i]), load.Median(more[i]))
 	}
@@ -99,4 +114,26 @@ func (b *bench) recording() error {
 	b.row("decisions, more memory", "MB", load.Median(more[1]), 10)
 	b.row("all with requests, more memory", "MB", max(load.Median(more[2]), load.Median(more[3])), 10)
 	return nil
+}
+
+// decisionsOf returns how many decisions a replica recorded, and how many it lost.
+func decisionsOf(s *load.Server) (kept, dropped int, err error) {
+	answer, err := http.Get("http://" + s.Metrics + "/metrics")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	for lines.Scan() {
+		name, rest, _ := strings.Cut(lines.Text(), "{")
+		n, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
+		switch {
+		case err != nil:
+		case name == "ephor_decisions_recorded_total":
+			kept += int(n)
+		case name == "ephor_decisions_dropped_total":
+			dropped += int(n)
+		}
+	}
+	return kept, dropped, lines.Err()
 }

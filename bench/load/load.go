@@ -39,6 +39,7 @@ func NewClient() *http.Client {
 type Server struct {
 	URL     string
 	PID     int
+	Metrics string // host:port of its metrics; empty for none
 	clients []*http.Client
 }
 
