@@ -113,6 +113,7 @@ type Evaluation struct {
 	text    TextOf // for the Verifier
 
 	values []ref.Val // of the variables, as far as they are known
+	scopes *element  // of loops, for reuse
 
 	request, namespace, lazies any
 	haveRequest, haveNamespace bool

@@ -71,8 +71,8 @@ func fields(checked *ast.AST) map[int64]fieldOf {
 }
 
 // checks makes the evaluation bound the values that expressions make, ask for the price of calls, and count the iterations of loops.
-func (in *planning) checks() interpreter.InterpretableDecorator {
-	of, loops := fields(in.checked), steps(in.checked)
+func (in *planning) checks(loops map[int64]int) interpreter.InterpretableDecorator {
+	of := fields(in.checked)
 	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
 		id := i.ID()
 		i = in.node(i)

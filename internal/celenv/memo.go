@@ -47,7 +47,7 @@ func (e *Evaluation) Release() {
 		return
 	}
 	clear(e.values)
-	*e = Evaluation{values: e.values[:0]}
+	*e = Evaluation{values: e.values[:0], scopes: e.scopes}
 	m.idle = e
 }
 

@@ -59,9 +59,13 @@ type planning struct {
 func (p *planner) plan(env *cel.Env, checked *ast.AST, variables map[string]int, around ...func(interpreter.InterpretableDecorator) interpreter.InterpretableDecorator) (interpreter.Interpretable, error) {
 	in := &planning{planner: p, checked: checked, locals: locals(checked), variables: variables}
 	values, types := adapter{env.CELTypeAdapter()}, env.CELTypeProvider()
-	checks := in.checks()
+	loops := steps(checked)
+	checks := in.checks(loops)
 	for _, f := range around {
 		checks = f(checks)
+	}
+	if len(around) == 0 { // what records the values of parts sees those of the library's loops
+		checks = in.quantified(loops, checks)
 	}
 	attributes := interpreter.NewAttributeFactory(env.Container, values, types)
 	i := interpreter.NewInterpreter(p.functions, env.Container, types, values, attributes)

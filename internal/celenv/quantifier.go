@@ -1,0 +1,198 @@
+package celenv
+
+import (
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+)
+
+// quantifier is a loop of the macros all and exists. It gives the same results and charges the same cost as the library's loop, which it
+// embeds. It evaluates only the range and the predicate: the library's loop also evaluates the accumulator, its condition and the
+// interruption by their names, for each element.
+type quantifier struct {
+	interpreter.Interpretable
+	over, holds     interpreter.Interpretable
+	element, accu   string // names of variables
+	step            int64  // the id of the conjunction or disjunction of an iteration
+	parts           int    // of an iteration
+	decisive        types.Bool
+	afterOver, fold int64 // ids of the first node that is planned after the range, and of the loop
+}
+
+// quantifiers finds the loops of these macros by their form; only macros make loops.
+func quantifiers(checked *ast.AST, parts map[int64]int) []*quantifier {
+	var out []*quantifier
+	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.ComprehensionKind {
+			if q := newQuantifier(e.AsComprehension()); q != nil {
+				q.fold, q.parts = e.ID(), parts[q.step]
+				out = append(out, q)
+			}
+		}
+	}))
+	return out
+}
+
+func newQuantifier(c ast.ComprehensionExpr) *quantifier {
+	if c.IterVar2() != "" || c.AccuInit().Kind() != ast.LiteralKind || !isName(c.Result(), c.AccuVar()) {
+		return nil
+	}
+	initial, ok := c.AccuInit().AsLiteral().(types.Bool)
+	join, condition := operators.LogicalAnd, argumentOf(c.LoopCondition(), operators.NotStrictlyFalse)
+	if !initial {
+		join, condition = operators.LogicalOr, argumentOf(condition, operators.LogicalNot)
+	}
+	step := c.LoopStep()
+	if !ok || !isName(condition, c.AccuVar()) || step.Kind() != ast.CallKind || step.AsCall().FunctionName() != join {
+		return nil
+	}
+	if args := step.AsCall().Args(); len(args) != 2 || !isName(args[0], c.AccuVar()) {
+		return nil
+	}
+	return &quantifier{element: c.IterVar(), accu: c.AccuVar(), step: step.ID(), decisive: !initial, afterOver: condition.ID()}
+}
+
+func isName(e ast.Expr, name string) bool {
+	return e != nil && e.Kind() == ast.IdentKind && e.AsIdent() == name
+}
+
+// argumentOf returns the argument of a call of a function with one argument; nil if e is something else.
+func argumentOf(e ast.Expr, function string) ast.Expr {
+	if e == nil || e.Kind() != ast.CallKind {
+		return nil
+	}
+	if call := e.AsCall(); call.FunctionName() == function && !call.IsMemberFunction() && len(call.Args()) == 1 {
+		return call.Args()[0]
+	}
+	return nil
+}
+
+// quantified returns a decorator that makes quantifiers of the nodes that next returns. It has to be the last decorator. The library plans the
+// parts of a loop in the order accumulator, range, condition, step, result, and decorates each node after its parts. So the node before the
+// first node of the condition is the range, and the node before the step is the predicate.
+func (in *planning) quantified(parts map[int64]int, next interpreter.InterpretableDecorator) interpreter.InterpretableDecorator {
+	found := quantifiers(in.checked, parts)
+	if len(found) == 0 {
+		return next
+	}
+	var last interpreter.Interpretable
+	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+		id := i.ID()
+		before := last
+		i, err := next(i)
+		if err != nil {
+			return nil, err
+		}
+		for _, q := range found {
+			switch {
+			case id == q.afterOver && q.over == nil:
+				q.over = before
+			case id == q.step:
+				q.holds = before
+			case id == q.fold && q.over != nil && q.holds != nil:
+				q.Interpretable = i
+				i = q
+			}
+		}
+		last = i
+		return i, nil
+	}
+}
+
+// Eval implements the library's interface.
+func (q *quantifier) Eval(vars interpreter.Activation) ref.Val {
+	e := evaluationOf(vars)
+	if e == nil {
+		return q.Interpretable.Eval(vars)
+	}
+	over := q.over.Eval(vars)
+	if types.IsUnknownOrError(over) {
+		return over
+	}
+	s := e.scopes
+	if s == nil {
+		s = &element{}
+	}
+	e.scopes = s.next
+	*s = element{around: vars, of: q, accu: !q.decisive}
+	v := q.loop(e, s, over)
+	*s = element{next: e.scopes}
+	e.scopes = s
+	return v
+}
+
+// loop evaluates the predicate for the elements of the range, up to one that decides.
+func (q *quantifier) loop(e *Evaluation, s *element, over ref.Val) ref.Val {
+	if list, ok := over.(jsonList); ok {
+		for _, v := range list {
+			if s.accu == ref.Val(q.decisive) {
+				break
+			}
+			s.value = natively.NativeToValue(v)
+			if !q.iterate(e, s) {
+				return types.NewErr("operation interrupted")
+			}
+		}
+		return s.accu
+	}
+	if !over.Type().HasTrait(traits.IterableType) {
+		return types.ValOrErr(over, "got '%T', expected iterable type", over)
+	}
+	for it := over.(traits.Iterable).Iterator(); it.HasNext() == types.True; {
+		s.value = it.Next()
+		if s.accu == ref.Val(q.decisive) {
+			break
+		}
+		if !q.iterate(e, s) {
+			return types.NewErr("operation interrupted")
+		}
+	}
+	return s.accu
+}
+
+// iterate evaluates the predicate for an element; false if the evaluation is over.
+func (q *quantifier) iterate(e *Evaluation, s *element) bool {
+	e.spend(int64(q.parts))
+	e.take(q.parts)
+	v := q.holds.Eval(s)
+	b, isBool := v.(types.Bool)
+	_, undecided := s.accu.(types.Bool)
+	switch {
+	case isBool && b == q.decisive:
+		s.accu = v
+	case !undecided: // an earlier element has no value
+		s.accu = types.LabelErrNode(q.step, s.accu)
+	case isBool:
+	case types.IsError(v):
+		s.accu = types.LabelErrNode(q.step, v)
+	default:
+		s.accu = types.LabelErrNode(q.step, types.MaybeNoSuchOverloadErr(v))
+	}
+	return !e.interrupted()
+}
+
+// element is the scope of the predicate.
+type element struct {
+	around interpreter.Activation
+	of     *quantifier
+	value  ref.Val
+	accu   ref.Val
+	next   *element // of the scopes that are not in use (Evaluation.scopes)
+}
+
+// ResolveName implements the library's interface.
+func (s *element) ResolveName(name string) (any, bool) {
+	switch name {
+	case s.of.element:
+		return s.value, true
+	case s.of.accu:
+		return s.accu, true
+	}
+	return s.around.ResolveName(name)
+}
+
+// Parent implements the library's interface.
+func (s *element) Parent() interpreter.Activation { return s.around }
