@@ -84,6 +84,3 @@ func (d *Postgres) Start() {
 func (d *Postgres) Stop() error {
 	return d.command("pg_ctl", "-D", d.dir+"/data", "-m", "immediate", "-w", "stop").Run()
 }
-
-// Directory is where the server has its files.
-func (d *Postgres) Directory() string { return d.dir }

@@ -16,9 +16,6 @@ import (
 
 var update = flag.Bool("update", false, "write the actual output into testdata")
 
-// Update reports whether tests write their actual output into testdata.
-func Update() bool { return *update }
-
 // Run runs a subtest for each txtar file that matches the pattern (see path.Match). The comment of a file says which behaviour it
 // shows. Its sections are inputs, followed by one that is named want: the text that run must return for the inputs before it. A file
 // may have several such groups.

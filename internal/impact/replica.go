@@ -109,9 +109,6 @@ func NewReplica(programs []*policy.Program, o Options) *Replica {
 	return r
 }
 
-// Programs are the policies of the Replica.
-func (r *Replica) Programs() []*policy.Program { return r.programs }
-
 // webhooks are those that the policies ask for, of the kinds that are known so far.
 func (r *Replica) webhooks(version uint64) (*plan, error) {
 	r.mu.Lock()

@@ -181,9 +181,6 @@ func jsonEnd(s string) int {
 // Size is the length of the document's text in bytes.
 func (d Document) Size() int { return len(d.text) }
 
-// Text is the document as it was written, with its marker line.
-func (d Document) Text() string { return d.text }
-
 // MayHold reports whether an object of the kind may be in the document. It is cheap: it looks for the word, and for escapes with which
 // the word may be written. Decode decides.
 func (d Document) MayHold(kind string) bool {
