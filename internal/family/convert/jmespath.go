@@ -80,6 +80,8 @@ type search struct {
 	*converter
 	path, source string
 	piped        []term // the left sides of the enclosing pipes
+	// demanded: a missing list is an error, as an argument of a function that takes no null.
+	demanded bool
 }
 
 // pipeMark is the current value right of a pipe.
@@ -241,7 +243,7 @@ func (s *search) index(t *jmespath.Tree, current expr) (term, bool) {
 	return term{expr: member(left.within(bindsMember) + "[" + n + "]"), shape: anyShape}, true
 }
 
-// list converts the left side of a projection: a list, which is empty if a key is missing.
+// list converts the left side of a projection: a list. It is empty if a key is missing, or an error if it is demanded.
 func (s *search) list(t *jmespath.Tree, current expr) (term, bool) {
 	switch {
 	case t.Kind == "ASTSubexpression" && t.Children[1].Kind == "ASTMultiSelectList":
@@ -256,6 +258,9 @@ func (s *search) list(t *jmespath.Tree, current expr) (term, bool) {
 	left, ok := s.tree(t, current)
 	if !ok {
 		return left, false
+	}
+	if s.demanded && current == (expr{}) {
+		return term{expr: left.expr, shape: listShape}, true
 	}
 	return term{expr: left.orElse("[]"), shape: listShape}, true
 }
@@ -432,8 +437,9 @@ func (s *search) call(t *jmespath.Tree, current expr) (term, bool) {
 	var arguments []term
 	needs := yes
 	for i := range t.Children {
+		s.demanded = name == "contains" && i == 0
 		a, ok := s.tree(&t.Children[i], current)
-		if !ok {
+		if s.demanded = false; !ok {
 			return a, false
 		}
 		arguments, needs = append(arguments, a), and(needs, a.there())
