@@ -10,10 +10,10 @@ import (
 type Doc struct {
 	once sync.Once
 	text string // empty for a Doc of a value
-	// decoded: v is what was decoded of text before.
-	decoded bool
-	v       any
-	err     error
+	// decoded: v is what was decoded of text before; partial: it may lack parts.
+	decoded, partial bool
+	v                any
+	err              error
 }
 
 // Of returns a Doc of a decoded value.
@@ -23,7 +23,7 @@ func Of(v any) *Doc { return &Doc{v: v} }
 func FromJSON(text string) *Doc { return &Doc{text: text} }
 
 // Partial reports whether parts of the document may be missing from its value (Reader.Part); Whole has them.
-func (d *Doc) Partial() bool { return d != nil && d.decoded }
+func (d *Doc) Partial() bool { return d != nil && d.partial }
 
 // Whole returns the document with all of its parts: d itself unless it is partial.
 func (d *Doc) Whole() *Doc {

@@ -103,10 +103,7 @@ func (r *Reader) Part(fields *Fields) (*Doc, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fields == nil {
-		return Of(v), nil
-	}
-	return &Doc{v: v, text: r.s[start:r.i], decoded: true}, nil
+	return &Doc{v: v, text: r.s[start:r.i], decoded: true, partial: fields != nil}, nil
 }
 
 // Any decodes the next value.

@@ -209,3 +209,21 @@ func TestWholeNumbers(t *testing.T) {
 		t.Error("the value itself was changed")
 	}
 }
+
+// A document that a Reader decodes as a whole keeps its text, without the space before it.
+func TestPartKeepsText(t *testing.T) {
+	r := NewReader(`{"object": {"a" : 1} }`)
+	if err := r.Object(func(string) error {
+		d, err := r.Part(nil)
+		if err != nil {
+			return err
+		}
+		m, err := d.Map()
+		if d.Text() != `{"a" : 1}` || d.Partial() || d.Whole() != d || m["a"] != int64(1) {
+			t.Errorf("%q, %v", d.Text(), m)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
