@@ -364,3 +364,68 @@ func TestResultsOfRecords(t *testing.T) {
 		}
 	}
 }
+
+// blocked is a Store whose first Write waits until it is released.
+type blocked struct {
+	begun, release chan struct{}
+	batches        []int
+	after          bool // Write was called after Close
+	closed         bool
+}
+
+func (b *blocked) Write(_ context.Context, records []Record) error {
+	if len(b.batches) == 0 {
+		close(b.begun)
+		<-b.release
+	}
+	for i := range records {
+		if records[i].Schema != Schema || len(records[i].Rules) != 1 {
+			return fmt.Errorf("record %d: %+v", i, records[i])
+		}
+	}
+	b.batches, b.after = append(b.batches, len(records)), b.after || b.closed
+	return nil
+}
+
+func (b *blocked) Close() error { b.closed = true; return nil }
+
+// While a batch is written, reviews go on to become records, up to a bound; none is lost.
+func TestSlowStore(t *testing.T) {
+	store := &blocked{begun: make(chan struct{}), release: make(chan struct{})}
+	f, c := feed(io.Discard, Keep{}, 10_000)
+	f.Store = store
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { f.Run(ctx); close(done) }()
+	put := func(n int) {
+		for range n {
+			f.Put(review(false, result("p", policy.StatusFail, "no")))
+		}
+	}
+	left := func(n int) {
+		t.Helper()
+		for began := time.Now(); len(f.queue) != n; time.Sleep(time.Millisecond) {
+			if time.Since(began) > 10*time.Second {
+				t.Fatalf("%d reviews wait, want %d", len(f.queue), n)
+			}
+		}
+	}
+	put(batchRecords)
+	<-store.begun
+	first := batchRecords + mostRecords
+	put(mostRecords)
+	left(0)
+	put(100)
+	time.Sleep(10 * time.Millisecond)
+	left(100)
+	cancel()
+	close(store.release)
+	<-done
+	total := 0
+	for _, n := range store.batches {
+		total += n
+	}
+	if want := first + 100; total != want || c.kept != want || c.dropped != 0 || len(f.queue) != 0 || store.after || !store.closed {
+		t.Errorf("batches of %d, %+v; want %d records", store.batches, c, want)
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -135,7 +134,7 @@ type Feed struct {
 	dropped atomic.Uint64
 	// Used by Run only.
 	known *parts
-	rules []Result // of the records of the batch
+	batch *batch
 }
 
 // kept is a review that is to be recorded. It holds texts in place of decoded objects, which take several times the memory.
@@ -172,21 +171,12 @@ func lean(r Review, verdict Verdict, share float64) *kept {
 	}
 }
 
-// Limits of a batch.
-const (
-	batchRecords = 256
-	batchDelay   = time.Second
-	// wakeReviews are taken at once: to wake a goroutine for each costs more than to make the record.
-	wakeReviews  = 32
-	writeTimeout = 10 * time.Second
-)
-
 // maxWaiting bounds the reviews that wait, in bytes. One waits in any case.
 const maxWaiting = 6 << 20
 
 // NewFeed returns a Feed.
 func NewFeed(o Options) *Feed {
-	return &Feed{Options: o, queue: make(chan *kept, max(o.Capacity, 1)), wake: make(chan struct{}, 1), known: newParts(o.Requests)}
+	return &Feed{Options: o, queue: make(chan *kept, max(o.Capacity, 1)), wake: make(chan struct{}, 1), known: newParts(o.Requests), batch: &batch{}}
 }
 
 // Put takes a review. It never blocks: where the queue is full, the review is dropped and counted.
@@ -221,12 +211,6 @@ func (f *Feed) Put(r Review) {
 	f.drop(1)
 }
 
-// take makes the record of a review that waited.
-func (f *Feed) take(ctx context.Context, k *kept) Record {
-	defer f.waiting.Add(-k.size)
-	return f.record(ctx, k)
-}
-
 // drop counts records that are lost.
 func (f *Feed) drop(n int) {
 	f.Observer.DecisionsDropped(n)
@@ -234,75 +218,6 @@ func (f *Feed) drop(n int) {
 	if now := f.dropped.Add(uint64(n)); before == 0 || now/1000 != before/1000 {
 		f.Log.Warn("decisions were not recorded", "dropped", now)
 	}
-}
-
-// Run writes records until ctx is done, and then those that wait, for a limited time.
-func (f *Feed) Run(ctx context.Context) {
-	if f == nil {
-		return
-	}
-	defer func() {
-		if err := f.Store.Close(); err != nil {
-			f.Log.Error("the store of decisions was not closed", "error", err)
-		}
-	}()
-	batch := make([]Record, 0, batchRecords)
-	tick := time.NewTicker(batchDelay)
-	defer tick.Stop()
-	for {
-		select {
-		case <-f.wake:
-			batch = f.takeAll(ctx, batch)
-		case <-tick.C:
-			batch = f.write(f.takeAll(ctx, batch))
-		case <-ctx.Done():
-			f.write(f.takeAll(ctx, batch))
-			return
-		}
-	}
-}
-
-// takeAll makes the records of the reviews that wait, and stores them when they fill a batch.
-func (f *Feed) takeAll(ctx context.Context, batch []Record) []Record {
-	for {
-		select {
-		case k := <-f.queue:
-			if batch = append(batch, f.take(ctx, k)); len(batch) == batchRecords {
-				batch = f.write(batch)
-			}
-		default:
-			return batch
-		}
-	}
-}
-
-// write stores a batch, and returns it empty.
-func (f *Feed) write(batch []Record) []Record {
-	if len(batch) == 0 {
-		return batch
-	}
-	whole := batch
-	defer func() {
-		clear(whole) // texts of requests are not kept alive
-		clear(f.rules)
-		f.rules = f.rules[:0]
-	}()
-	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
-	defer cancel()
-	if err := f.Store.Write(ctx, batch); err != nil {
-		n := len(batch)
-		var partly *PartlyStored
-		if errors.As(err, &partly) {
-			n = partly.Lost
-		}
-		f.Log.Error("decisions were not stored", "records", n, "error", err)
-		f.drop(n)
-		batch = batch[:len(batch)-n]
-	}
-	for i := range batch {
-		f.Observer.DecisionKept(string(batch[i].Verdict))
-	}
-	return batch[:0]
 }
 
 // record makes the record of a review.
@@ -338,7 +253,7 @@ func (f *Feed) record(ctx context.Context, k *kept) Record {
 	if !k.Allowed {
 		r.Message = find.hide(k.Message)
 	}
-	before := len(f.rules)
+	before := len(f.batch.rules)
 	for i := range k.Results {
 		x := &k.Results[i]
 		one := Result{
@@ -348,10 +263,10 @@ func (f *Feed) record(ctx context.Context, k *kept) Record {
 		if len(x.Exceptions) > 0 {
 			one.Exceptions = policy.ExceptionKeys(x.Exceptions)
 		}
-		f.rules = append(f.rules, one)
+		f.batch.rules = append(f.batch.rules, one)
 	}
 	if len(k.Results) > 0 {
-		r.Rules = slices.Clip(f.rules[before:])
+		r.Rules = slices.Clip(f.batch.rules[before:])
 	}
 	return r
 }

@@ -1,0 +1,109 @@
+package decision
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Limits of batches.
+const (
+	batchRecords = 256
+	batchDelay   = time.Second
+	writeTimeout = 10 * time.Second
+	// mostRecords may wait while a batch is written. They take less memory than reviews.
+	mostRecords = 3 * batchRecords
+	// wakeReviews are taken at once: to wake a goroutine for each of them costs more than to make its record.
+	wakeReviews = 32
+)
+
+// batch is memory for records and their results, which is used again.
+type batch struct {
+	records []Record
+	rules   []Result // of all records
+}
+
+func (b *batch) empty() {
+	clear(b.records) // so that no texts are kept alive
+	clear(b.rules)
+	b.records, b.rules = b.records[:0], b.rules[:0]
+}
+
+// Run writes records until ctx is done, and then those that wait, for a limited time. While a batch is written, it makes the records of the
+// next one.
+func (f *Feed) Run(ctx context.Context) {
+	if f == nil {
+		return
+	}
+	write, written := make(chan *batch), make(chan *batch)
+	go func() {
+		for b := range write {
+			f.write(b.records)
+			b.empty()
+			written <- b
+		}
+	}()
+	tick := time.NewTicker(batchDelay)
+	defer tick.Stop()
+	other, due := &batch{}, false // other is nil while it is written
+	for ending := false; !ending || len(f.batch.records)+len(f.queue) > 0; {
+		switch {
+		case ending && other == nil:
+			other = <-written
+		case !ending:
+			select {
+			case <-f.wake:
+			case b := <-written:
+				other = b
+			case <-tick.C:
+				due = true
+			case <-ctx.Done():
+				ending = true
+			}
+		}
+		f.take(ctx)
+		if n := len(f.batch.records); other != nil && (n >= batchRecords || n > 0 && (due || ending)) {
+			write <- f.batch
+			f.batch, other, due = other, nil, false
+		}
+	}
+	if other == nil {
+		<-written
+	}
+	close(write)
+	if err := f.Store.Close(); err != nil {
+		f.Log.Error("the store of decisions was not closed", "error", err)
+	}
+}
+
+// take makes the records of the reviews that wait.
+func (f *Feed) take(ctx context.Context) {
+	for len(f.batch.records) < mostRecords {
+		select {
+		case k := <-f.queue:
+			f.batch.records = append(f.batch.records, f.record(ctx, k))
+			f.waiting.Add(-k.size)
+		default:
+			return
+		}
+	}
+}
+
+// write stores records.
+func (f *Feed) write(records []Record) {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	if err := f.Store.Write(ctx, records); err != nil {
+		n := len(records)
+		var partly *PartlyStored
+		if errors.As(err, &partly) {
+			n = partly.Lost
+		}
+		f.Log.Error("decisions were not stored", "records", n, "error", err)
+		f.drop(n)
+		records = records[:len(records)-n]
+	}
+	for i := range records {
+		f.Observer.DecisionKept(string(records[i].Verdict))
+	}
+}
