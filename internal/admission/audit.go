@@ -99,7 +99,7 @@ func (a *auditor) stop(ctx context.Context) {
 // outcome evaluates the auditing rules of the job.
 func (s *Server) outcome(ctx context.Context, job *audit) policy.Outcome {
 	return s.eval(ctx, engine.Input{
-		Selections: job.selections, Request: job.req, Stages: job.stages, Root: s.root, Select: job.selects, Before: job.results,
+		Selections: job.selections, Request: job.req, Stages: job.stages, Root: s.rootOf(job.req), Select: job.selects, Before: job.results,
 		Pace: s.paceLater, // the audits of others wait for this worker
 	})
 }

@@ -33,7 +33,7 @@ func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections 
 	background := s.review.Accounts.Background != "" && req.User != nil && req.User.Username == s.review.Accounts.Background
 	var work []policy.Work
 	if uses(selections, deferredStages) {
-		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: deferredStages, Root: s.root, Spent: spent})
+		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: deferredStages, Root: s.rootOf(req), Spent: spent})
 		s.Observer.Evaluated(&out)
 		var ended []policy.Result // those without work: the background controller reports the others
 		for i := range out.Results {

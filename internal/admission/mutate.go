@@ -24,7 +24,7 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 	if req.Object == nil || req.Operation == policy.Delete {
 		return response{allowed: true, warnings: s.deferWork(ctx, req, selections, row, spent)}, nil
 	}
-	changed := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: row.Stages & policy.StageMutate, Root: s.root, Spent: spent})
+	changed := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: row.Stages & policy.StageMutate, Root: s.rootOf(req), Spent: spent})
 	s.Observer.Evaluated(&changed)
 	decision := engine.Decide(&changed, row.words)
 	for i := range changed.Results {
@@ -48,7 +48,7 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 		if final != req.Object {
 			on = req.WithObject(final)
 		}
-		verified := s.eval(ctx, engine.Input{Selections: selections, Request: on, Stages: stage, Root: s.root, Spent: spent})
+		verified := s.eval(ctx, engine.Input{Selections: selections, Request: on, Stages: stage, Root: s.rootOf(req), Spent: spent})
 		s.Observer.Evaluated(&verified)
 		decision = engine.Decide(&verified, engine.ValidateWording)
 		s.report(on, verified.Results, !decision.Allowed)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
 // reviewResource evaluates a request with the policies of the row.
@@ -22,7 +24,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	var results []policy.Result
 	var annotations engine.Annotations
 	if plan.enforce {
-		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: evaluating, Root: s.root, Select: enforcing, Spent: spent})
+		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: evaluating, Root: s.rootOf(req), Select: enforcing, Spent: spent})
 		s.Observer.Evaluated(&out)
 		results, decision = out.Results, engine.Decide(&out, row.words)
 		annotations.Add(&out)
@@ -36,7 +38,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	res := response{allowed: decision.Allowed, message: decision.Message, warnings: decision.Warnings, results: results}
 	if len(plan.informing) > 0 {
 		// These rules cannot deny; they are evaluated now only for their warnings and annotations.
-		out := s.eval(ctx, engine.Input{Selections: plan.informing, Request: req, Stages: evaluating, Root: s.root, Select: plan.rest(), Before: results, Spent: spent})
+		out := s.eval(ctx, engine.Input{Selections: plan.informing, Request: req, Stages: evaluating, Root: s.rootOf(req), Select: plan.rest(), Before: results, Spent: spent})
 		res.warnings = append(res.warnings, engine.Warnings(&out, row.words)...)
 		annotations.Add(&out)
 	}
@@ -131,7 +133,12 @@ func (s *Server) attach(req *policy.Request) {
 		if req.User == nil {
 			return policy.Roles{}, nil
 		}
-		return s.cluster.Roles(ctx, req.User, req.Namespace)
+		if req.Tape == nil {
+			return s.cluster.Roles(ctx, req.User, req.Namespace)
+		}
+		return taped.Ask(ctx, req.Tape, taped.Roles, taped.RolesOf(req.User.Username, req.User.Groups, req.Namespace), func(ctx context.Context) (policy.Roles, error) {
+			return s.cluster.Roles(ctx, req.User, req.Namespace)
+		})
 	}
 	if req.GVK.GroupKind() == coreNamespace {
 		// A Namespace is in no namespace, and during its creation it has no labels to look up.
@@ -139,9 +146,14 @@ func (s *Server) attach(req *policy.Request) {
 		return
 	}
 	req.ResolveNamespace = func(ctx context.Context) (map[string]string, error) {
-		return s.cluster.NamespaceLabels(ctx, req.Namespace)
+		return taped.Ask(ctx, req.Tape, taped.Labels, req.Namespace, func(ctx context.Context) (map[string]string, error) {
+			return s.cluster.NamespaceLabels(ctx, req.Namespace)
+		})
 	}
 }
+
+// rootOf returns what rules for the request look things up in.
+func (s *Server) rootOf(req *policy.Request) world.Root { return req.Tape.Root(s.root) }
 
 // filtered reports whether the settings exclude the request from all policies.
 func (s *Server) filtered(ctx context.Context, req *policy.Request) (bool, error) {

@@ -31,6 +31,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/share"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
+	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
 // Cluster looks up information that a review does not hold. Its methods are safe for concurrent use. An error means that the lookup failed,
@@ -81,6 +82,8 @@ type Options struct {
 	Report func(req *policy.Request, results []policy.Result, refused bool)
 	// Record receives each review that policies answered, after the answer and after the auditing rules. It must be quick; nil for none.
 	Record func(decision.Review)
+	// Lookups puts what the rules look up on the Tape of each request that Record receives.
+	Lookups bool
 	// Exceeded is called for policies that exceeded a budget, dry runs included. It must be quick; nil for none.
 	Exceeded func([]policy.Exceeded)
 	// Eval evaluates; nil for engine.Eval.
@@ -273,6 +276,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the AdmissionReview names no kind or no operation", http.StatusBadRequest)
 		return
 	}
+	if s.Lookups && s.Record != nil && at.Stages != 0 {
+		req.Tape = taped.New()
+	}
 	began := s.Now()
 	res, err := row.handle(s, ctx, req, at)
 	if err != nil {
@@ -287,12 +293,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	*buf = res.append((*buf)[:0])
 	w.Header()["Content-Type"] = jsonType
 	_, _ = w.Write(*buf)
-	s.after(req, at, &res, began, took)
+	s.after(ctx, req, at, &res, began, took)
 }
 
+// labelsTimeout is the time for the labels of a namespace after an answer.
+const labelsTimeout = 2 * time.Second
+
 // after hands the auditing rules to the queue, and the review to Record: with their results, where there are such rules.
-func (s *Server) after(req *policy.Request, at place, res *response, began time.Time, took time.Duration) {
+func (s *Server) after(ctx context.Context, req *policy.Request, at place, res *response, began time.Time, took time.Duration) {
 	var review *decision.Review
+	if req.Tape != nil && (len(res.results) > 0 || res.later != nil) {
+		// Webhooks and other policies select requests by these labels. They are rarely read from the API server.
+		bounded, cancel := context.WithTimeout(s.Observer.Later(ctx), labelsTimeout)
+		_, _ = req.NamespaceLabels(bounded) // an error is on the tape
+		cancel()
+	}
 	if s.Record != nil && at.Stages != 0 {
 		review = &decision.Review{
 			Request: req, Webhook: at.webhook(), Decision: policy.Decision{Allowed: res.allowed, Message: res.message, Warnings: res.warnings},

@@ -177,6 +177,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 	}
 	return admission.New(admission.Options{
 		Record:    record,
+		Lookups:   f.decisions.Lookups(),
 		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: p.log, Now: time.Now,
 		Observer: observing.Server(), Eval: observing.Tracer.Eval(engine.Eval), Exceeded: p.exceeded.Note,

@@ -276,6 +276,9 @@ func (d *Dashboard) recorded(ctx context.Context, one *session, reading *reading
 				if !allowed {
 					continue
 				}
+				if err := reading.withholdLookups(ctx, record); err != nil {
+					return nil, 0, err
+				}
 				for _, b := range record.Request.Bodies() {
 					size += len(b.Deflated)
 				}

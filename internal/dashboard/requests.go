@@ -20,6 +20,10 @@ func (d *Dashboard) withhold(ctx context.Context, one *session, records []decisi
 		}
 		if !allowed {
 			r.Request = &decision.Request{Withheld: true}
+			continue
+		}
+		if err := reading.withholdLookups(ctx, r); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -86,3 +86,30 @@ func TestRequests(t *testing.T) {
 		}
 	}
 }
+
+// What rules looked up may be any object, so it is shown only to who may list everything.
+func TestLookupsAreOfReadersOfEverything(t *testing.T) {
+	p := newPage(true)
+	o := p.o
+	o.Access = objects{o.Access, map[string]bool{"all pods ": true, "all * ": true, "a pods a": true}}
+	recorded := &decision.Lookups{List: []decision.Lookup{{Method: "object", Asked: "looked up", Answer: &decision.Body{Digest: "01", Deflated: []byte("the answer")}}}}
+	o.Decisions = withRequests{kept{{
+		Schema: decision.Schema, Time: time.Unix(0, 0), UID: "1", Namespace: "a", Kind: "Pod", Verdict: decision.Refused,
+		Request: &decision.Request{Version: "v1", Resource: "pods", Object: &decision.Body{Digest: "00", Deflated: []byte("the object")}, Lookups: recorded},
+	}}}
+	p.Dashboard = New(o)
+	for token, want := range map[string]bool{"all": true, "a": false} {
+		p.clock = p.clock.Add(time.Minute)
+		var page decision.Page
+		if err := json.NewDecoder(p.do("GET", "/api/v1/decisions?requests=true", token).Body).Decode(&page); err != nil || len(page.Records) != 1 {
+			t.Fatal(token, err, page)
+		}
+		q := page.Records[0].Request
+		if q.Object == nil || q.Lookups == nil || q.Lookups.Withheld == want || (len(q.Lookups.List) == 1) != want {
+			t.Errorf("%s: %+v", token, q)
+		}
+	}
+	if recorded.Withheld || len(recorded.List) != 1 {
+		t.Error("the store's own record is changed")
+	}
+}

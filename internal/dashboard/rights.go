@@ -63,6 +63,28 @@ func (r *reading) may(ctx context.Context, record *decision.Record) (bool, error
 	return false, nil
 }
 
+// withholdLookups takes the lookups out of a recorded request, unless the user may list everything: answers may hold any object of the cluster.
+func (r *reading) withholdLookups(ctx context.Context, record *decision.Record) error {
+	if r.sessions.tokens == nil || record.Request.Lookups == nil {
+		return nil
+	}
+	everything := place{"*", "*", "", ""}
+	allowed, known := r.known[everything]
+	if !known {
+		var err error
+		if allowed, err = r.allowed(ctx, "list", everything); err != nil {
+			return err
+		}
+		r.known[everything] = allowed
+	}
+	if !allowed {
+		request := *record.Request
+		request.Lookups = &decision.Lookups{Withheld: true}
+		record.Request = &request
+	}
+	return nil
+}
+
 // ask checks the right to list the objects and, since a subresource cannot be listed, to get it.
 func (r *reading) ask(ctx context.Context, p place) (bool, error) {
 	listed, err := r.allowed(ctx, "list", place{p.group, p.resource, "", p.namespace})

@@ -106,6 +106,11 @@ func (q *Request) appendJSON(b []byte) ([]byte, error) {
 	b = q.Object.appendJSON(b, `,"object":`)
 	b = q.OldObject.appendJSON(b, `,"oldObject":`)
 	b = q.Options.appendJSON(b, `,"options":`)
+	if q.Lookups != nil {
+		if b, err = appendRare(append(b, `,"lookups":`...), q.Lookups); err != nil {
+			return nil, err
+		}
+	}
 	b = members(b, `,"cut":`, q.Cut)
 	b = flag(b, `,"withheld":true`, q.Withheld)
 	return append(b, '}'), nil

@@ -142,6 +142,7 @@ type kept struct {
 	Review
 	verdict Verdict
 	share   float64
+	notes   *heldNotes
 	size    int64 // in bytes, estimated
 }
 
@@ -164,10 +165,11 @@ func lean(r Review, verdict Verdict, share float64) *kept {
 			r.Results[i].Object, r.Results[i].Work = nil, nil
 		}
 	}
+	notes := holdNotes(req.Tape)
 	const fixed, each = 2 << 10, 256 // of a review without objects, of a result
 	return &kept{
-		Review: r, verdict: verdict, share: share,
-		size: int64(fixed + len(req.Object.Text()) + len(req.OldObject.Text()) + len(r.Patch) + each*len(r.Results)),
+		Review: r, verdict: verdict, share: share, notes: notes,
+		size: int64(fixed + len(req.Object.Text()) + len(req.OldObject.Text()) + len(r.Patch) + each*len(r.Results) + notes.bytes()),
 	}
 }
 
@@ -237,11 +239,14 @@ func (f *Feed) record(ctx context.Context, k *kept) Record {
 	if u := req.User; u != nil {
 		r.User, r.Groups = f.user(ctx, u)
 	}
-	hidden := secrets(req)
+	hidden := hiding(secrets(req), k.notes.hidden())
 	if f.Requests || f.Redaction != nil {
 		c, err := f.Redaction.copyOf(req, f.known)
 		if err == nil && f.Requests {
 			r.Request, err = requestOf(req, &c, f.Users == NameUsers)
+		}
+		if err == nil && r.Request != nil && k.notes != nil {
+			r.Request.Lookups, err = f.lookupsOf(k.notes, req, hiding(hidden, c.hidden), f.Users == NameUsers)
 		}
 		if err != nil && !errors.Is(err, errLarge) {
 			f.Log.Error("a request was not recorded", "uid", req.UID, "error", value.Message(err.Error()))

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
 // digest is a digest in hex, which is bytes in protobuf.
@@ -43,8 +45,23 @@ func (x *Result) fields() []field {
 func (q *Request) fields() []field {
 	return []field{
 		{1, &q.Group}, {2, &q.Version}, {3, &q.Resource}, {4, &q.Asked}, {5, &q.Anonymous}, {6, &q.UserUID}, {7, &q.UserExtra},
-		{8, &q.Object}, {9, &q.OldObject}, {10, &q.Options}, {11, &q.Cut},
+		{8, &q.Object}, {9, &q.OldObject}, {10, &q.Options}, {11, &q.Cut}, {12, &q.Lookups},
 	}
+}
+
+// fields are those of message Lookups.
+func (l *Lookups) fields() []field {
+	return []field{{1, &l.List}, {2, (*digest)(&l.Salt)}, {3, &l.Lacks}, {4, &l.Clipped}}
+}
+
+// fields are those of message Lookup.
+func (l *Lookup) fields() []field {
+	return []field{{1, &l.Method}, {2, &l.Reach}, {3, &l.Asked}, {4, (*digest)(&l.Digest)}, {5, &l.Answer}, {6, &l.Error}, {7, &l.Unknown}}
+}
+
+// failureFields are those of message Failure.
+func failureFields(f *taped.Failure) []field {
+	return []field{{1, &f.Text}, {2, &f.Cause}, {3, &f.Args}}
 }
 
 // fields are those of message Asked.
@@ -174,6 +191,18 @@ func messagesOf(at any) (out [][]field) {
 	case **Asked:
 		if *at != nil {
 			out = append(out, (*at).fields())
+		}
+	case **Lookups:
+		if *at != nil {
+			out = append(out, (*at).fields())
+		}
+	case *[]Lookup:
+		for i := range *at {
+			out = append(out, (*at)[i].fields())
+		}
+	case **taped.Failure:
+		if *at != nil {
+			out = append(out, failureFields(*at))
 		}
 	case **Body:
 		if *at != nil {
@@ -344,6 +373,19 @@ func mergeMessage(to any, text []byte) error {
 			*at = &Asked{}
 		}
 		return mergeFields(text, (*at).fields())
+	case **Lookups:
+		if *at == nil {
+			*at = &Lookups{}
+		}
+		return mergeFields(text, (*at).fields())
+	case *[]Lookup:
+		*at = append(*at, Lookup{})
+		return mergeFields(text, (*at)[len(*at)-1].fields())
+	case **taped.Failure:
+		if *at == nil {
+			*at = &taped.Failure{}
+		}
+		return mergeFields(text, failureFields(*at))
 	case **Body:
 		if *at == nil {
 			*at = &Body{}

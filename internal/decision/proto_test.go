@@ -19,6 +19,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
 // full is a record without any empty field.
@@ -36,13 +38,19 @@ func full() Record {
 			Group: "apps", Version: "v1", Resource: "deployments", Asked: &Asked{Group: "apps", Version: "v1beta1", Kind: "Deployment", Resource: "deployments", Subresource: "scale"},
 			Anonymous: true, UserUID: "7", UserExtra: map[string][]string{"a": {"x", "y"}, "b": {"z"}}, Object: &Body{Digest: sum, Deflated: []byte{1, 2}},
 			OldObject: &Body{Digest: strings.Repeat("0e", 16), Deflated: []byte{3}}, Options: &Body{Digest: strings.Repeat("0d", 16), Deflated: []byte{4}}, Cut: []string{"/object/a"},
+			Lookups: &Lookups{
+				Salt: sum, Lacks: []string{"shop Services"}, Clipped: true, List: []Lookup{
+					{Method: "object", Reach: "*", Asked: "x", Digest: sum, Answer: &Body{Digest: strings.Repeat("0c", 16), Deflated: []byte{5}}, Error: &taped.Failure{Text: "t", Cause: "path", Args: []string{"a", ""}}, Unknown: CutAnswer},
+					{Method: "roles"},
+				},
+			},
 		},
 	}
 }
 
 func TestProto(t *testing.T) {
 	r := full()
-	for _, v := range []reflect.Value{reflect.ValueOf(r), reflect.ValueOf(*r.Request), reflect.ValueOf(*r.Request.Asked)} {
+	for _, v := range []reflect.Value{reflect.ValueOf(r), reflect.ValueOf(*r.Request), reflect.ValueOf(*r.Request.Asked), reflect.ValueOf(*r.Request.Lookups), reflect.ValueOf(r.Request.Lookups.List[0])} {
 		for i := range v.NumField() {
 			if name := v.Type().Field(i).Name; name != "Withheld" && v.Field(i).IsZero() {
 				t.Fatalf("the field %s of the test's record is empty", name)
@@ -90,6 +98,12 @@ func TestProtoFields(t *testing.T) {
 			if r.Request != nil {
 				for _, b := range r.Request.Bodies() {
 					b.Digest = sums[random.IntN(3)]
+				}
+				if l := r.Request.Lookups; l != nil {
+					l.Salt = sums[random.IntN(3)]
+					for k := range l.List {
+						l.List[k].Digest = sums[random.IntN(3)]
+					}
 				}
 			}
 		}

@@ -26,6 +26,8 @@ type Request struct {
 	Object    *Body               `json:"object,omitempty"`
 	OldObject *Body               `json:"oldObject,omitempty"`
 	Options   *Body               `json:"options,omitempty"`
+	// Lookups are what the rules looked up; nil unless lookups are recorded.
+	Lookups *Lookups `json:"lookups,omitempty"`
 	// Cut are JSON pointers to the values that were replaced by Redacted, such as /object/spec/containers/*/env/*/value.
 	Cut []string `json:"cut,omitempty"`
 	// Withheld: the request is recorded, and its reader may not read such objects. Nothing else is set then.
@@ -48,6 +50,9 @@ func (r *Request) Bodies() (out []*Body) {
 			out = append(out, b)
 		}
 	}
+	for _, b := range r.Lookups.bodies() {
+		out = append(out, *b)
+	}
 	return out
 }
 
@@ -58,6 +63,10 @@ func (r *Request) mapped(with func(*Body) *Body) *Request {
 		if *b != nil {
 			*b = with(*b)
 		}
+	}
+	out.Lookups = r.Lookups.clone()
+	for _, b := range out.Lookups.bodies() {
+		*b = with(*b)
 	}
 	return &out
 }

@@ -192,6 +192,12 @@ func (s *Store) Global(ctx context.Context, name string) (any, error) {
 	return k.from.data().read(ctx, k.entry, projection)
 }
 
+// OfSecrets implements world.GlobalSecrets.
+func (s *Store) OfSecrets(name string) bool {
+	k, _ := s.find(name)
+	return k != nil && k.entry.OfSecrets()
+}
+
 func (s *Store) find(name string) (k *kept, projection string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

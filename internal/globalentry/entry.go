@@ -58,6 +58,17 @@ type Call struct {
 	Retries int
 }
 
+// OfSecrets reports whether the entry holds data of Secrets.
+func (e *Entry) OfSecrets() bool {
+	switch {
+	case e.Resource != nil:
+		return e.Resource.APIVersion == "v1" && e.Resource.Resource == "secrets"
+	case e.Call != nil && e.Call.API != nil:
+		return e.Call.API.OfSecrets()
+	}
+	return false
+}
+
 // Owns reports whether the object is a GlobalContextEntry, whatever its version.
 func Owns(apiVersion, kind string) bool {
 	group, _, ok := strings.Cut(apiVersion, "/")

@@ -41,6 +41,8 @@ type Collector struct {
 		notAdmitted, noObject, noOld, noUser, clipped int
 		noRequest, withheld, noText                   int
 		cut, assumed, sampled, alike                  int
+		lived, untaped, erred                         int
+		notRecorded                                   map[string]int // by reason
 	}
 	unsampled float64 // reviews that the sampled records stand for
 }
@@ -66,6 +68,7 @@ func NewCollector(after, before *Replica, examples int) *Collector {
 		Examples: examples, rules: map[ruleKey]*Rule{}, groups: [2]map[string]*Group{{}, {}}, owners: map[ownerKey]*owned{}, examples: map[string]int{},
 		counting: before != nil,
 	}
+	c.lacks.notRecorded = map[string]int{}
 	c.report.Policies = keysOf(after)
 	if before != nil {
 		c.report.Before, c.report.Current = &Counts{}, keysOf(before)
@@ -88,7 +91,9 @@ type Evaluated struct {
 	After, Before Verdict
 	// Assumed: a rule that changes the object may have read a value that was cut from it.
 	Assumed bool
-	Err     error
+	// Lived: lookups that are not recorded were made in the cluster as it is now.
+	Lived bool
+	Err   error
 }
 
 // Add counts one record.
@@ -101,6 +106,7 @@ func (c *Collector) Add(e *Evaluated) {
 			c.unsampled += n
 		}
 	}
+	var notRecorded *NotRecordedError
 	switch {
 	case errors.Is(e.Err, ErrAlike):
 		c.lacks.alike++
@@ -118,6 +124,9 @@ func (c *Collector) Add(e *Evaluated) {
 		return
 	case errors.Is(e.Err, ErrCut):
 		c.lacks.cut++
+		return
+	case errors.As(e.Err, &notRecorded):
+		c.lacks.notRecorded[notRecorded.Missing[0].Why]++
 		return
 	case errors.Is(e.Err, ErrNotAdmitted):
 		c.lacks.notAdmitted++
@@ -155,7 +164,16 @@ func (c *Collector) Add(e *Evaluated) {
 	if e.Assumed {
 		c.lacks.assumed++
 	}
+	switch {
+	case e.Lived:
+		c.lacks.lived++
+	case len(e.Record.Lookups) == 0:
+		c.lacks.untaped++
+	}
 	after, before := countsOf(&e.After), countsOf(&e.Before)
+	if len(e.Record.Lookups) == 0 {
+		c.lacks.erred += after.Erred
+	}
 	r.After.add(after)
 	var effect *Effect
 	if c.counting {

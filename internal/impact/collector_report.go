@@ -135,10 +135,13 @@ func (c *Collector) lacksOf(f Facts) []Lack {
 	}
 	add(c.lacks.alike, "whether reviews are of requests of their own: each is like an earlier one (user, object, operation), but came more than a second after it, or with another object. They count as the same request")
 	add(c.lacks.clipped, "what further records say that cannot be read")
-	if c.report.After.Erred > 0 && !f.Cluster {
-		add(c.report.After.Erred, cmp.Or(f.NoLookups, "what rules would look up: a rule that needs the cluster ends in an error; --cluster looks things up as they are now, and --values-file gives values"))
-	} else if f.Cluster && c.report.Matched > 0 {
-		add(c.report.Matched, "what rules looked up at the time of the request: lookups give what the cluster holds now")
+	for _, why := range slices.Sorted(maps.Keys(c.lacks.notRecorded)) {
+		add(c.lacks.notRecorded[why], "what the policies say of requests for which a rule looks up what the record does not hold: "+why)
+	}
+	if c.lacks.erred > 0 && !f.Cluster {
+		add(c.lacks.erred, cmp.Or(f.NoLookups, "what rules would look up: a rule that needs the cluster ends in an error; --cluster looks things up as they are now, and --values-file gives values"))
+	} else if f.Cluster {
+		add(c.lacks.untaped+c.lacks.lived, "what rules looked up at the time of the request: lookups that are not recorded give what the cluster holds now")
 	}
 	if f.Deferred {
 		add(max(c.report.Matched, 1), "what generate rules would create, and what mutate rules would change in existing objects: they run after the answer")

@@ -89,27 +89,64 @@ var (
 func Decisions(since time.Time, sources ...iter.Seq[Decided]) iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		var requests requests
+		var held lookingUp
 		for d := range inOrder(merged(sources)) {
-			switch {
-			case d.Err != nil:
-				if !yield(Record{At: d.At, Err: d.Err}) {
-					return
+			r := &Record{At: d.At, Err: d.Err}
+			if d.Err == nil {
+				of, known, certain := requests.known(d.Record) // a later review may be of the same request
+				switch {
+				case known && certain:
+					r.Err = ErrSameRequest
+				case known:
+					r.Err = ErrAlike
 				}
-				continue
-			case d.Record.Time.Before(since):
-				requests.known(d.Record) // a later review may be of the same request
-				continue
+				r.Decision, r.Time = d.Record, d.Record.Time
+				if of != nil {
+					of.add(r)
+				}
+				if r.Time.Before(since) {
+					continue
+				}
 			}
-			r := Record{At: d.At, Decision: d.Record, Time: d.Record.Time}
-			switch known, certain := requests.known(d.Record); {
-			case known && certain:
-				r.Err = ErrSameRequest
-			case known:
-				r.Err = ErrAlike
-			}
-			if !yield(r) {
+			if !held.add(r, yield) {
 				return
 			}
+		}
+		held.end(yield)
+	}
+}
+
+// lookingUp holds records until what all reviews of their requests looked up is known: each webhook is asked about other policies.
+type lookingUp struct {
+	records []*Record
+	newest  time.Time
+}
+
+// add adds a record, and yields those that need not wait any longer, in order.
+func (h *lookingUp) add(r *Record, yield func(Record) bool) bool {
+	h.records = append(h.records, r)
+	if r.Time.After(h.newest) {
+		h.newest = r.Time
+	}
+	n := 0
+	for ; n < len(h.records); n++ {
+		first := h.records[n]
+		if len(first.Lookups) > 0 && h.newest.Sub(first.Time) <= together && len(h.records)-n <= unorderedMost {
+			break
+		}
+		if !yield(*first) {
+			return false
+		}
+	}
+	h.records = slices.Delete(h.records, 0, n)
+	return true
+}
+
+// end yields the rest.
+func (h *lookingUp) end(yield func(Record) bool) {
+	for _, r := range h.records {
+		if !yield(*r) {
+			return
 		}
 	}
 }
@@ -244,14 +281,25 @@ type group struct {
 	// mutating and validating are the policies that answered; a request reaches each of them once in a kind of webhooks.
 	mutating, validating []string
 	validated            bool
+	first                *Record
 	refused              bool   // by a mutating webhook: no other one is asked
 	object, mutated      string // digests: of the validating reviews, of the last mutating one
 }
 
-// known adds a review, and reports whether an earlier one is of the same request, and whether that is certain.
-func (q *requests) known(r *decision.Record) (known, certain bool) {
+// add adds what a review looked up to the first record of the group.
+func (g *group) add(r *Record) {
+	if g.first == nil {
+		g.first = r
+	}
+	if l := r.Decision.Request.Lookups; l != nil {
+		g.first.Lookups = append(g.first.Lookups, l)
+	}
+}
+
+// known adds a review to the group of its request, and reports whether an earlier one is of the same request, and whether that is certain.
+func (q *requests) known(r *decision.Record) (of *group, known, certain bool) {
 	if r.Request == nil {
-		return false, false
+		return nil, false, false
 	}
 	for len(q.order) > 0 && r.Time.Sub(q.order[0].group.began) > together {
 		o := q.order[0]
@@ -268,7 +316,7 @@ func (q *requests) known(r *decision.Record) (known, certain bool) {
 	policies := policiesOf(r)
 	for _, g := range slices.Backward(q.open[key]) {
 		if joined, certain := g.join(r, policies); joined {
-			return true, certain
+			return g, true, certain
 		}
 	}
 	if n := len(r.Name); r.Operation == "CREATE" && n > suffix && !strings.HasSuffix(r.Name, "*") {
@@ -280,7 +328,7 @@ func (q *requests) known(r *decision.Record) (known, certain bool) {
 			}
 			if joined, certain := g.join(r, policies); joined {
 				g.name = r.Name
-				return true, certain
+				return g, true, certain
 			}
 		}
 	}
@@ -291,7 +339,7 @@ func (q *requests) known(r *decision.Record) (known, certain bool) {
 	}
 	q.open[key] = append(q.open[key], g)
 	q.order = append(q.order, opened{key, g})
-	return false, false
+	return g, false, false
 }
 
 // suffix is how many characters the API server appends to a generateName.

@@ -25,13 +25,15 @@ func (uncounted) DecisionKept(string)  {}
 func (uncounted) DecisionsDropped(int) {}
 
 // recordingTo is a Feed that records everything, requests included, as the controller does with its default flags.
-func recordingTo(w io.Writer) *decision.Feed {
+func recordingTo(w io.Writer) *decision.Feed { return feedTo(decision.NewLines(w)) }
+
+func feedTo(s decision.Store) *decision.Feed {
 	redaction, err := decision.ParseRedaction(decision.DefaultRedaction)
 	if err != nil {
 		panic(err)
 	}
 	return decision.NewFeed(decision.Options{
-		Store: decision.NewLines(w), Keep: decision.Keep{Share: 1}, Capacity: 10_000, Users: decision.NameUsers, Requests: true, Redaction: redaction, Observer: uncounted{},
+		Store: s, Keep: decision.Keep{Share: 1}, Capacity: 10_000, Users: decision.NameUsers, Requests: true, Redaction: redaction, Observer: uncounted{},
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 }

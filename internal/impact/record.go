@@ -32,6 +32,8 @@ type Record struct {
 	Object *policy.Request
 	// Decision is a recorded decision with its request; nil for others.
 	Decision *decision.Record
+	// Lookups are what the reviews of the request looked up; nil where that is not recorded.
+	Lookups []*decision.Lookups
 	// Audited: the text is an event of an audit log.
 	Audited bool
 	// Time is when the request was made; zero when the record does not say it.

@@ -20,6 +20,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 	"github.com/ephor-dev/ephor/internal/world"
+	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
 // Options are what a Replica knows besides its policies.
@@ -32,6 +33,8 @@ type Options struct {
 	// that need them.
 	Roles  func(ctx context.Context, user *policy.User, namespace string) (policy.Roles, error)
 	Labels func(ctx context.Context, namespace string) (map[string]string, error)
+	// Live: lookups that are not recorded are made in Root, and by Roles and Labels. Otherwise a request that needs one is not answered.
+	Live bool
 	// Settings are those of the installation; nil for the defaults.
 	Settings *settings.Settings
 	// Families are those of the policies; nil for those of Ephor.
@@ -154,7 +157,12 @@ func (r *Replica) Answer(ctx context.Context, req *policy.Request) (Verdict, err
 		return Verdict{}, err
 	}
 	req.ResolveNamespace = func(ctx context.Context) (map[string]string, error) {
-		return lookups{r.options.Kinds, &r.options}.NamespaceLabels(ctx, req.Namespace)
+		if isNamespace(req) {
+			return nil, nil // as in package admission
+		}
+		return taped.Ask(ctx, req.Tape, taped.Labels, req.Namespace, func(ctx context.Context) (map[string]string, error) {
+			return lookups{r.options.Kinds, &r.options}.NamespaceLabels(ctx, req.Namespace)
+		})
 	}
 	v := Verdict{Decision: policy.Decision{Allowed: true}}
 	on, err := r.mutate(ctx, hooks.mutating, req, &v)

@@ -217,7 +217,7 @@ func compileAll(t testing.TB, texts []string) (programs []*policy.Program) {
 	return programs
 }
 
-// world is what rules look up: the tape of both sides.
+// teams is what rules look up on both sides.
 func teams() fixed.Values {
 	return fixed.Values{Objects: func() ([]map[string]any, error) {
 		return []map[string]any{{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "teams", "namespace": "default"}, "data": map[string]any{"list": `["a"]`}}}, nil
@@ -230,6 +230,7 @@ type apiServer struct {
 	handler  http.Handler
 	webhooks webhookconf.Configurations
 	matchers map[string]matchconditions.Matcher // by the expressions
+	seen     func(path string, review []byte)   // receives each review that is sent; nil for none
 }
 
 func newAPIServer(t *testing.T, programs []*policy.Program) *apiServer {
@@ -245,7 +246,7 @@ func newAPIServer(t *testing.T, programs []*policy.Program) *apiServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &apiServer{t, srv, want, map[string]matchconditions.Matcher{}}
+	return &apiServer{t: t, handler: srv, webhooks: want, matchers: map[string]matchconditions.Matcher{}}
 }
 
 // answered is what the API server makes of the answers.
@@ -322,6 +323,9 @@ func (a *apiServer) admit(review *admissionv1.AdmissionReview) answered {
 		var response *admissionv1.AdmissionResponse
 		if err == nil {
 			body, _ := json.Marshal(review)
+			if a.seen != nil {
+				a.seen(*w.ClientConfig.Service.Path, body)
+			}
 			r := httptest.NewRequest(http.MethodPost, *w.ClientConfig.Service.Path, bytes.NewReader(body))
 			r.Header.Set("Content-Type", "application/json")
 			rec := httptest.NewRecorder()
@@ -468,30 +472,8 @@ func TestAnswersAreThoseOfAReplica(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			have := answered{allowed: got.Allowed, warnings: got.Warnings, errors: len(got.Failures)}
-			if !got.Allowed && len(got.Failures) == 0 {
-				have.message = got.Message
-			}
-			if got.Allowed && req.Object != nil {
-				o := req.Object
-				if got.Object != nil {
-					o = got.Object
-				}
-				v, err := o.Value()
-				if err != nil {
-					t.Fatal(err)
-				}
-				raw, _ := json.Marshal(v)
-				have.object = canonical(t, raw)
-			}
-			w := want[i]
-			if !w.allowed {
-				w.object = ""
-			}
-			if w.errors > 0 && !w.allowed {
-				w.message, have.message = "", "" // the API server words the failure of a webhook
-			}
-			if fmt.Sprintf("%+v", have) != fmt.Sprintf("%+v", w) {
+			have, w := haveOf(t, req, &got), want[i]
+			if !sameAnswer(have, w) {
 				t.Fatalf("seed %d, request %d:\nimpact  %+v\nreplica %+v\n%s\n%s", seed, i, have, w, strings.Join(texts, "---"), record.Text)
 			}
 			c := countsOf(&got)
@@ -513,6 +495,39 @@ func TestAnswersAreThoseOfAReplica(t *testing.T) {
 			t.Errorf("only %d requests are %s: the test proves little", seen[class], class)
 		}
 	}
+}
+
+// haveOf is a verdict in the form of what the API server makes of answers.
+func haveOf(t *testing.T, req *policy.Request, got *Verdict) answered {
+	t.Helper()
+	have := answered{allowed: got.Allowed, warnings: got.Warnings, errors: len(got.Failures)}
+	if !got.Allowed && len(got.Failures) == 0 {
+		have.message = got.Message
+	}
+	if got.Allowed && req.Object != nil {
+		o := req.Object.Whole()
+		if got.Object != nil {
+			o = got.Object
+		}
+		v, err := o.Value()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, _ := json.Marshal(v)
+		have.object = canonical(t, raw)
+	}
+	return have
+}
+
+// sameAnswer compares an answer with that of a replica.
+func sameAnswer(have, want answered) bool {
+	if !want.allowed {
+		want.object = ""
+	}
+	if want.errors > 0 && !want.allowed {
+		want.message, have.message = "", "" // the API server words the failure of a webhook
+	}
+	return fmt.Sprintf("%+v", have) == fmt.Sprintf("%+v", want)
 }
 
 // BenchmarkRun is what impact does with recorded reviews of Pods: read, decode, the webhooks, eighteen policies, counts.

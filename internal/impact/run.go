@@ -2,12 +2,15 @@ package impact
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"runtime"
 	"sync"
 
+	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
 // batchSize is how many records a worker takes at once.
@@ -93,10 +96,32 @@ func evaluate(ctx context.Context, r Record, after, before *Replica, reads func(
 	}
 	e.Before.Allowed = true
 	if before != nil { // lookups are attached to a request, so each Replica has its own
-		if e.Before, e.Err = before.Answer(ctx, e.Request.WithObject(e.Request.Object)); e.Err != nil {
+		on := e.Request.WithObject(e.Request.Object)
+		if e.Before, e.Err = before.answerTaped(ctx, &e, on); e.Err != nil {
 			return e
 		}
 	}
-	e.After, e.Err = after.Answer(ctx, e.Request)
+	e.After, e.Err = after.answerTaped(ctx, &e, e.Request)
 	return e
+}
+
+// answerTaped is Answer with the recorded lookups of the request, if there are any.
+func (r *Replica) answerTaped(ctx context.Context, e *Evaluated, req *policy.Request) (Verdict, error) {
+	if len(e.Record.Lookups) > 0 {
+		req.Tape = decision.Tape(e.Record.Lookups, e.Record.Time, r.options.Live)
+	}
+	v, err := r.Answer(ctx, req)
+	e.Lived = e.Lived || req.Tape.Lived()
+	if missing := req.Tape.Missing(); len(missing) > 0 && err == nil {
+		return v, &NotRecordedError{missing}
+	}
+	return v, err
+}
+
+// NotRecordedError reports lookups of rules whose answers are not recorded.
+type NotRecordedError struct{ Missing []taped.Miss }
+
+func (e *NotRecordedError) Error() string {
+	first := e.Missing[0]
+	return fmt.Sprintf("the answer to the lookup %s %s is not recorded: %s", first.Method, first.Asked, first.Why)
 }

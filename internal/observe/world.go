@@ -40,9 +40,16 @@ func (t *Tracer) World(next world.Root) world.Root {
 			})
 		}
 		if globals := w.Globals; globals != nil {
-			w.Globals = world.GlobalsFunc(func(ctx context.Context, name string) (any, error) {
+			traced := world.GlobalsFunc(func(ctx context.Context, name string) (any, error) {
 				return lookup(ctx, t, "GLOBAL "+name, func(ctx context.Context) (any, error) { return globals.Global(ctx, name) })
 			})
+			w.Globals = traced
+			if secrets, ok := globals.(world.GlobalSecrets); ok {
+				w.Globals = struct {
+					world.Globals
+					world.GlobalSecrets
+				}{traced, secrets}
+			}
 		}
 		if w.Images != nil {
 			traced := tracedImages{t, w.Images}

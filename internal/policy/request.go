@@ -14,6 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/trace"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
+	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
 // Operation is the operation of an admission request.
@@ -84,6 +85,8 @@ type Request struct {
 
 	// Trace records the evaluation; nil records nothing.
 	Trace *trace.Log
+	// Tape holds the lookups for the request: those that are noted, or the answers of an earlier evaluation. nil for neither.
+	Tape *taped.Tape
 
 	unforeseen atomic.Bool
 	tags       atomic.Pointer[Tags]
@@ -173,7 +176,7 @@ func (r *Request) CreationOfOld() *Request {
 		Namespace: r.Namespace, Name: r.Name,
 		Object: r.OldObject, User: &User{}, DryRun: r.DryRun, Options: r.Options, Conf: r.Conf, Given: r.Given,
 		ResolveRoles:     func(context.Context) (Roles, error) { return Roles{}, nil },
-		ResolveNamespace: r.NamespaceLabels,
+		ResolveNamespace: r.NamespaceLabels, Tape: r.Tape,
 	}
 }
 
@@ -184,7 +187,7 @@ func (r *Request) WithObject(object *value.Doc) *Request {
 		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Subresource: r.Subresource, Asked: r.Asked,
 		Namespace: r.Namespace, Name: r.Name, Payload: r.Payload,
 		Object: object, OldObject: r.OldObject, User: r.User, DryRun: r.DryRun, Options: r.Options, Conf: r.Conf, Given: r.Given,
-		ResolveRoles: r.Roles, ResolveNamespace: r.NamespaceLabels, Trace: r.Trace,
+		ResolveRoles: r.Roles, ResolveNamespace: r.NamespaceLabels, Trace: r.Trace, Tape: r.Tape,
 	}
 	out.tags.Store(r.Tags())
 	return out

@@ -27,6 +27,12 @@ type APIRequest struct {
 	Body   any // JSON value, of a POST
 }
 
+// OfSecrets reports whether the answer is data of Secrets, or a token.
+func (r *APIRequest) OfSecrets() bool {
+	p := &r.Path
+	return p.Group == "" && p.Resource == "secrets" || p.Resource == "tokenreviews" || slices.Contains(p.Subresource, "token")
+}
+
 // APIFunc adapts a function to API.
 type APIFunc func(context.Context, APIRequest) (any, error)
 

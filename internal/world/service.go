@@ -34,6 +34,12 @@ type Globals interface {
 	Global(ctx context.Context, name string) (any, error)
 }
 
+// GlobalSecrets is an optional interface of Globals: it reports which data are those of Secrets.
+type GlobalSecrets interface {
+	// OfSecrets reports whether the entry holds Secrets. A name with a projection stands for its entry.
+	OfSecrets(name string) bool
+}
+
 // GlobalsFunc adapts a function to Globals.
 type GlobalsFunc func(ctx context.Context, name string) (any, error)
 

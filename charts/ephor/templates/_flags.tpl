@@ -170,6 +170,7 @@
 - --decisionsShare={{ join "," .shares }}
 - --decisionsUsers={{ .users }}
 - --decisionsRequests={{ .requests }}
+- --decisionsLookups={{ and .requests .lookups }}
 - --redact={{ join "," .redact }}
 {{- end }}
 {{- end }}

@@ -27,6 +27,7 @@ type DecisionFlags struct {
 	cluster  string
 	age      time.Duration
 	requests bool
+	lookups  bool
 	redact   []string
 
 	keep      decision.Keep       // from shares
@@ -43,6 +44,7 @@ func (f *DecisionFlags) Register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.users, "decisionsUsers", string(decision.NameUsers), "names and groups of users: true records them, hash records keyed digests of them, false leaves them out")
 	fs.Lookup("decisionsUsers").NoOptDefVal = string(decision.NameUsers)
 	fs.BoolVar(&f.requests, "decisionsRequests", false, "record the requests themselves, so that impact can evaluate them with other policies")
+	fs.BoolVar(&f.lookups, "decisionsLookups", false, "record with the requests what the rules looked up, without the values of Secrets, so that impact needs no cluster to evaluate such rules")
 	fs.StringSliceVar(&f.redact, "redact", decision.DefaultRedaction, "JSON pointers to values of objects that are not recorded, in messages neither: * is every item of a list or member of an object, ** any number of levels. The values of Secrets are never recorded")
 	fs.IntVar(&f.capacity, "maxQueuedDecisions", 1000, "reviews that may wait to be recorded")
 }
@@ -79,6 +81,9 @@ func (f *DecisionFlags) Complete() error {
 	if users := decision.Users(f.users); !slices.Contains([]decision.Users{decision.NameUsers, decision.HashUsers, decision.OmitUsers}, users) {
 		errs = append(errs, fmt.Errorf("--decisionsUsers: %q is not true, hash or false", f.users))
 	}
+	if f.lookups && !f.requests {
+		errs = append(errs, errors.New("--decisionsLookups needs --decisionsRequests"))
+	}
 	if f.capacity < 1 {
 		errs = append(errs, errors.New("--maxQueuedDecisions must be positive"))
 	}
@@ -87,6 +92,9 @@ func (f *DecisionFlags) Complete() error {
 
 // Redaction names the values that are cut from records and traces.
 func (f *DecisionFlags) Redaction() *decision.Redaction { return f.redaction }
+
+// Lookups reports whether the lookups of rules are recorded.
+func (f *DecisionFlags) Lookups() bool { return f.lookups }
 
 // On reports whether decisions are recorded.
 func (f *DecisionFlags) On() bool { return f.to != "" }

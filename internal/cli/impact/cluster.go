@@ -56,6 +56,7 @@ func (o *options) open(ctx context.Context) (*cluster, error) {
 // attach lets replicas look things up in the cluster.
 func (c *cluster) attach(o *impact.Options) {
 	o.Kinds, o.Root, o.Roles, o.Labels = c.kinds, c.Root, c.roles.Of, c.NamespaceLabels
+	o.Live = true
 }
 
 // exceptions reads those of the cluster.

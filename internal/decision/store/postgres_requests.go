@@ -57,17 +57,26 @@ type storedBody struct {
 // bodies are those of a batch by their keys.
 type bodies map[string]storedBody
 
-// split returns a request without its bodies, and their keys in the order of bodiesOf. A key is made of all of the body: what a sender says of its
+// split returns a request without its bodies, and their keys in the order of bodiesOf, then those of the lookups. A key is made of all of the body: what a sender says of its
 // digest is not relied on.
 func (b bodies) split(q *decision.Request, at int64) (*decision.Request, []string, error) {
 	out := *q
-	keys := make([]string, 0, 3)
-	for _, body := range bodiesOf(&out) {
-		if *body == nil {
+	all := q.Lookups.Answers()
+	if out.Lookups != nil {
+		out.Lookups = out.Lookups.WithAnswers(nil)
+	}
+	keys := make([]string, 0, 3+len(all))
+	of := bodiesOf(&out)
+	for _, at := range slices.Backward(of[:]) {
+		all = slices.Insert(all, 0, *at)
+		*at = nil
+	}
+	for _, body := range all {
+		if body == nil {
 			keys = append(keys, "")
 			continue
 		}
-		text, err := (*body).AppendProto(nil)
+		text, err := body.AppendProto(nil)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -80,7 +89,6 @@ func (b bodies) split(q *decision.Request, at int64) (*decision.Request, []strin
 		one.Last = max(one.Last, at)
 		b[key] = one
 		keys = append(keys, key)
-		*body = nil
 	}
 	return &out, keys, nil
 }
@@ -186,7 +194,7 @@ func keysOf(list []byte) []string {
 // fillBodies puts bodies into a request. One that is not there any more has no text.
 func fillBodies(q *decision.Request, list []byte, found map[string]*decision.Body) error {
 	keys := keysOf(list)
-	if len(keys) != 3 {
+	if len(keys) < 3 {
 		return fmt.Errorf("read decisions: a request has %d bodies", len(keys))
 	}
 	for i, b := range bodiesOf(q) {
@@ -197,5 +205,18 @@ func fillBodies(q *decision.Request, list []byte, found map[string]*decision.Bod
 			*b = &decision.Body{}
 		}
 	}
+	if q.Lookups == nil {
+		return nil
+	}
+	answers := make([]*decision.Body, len(keys)-3)
+	for i, key := range keys[3:] {
+		if key == "" {
+			continue
+		}
+		if answers[i] = found[key]; answers[i] == nil {
+			answers[i] = &decision.Body{}
+		}
+	}
+	q.Lookups = q.Lookups.WithAnswers(answers)
 	return nil
 }

@@ -51,8 +51,8 @@ CREATE INDEX IF NOT EXISTS decision_shape ON decision (shape);
 CREATE INDEX IF NOT EXISTS decision_uid ON decision (id / 3600000000, substr(uid, 1, 4));
 `
 
-// sqliteVersion is that of the tables; version 1 has none of requests.
-const sqliteVersion = 2
+// sqliteVersion is that of the tables; version 1 has none of requests, version 2 has no lookups.
+const sqliteVersion = 3
 
 // The classes of terms, by the part of a record that they hold. Those of texts are as many as messages differ.
 const (
@@ -200,10 +200,15 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 			return fmt.Errorf("%w: %s", errDamaged, verdict)
 		}
 	}
-	if _, err := s.versioned(ctx, s.write, 0); err != nil {
+	before, err := s.versioned(ctx, s.write, 0)
+	if err != nil {
 		return err
 	}
-	setup := sqliteTables + sqliteRequests + sqliteBatches + fmt.Sprintf("PRAGMA user_version = %d;", sqliteVersion)
+	setup := sqliteTables + sqliteRequests + sqliteBatches
+	if before == 2 {
+		setup += columnLookups
+	}
+	setup += fmt.Sprintf("PRAGMA user_version = %d;", sqliteVersion)
 	if _, err := s.write.ExecContext(ctx, setup); err != nil {
 		return err
 	}
@@ -218,7 +223,7 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 		{&s.findBody, "SELECT id, last FROM body WHERE key = ?"},
 		{&s.addBody, "INSERT INTO body (key, last, value) VALUES (?, ?, ?)"},
 		{&s.touchBody, "UPDATE body SET last = ? WHERE id = ?"},
-		{&s.putRequest, "INSERT OR REPLACE INTO request (id, head, object, old, options) VALUES (?, ?, ?, ?, ?)"},
+		{&s.putRequest, "INSERT OR REPLACE INTO request (id, head, object, old, options, lookups) VALUES (?, ?, ?, ?, ?, ?)"},
 		{&s.addBatch, "INSERT OR IGNORE INTO batch (id, at) VALUES (?, ?)"},
 		{&s.put, "INSERT OR IGNORE INTO decision (id, uid, what, who, place, name, shape, texts, took, times, object, patch, rest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
 	} {

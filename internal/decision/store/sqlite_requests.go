@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"math"
 
@@ -24,9 +25,13 @@ CREATE TABLE IF NOT EXISTS request (
   head INTEGER NOT NULL, -- the term with the request, without its bodies
   object INTEGER,
   old INTEGER,
-  options INTEGER
+  options INTEGER,
+  lookups TEXT -- JSON list of the bodies of answers, in the order of the lookups; 0 for none
 );
 `
+
+// columnLookups adds the column to a table of an earlier version.
+const columnLookups = "ALTER TABLE request ADD COLUMN lookups TEXT;\n"
 
 // classHead are the terms of requests without their bodies.
 const classHead = 10
@@ -41,6 +46,9 @@ const pageBytes = 16 << 20
 func headOf(q *decision.Request) *decision.Record {
 	head := *q
 	head.Object, head.OldObject, head.Options = nil, nil, nil
+	if head.Lookups != nil {
+		head.Lookups = head.Lookups.WithAnswers(nil)
+	}
 	return &decision.Record{Request: &head}
 }
 
@@ -55,7 +63,7 @@ func (w *inserting) request(ctx context.Context, id int64, q *decision.Request) 
 	if err != nil {
 		return err
 	}
-	columns := []any{id, head, nil, nil, nil}
+	columns := []any{id, head, nil, nil, nil, nil}
 	for i, b := range bodiesOf(q) {
 		if *b == nil {
 			continue
@@ -63,6 +71,19 @@ func (w *inserting) request(ctx context.Context, id int64, q *decision.Request) 
 		if columns[2+i], err = w.body(ctx, *b, id/second); err != nil {
 			return err
 		}
+	}
+	answers := q.Lookups.Answers()
+	ids := make([]int64, len(answers))
+	for i, b := range answers {
+		if b == nil {
+			continue
+		}
+		if ids[i], err = w.body(ctx, b, id/second); err != nil {
+			return err
+		}
+	}
+	if len(ids) > 0 {
+		columns[5] = "[" + list(ids) + "]"
 	}
 	_, err = w.putRequest.ExecContext(ctx, columns...)
 	return err
@@ -119,9 +140,10 @@ func (s *SQLite) deleteRequests(ctx context.Context, first int64) error {
 	if _, err := s.write.ExecContext(ctx, "DELETE FROM body WHERE last < ?", at); err != nil || at == math.MaxInt64/second {
 		return err
 	}
-	_, err := s.write.ExecContext(ctx, `WITH some AS (SELECT object, old, options FROM request WHERE id < ?)
+	_, err := s.write.ExecContext(ctx, `WITH some AS (SELECT object, old, options, lookups FROM request WHERE id < ?)
 DELETE FROM body WHERE last = ? AND id NOT IN (
-  SELECT object FROM some WHERE object IS NOT NULL UNION ALL SELECT old FROM some WHERE old IS NOT NULL UNION ALL SELECT options FROM some WHERE options IS NOT NULL)`,
+  SELECT object FROM some WHERE object IS NOT NULL UNION ALL SELECT old FROM some WHERE old IS NOT NULL UNION ALL SELECT options FROM some WHERE options IS NOT NULL
+  UNION ALL SELECT value FROM some, json_each(some.lookups))`,
 		(at+1)*second, at)
 	return err
 }
@@ -130,8 +152,9 @@ DELETE FROM body WHERE last = ? AND id NOT IN (
 const (
 	eraseRequests = `CREATE TEMP TABLE erased_request AS SELECT * FROM request WHERE id IN (SELECT id FROM decision WHERE who IN (%s));
 DELETE FROM request WHERE id IN (SELECT id FROM erased_request)`
-	eraseBodies = `DELETE FROM body WHERE id IN (SELECT object FROM erased_request UNION SELECT old FROM erased_request UNION SELECT options FROM erased_request)
-  AND id NOT IN (SELECT object FROM request WHERE object IS NOT NULL UNION SELECT old FROM request WHERE old IS NOT NULL UNION SELECT options FROM request WHERE options IS NOT NULL);
+	eraseBodies = `DELETE FROM body WHERE id IN (SELECT object FROM erased_request UNION SELECT old FROM erased_request UNION SELECT options FROM erased_request UNION SELECT value FROM erased_request, json_each(erased_request.lookups))
+  AND id NOT IN (SELECT object FROM request WHERE object IS NOT NULL UNION SELECT old FROM request WHERE old IS NOT NULL UNION SELECT options FROM request WHERE options IS NOT NULL
+    UNION SELECT value FROM request, json_each(request.lookups));
 DELETE FROM term WHERE id IN (SELECT head FROM erased_request) AND id NOT IN (SELECT head FROM request);
 DROP TABLE erased_request`
 )
@@ -140,20 +163,43 @@ DROP TABLE erased_request`
 type requestRow struct {
 	head   int64
 	bodies [3]sql.NullInt64
+	// answers are those of the lookups, 0 for none.
+	answers []int64
+}
+
+// all are the bodies of the row.
+func (r *requestRow) all() (out []int64) {
+	for _, b := range r.bodies {
+		if b.Valid {
+			out = append(out, b.Int64)
+		}
+	}
+	for _, id := range r.answers {
+		if id != 0 {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // requests puts requests into records with these ids, and returns for how many of them the page has room: one at least.
 func (r *pageReader) requests(ctx context.Context, records []decision.Record, ids []int64) (n int, err error) {
 	rows, sizes := map[int64]requestRow{}, map[int64]int64{}
-	if err := r.each(ctx, "SELECT id, head, object, old, options FROM request WHERE id IN ("+list(ids)+")", func(from *sql.Rows) error {
+	lookups := "lookups"
+	if r.store.version < 3 {
+		lookups = "NULL" // the writer is an older one
+	}
+	if err := r.each(ctx, "SELECT id, head, object, old, options, "+lookups+" FROM request WHERE id IN ("+list(ids)+")", func(from *sql.Rows) error {
 		var id int64
 		var row requestRow
-		err := from.Scan(&id, &row.head, &row.bodies[0], &row.bodies[1], &row.bodies[2])
+		var lookups sql.RawBytes
+		err := from.Scan(&id, &row.head, &row.bodies[0], &row.bodies[1], &row.bodies[2], &lookups)
+		if err == nil && len(lookups) > 0 {
+			err = json.Unmarshal(lookups, &row.answers)
+		}
 		rows[id] = row
-		for _, b := range row.bodies {
-			if b.Valid {
-				sizes[b.Int64] = 0
-			}
+		for _, b := range row.all() {
+			sizes[b] = 0
 		}
 		return err
 	}); err != nil {
@@ -170,18 +216,17 @@ func (r *pageReader) requests(ctx context.Context, records []decision.Record, id
 	wanted := map[int64]*decision.Body{}
 	for ; n < len(ids); n++ {
 		more := int64(0)
-		for _, b := range rows[ids[n]].bodies {
-			if _, has := wanted[b.Int64]; b.Valid && !has {
-				more += sizes[b.Int64]
+		row := rows[ids[n]]
+		for _, b := range row.all() {
+			if _, has := wanted[b]; !has {
+				more += sizes[b]
 			}
 		}
 		if r.bytes += more; r.bytes > pageBytes && n > 0 {
 			break
 		}
-		for _, b := range rows[ids[n]].bodies {
-			if b.Valid {
-				wanted[b.Int64] = &decision.Body{}
-			}
+		for _, b := range row.all() {
+			wanted[b] = &decision.Body{}
 		}
 	}
 	if err := r.each(ctx, "SELECT id, value FROM body WHERE id IN ("+list(keys(wanted))+")", func(from *sql.Rows) error {
@@ -211,6 +256,13 @@ func (r *pageReader) requests(ctx context.Context, records []decision.Record, id
 			if row.bodies[k].Valid {
 				*b = wanted[row.bodies[k].Int64]
 			}
+		}
+		if q.Lookups != nil {
+			answers := make([]*decision.Body, len(row.answers))
+			for k, id := range row.answers {
+				answers[k] = wanted[id]
+			}
+			q.Lookups = q.Lookups.WithAnswers(answers)
 		}
 		records[i].Request = &q
 	}

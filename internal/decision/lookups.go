@@ -1,0 +1,156 @@
+package decision
+
+import (
+	"encoding/hex"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/world/taped"
+)
+
+// Lookups are what the rules of a review looked up. With them, the review can be answered again without the cluster.
+type Lookups struct {
+	List []Lookup `json:"list,omitempty"`
+	// Salt is that of the digests of hidden parts.
+	Salt string `json:"salt,omitempty"`
+	// Lacks are what rules could not look up at all, as ⟨reach⟩ ⟨member⟩.
+	Lacks []string `json:"lacks,omitempty"`
+	// Clipped: there were more lookups than are recorded.
+	Clipped bool `json:"clipped,omitempty"`
+	// Withheld: lookups are recorded, and the reader may not read everything. Nothing else is set then.
+	Withheld bool `json:"withheld,omitempty"`
+}
+
+// Lookup is one lookup with its answer. Equal ones are recorded once.
+type Lookup struct {
+	Method string `json:"method"`
+	// Reach is the namespace to which the rule is confined, * for none; empty for a lookup about the request itself.
+	Reach string `json:"reach,omitempty"`
+	// Asked is the request, without what may hold credentials. Of that there is a digest.
+	Asked  string `json:"asked,omitempty"`
+	Digest string `json:"digest,omitempty"`
+	// Answer is the JSON text of the answer; nil where there is an Error, or an Unknown.
+	Answer *Body          `json:"answer,omitempty"`
+	Error  *taped.Failure `json:"error,omitempty"`
+	// Unknown says why the answer is not recorded: CutAnswer, LargeAnswer or UnsteadyAnswer.
+	Unknown string `json:"unknown,omitempty"`
+}
+
+// Why an answer is not recorded.
+const (
+	// CutAnswer: the request or the answer holds a value of a Secret, one that the Redaction names, or a user who is not named.
+	CutAnswer = "cut"
+	// LargeAnswer: the answer, or all answers of the review together, are too large.
+	LargeAnswer = "large"
+	// UnsteadyAnswer: an equal lookup of the same review had another answer.
+	UnsteadyAnswer = "unsteady"
+)
+
+// bodies are where the answers are.
+func (l *Lookups) bodies() (out []**Body) {
+	if l == nil {
+		return nil
+	}
+	for i := range l.List {
+		if l.List[i].Answer != nil {
+			out = append(out, &l.List[i].Answer)
+		}
+	}
+	return out
+}
+
+// clone is a copy of which the list may be changed.
+func (l *Lookups) clone() *Lookups {
+	if l == nil {
+		return nil
+	}
+	out := *l
+	out.List = slices.Clone(l.List)
+	return &out
+}
+
+// Answers returns the answers of the lookups, in order; nil in the place of one without. Set returns a copy with other answers in their place.
+func (l *Lookups) Answers() []*Body {
+	if l == nil {
+		return nil
+	}
+	out := make([]*Body, len(l.List))
+	for i := range l.List {
+		out[i] = l.List[i].Answer
+	}
+	return out
+}
+
+// WithAnswers returns a copy with these answers, which may be fewer.
+func (l *Lookups) WithAnswers(answers []*Body) *Lookups {
+	out := l.clone()
+	for i := range out.List {
+		out.List[i].Answer = nil
+		if i < len(answers) {
+			out.List[i].Answer = answers[i]
+		}
+	}
+	return out
+}
+
+// Words for what is not on a tape.
+const (
+	absent         = "it was not looked up"
+	absentCut      = "it was not looked up, or it held a value that is never recorded"
+	absentClipped  = "there were more lookups than are recorded"
+	absentWithheld = "lookups are shown to readers who may list everything"
+)
+
+var unknownWords = map[string]string{
+	CutAnswer: "it held a value that is never recorded", LargeAnswer: "the answer was too large", UnsteadyAnswer: "it had several answers",
+}
+
+// errNoSuchAnswer is the error for an answer that should be there.
+var errNoSuchAnswer = errors.New("the answer is missing in the record")
+
+// Tape returns a tape that answers as the world did at the time, from what the reviews of one request looked up. live says that what is not
+// recorded may be looked up again.
+func Tape(reviews []*Lookups, at time.Time, live bool) *taped.Tape {
+	r := taped.Recorded{Time: at, Absent: absent, Unsteady: unknownWords[UnsteadyAnswer], Live: live}
+	for _, l := range reviews {
+		switch {
+		case l.Withheld:
+			r.Absent = absentWithheld
+		case l.Clipped:
+			r.Absent = absentClipped
+		case r.Absent == absent && slices.ContainsFunc(l.List, func(x Lookup) bool { return x.Unknown == CutAnswer && x.Asked == "" }):
+			r.Absent = absentCut
+		}
+		r.Lacks = append(r.Lacks, l.Lacks...)
+		r.Reels = append(r.Reels, l.reel())
+	}
+	return taped.Replay(r)
+}
+
+func (l *Lookups) reel() (out taped.Reel) {
+	out.Salt, _ = hex.DecodeString(l.Salt) // without it no digest matches
+	for i := range l.List {
+		x := &l.List[i]
+		one := taped.Lookup{
+			Method: x.Method, Reach: x.Reach, Asked: x.Asked, Digest: x.Digest, Failure: x.Error, Version: x.Unknown, Unknown: unknownWords[x.Unknown],
+			Text: func() ([]byte, error) {
+				if x.Answer == nil {
+					return nil, errNoSuchAnswer
+				}
+				return x.Answer.appendText(nil)
+			},
+		}
+		if x.Unknown != "" && one.Unknown == "" {
+			one.Unknown = x.Unknown // of a later version
+		}
+		if x.Answer != nil {
+			one.Version += x.Answer.Digest
+		}
+		if x.Error != nil {
+			one.Version += x.Error.Text
+		}
+		out.Lookups = append(out.Lookups, one)
+	}
+	return out
+}

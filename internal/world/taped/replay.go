@@ -1,0 +1,173 @@
+package taped
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Lookup is a recorded lookup.
+type Lookup struct {
+	Method, Reach string
+	Asked         string // as Brief writes it
+	Digest        string // of what is hidden; empty for nothing
+	// Text returns the JSON text of the answer, unless there is a Failure. An error means that the answer is not known.
+	Text    func() ([]byte, error)
+	Failure *Failure
+	// Unknown is why the answer is not recorded; empty if it is.
+	Unknown string
+	// Version differs where answers differ.
+	Version string
+}
+
+// Reel is what one review looked up.
+type Reel struct {
+	Lookups []Lookup
+	Salt    []byte
+}
+
+// Recorded is what the reviews of one request looked up.
+type Recorded struct {
+	Reels []Reel
+	Lacks []string
+	// Time is what clocks show.
+	Time time.Time
+	// Absent is why a lookup is not on the tape that was not recorded, Unsteady why one is not answered of which the reviews had different
+	// answers.
+	Absent, Unsteady string
+	// Live: what is not on the tape is looked up in the Root that the tape wraps.
+	Live bool
+}
+
+// player answers from a record.
+type player struct {
+	Recorded
+	reels []map[string]*playing // by the keys
+
+	mu      sync.Mutex
+	missing []Miss
+	live    int
+}
+
+// playing is a recorded lookup, with its answer once that is decoded.
+type playing struct {
+	Lookup
+	once   sync.Once
+	answer any
+	err    error // of decoding
+}
+
+// Miss is a lookup that has no recorded answer.
+type Miss struct{ Method, Asked, Why string }
+
+// Replay returns a Tape that answers from a record.
+func Replay(r Recorded) *Tape {
+	p := &player{Recorded: r}
+	randoms := 0
+	for _, reel := range r.Reels {
+		byKey := make(map[string]*playing, len(reel.Lookups))
+		for _, l := range reel.Lookups {
+			if l.Method == random { // the numbers of all reviews are one sequence
+				n, _, _ := strings.Cut(strings.TrimPrefix(l.Asked, "["), ",")
+				l.Asked = "[" + n + "," + strconv.Itoa(randoms) + "]"
+				randoms++
+			}
+			byKey[keyOf(l.Method, l.Reach, l.Asked, l.Digest)] = &playing{Lookup: l}
+		}
+		p.reels = append(p.reels, byKey)
+	}
+	return &Tape{play: p}
+}
+
+// find returns the recorded lookup that answers a question; nil for none. unsteady: the reviews had different answers.
+func (p *player) find(q *question, brief string) (l *playing, unsteady bool) {
+	for i, byKey := range p.reels {
+		found := byKey[keyOf(q.method, q.reach, brief, Digest(p.Reels[i].Salt, q.method, q.reach, q.asked, q.hidden))]
+		switch {
+		case found == nil:
+		case l == nil:
+			l = found
+		case l.Version != found.Version:
+			return l, true
+		}
+	}
+	return l, false
+}
+
+func keyOf(method, reach, brief, digest string) string {
+	return method + "\x00" + reach + "\x00" + brief + "\x00" + digest
+}
+
+// Missing are the lookups that have no recorded answer, and were not answered otherwise.
+func (t *Tape) Missing() []Miss {
+	if t == nil || t.play == nil {
+		return nil
+	}
+	t.play.mu.Lock()
+	defer t.play.mu.Unlock()
+	return slices.Clone(t.play.missing)
+}
+
+// Lived reports whether lookups that have no recorded answer were made again.
+func (t *Tape) Lived() bool {
+	if t == nil || t.play == nil {
+		return false
+	}
+	t.play.mu.Lock()
+	defer t.play.mu.Unlock()
+	return t.play.live > 0
+}
+
+// played answers a question from the record.
+func played[T any](ctx context.Context, p *player, q question, next func(context.Context) (T, error)) (out T, err error) {
+	brief := Brief(q.asked)
+	l, unsteady := p.find(&q, brief)
+	why := p.Absent
+	switch {
+	case l == nil:
+	case unsteady:
+		why = p.Unsteady
+	case l.Unknown != "":
+		why = l.Unknown
+	case l.Failure != nil:
+		return out, l.Failure.Err()
+	default:
+		l.once.Do(func() {
+			var text []byte
+			if text, l.err = l.Text(); l.err == nil {
+				l.answer, l.err = decode[T](text)
+			}
+		})
+		if l.err == nil {
+			if v, ok := l.answer.(T); ok || l.answer == nil {
+				return v, nil
+			}
+			l.err = fmt.Errorf("the recorded answer to %s is of another type", q.method)
+		}
+		why = l.err.Error()
+	}
+	if p.Live && next != nil {
+		p.mu.Lock()
+		p.live++
+		p.mu.Unlock()
+		return next(ctx)
+	}
+	p.mu.Lock()
+	p.missing = append(p.missing, Miss{q.method, brief, why})
+	p.mu.Unlock()
+	return out, fmt.Errorf("the answer to the lookup %s %s is not recorded: %w", q.method, brief, world.ErrUnavailable)
+}
+
+// clock shows the time of the record.
+type clock time.Time
+
+func (c clock) Now() time.Time { return time.Time(c) }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
