@@ -280,6 +280,41 @@ func plant(t *testing.T, p *planted) {
 	}
 }
 
+// recordPlanted starts an admission controller that records decisions, asks for objects with secrets, and stops it. It returns its log.
+func recordPlanted(t *testing.T, p *planted, flags ...string) (log []byte) {
+	t.Helper()
+	admission := cluster.Start(t, devcluster.Admission, append(flags,
+		"--decisionsShare=1", "--decisionsRequests", "--redact=/**/env/*/value", "--redact=/metadata/annotations/example.com~1token", "--v=6")...)
+	suite.Eventually(t, func() error { // that of the test before may still be terminating
+		ns, err := cluster.Client.CoreV1().Namespaces().Get(t.Context(), "planted", metav1.GetOptions{})
+		if err == nil && ns.DeletionTimestamp != nil {
+			return errors.New("the namespace planted is being deleted")
+		}
+		return nil
+	})
+	cluster.Apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: planted}\n---"+secretPolicies)
+	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=120s", "clusterpolicies", "planted-audit", "planted-mutate", "planted-quote")
+	plant(t, p)
+	cluster.Must(t, "", "delete", "clusterpolicies", "planted-audit", "planted-mutate", "planted-quote")
+	suite.Stop(t, admission) // what waits is recorded
+	log, err := os.ReadFile(admission.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+// searched holds that a text has none of the values; quotedToo: nor those that messages of policies quote.
+func (p *planted) searched(t *testing.T, what string, text []byte, quotedToo bool) {
+	t.Helper()
+	if len(text) == 0 {
+		t.Errorf("%s: there is nothing to search", what)
+	}
+	if found := p.in(text, quotedToo); len(found) > 0 {
+		t.Errorf("%s has the values of %s", what, strings.Join(found, ", "))
+	}
+}
+
 // No byte of a secret value is in what leaves the admission controller: what is sent to the store, the store and a copy of it, files, exports, logs, traces. Messages that quote values are
 // those of the policies: the answer of the API server and the event have them, so the values that no message quotes are searched in reports and events.
 func TestPlantedSecrets(t *testing.T) {
@@ -295,27 +330,13 @@ func TestPlantedSecrets(t *testing.T) {
 	wire, wirePort := between(t, port, ca)
 	collected, tracePort := traces(t)
 	lines := filepath.Join(dir, "decisions.jsonl")
-	common := []string{
-		"--decisionsShare=1", "--decisionsRequests", "--redact=/**/env/*/value", "--redact=/metadata/annotations/example.com~1token", "--v=6",
-		"--enableTracing", "--tracingAddress=127.0.0.1", "--tracingPort=" + tracePort,
-	}
 	var p planted
 	var logs []byte
 	for _, to := range [][]string{
 		{"--decisions=https://localhost:" + wirePort, "--decisionsCASecretName=" + ca, "--decisionsTLSSecretName=" + senderSecret},
 		{"--decisions=" + lines},
 	} {
-		admission := cluster.Start(t, devcluster.Admission, append(to, common...)...)
-		cluster.Apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: planted}\n---"+secretPolicies)
-		cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=120s", "clusterpolicies", "planted-audit", "planted-mutate", "planted-quote")
-		plant(t, &p)
-		cluster.Must(t, "", "delete", "clusterpolicies", "planted-audit", "planted-mutate", "planted-quote")
-		suite.Stop(t, admission) // what waits is recorded
-		text, err := os.ReadFile(admission.Log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		logs = append(logs, text...)
+		logs = append(logs, recordPlanted(t, &p, append(to, "--enableTracing", "--tracingAddress=127.0.0.1", "--tracingPort="+tracePort)...)...)
 	}
 
 	// The records are there, of every object; else nothing is proved.
@@ -329,12 +350,7 @@ func TestPlantedSecrets(t *testing.T) {
 
 	searched := func(what string, text []byte, quotedToo bool) {
 		t.Helper()
-		if len(text) == 0 {
-			t.Errorf("%s: there is nothing to search", what)
-		}
-		if found := p.in(text, quotedToo); len(found) > 0 {
-			t.Errorf("%s has the values of %s", what, strings.Join(found, ", "))
-		}
+		p.searched(t, what, text, quotedToo)
 	}
 	searched("the wire to the store", bytes.Join(wire.messages(), nil), true)
 	var sent []byte

@@ -84,3 +84,11 @@ func (d *Postgres) Start() {
 func (d *Postgres) Stop() error {
 	return d.command("pg_ctl", "-D", d.dir+"/data", "-m", "immediate", "-w", "stop").Run()
 }
+
+// Dump returns what pg_dump writes of the database.
+func (d *Postgres) Dump() ([]byte, error) {
+	return d.command("pg_dump", "-h", d.dir, "-U", "ephor", "postgres").Output()
+}
+
+// Directory is where the server has its files.
+func (d *Postgres) Directory() string { return d.dir }
