@@ -8,11 +8,11 @@ import (
 
 // Limits of batches.
 const (
-	batchRecords = 256
+	batchRecords = 128
 	batchDelay   = time.Second
 	writeTimeout = 10 * time.Second
 	// mostRecords may wait while a batch is written. They take less memory than reviews.
-	mostRecords = 3 * batchRecords
+	mostRecords = 6 * batchRecords
 	// wakeReviews are taken at once: to wake a goroutine for each of them costs more than to make its record.
 	wakeReviews = 32
 )
@@ -23,7 +23,12 @@ type batch struct {
 	rules   []Result // of all records
 }
 
+// empty forgets the records. The memory of a batch that grew while another one was written is not kept.
 func (b *batch) empty() {
+	if cap(b.records) > 2*batchRecords {
+		*b = batch{}
+		return
+	}
 	clear(b.records) // so that no texts are kept alive
 	clear(b.rules)
 	b.records, b.rules = b.records[:0], b.rules[:0]
