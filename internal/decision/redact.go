@@ -143,7 +143,7 @@ func (c *cutter) value(at []place) error {
 	}
 	err = c.in.Object(func(key string) error {
 		comma()
-		c.out = append(value.AppendJSON(c.out, key), ':')
+		c.out = append(value.AppendString(c.out, key), ':')
 		return c.below(at, key, key)
 	})
 	c.out = append(c.out, '}')
