@@ -1,12 +1,16 @@
 package admission
 
 import (
+	"context"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // Each review that policies answered is recorded once, with the results of the auditing rules, whatever the answer.
@@ -47,4 +51,51 @@ func TestRecords(t *testing.T) {
 	}
 	ask(t, srv, "/policyvalidate", reviewOf(t, "{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {rules: []}}", "", "jane"))
 	wait(3)
+}
+
+// configured is a world with one ConfigMap.
+type configured struct{}
+
+func (configured) Get(_ context.Context, _, _, _, name string) (map[string]any, error) {
+	return map[string]any{"data": map[string]any{"list": `["a"]`}, "metadata": map[string]any{"name": name}}, nil
+}
+
+// What the rules before and after the answer look up is on the tape of the request, if that is asked for, with the labels of the namespace.
+func TestLookupsAreTaped(t *testing.T) {
+	policyOf := func(name, action string) string {
+		return `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: ` + name + `}
+spec:
+  background: false
+  validationFailureAction: ` + action + `
+  rules:
+  - name: r
+    match: {any: [{resources: {kinds: [ConfigMap]}}]}
+    context: [{name: x, configMap: {name: ` + name + `, namespace: default}}]
+    validate: {message: m, deny: {conditions: {any: [{key: z, operator: AnyIn, value: "{{ x.data.list }}"}]}}}`
+	}
+	srv, _ := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": {"tier": "one"}}}, nil, policyOf("before", "Enforce"), policyOf("after", "Audit"))
+	srv.root = world.RootFunc(func(world.Reach) world.World { return world.World{Objects: configured{}} })
+	for _, lookups := range []bool{true, false} {
+		got := make(chan decision.Review, 1)
+		srv.Record, srv.Lookups = func(r decision.Review) { got <- r }, lookups
+		ask(t, srv, "/validate/fail", configMap(""))
+		r := <-got
+		if !lookups {
+			if r.Request.Tape != nil {
+				t.Error("lookups are taped that are not recorded")
+			}
+			continue
+		}
+		var have []string
+		for _, e := range r.Request.Tape.Close().Entries {
+			have = append(have, e.Method+" "+e.Reach+" "+e.Asked)
+		}
+		slices.Sort(have)
+		if want := `labels  shop, object * ["v1","ConfigMap","default","after"], object * ["v1","ConfigMap","default","before"]`; strings.Join(have, ", ") != want || len(r.Results) != 2 {
+			t.Errorf("%s, want %s; %+v", strings.Join(have, ", "), want, r.Results)
+		}
+	}
 }
