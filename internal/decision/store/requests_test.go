@@ -24,6 +24,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
 // bodyOf is a body with a text that a test can search for in a file.
@@ -50,9 +51,22 @@ func withRequests(records []decision.Record, random *rand.Rand) []decision.Recor
 		if random.IntN(4) == 0 {
 			q.Asked = &decision.Asked{Group: "apps", Version: "v1beta1", Kind: r.Kind, Resource: q.Resource}
 		}
+		if random.IntN(2) == 0 {
+			q.Lookups = lookupsOf(i, r.User, random)
+		}
 		r.Request = q
 	}
 	return records
+}
+
+// lookupsOf are lookups with answers of their own, with some that many requests have, and without an answer.
+func lookupsOf(i int, user string, random *rand.Rand) *decision.Lookups {
+	return &decision.Lookups{Salt: "0102", Lacks: []string{"shop Services"}, List: []decision.Lookup{
+		{Method: "roles", Asked: "of " + user, Answer: bodyOf(fmt.Sprintf("answer %d to %s", i, user))},
+		{Method: "object", Reach: "*", Asked: "secret", Unknown: decision.CutAnswer},
+		{Method: "object", Reach: "*", Asked: "map", Answer: bodyOf(fmt.Sprintf("shared answer %d", random.IntN(20)))},
+		{Method: "api", Reach: "*", Digest: "0304", Error: &taped.Failure{Text: "gone", Cause: "status", Args: []string{"NotFound", "404"}}},
+	}}
 }
 
 // Requests are what they were on the other side of the channel, and a text of a batch is sent once.
@@ -176,7 +190,7 @@ func TestEraseRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if bytes.Contains(text, []byte("of user-3")) || bytes.Contains(text, []byte("uid-of-user-3")) {
+		if bytes.Contains(text, []byte("of user-3")) || bytes.Contains(text, []byte("uid-of-user-3")) || bytes.Contains(text, []byte("to user-3")) {
 			t.Errorf("%s still has requests of the person", path+suffix)
 		}
 	}
@@ -220,6 +234,48 @@ func TestLargeRequests(t *testing.T) {
 			t.Errorf("%+v: %d records, want %d", q, len(seen), want)
 		}
 	}
+}
+
+// A file of a version without lookups is read, and gets them when it is written.
+func TestFileWithoutLookups(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.db")
+	s := opened(t, path, Options{})
+	records := withRequests(some(40, rand.New(rand.NewPCG(47, 48))), rand.New(rand.NewPCG(49, 50)))
+	for i := range records[:20] {
+		if q := records[i].Request; q != nil {
+			q.Lookups = nil
+		}
+	}
+	write(t, s, records[:20])
+	if _, err := s.write.Exec("ALTER TABLE request DROP COLUMN lookups; PRAGMA user_version = 2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	compare := func(s decision.Reader, want []decision.Record) {
+		t.Helper()
+		got := all(t, s, &decision.Query{Requests: true, Oldest: true}, 100)
+		if len(got) != len(want) {
+			t.Fatalf("%d records, want %d", len(got), len(want))
+		}
+		for i := range got {
+			if !reflect.DeepEqual(got[i].Request, want[i].Request) {
+				t.Fatalf("%+v\n%+v", got[i].Request, want[i].Request)
+			}
+		}
+	}
+	reader, err := ReadSQLite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(reader, records[:20])
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := opened(t, path, Options{})
+	write(t, again, records[20:])
+	compare(again, records)
 }
 
 // A file of a version without requests is read, and gets them when it is written.
