@@ -135,6 +135,9 @@ func TestSecretsInLookups(t *testing.T) {
 		look func(*taped.Tape)
 		want string // why each answer is not recorded
 	}{
+		"a Secret with a short value": {get("Secret", map[string]any{"kind": "Secret", "apiVersion": "v1", "stringData": map[string]any{"pin": "123"}}), "cut"},
+		"two answers to one question": {both(get("ConfigMap", ok), get("ConfigMap", map[string]any{"ok": false})), "unsteady"},
+		"one answer twice":            {both(get("ConfigMap", ok), get("ConfigMap", map[string]any{"ok": true})), ""},
 		"a Secret":                    {get("Secret", secret), "cut"},
 		"its copy by kubectl":         {get("Secret", applied), "cut"},
 		"a Secret without its kind":   {get("Secret", item), "cut"},
