@@ -6,7 +6,8 @@
 //
 // Rules never hold a client: they hold a World that is limited to their Reach, so confinement is a type and not a string check. A nil
 // interface means "not available here", which every user of World must report as an error, never as an empty result. Implementations are in
-// world/live and world/fixed.
+// world/live and world/fixed; world/taped notes
+// what a review looks up and answers it again.
 //
 // Floor 0 (leaf): interfaces only; imports trace.
 package world
