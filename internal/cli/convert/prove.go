@@ -30,6 +30,7 @@ type prover struct {
 	samples int
 	seed    int64
 
+	existing   []map[string]any             // what the cluster holds: the given resources, and the targets of the rule
 	namespaces map[string]map[string]string // labels of the namespaces of all resources
 }
 
@@ -67,16 +68,23 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		}
 		return false, nil
 	}
-	objects := append(newSampler(p, original, rule.Uncovered, classic, cel).objects(p.samples), p.given...)
+	stage, sampler := stageOf(classic), newSampler(p, original, rule.Uncovered, classic, cel)
+	made := sampler.objects(p.samples)
+	if stage == policy.StageMutateExisting {
+		p.existing = append(slices.Clip(p.given), p.targets(sampler, original, made)...)
+	}
+	objects := append(made, p.given...)
 	namespaces := map[string]map[string]string{}
-	for _, o := range objects {
+	for _, o := range append(slices.Clip(objects), p.existing...) {
 		metadata, _ := o["metadata"].(map[string]any)
 		if name, _ := metadata["namespace"].(string); name != "" {
 			namespaces[name] = map[string]string{"kubernetes.io/metadata.name": name}
 		}
 	}
 	p.namespaces = namespaces
-	stage := stageOf(classic)
+	if p.existing == nil {
+		p.existing = p.given
+	}
 	differences, applied, denied := 0, 0, 0
 	for i, o := range objects {
 		before, err := p.verdict(ctx, classic, o, stage)
@@ -111,12 +119,12 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 
 // did says of the rules of a stage what they did with a resource.
 var did = map[policy.Stage]string{
-	policy.StageValidate: "violating", policy.StageVerifyImages: "violating or changed", policy.StageMutate: "changed", policy.StageGenerate: "generating", policy.StageDelete: "deleted",
+	policy.StageValidate: "violating", policy.StageVerifyImages: "violating or changed", policy.StageMutate: "changed", policy.StageMutateExisting: "changing others", policy.StageGenerate: "generating", policy.StageDelete: "deleted",
 }
 
 // stageOf is the stage of the rules of a program.
 func stageOf(program *policy.Program) policy.Stage {
-	for _, stage := range []policy.Stage{policy.StageVerifyImages, policy.StageMutate, policy.StageGenerate, policy.StageDelete} {
+	for _, stage := range []policy.Stage{policy.StageVerifyImages, policy.StageMutate, policy.StageMutateExisting, policy.StageGenerate, policy.StageDelete} {
 		for _, r := range program.Rules {
 			if r.Stage.Has(stage) {
 				return stage
@@ -158,10 +166,10 @@ func (v verdict) String() string {
 
 // verdict evaluates the creation of a resource. The world has its Namespace and the given resources.
 func (p prover) verdict(ctx context.Context, program *policy.Program, object map[string]any, stage policy.Stage) (verdict, error) {
-	given := func() ([]map[string]any, error) { return p.given, nil }
+	given := func() ([]map[string]any, error) { return p.existing, nil }
 	api := fixed.New(fixed.Values{Objects: given}).For(world.Cluster()).API // one cluster for both languages
 	e := offline.New([]*policy.Program{program}, fixed.New(fixed.Values{
-		Now: offline.Now, NamespaceLabels: p.namespaces, Objects: given, Resources: api, Images: registry{}, Signatures: registry{},
+		Now: offline.Now, NamespaceLabels: p.namespaces, Objects: given, Served: stage == policy.StageMutateExisting, Resources: api, Images: registry{}, Signatures: registry{},
 	}), clivalues.New(nil, nil))
 	if stage == policy.StageDelete {
 		return deletion(ctx, e, object)
@@ -178,6 +186,10 @@ func (p prover) verdict(ctx context.Context, program *policy.Program, object map
 				out.violated, out.message = true, r.Message
 			}
 		}
+	}
+	if stage == policy.StageMutateExisting {
+		out.changed(answers)
+		return out, nil
 	}
 	if out.violated {
 		out.failed = stage != policy.StageValidate && stage != policy.StageVerifyImages

@@ -54,6 +54,8 @@ func TestOtherKinds(t *testing.T) {
 		{"mutate-merge.yaml", "MutatingPolicy", "changed"},
 		{"mutate-json.yaml", "MutatingPolicy", "changed"},
 		{"mutate-loop.yaml", "MutatingPolicy", "changed"},
+		{"mutate-existing.yaml", "MutatingPolicy", "changing others"},
+		{"mutate-existing-name.yaml", "MutatingPolicy", "changing others"},
 		{"generate-data.yaml", "GeneratingPolicy", "generating"},
 		{"generate-clone.yaml", "GeneratingPolicy", "generating"},
 		{"cleanup.yaml", "DeletingPolicy", "deleted"},
@@ -84,11 +86,13 @@ func TestOtherKinds(t *testing.T) {
 func TestCompareEffects(t *testing.T) {
 	known := schema.New()
 	for file, change := range map[string]struct{ from, to string }{
-		"mutate-merge.yaml":  {"'IfNotPresent'", "'Never'"},
-		"generate-data.yaml": {"default-deny", "default-allow"},
-		"cleanup.yaml":       {"24h", "1h"},
-		"images-keys.yaml":   {"attestors.attestor6", "attestors.attestor5"},
-		"images-notary.yaml": {">= 1", ">= 2"},
+		"mutate-merge.yaml":         {"'IfNotPresent'", "'Never'"},
+		"mutate-existing.yaml":      {"== 'follower'", "!= 'none'"},
+		"mutate-existing-name.yaml": {"e.metadata.name == object.metadata.name", "e.metadata.name != object.metadata.name"},
+		"generate-data.yaml":        {"default-deny", "default-allow"},
+		"cleanup.yaml":              {"24h", "1h"},
+		"images-keys.yaml":          {"attestors.attestor6", "attestors.attestor5"},
+		"images-notary.yaml":        {">= 1", ">= 2"},
 	} {
 		objects, diags := source.Load([]string{"testdata/" + file}, source.Options{Numbers: source.Exact})
 		if diags.HasErrors() {

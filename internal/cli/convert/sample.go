@@ -240,6 +240,7 @@ func (s *sampler) collect(v any) {
 func (s *sampler) collectText(text string) {
 	s.aged = s.aged || strings.Contains(text, "creationTimestamp")
 	if strings.Contains(text, "{{") {
+		s.targetFields(text)
 		for _, m := range quoted().FindAllStringSubmatch(text, -1) {
 			s.addWord(m[1] + m[2] + m[3])
 		}

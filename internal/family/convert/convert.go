@@ -74,7 +74,7 @@ func Policy(object map[string]any, schemas Schemas) ([]Rule, diag.List) {
 	}
 	out := make([]Rule, 0, len(p.Spec.Rules))
 	for i := range p.Spec.Rules {
-		c := &converter{policy: p, schemas: schemas, index: i, path: "spec.rules[" + strconv.Itoa(i) + "]", object: member("object")}
+		c := &converter{policy: p, schemas: schemas, index: i, path: "spec.rules[" + strconv.Itoa(i) + "]", object: member("object"), changed: member("object")}
 		r := &p.Spec.Rules[i]
 		made := c.rule(r)
 		result := Rule{Name: r.Name, Reasons: c.reasons, Notes: c.notes, Uncovered: c.uncovered}
@@ -97,7 +97,9 @@ type converter struct {
 	element  expr // of the loop around it; zero outside of loops
 	position expr // of the element in its list; zero where it is not known
 	// object is the value of `request.object`: the object, or the Pod in it.
-	object  expr
+	object expr
+	// changed is what patches change, and `target` of a rule with targets: the object, or the Pod in it.
+	changed expr
 	entries map[string]term // of the context, by their names
 	// variables are the variables that the converted expressions need.
 	variables []any
@@ -120,6 +122,9 @@ func (c *converter) note(path, text, hint string) {
 		c.notes = append(c.notes, r)
 	}
 }
+
+// inPods reports whether the patches are about Pods, in pod controllers too.
+func (c *converter) inPods() bool { return c.changed.text == "variables.pod" }
 
 // variable returns a new name for the element of a loop.
 func (c *converter) variable() string {

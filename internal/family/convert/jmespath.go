@@ -160,6 +160,8 @@ func (s *search) named(name string) (term, bool) {
 		return term{expr: member("request"), root: member("request")}, true
 	case name == "target" && s.deleting:
 		return path(s.object), true
+	case name == "target" && s.object.text == "request.object":
+		return path(s.changed), true
 	case name == "elementIndex" && s.position != (expr{}):
 		return term{expr: s.position, shape: numberShape}, true
 	}

@@ -533,7 +533,7 @@ func rulesFor(all []schema.GroupVersionResource, operations []string) (out []any
 // inTemplates makes the policy change the template of Pod controllers as it changes Pods: one policy for all of them, with the Pod and its
 // path as variables. (Autogen policies of a MutatingPolicy for Pods change no metadata, and do not support JSON patches.)
 func (c *converter) inTemplates(resources []string) {
-	c.object = member("variables.pod")
+	c.object, c.changed = member("variables.pod"), member("variables.pod")
 	pod, path := "object.kind == 'Pod' ? object : object.spec.template", "object.kind == 'Pod' ? '' : '/spec/template'"
 	if slices.Contains(resources, "cronjobs") {
 		pod = "object.kind == 'CronJob' ? object.spec.jobTemplate.spec.template : " + pod

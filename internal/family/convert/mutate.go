@@ -13,11 +13,13 @@ import (
 // mutation converts the mutate block of a rule to one JSON patch, whose operations depend on the object.
 func (c *converter) mutation(r *kyvernov1.Rule, spec map[string]any) {
 	m, path := r.Mutation, c.path+".mutate"
+	if len(m.Targets) > 0 {
+		if c.targets(r, spec); len(c.reasons) > 0 {
+			return
+		}
+	}
 	var all []string
 	switch {
-	case len(m.Targets) > 0:
-		c.refuse(path+".targets", "rules that change existing resources are not converted", "write a MutatingPolicy with targetMatchConstraints and evaluation.mutateExisting")
-		return
 	case len(m.ForEachMutation) > 0:
 		if len(m.ForEachMutation) > 1 && len(c.variables) > 0 {
 			c.refuse(path+".foreach", "several loops about Pods in controllers have no form: variables keep the object as it was before the first loop", "split the rule")
@@ -39,8 +41,8 @@ func (c *converter) mutation(r *kyvernov1.Rule, spec map[string]any) {
 // patches converts one of the two types of patches.
 func (c *converter) patches(merge bool, decoded func() (any, bool), operations, path string) *patching {
 	p := &patching{converter: c, when: yes}
-	root := location{at: c.object}
-	if c.object.text != "object" {
+	root := location{at: c.changed}
+	if c.inPods() {
 		root.path = []segment{{dynamic: "variables.path"}}
 	}
 	switch {
@@ -189,7 +191,7 @@ func (l location) operation(op, value string) string {
 // mergeKey returns the key by which the list at a place is merged; merged is false for lists that are replaced.
 func (p *patching) mergeKey(at location, path string) (key string, merged bool) {
 	kinds := p.matched
-	if p.object.text != "object" {
+	if p.inPods() {
 		kinds = kinds[:min(1, len(kinds))] // the Pod, which is the template in the others
 	}
 	for i, k := range kinds {

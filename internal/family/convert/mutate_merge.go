@@ -46,7 +46,7 @@ func patchAnchor(full string) (anchor, key string) {
 
 // present returns the condition that all maps on the path to a place exist.
 func (p *patching) present(at location) expr {
-	out, here := yes, p.object
+	out, here := yes, p.changed
 	for _, name := range at.names {
 		if name == "" {
 			return yes // inside a loop over existing elements

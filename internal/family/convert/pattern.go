@@ -42,7 +42,7 @@ func (c *converter) below(name string, convert func()) {
 // isList reports whether the part of the pattern is a list in all kinds that the rule matches.
 func (c *converter) isList() (list, known bool) {
 	kinds := c.matched
-	if c.object.text != "object" {
+	if c.inPods() {
 		kinds = kinds[:min(1, len(kinds))] // the Pod, which is the template in the others
 	}
 	if !c.trail.known || len(kinds) == 0 || c.schemas.Lists == nil {

@@ -1,0 +1,175 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// targets makes the policy change existing resources: an expression lists them for each trigger. From then on `object` is the target, and
+// `request.object` the trigger.
+func (c *converter) targets(r *kyvernov1.Rule, spec map[string]any) {
+	all, path := r.Mutation.Targets, c.path+".mutate.targets"
+	if len(c.variables) > 0 {
+		c.refuse(c.path+".match", "the classic rule also changes pod controllers, without targets", "set the annotation pod-policies.kyverno.io/autogen-controllers to none")
+		return
+	}
+	matched, _ := filters(&r.MatchResources, c.path+".match")
+	if slices.ContainsFunc(matched, func(f filter) bool { return slices.Contains(operationsOf(f), "DELETE") }) {
+		c.refuse(c.path+".match", "on a deletion request.object is the deleted object in the classic language, and null in CEL", "write a MutatingPolicy that reads oldObject")
+		return
+	}
+	var lists []string
+	var rules []schema.GroupVersionResource
+	var kinds []schema.GroupVersionKind
+	whole := len(all) == 1
+	for i := range all {
+		t, at := &all[i], fmt.Sprintf("%s[%d]", path, i)
+		if len(all) > 1 && (t.RawAnyAllConditions != nil || len(t.Context) > 0) {
+			c.refuse(at, "preconditions and context of one of several targets are not converted", "split the rule")
+		}
+		list, filtered, gvr, ok := c.target(t, at)
+		if !ok {
+			continue
+		}
+		whole = whole && !filtered
+		if !filtered {
+			list += ".items"
+		}
+		if !slices.Contains(lists, list) {
+			lists = append(lists, list)
+		}
+		if !slices.Contains(rules, gvr) {
+			rules = append(rules, gvr)
+		}
+		kind, _, _ := strings.Cut(t.Kind, "/")
+		kinds = append(kinds, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version, Kind: kind})
+	}
+	expression := "{'items': " + strings.Join(lists, " + ") + "}"
+	if whole {
+		expression = strings.TrimSuffix(strings.Join(lists, ""), ".items")
+	}
+	constraints := map[string]any{"expression": expression}
+	if slices.ContainsFunc(rules, func(r schema.GroupVersionResource) bool { return strings.Contains(r.Resource, "/") }) {
+		constraints["resourceRules"] = rulesFor(rules, []string{"*"}) // they name the subresource that is written
+	}
+	spec["targetMatchConstraints"] = constraints
+	c.existingSettings(r, spec)
+	c.matched, c.object, c.changed = kinds, member("request.object"), member("object")
+	c.entries = nil
+	c.context(r.Context, c.path+".context")
+	if len(all) != 1 {
+		return
+	}
+	c.context(all[0].Context, path+"[0].context")
+	if raw, ok := c.decode(all[0].RawAnyAllConditions, path+"[0].preconditions"); ok && raw != nil {
+		if conditions := addCondition(nil, "preconditions", c.conditions(raw, path+"[0].preconditions")); conditions != nil {
+			spec["targetMatchConditions"] = conditions
+		}
+	}
+}
+
+// existingSettings converts the settings of rules with targets.
+func (c *converter) existingSettings(r *kyvernov1.Rule, spec map[string]any) {
+	evaluation, _ := spec["evaluation"].(map[string]any)
+	evaluation["mutateExisting"] = map[string]any{"enabled": true}
+	if r.SkipBackgroundRequests != nil && !*r.SkipBackgroundRequests {
+		evaluation["skipBackgroundRequests"] = false
+	}
+	onChange, path := c.policy.Spec.MutateExistingOnPolicyUpdate, "spec.mutateExistingOnPolicyUpdate"
+	if own := r.Mutation.MutateExistingOnPolicyUpdate; own != nil {
+		onChange, path = *own, c.path+".mutate.mutateExistingOnPolicyUpdate"
+	}
+	if onChange {
+		c.note(path, "the classic rule is evaluated again at each background interval, and a policy in CEL at requests and when it changes", "")
+		return
+	}
+	c.note(path, "a change of the policy also changes the targets of triggers that exist; that of the classic policy does not", "")
+}
+
+// target returns the expression for the targets of one entry. filtered is false for a whole list, which has the targets as its items.
+func (c *converter) target(t *kyvernov1.TargetResourceSpec, path string) (list string, filtered bool, gvr schema.GroupVersionResource, ok bool) {
+	switch {
+	case t.UID != "":
+		c.refuse(path+".uid", "a target with a UID is not converted", "name the target")
+		return "", false, gvr, false
+	case wildcard.Has(t.APIVersion+t.Kind) || strings.Contains(t.APIVersion+t.Kind, "{{"):
+		c.refuse(path+".kind", "targets of a kind with wildcards or variables have no resource rule", "name the kind")
+		return "", false, gvr, false
+	}
+	kind, subresource, _ := strings.Cut(t.Kind, "/")
+	plural, ok := c.plural(t.APIVersion, kind, path+".kind")
+	if !ok {
+		return "", false, gvr, false
+	}
+	version, err := schema.ParseGroupVersion(t.APIVersion)
+	if err != nil {
+		c.refuse(path+".apiVersion", err.Error(), "")
+		return "", false, gvr, false
+	}
+	if gvr = version.WithResource(plural); subresource != "" {
+		gvr.Resource += "/" + subresource
+	}
+	x := c.variable()
+	metadata := member(x + ".metadata")
+	arguments, kept := []string{text(t.APIVersion), text(plural)}, yes
+	if c.policy.Kind != "Policy" {
+		namespace := text("")
+		if t.Namespace != "" && !wildcard.Has(variables().ReplaceAllString(t.Namespace, "")) {
+			if namespace, ok = c.place(t.Namespace, path+".namespace"); !ok {
+				return "", false, gvr, false
+			}
+		} else if t.Namespace != "" && t.Namespace != "*" {
+			if strings.Contains(t.Namespace, "{{") {
+				c.refuse(path+".namespace", "a wildcard beside a variable is not converted", "")
+			}
+			// The namespace is no condition for resources that have none.
+			kept = or(not(member(metadata.optional("namespace").text+".hasValue()")), c.anyGlob(metadata.field("namespace"), []string{t.Namespace}))
+		}
+		arguments = append(arguments, namespace)
+	}
+	named, ok := c.targetName(t.Name, metadata.field("name"), path+".name")
+	if !ok {
+		return "", false, gvr, false
+	}
+	kept = and(kept, named)
+	if s := t.Selector; s != nil {
+		if raw := fmt.Sprint(document(s)); strings.Contains(raw, "{{") || wildcard.Has(raw) {
+			c.refuse(path+".selector", "variables and wildcards in the selector of a target are not converted", "write preconditions about target.metadata.labels")
+		}
+		kept = and(kept, c.selector(s, metadata, path+".selector"))
+	}
+	list = "dyn(resource.list(" + strings.Join(arguments, ", ") + "))"
+	if kept == yes {
+		return list, false, gvr, true
+	}
+	return list + ".items.filter(" + x + ", " + kept.text + ")", true, gvr, true
+}
+
+// targetName returns the condition that a target has the name: an empty one is every name.
+func (c *converter) targetName(name string, at expr, path string) (expr, bool) {
+	switch {
+	case name == "":
+		return yes, true
+	case !strings.Contains(name, "{{"):
+		return c.anyGlob(at, []string{name}), true
+	case wildcard.Has(variables().ReplaceAllString(name, "")):
+		c.refuse(path, "a wildcard beside a variable is not converted", "")
+		return no, false
+	}
+	wanted, ok := c.operand(name, path)
+	if !ok {
+		return no, false
+	}
+	same := comparison(at.text + " == " + wanted.within(bindsUnary))
+	if wanted.text == "object.metadata.name" || wanted.text == "request.name" || wanted.text == "object.metadata.namespace" {
+		return same, true
+	}
+	c.note(path, "a name from a variable is taken as it is; the classic rule takes * and ? in it for wildcards", "")
+	return or(comparison(wanted.within(bindsUnary)+" == ''"), same), true
+}
