@@ -334,7 +334,7 @@ func (s *sampler) word(instead string) string {
 }
 
 // always are the members that every object of the API has that may have them.
-var always = []string{"spec", "template", "jobTemplate"}
+var always = []string{"spec", "template", "jobTemplate", "metadata", "containers"}
 
 // value makes a value of the type with the fields that are read; nil for none.
 func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
@@ -366,6 +366,12 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 				continue
 			}
 			v := s.value(below, f.Get(name), depth+1)
+			for range 8 { // the API server refuses Pods without containers
+				if list, ok := v.([]any); !ok || name != "containers" || len(list) > 0 {
+					break
+				}
+				v = s.value(below, f.Get(name), depth+1)
+			}
 			if _, text := v.(string); text && name == "image" && len(s.images) > 0 {
 				v = s.images[s.random.Intn(len(s.images))]
 			}

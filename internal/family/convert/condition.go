@@ -17,44 +17,102 @@ import (
 func (c *converter) conditions(v any, path string) expr {
 	switch v := v.(type) {
 	case map[string]any:
-		return c.block(v, path)
+		return c.block(v, path, false)
 	case []any:
-		out := yes
+		var out []expr
+		var fallible []bool
 		for i, e := range v {
 			m, _ := e.(map[string]any)
 			at := fmt.Sprintf("%s[%d]", path, i)
 			_, some := m["any"]
 			_, every := m["all"]
 			if some || every {
-				out = and(out, c.block(m, at))
+				out, fallible = append(out, c.block(m, at, false)), append(fallible, anyFails(m["any"]) || anyFails(m["all"]))
 				continue
 			}
-			out = and(out, c.condition(m, at))
+			out, fallible = append(out, c.condition(m, at)), append(fallible, mayFail(m))
 		}
-		return out
+		return inOrder(out, fallible, true)
 	}
 	c.refuse(path, "conditions are a map with any and all, or a list", "")
 	return no
 }
 
-func (c *converter) block(m map[string]any, path string) expr {
-	out := yes
-	if some, ok := m["any"].([]any); ok && len(some) > 0 {
-		var alternatives []expr
-		for i, e := range some {
-			one, _ := e.(map[string]any)
-			alternatives = append(alternatives, c.condition(one, fmt.Sprintf("%s.any[%d]", path, i)))
-		}
-		out = or(alternatives...)
+// denied converts the conditions of deny, of which an error is a violation, as true is.
+func (c *converter) denied(v any, path string) expr {
+	if m, ok := v.(map[string]any); ok {
+		return c.block(m, path, true)
 	}
-	if every, ok := m["all"].([]any); ok {
-		for i, e := range every {
+	return c.conditions(v, path)
+}
+
+// block converts a map with any and all. errorIsTrue: an error of the block has the effect of true.
+func (c *converter) block(m map[string]any, path string, errorIsTrue bool) expr {
+	group := func(name string) (out []expr, fallible []bool) {
+		all, _ := m[name].([]any)
+		for i, e := range all {
 			one, _ := e.(map[string]any)
-			out = and(out, c.condition(one, fmt.Sprintf("%s.all[%d]", path, i)))
+			out, fallible = append(out, c.condition(one, fmt.Sprintf("%s.%s[%d]", path, name, i))), append(fallible, mayFail(one))
+		}
+		return out, fallible
+	}
+	some, someFail := group("any")
+	all, allFail := group("all")
+	every := inOrder(all, allFail, true)
+	if len(some) == 0 {
+		return every
+	}
+	if len(all) == 0 && errorIsTrue {
+		return or(some...)
+	}
+	either := inOrder(some, someFail, false)
+	switch {
+	case !slices.Contains(someFail, true) || either == yes || every == yes:
+		return and(either, every)
+	case !slices.Contains(allFail, true):
+		return expr{either.within(bindsOr) + " ? " + every.within(bindsOr) + " : false", bindsTernary}
+	}
+	// The conditions of all are evaluated for their errors, too.
+	return expr{either.within(bindsOr) + " ? " + every.within(bindsOr) + " : " + every.within(bindsOr) + " ? false : false", bindsTernary}
+}
+
+// inOrder joins conditions by and, or by or. As in the classic language, an error of one is not made up for by those that follow, as && and
+// || do.
+func inOrder(all []expr, fallible []bool, every bool) expr {
+	if len(all) == 0 {
+		return yes
+	}
+	out := all[len(all)-1]
+	for i := len(all) - 2; i >= 0; i-- {
+		switch {
+		case fallible[i] && every && out != yes:
+			out = expr{all[i].within(bindsOr) + " ? " + out.within(bindsOr) + " : false", bindsTernary}
+		case fallible[i] && !every && out != no:
+			out = expr{all[i].within(bindsOr) + " ? true : " + out.within(bindsOr), bindsTernary}
+		case every:
+			out = and(all[i], out)
+		default:
+			out = or(all[i], out)
 		}
 	}
 	return out
 }
+
+// mayFail reports whether the key of a condition is a variable that may be missing, without a default.
+func mayFail(condition map[string]any) bool {
+	key, _ := condition["key"].(string)
+	return strings.Contains(key, "{{") && !strings.Contains(key, "||") && !always().MatchString(key)
+}
+
+func anyFails(conditions any) bool {
+	all, _ := conditions.([]any)
+	return slices.ContainsFunc(all, func(e any) bool { m, _ := e.(map[string]any); return mayFail(m) })
+}
+
+// always matches variables that every object or request has.
+var always = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\{\{\s*(request\.(operation|namespace|name|userInfo\.username|object\.(kind|metadata\.(name|namespace)))|time_now_utc\(\))\s*\}\}$`)
+})
 
 // condition converts one condition: key, operator, value.
 func (c *converter) condition(m map[string]any, path string) expr {
@@ -224,12 +282,25 @@ func (c *converter) order(key term, operator string, v any, path string) expr {
 		}
 		return c.ordered(key.expr, operator, strconv.FormatInt(v, 10), path)
 	case string:
-		if literal(v) {
+		if b := measure.NewBound(v); literal(v) {
+			_, quantity := b.Quantity()
+			if d, ok := b.Duration(); ok && !quantity {
+				return longer(key.expr, operator, text(d.String()))
+			}
 			return c.ordered(key.expr, operator, v, path)
 		}
 	}
 	c.refuse(path, "an order with a value that is not written out is not converted", "")
 	return no
+}
+
+// longer compares durations. A number counts as seconds, and what is no duration fulfils no order.
+func longer(key expr, operator, bound string) expr {
+	value := "string(" + key.text + ")"
+	return or(
+		and(member(value+".matches('^-?[0-9]+([.][0-9]+)?$')"), comparison("duration("+value+" + 's') "+operator+" duration("+bound+")")),
+		and(member(value+".matches('^[-+]?([0-9]+([.][0-9]*)?(ns|us|ms|s|m|h))+$')"), comparison("duration("+value+") "+operator+" duration("+bound+")")),
+	)
 }
 
 // membership converts AnyIn, AllIn, AnyNotIn and AllNotIn.

@@ -102,7 +102,8 @@ type converter struct {
 	changed expr
 	entries map[string]term // of the context, by their names
 	// variables are the variables that the converted expressions need.
-	variables []any
+	variables   []any
+	controllers bool // the classic rule covers pod controllers
 	// deleting: the policy selects objects and not requests, and `target` is the object.
 	deleting  bool
 	matched   []schema.GroupVersionKind // the kinds that the rule matches; of a wildcard the Kind is empty
@@ -281,7 +282,7 @@ func (c *converter) validation(r *kyvernov1.Rule, spec map[string]any) {
 		c.existing(v, path)
 		denied := yes
 		if raw, ok := c.decode(v.Deny.RawAnyAllConditions, path+".deny.conditions"); ok && raw != nil {
-			denied = c.conditions(raw, path+".deny.conditions")
+			denied = c.denied(raw, path+".deny.conditions")
 		}
 		c.holds(spec, not(denied), v.Message, path)
 	case v.CEL != nil:
@@ -329,7 +330,7 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 			fits = c.anyPattern(raw, c.element, path+".anyPattern")
 		case l.Deny != nil:
 			if raw, ok := c.decode(l.Deny.RawAnyAllConditions, path+".deny.conditions"); ok && raw != nil {
-				fits = not(c.conditions(raw, path+".deny.conditions"))
+				fits = not(c.denied(raw, path+".deny.conditions"))
 			} else {
 				fits = no
 			}

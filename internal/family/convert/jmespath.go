@@ -71,6 +71,10 @@ func (c *converter) search(source, path string) (term, bool) {
 		c.refuse(path, err.Error(), "")
 		return term{}, false
 	}
+	if c.controllers && strings.Contains(source, `"object"`) {
+		c.refuse(path, "for pod controllers the classic rule reads the controller where request.\"object\" is quoted, and a policy in CEL its template", "write request.object")
+		return term{}, false
+	}
 	s := &search{converter: c, path: path, source: source}
 	return s.tree(&tree, expr{})
 }

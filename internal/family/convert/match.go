@@ -482,6 +482,7 @@ func (c *converter) covered() (out []schema.GroupVersionResource) {
 // autogen makes the policy cover the Pod controllers that the classic rule covers.
 func (c *converter) autogen(r *kyvernov1.Rule, spec, constraints map[string]any, operations []string) {
 	covered := c.covered()
+	c.controllers = len(covered) > 0
 	rules, _ := constraints["resourceRules"].([]any)
 	pods := len(rules) == 1
 	if pods {
