@@ -343,7 +343,7 @@ func (c *converter) membership(key term, operator string, v any, path string) ex
 		c.refuse(path, value.TypeName(v)+" as a value is not converted", "")
 		return no
 	}
-	if key.shape == textShape {
+	if key.shape == textShape && !key.maybeList {
 		one := among(key.expr)
 		if strings.HasSuffix(operator, "NotIn") {
 			return not(one)

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,7 +26,9 @@ type term struct {
 	root  expr     // of a path
 	keys  []string // of a path
 	shape shape
-	needs expr // further parts that must exist; zero for none
+	// maybeList: the shape is that of a default; the value itself may be a list.
+	maybeList bool
+	needs     expr // further parts that must exist; zero for none
 }
 
 // path returns the value of keys below root. A missing key is an error, in both languages.
@@ -363,7 +366,10 @@ func (s *search) either(t *jmespath.Tree, current expr) (term, bool) {
 	default:
 		s.note(s.path, "in {{ "+s.source+" }} the right side of || stands for what is missing; the classic policy takes it for an empty value and false, too", "")
 	}
-	return term{expr: left.orElse(right.text), shape: right.shape}, true
+	text := left.root.text == "request" || slices.ContainsFunc(left.keys, func(k string) bool {
+		return k == "labels" || k == "annotations" || k == "name" || k == "namespace"
+	})
+	return term{expr: left.orElse(right.text), shape: right.shape, maybeList: !text}, true
 }
 
 // condition converts a boolean expression.
