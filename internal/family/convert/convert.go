@@ -100,6 +100,8 @@ type converter struct {
 	object expr
 	// changed is what patches change, and `target` of a rule with targets: the object, or the Pod in it.
 	changed expr
+	// here is the value at the place of the current part of a patch, which {{ @ }} stands for; zero where it has none.
+	here    expr
 	entries map[string]term // of the context, by their names
 	// variables are the variables that the converted expressions need.
 	variables   []any

@@ -112,6 +112,9 @@ func (s *search) tree(t *jmespath.Tree, current expr) (term, bool) {
 		}
 		return path(current, name), true
 	case "ASTIdentity", "ASTCurrentNode":
+		if current == (expr{}) && s.here != (expr{}) {
+			return term{expr: s.here}, true
+		}
 		if current == (expr{}) {
 			return s.unknown("@")
 		}

@@ -13,6 +13,7 @@ import (
 
 // mergeMap returns the operations that merge a map of a patch into the one at the place.
 func (p *patching) mergeMap(m map[string]any, at location, path string) (out []string) {
+	defer p.standing(expr{})() // for anchors
 	for _, full := range slices.Sorted(maps.Keys(m)) {
 		anchor, key := patchAnchor(full)
 		below, v := path+"."+full, m[full]
@@ -83,6 +84,7 @@ func (p *patching) applies(key string, v any, place location, path string) expr 
 
 // mergeValue returns the operations for a key without an anchor.
 func (p *patching) mergeValue(v any, at, place location, key, path string) []string {
+	defer p.standing(place.at)()
 	has := at.at.has(key)
 	switch v := v.(type) {
 	case nil:
@@ -108,8 +110,16 @@ func (p *patching) mergeValue(v any, at, place location, key, path string) []str
 	return []string{place.operation("add", literal)}
 }
 
+// standing makes {{ @ }} stand for a value, until the function that it returns is called.
+func (p *patching) standing(here expr) func() {
+	before := p.here
+	p.here = here
+	return func() { p.here = before }
+}
+
 // mergeList returns the operations for a list: its elements are merged by their key, or it replaces the existing list.
 func (p *patching) mergeList(list []any, at, place location, key, path string) []string {
+	defer p.standing(expr{})()
 	objects := slices.ContainsFunc(list, func(e any) bool { _, ok := e.(map[string]any); return ok })
 	mergeKey, merged := "", false
 	if objects {
@@ -217,7 +227,12 @@ func (p *patching) literal(v any, path string) (string, bool) {
 			if anchor != "" && anchor != "+" {
 				continue
 			}
+			end := func() {}
+			if p.here != (expr{}) {
+				end = p.standing(p.here.field(key))
+			}
 			one, ok := p.literal(v[full], path+"."+full)
+			end()
 			if !ok {
 				continue
 			}
@@ -231,6 +246,7 @@ func (p *patching) literal(v any, path string) (string, bool) {
 		}
 		return "{" + join2(parts, texts) + "}", true
 	case []any:
+		defer p.standing(expr{})() // elements that are added have no value yet
 		var parts []string
 		same := true
 		for i, e := range v {
