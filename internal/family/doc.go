@@ -2,11 +2,11 @@
 //
 //	var Family = &family.Family{Name: "classic", Kinds: kinds, Compile: compileSource}   // in internal/family/classic
 //
-//	k := compile.Kinds.Of("kyverno.io", "ClusterPolicy")  // nil for a kind of no family
+//	k := compile.Kinds.Of("kyverno.io", "ClusterPolicy")  // nil for a kind that belongs to no family
 //	k.LabelPrefix                                         // cpol.kyverno.io/
 //
-// Each family exports its descriptor from a package below this one, and package compile lists the descriptors: a new family needs its
-// folder and one row there. No other package names a kind.
+// Each family exports its descriptor from a package below this one, and package compile lists the descriptors: a new family needs a
+// folder and one row in that list. No other package names a kind.
 //
 // Floor 1: imports policy and diag.
 package family

@@ -15,18 +15,18 @@ type Family struct {
 	Kinds Kinds
 	// Companions are the kinds of objects that its policies are compiled with, such as bindings.
 	Companions []Companion
-	// Endpoints are the endpoints of the webhooks for its policies; none if the policies do not evaluate requests.
+	// Endpoints are the webhook endpoints for its policies; none if the policies do not evaluate requests.
 	Endpoints []policy.Endpoint
 	// Status describes the status of its policies; nil if the admission controller does not write it.
 	Status *Status
-	// Compile decodes, checks and compiles one policy. It always returns a Program; its Diags are complete.
+	// Compile decodes, checks and compiles one policy. It always returns a Program, whose Diags hold all mistakes.
 	Compile func(Source) *policy.Program
-	// Review, if set, returns mistakes that prevent writing a policy, although a stored one with them is evaluated.
+	// Review, if set, returns mistakes that make the review reject a policy. A stored policy with such mistakes is still evaluated.
 	Review func(Reviewed) diag.List
-	// FieldErrors: mistakes have the form of the API server's field errors, in one list, and are repeated as warnings.
+	// FieldErrors: mistakes are reported as the API server reports field errors, in one list, and are repeated as warnings.
 	FieldErrors bool
-	// HandedOver, if set, reports whether the API server itself enforces the policy on requests, by a policy that was generated from it.
-	// The status of the policy records this; a policy is compiled again when that changes.
+	// HandedOver, if set, reports whether the API server itself enforces the policy on requests, through a policy that was generated
+	// from it. The status of the policy records this; the policy is compiled again when the record changes.
 	HandedOver func(object map[string]any) bool
 	// Exceptions are the objects that exempt from its policies; nil for none. Families may share them.
 	Exceptions *Exceptions
@@ -50,26 +50,26 @@ type Reviewed struct {
 	Permissions
 }
 
-// Permissions are the permissions that the operator gives to policies.
+// Permissions are the permissions that the operator grants to policies.
 type Permissions struct {
 	// ServicesInNamespaces: expressions of namespaced policies may call HTTP services.
 	ServicesInNamespaces bool
-	// Documents: policies are for the command line, where those for documents need no constraints.
+	// Documents: the policies are for the command line, where policies for documents need no constraints.
 	Documents bool
 }
 
-// Options describe the use of Programs.
+// Options describe how the Programs are used.
 type Options struct {
-	// Types returns the types of known kinds, by which lists are merged; nil for none. It may be slow, is called only for policies that need
-	// it, and by several goroutines.
+	// Types returns the types of known kinds, which determine how lists are merged; nil for none. It may be slow, is called only for
+	// policies that need it, and must be safe for concurrent use.
 	Types func() managedfields.TypeConverter
-	// CommandLine: the Programs evaluate the user's objects, whatever their namespace. A namespaced policy applies to objects of every
+	// CommandLine: the Programs evaluate the user's objects in any namespace. A namespaced policy applies to objects of every
 	// namespace, as on Kyverno's command line, and a policy for documents also applies to Kubernetes objects.
 	CommandLine bool
-	// Targets: on the command line, the resources that policies change on behalf of others are given, too. Such policies have no effect there
-	// without them.
+	// Targets: the command line also gets the existing resources that policies change. Without them, policies that change existing resources
+	// have no effect there.
 	Targets bool
-	// Existing requests Programs that evaluate existing objects, for reports, and not requests.
+	// Existing: the Programs evaluate existing objects for reports, not requests.
 	Existing bool
 }
 
@@ -79,18 +79,18 @@ type Companion struct {
 	Versions    []string
 	// Policy is the kind of these policies.
 	Policy string
-	// Compile decodes and checks one companion. Use the result only if the diagnostics hold no error.
+	// Compile decodes and checks one companion. Use the result only if no diagnostic is an error.
 	Compile func(object map[string]any) (Attached, diag.List)
 }
 
-// Attached is a compiled companion with its policy.
+// Attached is a compiled companion and the policy it belongs to.
 type Attached struct {
 	Policy policy.ID
 	// Content is the input for the compiler of the policy.
 	Content any
 }
 
-// Companion returns the kind of companions of an object; nil if the family has no such kind.
+// Companion returns the kind of companions that an object belongs to, or nil if the family has no such kind.
 func (f *Family) Companion(group, kind string) *Companion {
 	for i := range f.Companions {
 		if c := &f.Companions[i]; c.Group == group && c.Kind == kind {

@@ -9,45 +9,45 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// SourceKyverno is the source of results that most kinds share.
+// SourceKyverno is the source of results for most kinds.
 const SourceKyverno = "kyverno"
 
 // Kind describes one kind of policy. Its values are shared and read-only.
 type Kind struct {
 	Group string
 	Kind  string
-	// Resource is the name of the kind in URLs, Short its abbreviation; empty for none.
+	// Resource is the name of the kind in URLs. Short is its abbreviation; empty for none.
 	Resource, Short string
-	// Versions are the served versions; the first one is stored, read and written.
+	// Versions are the served versions. The first one is the stored version, which Ephor reads and writes.
 	Versions   []string
 	Namespaced bool
-	// Retired are versions that are no longer served. The webhooks for policies still name them.
+	// Retired are versions that are no longer served. The webhooks that review policies still list them.
 	Retired []string
 
-	// LabelPrefix is the prefix of the labels with which intermediate reports name policies of the kind; empty for no label.
+	// LabelPrefix is the prefix of the labels that name policies of the kind in intermediate reports; empty for no label.
 	LabelPrefix string
-	// Source is the source of results in reports.
+	// Source is the source of the kind's results in reports.
 	Source string
 	// Metrics describes the metrics for results; nil for the common ones (kyverno_policy_results).
 	Metrics *Metrics
 	// Review is the set of webhooks that review policies of the kind.
 	Review Review
-	// Work are the types of the UpdateRequests (spec.requestType) with work of policies of the kind.
+	// Work holds the types (spec.requestType) of the UpdateRequests for policies of the kind.
 	Work Work
-	// BareLabels: labels of objects that its policies generate name the policy without its namespace, and no rule. The executor adds them,
-	// not the evaluation.
+	// BareLabels: labels on generated objects name the policy without its namespace, and do not name the rule. The executor, not the
+	// evaluation, adds them.
 	BareLabels bool
-	// Foreign: the API server itself evaluates policies of the kind. The command line applies them, and reports include them on request.
+	// Foreign: the API server itself evaluates policies of the kind. The command line evaluates them, and reports include them on request.
 	Foreign bool
-	// Switch is the flag that adds policies of the kind to reports; nil if they are always or never included.
+	// Switch is the flag that includes policies of the kind in reports; nil if they are always or never included.
 	Switch *Switch
-	// Run describes the runs of policies that delete on a schedule, in the cleanup controller; nil for other policies.
+	// Run describes the scheduled runs of policies that the cleanup controller executes; nil for other policies.
 	Run *Run
 	// Offline: only the command line evaluates policies of the kind, since no controller executes their work yet.
 	Offline bool
-	// NoExceptions is the error of a test with exceptions and policies of the kind; empty if they may be combined.
+	// NoExceptions is the error for a test that combines exceptions with policies of the kind; empty if it may.
 	NoExceptions string
-	// Superseded reports whether Kyverno has a successor of the kind, which kyverno_deprecated_resource_total counts.
+	// Superseded reports whether Kyverno has a newer kind that replaces this one. kyverno_deprecated_resource_total counts such kinds.
 	Superseded bool
 }
 
@@ -63,7 +63,7 @@ func (k *Kind) Names() policy.Names {
 	return n
 }
 
-// Work holds types of UpdateRequests; empty for work that policies of the kind do not have.
+// Work holds types of UpdateRequests. A type is empty if policies of the kind have no such work.
 type Work struct {
 	Generate string // to create objects and keep them up to date
 	Mutate   string // to change existing objects
@@ -82,12 +82,12 @@ func (k *Kind) GVR() schema.GroupVersionResource {
 // Kinds are kinds of policies: those of one family, or of all.
 type Kinds []*Kind
 
-// Of returns the kind of a group; nil if it is not in the list.
+// Of returns the kind of a group, or nil if it is not in the list.
 func (all Kinds) Of(group, kind string) *Kind {
 	return all.first(func(k *Kind) bool { return k.Group == group && k.Kind == kind })
 }
 
-// Owner returns the kind of an object by its API version, served or not; nil if it is not in the list.
+// Owner returns the kind of an object by its API version, served or not, or nil if it is not in the list.
 func (all Kinds) Owner(apiVersion, kind string) *Kind {
 	group, _, ok := strings.Cut(apiVersion, "/")
 	if !ok {
@@ -101,12 +101,12 @@ func (all Kinds) Scoped(namespaced bool) *Kind {
 	return all.first(func(k *Kind) bool { return k.Namespaced == namespaced })
 }
 
-// Named returns the kind of that name, for callers that do not know the group; nil when there is none.
+// Named returns the kind with this name, or nil if there is none. It is for callers that do not know the group.
 func (all Kinds) Named(kind string) *Kind {
 	return all.first(func(k *Kind) bool { return k.Kind == kind })
 }
 
-// ForWork returns the kind of the policies in UpdateRequests of the type; nil for an unknown type.
+// ForWork returns the kind of policies that have UpdateRequests of the type, or nil for an unknown type.
 func (all Kinds) ForWork(requestType string, namespaced bool) *Kind {
 	return all.first(func(k *Kind) bool {
 		return k.Namespaced == namespaced && requestType != "" && (k.Work.Generate == requestType || k.Work.Mutate == requestType)
@@ -114,14 +114,14 @@ func (all Kinds) ForWork(requestType string, namespaced bool) *Kind {
 }
 
 // Delegates reports whether objects of the kind cause work with the rights of another account. This holds for every namespaced policy: its
-// review checks the rights of its author. No namespaced policy may write another one, since the background controller would then be its
-// author, with more rights than the author of the first (S7 in docs/security/threat-model.md).
+// review checks the rights of its author. A namespaced policy may not write another one. Otherwise the background controller would be the
+// author of the second policy, with more rights than the author of the first (S7 in docs/security/threat-model.md).
 func (all Kinds) Delegates(kind schema.GroupKind) bool {
 	k := all.Of(kind.Group, kind.Kind)
 	return k != nil && k.Namespaced
 }
 
-// Where returns the kinds that is accepts, in their order.
+// Where returns the kinds for which is returns true, in their order.
 func (all Kinds) Where(is func(*Kind) bool) (out Kinds) {
 	for _, k := range all {
 		if is(k) {

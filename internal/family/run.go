@@ -8,9 +8,9 @@ type Run struct {
 	Controller string
 	// Metrics is the prefix of the metrics that count deletions and errors.
 	Metrics string
-	// CountsResources: these metrics name a deleted object by its resource, not by its kind.
+	// CountsResources: these metrics identify a deleted object by its resource instead of its kind.
 	CountsResources bool
-	// Delete and Deleted are the words in events: "clean up" and "cleaned up".
+	// Delete and Deleted are the verbs in events, such as "clean up" and "cleaned up".
 	Delete, Deleted string
 	// Conditions is the path of the list of conditions below the status.
 	Conditions []string

@@ -15,18 +15,18 @@ import (
 type Status struct {
 	// Conditions is the path of the list of conditions below the status.
 	Conditions []string
-	// Extended: the status has the fields budget and backgroundScan, for parts that were not evaluated.
+	// Extended: the status has the fields budget and backgroundScan, which report parts that were not evaluated.
 	Extended bool
-	// Rights: Make uses State.Missing. Listable: only for rights on resources that can be listed, not on subresources.
+	// Rights: Make uses State.Missing. Listable: State.Missing holds only rights on resources that can be listed, not on subresources.
 	Rights, Listable bool
-	// Make returns the status that a policy should have. It keeps the fields of other controllers. The error means that the object cannot
-	// be read.
+	// Make returns the status that a policy should have. It preserves the fields that other controllers write. It returns an error if the
+	// object cannot be read.
 	Make func(object map[string]any, s State) (map[string]any, error)
 }
 
-// State is what the controllers know about a policy.
+// State is the information of the controllers about a policy.
 type State struct {
-	// Program is the policy; nil if it cannot be used.
+	// Program is the compiled policy; nil if it cannot be used.
 	Program *policy.Program
 	// NotReady is the reason why the policy does not evaluate requests; nil if it does.
 	NotReady error
@@ -44,7 +44,7 @@ type LackingRights struct {
 	Rights []MissingRight
 }
 
-// Texts joins the texts of all.
+// Texts joins the texts of all elements.
 func Texts(lacking []LackingRights) string {
 	texts := make([]string, len(lacking))
 	for i, l := range lacking {
@@ -57,8 +57,8 @@ func Texts(lacking []LackingRights) string {
 type MissingRight struct {
 	Verb     string
 	Resource schema.GroupVersionResource // Resource may name a subresource: pods/exec
-	Reason   string                      // of the authorizer; mostly empty
-	// Generated: only a rule that was generated for a custom controller of Pods needs it.
+	Reason   string                      // the reason given by the authorizer; usually empty
+	// Generated: only a rule that was generated for a custom controller of Pods needs the right.
 	Generated bool
 }
 

@@ -44,11 +44,12 @@ type Config struct {
 	Targets []policiesv1beta1.Target
 	// Constraints select them.
 	Constraints *admissionregistrationv1.MatchResources
-	// Template is the path of their Pod template; empty if it must be searched.
+	// Template is the path of their Pod template; empty if the evaluation must search the object for Pod templates.
 	Template string
 }
 
-// Configs returns the policies that are generated from one with these constraints: none unless it selects only Pods.
+// Configs returns the policies that Ephor generates from a policy with these constraints. The constraints must select only Pods; for others
+// it returns none.
 func Configs(m *admissionregistrationv1.MatchResources, settings *policiesv1beta1.PodControllers) []Config {
 	if !aboutPods(m) {
 		return nil
@@ -108,7 +109,7 @@ func otherController(name string) (policiesv1beta1.Target, bool) {
 	return policiesv1beta1.Target{Group: parts[2], Version: parts[1], Resource: parts[0]}, true
 }
 
-// constraintsFor returns the constraints of Pods, applied to other resources: one rule for each group and version.
+// constraintsFor returns the constraints of a policy for Pods, rewritten for other resources: one rule for each group and version.
 func constraintsFor(m *admissionregistrationv1.MatchResources, targets []policiesv1beta1.Target) *admissionregistrationv1.MatchResources {
 	out := m.DeepCopy()
 	pods := m.ResourceRules[0]
@@ -127,8 +128,8 @@ func constraintsFor(m *admissionregistrationv1.MatchResources, targets []policie
 
 var podFields = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(object|oldObject)\.(spec|metadata)(\.namespace)?`) })
 
-// Rewrite converts a part of the spec of a policy for Pods to controllers with a Pod template at that path. As in Kyverno, it rewrites
-// every text, including messages and literals. The namespace of the object stays. The spec is not changed.
+// Rewrite returns a copy of a part of the spec, rewritten from Pods to controllers whose Pod template has that path. As in Kyverno, it
+// rewrites every text, including messages and literals. References to the namespace of the object stay unchanged.
 func Rewrite(spec any, template string) any {
 	switch x := spec.(type) {
 	case string:

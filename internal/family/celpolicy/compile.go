@@ -24,19 +24,19 @@ type Input struct {
 	// JSON has JSONPayload.
 	Payload policy.Payload
 	// Constraints are spec.matchConstraints. Without constraints a policy matches nothing. A policy for documents (Payload) ignores them:
-	// on the command line it matches every document, and nothing in a cluster.
+	// it matches every document on the command line, and nothing in a cluster.
 	Constraints *admissionregistrationv1.MatchResources
-	// AnyOperation: objects are selected and not requests.
+	// AnyOperation: the constraints select objects, not requests, and ignore the operation.
 	AnyOperation bool
 	Conditions   []admissionregistrationv1.MatchCondition
-	// ConditionsPath is the field of the conditions; the default is spec.matchConditions.
+	// ConditionsPath is the field of the policy that holds the conditions; the default is spec.matchConditions.
 	ConditionsPath string
 	// VariablesFirst: the conditions may use variables.
 	VariablesFirst bool
 	Variables      []admissionregistrationv1.Variable
-	// Allowance bounds the expressions of the policy together, those of generated rules included.
+	// Allowance limits the expressions of the policy as a whole, including those of generated rules.
 	Allowance *celenv.Allowance
-	// Path is the field of the spec; the default is "spec".
+	// Path is the path of the spec in the policy; the default is "spec".
 	Path string
 }
 
@@ -47,12 +47,12 @@ type Subject struct {
 
 	constraints *constraint.Constraints // nil selects nothing, or everything if payload is set
 	payload     policy.Payload          // on the command line, the policy evaluates all documents of this type
-	mistakes    diag.List               // in the constraints: no request can be matched
-	namespace   string                  // of a namespaced policy
+	mistakes    diag.List               // mistakes in the constraints, which make every match an error
+	namespace   string                  // the namespace of a namespaced policy
 }
 
-// Compile compiles constraints, conditions and variables. The family compiles its own expressions with the Compiler, whose diagnostics hold
-// all mistakes.
+// Compile compiles constraints, conditions and variables. The family compiles its own expressions with the returned Compiler, whose Diags
+// hold all mistakes.
 func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
 	if in.Mode == celenv.JSON {
 		in.Payload = policy.JSONPayload
@@ -86,7 +86,7 @@ func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
 	return s, c
 }
 
-// NewRule returns a rule of the policy without Eval, after all of its expressions were compiled.
+// NewRule returns a rule of the policy without Eval. Call it after all expressions of the policy are compiled.
 func (s *Subject) NewRule(c *celrule.Compiler) *policy.Rule {
 	s.Rule.Named = c.Named()
 	r := &policy.Rule{
@@ -103,7 +103,8 @@ func (s *Subject) NewRule(c *celrule.Compiler) *policy.Rule {
 	return r
 }
 
-// Broken returns the Eval of a rule whose policy has mistakes: an error, so that a stored policy with a mistake never seems to pass.
+// Broken returns the Eval of a rule whose policy has mistakes. It returns an error, so that a stored policy with a mistake never seems to
+// pass.
 func Broken(mistakes diag.List) func(*policy.Call) policy.Yield {
 	texts := make([]string, 0, len(mistakes))
 	for _, d := range mistakes.Errors() {

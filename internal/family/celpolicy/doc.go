@@ -6,12 +6,12 @@
 //	program := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, celpolicy.Common{FailurePolicy: p.Spec.FailurePolicy, …})
 //	subject, c := celpolicy.Compile(program, celpolicy.Input{Kind: celenv.Validating, Constraints: p.Spec.MatchConstraints, …})
 //	c.Validation(…)                                     // the family's own expressions
-//	rule := subject.NewRule(c)                          // Match, Targets, Needs, Object: Eval is the family's
+//	rule := subject.NewRule(c)                          // sets Match, Targets, Needs and Object; the family sets Eval
 //
-// During the evaluation of a request, Exempt evaluates the exceptions of the rule, and Text words errors of expressions. Configs and
-// Rewrite generate the policies for Pod controllers by rewriting texts; Templates finds the Pod templates of other objects.
+// During the evaluation of a request, Exempt evaluates the exceptions of the rule, and Text formats errors of expressions. Configs
+// and Rewrite generate the policies for Pod controllers by rewriting texts; Templates finds the Pod templates of other objects.
 //
-// It knows no kind of policy: each family has a folder beside this one.
+// It does not know the kinds of policies: each family has a folder beside this one.
 //
 // Floor 2: imports constraint, celrule, family, policy, api and leaves.
 package celpolicy

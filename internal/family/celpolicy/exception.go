@@ -10,18 +10,19 @@ import (
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// PriorityLabel orders the exceptions that exempt the same request: an integer, the highest first.
+// PriorityLabel is the label with the priority of an exception, an integer. Among exceptions that exempt the same request, the one with the
+// highest priority comes first.
 const PriorityLabel = "polex.kyverno.io/priority"
 
-// Exceptions describes the exceptions from policies of the group.
+// Exceptions describes the exceptions for policies of the group.
 var Exceptions = &family.Exceptions{
 	Group: Group, Kind: "PolicyException", Resource: "policyexceptions", Versions: versions, Reviewed: []string{"v1alpha1", "v1beta1", "v1"},
 	Path: "/celexception/validate", Configuration: "kyverno-cel-exception-validating-webhook-cfg",
 	FieldErrors: true, Compile: CompileException,
 }
 
-// CompileException decodes, checks and compiles an exception. It always returns one, whose Diags are the returned
-// diagnostics. Do not use one with errors among them.
+// CompileException decodes, checks and compiles an exception. It always returns an exception, whose Diags are the
+// returned diagnostics. Do not use an exception with errors among them.
 func CompileException(object map[string]any, o family.Options) (*policy.Exception, diag.List) {
 	var e policiesv1beta1.PolicyException
 	diags := strict.Decode(object, &e)

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// maxConditions is how many conditions an exception may have, as in the API server's own policies.
+// maxConditions is the largest number of conditions in an exception, the same as in the API server's own policies.
 const maxConditions = 64
 
 // checkException reports all mistakes in an exception, except those in expressions.

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Environments are the kinds of policies that exceptions may name, with the environment of their expressions.
+// Environments are the kinds of policies that exceptions may name, each with the environment of its expressions.
 var Environments = map[string]celenv.Kind{
 	"ValidatingPolicy": celenv.Validating, "MutatingPolicy": celenv.Mutating, "GeneratingPolicy": celenv.Generating,
 	"DeletingPolicy": celenv.Deleting, "ImageValidatingPolicy": celenv.ImageValidating,
@@ -42,9 +42,9 @@ func (x *conditions) hold(c *policy.Call) (bool, error) {
 	return x.Hold(c.Context(), c.Meter, x.named, in)
 }
 
-// compileConditions compiles the conditions. In a cluster they are evaluated with the reach of the policy, which exceeds that of their
-// author, and therefore have no library with lookups, as in Kyverno's review. On the command line they are compiled in the environment of
-// each kind of policy that the exception names.
+// compileConditions compiles the conditions of an exception. In a cluster, the conditions are evaluated with the rights of the policy,
+// which exceed those of the exception's author. Therefore they cannot use libraries with lookups, as in Kyverno's review. On the command
+// line they are compiled in the environment of each kind of policy that the exception names.
 func compileConditions(out *policy.Exception, spec *policiesv1beta1.PolicyExceptionSpec, o family.Options, diags *diag.List) {
 	var reads value.Fields
 	defer func() { out.Reads = policy.ObjectReads(&reads) }()
@@ -55,7 +55,7 @@ func compileConditions(out *policy.Exception, spec *policiesv1beta1.PolicyExcept
 		c := celrule.New(d, &celenv.Allowance{})
 		x := &conditions{}
 		for i, m := range spec.MatchConditions {
-			if m.Expression != "" { // a missing expression was reported before
+			if m.Expression != "" { // a missing expression is already reported
 				x.Conditions = append(x.Conditions, c.Expression(m.Expression, "spec.matchConditions["+strconv.Itoa(i)+"].expression", celenv.Bool))
 			}
 		}
@@ -81,7 +81,7 @@ func compileConditions(out *policy.Exception, spec *policiesv1beta1.PolicyExcept
 		}
 		x, found := compile(d)
 		byKind[ref.Kind] = x
-		if len(mistakes) == 0 { // otherwise the same mistakes were found before
+		if len(mistakes) == 0 { // otherwise the mistakes are already reported
 			mistakes = found
 		}
 	}

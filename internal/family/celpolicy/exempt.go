@@ -16,14 +16,14 @@ var terms = &exempt.Terms{
 
 // Exemption is the effect of a rule's exceptions on a request.
 type Exemption struct {
-	// Full is the result if an exception exempts the whole request; else its status is StatusNone.
+	// Full is the result if an exception exempts the whole request; otherwise its status is StatusNone.
 	Full policy.Yield
-	// Allowed are the images and values of the exceptions that partly relax the policy.
+	// Allowed are the images and values that exceptions allow in spite of the policy.
 	Allowed celenv.Exceptions
 }
 
-// Exempt evaluates the exceptions of the rule in order. The error is that of conditions without a value, unless an earlier exception
-// exempts the request.
+// Exempt evaluates the exceptions of the rule in order. It returns an error if the conditions of an exception cannot be evaluated
+// and no earlier exception exempts the request.
 func Exempt(c *policy.Call) (out Exemption, err error) {
 	if len(c.Rule.Exceptions) == 0 {
 		return out, nil
@@ -37,7 +37,7 @@ func Exempt(c *policy.Call) (out Exemption, err error) {
 	return out, err
 }
 
-// Skipped returns the result of an exemption as a skip, even if exceptions request a pass.
+// Skipped returns the result of an exemption as a skip, even if the exception asks for a pass.
 func Skipped(y policy.Yield) policy.Yield {
 	y.Status, y.Message = policy.StatusSkip, terms.Skipped+strings.Join(policy.ExceptionKeys(y.Exceptions), ", ")
 	return y

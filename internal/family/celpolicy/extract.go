@@ -10,15 +10,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Template is a Pod template inside an object, as a Pod.
+// Template is a Pod template that was found inside an object, as a Pod.
 type Template struct {
 	// Path is its path in the object.
 	Path string
 	Pod  map[string]any
 }
 
-// Templates returns the Pod templates in the spec of an object, sorted by path: parts with a list of containers that all have a name and an
-// image. A Pod has the name and the namespace of the object if its template has none.
+// Templates returns the Pod templates in the spec of an object, sorted by path. A Pod template is a part with a list of containers that all
+// have a name and an image. A Pod gets the name and the namespace of the object if its template has none.
 func Templates(m *budget.Meter, object map[string]any) ([]Template, error) {
 	if err := m.Walk(object["spec"]); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func Templates(m *budget.Meter, object map[string]any) ([]Template, error) {
 // failed returns the result for an unreadable object.
 func OnTemplates(rule *policy.Rule, failed func(error) policy.Yield) {
 	evaluate := rule.Eval
-	rule.Object = nil // templates may be anywhere
+	rule.Object = nil // templates may be anywhere in the object
 	rule.Eval = func(c *policy.Call) policy.Yield {
 		object, err := c.Request.Subject()
 		if err != nil {
@@ -81,7 +81,7 @@ func OnTemplates(rule *policy.Rule, failed func(error) policy.Yield) {
 	}
 }
 
-// both returns the result of two templates that pass.
+// both combines the results of two templates that both pass.
 func both(first, second policy.Yield) policy.Yield {
 	if first.Status != policy.StatusPass {
 		return second

@@ -14,7 +14,7 @@ import (
 // Group is the API group of the families.
 const Group = "policies.kyverno.io"
 
-// NamespacedPrefix begins the name of a namespaced kind: NamespacedValidatingPolicy.
+// NamespacedPrefix is the prefix of the names of namespaced kinds, as in NamespacedValidatingPolicy.
 const NamespacedPrefix = "Namespaced"
 
 // The served versions; the first is the stored one. The deprecated v1alpha1 has no namespaced kinds.
@@ -35,8 +35,9 @@ func Kinds(k family.Kind) family.Kinds {
 	return family.Kinds{&k, &namespaced}
 }
 
-// Decode fills out, a policy of the kinds, from an object of any served version. Unknown fields and values of the wrong type are
-// diagnostics at their field paths, and everything else is decoded. The status belongs to the controllers and is not checked.
+// Decode decodes an object of any served version into out, a policy of one of the kinds. Unknown fields and values of the wrong
+// type become diagnostics at their field paths, and everything else is decoded. The status belongs to the controllers and is not
+// checked.
 func Decode(object map[string]any, out any, kinds family.Kinds) (diags diag.List) {
 	for _, d := range strict.Decode(object, out) {
 		if meant := misplaced(d); meant != "" {
@@ -64,10 +65,11 @@ func Decode(object map[string]any, out any, kinds family.Kinds) (diags diag.List
 	return diags
 }
 
-// operations are those of requests.
+// operations are the operations that requests can have.
 var operations = []string{"CREATE", "UPDATE", "DELETE", "CONNECT", "*"}
 
-// neverMatching warns of names in a rule of the constraints that no request has: the API server accepts them, and the policy evaluates nothing.
+// neverMatching warns of names in a rule of the constraints that no request can have. The API server accepts them, but the policy would
+// evaluate nothing.
 func neverMatching(diags *diag.List, rule map[string]any, path string) {
 	named, _ := rule["operations"].([]any)
 	for i, o := range named {
@@ -94,7 +96,7 @@ func neverMatching(diags *diag.List, rule map[string]any, path string) {
 	}
 }
 
-// owners are the fields of a spec that are lists, each with the fields of its elements.
+// owners are the fields of a spec that hold lists, each with the fields of its elements.
 var owners = []struct {
 	field string
 	below []string

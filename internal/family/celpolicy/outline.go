@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Common are the settings that the kinds share. A kind without a field leaves it empty.
+// Common are the settings that all kinds share. A kind that lacks one of the fields leaves it empty.
 type Common struct {
 	FailurePolicy         *admissionregistrationv1.FailurePolicyType
 	Webhook               *policiesv1beta1.WebhookConfiguration
@@ -26,7 +26,7 @@ func Outline(kind metav1.TypeMeta, meta metav1.ObjectMeta, c Common) *policy.Pro
 	}
 	if strings.HasPrefix(kind.Kind, NamespacedPrefix) {
 		if out.Namespace = meta.Namespace; out.Namespace == "" {
-			out.Namespace = "default" // as kubectl does
+			out.Namespace = "default" // the default of kubectl
 		}
 	} else if meta.Namespace != "" {
 		out.Names.Policy = meta.Namespace + "/" + meta.Name
@@ -47,5 +47,5 @@ func Outline(kind metav1.TypeMeta, meta metav1.ObjectMeta, c Common) *policy.Pro
 	return out
 }
 
-// On reports whether a switch is on, which is the default.
+// On reports whether a switch is on. The default is on.
 func On(s *policiesv1beta1.SwitchOn) bool { return s == nil || s.Enabled == nil || *s.Enabled }

@@ -10,14 +10,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Texts of the review, Kyverno's, verbatim.
+// Messages of the review, copied verbatim from Kyverno.
 const (
 	textNoRule     = "a matchConstraints with at least one resource rule is required"
 	textNoGlobals  = "globalContext.* is not allowed in namespaced policies"
 	textNoServices = "http.* is not allowed in namespaced policies; set --allowHTTPInNamespacedPolicies to enable"
 )
 
-// ReviewConstraints reports constraints without a rule, with which a policy would match nothing.
+// ReviewConstraints reports constraints without a rule. A policy with such constraints would match nothing.
 func ReviewConstraints(m *admissionregistrationv1.MatchResources) (diags diag.List) {
 	if m == nil || len(m.ResourceRules) == 0 {
 		diags.Required("spec.matchConstraints", textNoRule)
@@ -25,7 +25,8 @@ func ReviewConstraints(m *admissionregistrationv1.MatchResources) (diags diag.Li
 	return diags
 }
 
-// ReviewCalls reports calls in expressions that a namespaced policy may not use. Such a call in a stored policy is an error at evaluation.
+// ReviewCalls reports calls in expressions that a namespaced policy may not make. If a stored policy contains such a call, its evaluation
+// returns an error.
 func ReviewCalls(in family.Reviewed) (diags diag.List) {
 	p := in.Program
 	if p.Namespace == "" {

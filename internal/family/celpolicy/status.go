@@ -32,13 +32,15 @@ const (
 		" (or an equivalent ClusterRole labeled rbac.kyverno.io/aggregate-to-reports-controller)."
 )
 
-// ConditionsPath is the path of the conditions in the status, ReadyPath that of the field that reports whether all of them are true.
+// ConditionsPath is the path of the conditions in the status. ReadyPath is the path of the field that reports whether all conditions are
+// true.
 var (
 	ConditionsPath = []string{"conditionStatus", "conditions"}
 	ReadyPath      = []string{"conditionStatus", "ready"}
 )
 
-// RightsCondition returns the condition about missing rights: the text granted if none is missing, else lacking with a list.
+// RightsCondition returns the condition about missing rights. Its message is granted if no right is missing, and otherwise lacking with the
+// list of missing rights.
 func RightsCondition(missing []family.MissingRight, granted, lacking string) metav1.Condition {
 	if len(missing) == 0 {
 		return metav1.Condition{Type: ConditionRights, Status: metav1.ConditionTrue, Reason: reasonSucceeded, Message: granted}
@@ -46,7 +48,7 @@ func RightsCondition(missing []family.MissingRight, granted, lacking string) met
 	return metav1.Condition{Type: ConditionRights, Status: metav1.ConditionFalse, Reason: reasonFailed, Message: value.Message(missingText(lacking, missing))}
 }
 
-// lacking adds the rights that the background controller lacks to the condition about the rights of reports.
+// lacking adds the rights that the background controller lacks to the condition about the rights for reports.
 func lacking(condition metav1.Condition, work []family.LackingRights) metav1.Condition {
 	if len(work) == 0 {
 		return condition
@@ -68,8 +70,9 @@ func asked(p *policy.Program) bool {
 	return p != nil && p.Settings.Admission && (len(p.Webhooks) > 0 || p.HandedOver)
 }
 
-// Status returns the status of a policy. webhook reports whether the policy should have a webhook, scanned whether its resources are read
-// for reports. autogen are the generated policies by their keys, nil for a kind without them. Other fields of the stored status stay.
+// Status returns the status of a policy. webhook reports whether the policy should have a webhook, scanned whether scans read its
+// resources for reports. autogen holds the generated policies by key; it is nil for a kind without them. Other fields of the stored
+// status stay unchanged.
 func Status(object map[string]any, s family.State, webhook, scanned bool, autogen any) (map[string]any, error) {
 	var stored struct {
 		Status struct {

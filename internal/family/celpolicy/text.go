@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/celrule"
 )
 
-// Parts of a policy with results of their own. Reports name them as the rule.
+// Parts of a policy that have results of their own. Reports show the part as the rule.
 const (
 	PartEvaluation = "evaluation"
 	PartException  = "exception"
@@ -19,7 +19,7 @@ const (
 // PropertyIndex is the property with the index of the decisive validation.
 const PropertyIndex = "cel.validationIndex"
 
-// Failure returns the message of a failed validation. Texts are Kyverno's, verbatim.
+// Failure returns the message of a failed validation. The texts are copied verbatim from Kyverno.
 func Failure(out celrule.Outcome) string {
 	if out.MessageError != nil {
 		return "failed to evaluate message expression: " + Text(out.MessageError)
@@ -27,7 +27,8 @@ func Failure(out celrule.Outcome) string {
 	return cmp.Or(out.Message, "CEL expression validation failed at index "+strconv.Itoa(out.Index))
 }
 
-// Text returns the text of an expression error as in Kyverno: the library's text without the expression; several are joined by semicolons.
+// Text returns the text of an expression error as in Kyverno: the text of the CEL library without the expression. It joins several errors
+// with semicolons.
 func Text(err error) string {
 	if several := celrule.Failures(nil); errors.As(err, &several) {
 		texts := make([]string, len(several))

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Endpoint returns an endpoint for each of the two kinds, cluster-wide first. The names and paths of the second begin with n.
+// Endpoint returns an endpoint for each of the two kinds; the cluster-wide one is first. The name and path of the second begin with n.
 func Endpoint(at policy.Endpoint) []policy.Endpoint {
 	at.ByName, at.Once = true, true
 	namespaced := at
@@ -24,22 +24,22 @@ func Endpoint(at policy.Endpoint) []policy.Endpoint {
 	return []policy.Endpoint{at, namespaced}
 }
 
-// WebhookInput is a policy's input for its webhook.
+// WebhookInput holds the parts of a policy that determine its webhook.
 type WebhookInput struct {
-	// At are the endpoints of the two kinds (Endpoint).
+	// At are the endpoints of the two kinds, as returned by Endpoint.
 	At          []policy.Endpoint
 	Constraints *admissionregistrationv1.MatchResources
 	Conditions  []admissionregistrationv1.MatchCondition
-	// Configs are the policies that are generated for controllers of Pods; Rewritten gives their conditions.
+	// Configs are the policies that are generated for controllers of Pods; Rewritten returns their conditions.
 	Configs   []Config
 	Rewritten func(Config) []admissionregistrationv1.MatchCondition
-	// Always: the webhook also receives requests of other operations for the resources. Updates: the conditions filter only the creation of
-	// objects, since an update may end an object's role as a trigger.
+	// Always: the webhook receives requests of all operations for the resources. Updates: the conditions filter only requests that create
+	// objects, since after an update an object may no longer be a trigger.
 	Always, Updates bool
 }
 
-// Webhook returns the webhook of the policy. With conditions that the API server can evaluate, with a timeout, or without version
-// conversion, it is a webhook of its own.
+// Webhook returns the webhook of the policy. The policy gets a webhook of its own if it has a timeout, disables version
+// conversion, or has conditions that the API server can evaluate.
 func Webhook(p *policy.Program, in WebhookInput) policy.Webhook {
 	at := &in.At[0]
 	if p.Namespace != "" {
@@ -84,8 +84,9 @@ func constraintsOf(configs []Config) (out []*admissionregistrationv1.MatchResour
 	return out
 }
 
-// sendable returns the conditions that the API server can evaluate in a webhook. ok is false if there are none, or if one needs more than
-// the webhook environment; then none is sent. The namespace is not available there, so conditions that read it are left out.
+// sendable returns the conditions that the API server can evaluate in a webhook. ok is false if there are none, or if one of them needs
+// more than the webhook environment; then no condition is sent. The namespace is not available in that environment, so conditions that
+// read it are left out.
 func sendable(in []admissionregistrationv1.MatchCondition) (out []admissionregistrationv1.MatchCondition, ok bool) {
 	for _, m := range in {
 		c := celrule.New(celenv.Declarations{Kind: celenv.Native}, nil)
@@ -101,7 +102,7 @@ func sendable(in []admissionregistrationv1.MatchCondition) (out []admissionregis
 }
 
 // wrapped returns the conditions of the webhook, sorted by name. If there are generated policies, each condition is limited to the kinds of
-// its policy. A condition is not sent for operations without an object, whose kind cannot be read.
+// its policy. A condition is not sent for operations without an object, because their kind cannot be read.
 func (in *WebhookInput) wrapped(conditions []admissionregistrationv1.MatchCondition, rules []admissionregistrationv1.RuleWithOperations) (out []policy.MatchCondition) {
 	add := func(prefix, expression string, c admissionregistrationv1.MatchCondition) {
 		if prefix != "" {
@@ -137,7 +138,7 @@ func (in *WebhookInput) wrapped(conditions []admissionregistrationv1.MatchCondit
 			kinds = append(kinds, kindText{t.Group + "/" + t.Version, t.Kind})
 		}
 		for _, c := range in.Rewritten(config) {
-			if names[c.Name] { // the others are not sent
+			if names[c.Name] { // all other conditions are not sent
 				add("autogen-"+config.Key+"-", unless(kinds...), c)
 			}
 		}
@@ -156,7 +157,7 @@ func withoutObject(rules []admissionregistrationv1.RuleWithOperations) bool {
 
 type kindText struct{ version, kind string }
 
-// unless returns an expression that is true for objects of other kinds, as Kyverno writes it.
+// unless returns an expression that is true for objects of all other kinds, in the form that Kyverno writes.
 func unless(kinds ...kindText) string {
 	var terms []string
 	for _, k := range kinds {

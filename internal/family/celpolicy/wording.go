@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Validating words denials of policies with validations. Texts are Kyverno's, verbatim.
+// Validating formats denials by policies with validations. The texts are copied verbatim from Kyverno.
 var Validating = policy.Wording{
 	Refusal: func(out *policy.Outcome, _ int) string {
 		var texts []string
@@ -29,7 +29,7 @@ func piece(r *policy.Result) string {
 	return "Policy " + r.Program.Name + " " + what + ": " + r.Message
 }
 
-// Mutating words denials after a failed mutation.
+// Mutating formats denials after a failed mutation.
 var Mutating = policy.Wording{
 	Refusal: func(out *policy.Outcome, _ int) string {
 		var texts []string

@@ -11,8 +11,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// action returns the plan of a rule's effective action; the first match wins: the rule's overrides, the rule's action, the policy's
-// overrides, the policy's action.
+// action returns the plan for the effective action of a rule. It takes the first of these that applies: the rule's overrides, the
+// rule's action, the policy's overrides, the policy's action.
 func action(spec *kyvernov1.Spec, r *kyvernov1.Rule, path string) (policy.ActionPlan, diag.List) {
 	var plan policy.ActionPlan
 	var diags diag.List
@@ -28,7 +28,7 @@ func action(spec *kyvernov1.Spec, r *kyvernov1.Rule, path string) (policy.Action
 	return plan, diags
 }
 
-// ownAction returns the action that the rule itself states.
+// ownAction returns the action that the rule itself sets.
 func ownAction(r *kyvernov1.Rule) (policy.Action, bool) {
 	if v := r.Validation; v != nil && v.FailureAction != nil {
 		return of(v.FailureAction.IsEnforce()), true

@@ -9,8 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// Check returns all mistakes in a policy that concern it as a whole. Compile reports mistakes inside a match block, a context entry, a
-// pattern or a condition. Warnings do not invalidate a policy.
+// Check returns all mistakes that concern a policy as a whole. Compile reports mistakes inside a match block, a context entry, a
+// pattern or a condition. Warnings do not make a policy invalid.
 func Check(p *kyvernov1.ClusterPolicy) diag.List {
 	c := &checker{policy: p, spec: &p.Spec, background: background(&p.Spec)}
 	c.names()
@@ -45,7 +45,7 @@ func (c *checker) rule(r *kyvernov1.Rule, path string, index int) {
 	c.validation(r, path)
 }
 
-// maxRuleName is the longest rule name.
+// maxRuleName is the maximum length of a rule name.
 const maxRuleName = 63
 
 func (c *checker) names() {

@@ -8,20 +8,20 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 )
 
-// contexts checks that context entries of a cluster-wide policy name the namespace of a ConfigMap. A stored policy without one continues to
-// read from `default`.
+// contexts checks that the context entries of a cluster-wide policy specify the namespace of each ConfigMap. A stored policy without the
+// namespace still reads from `default`.
 func (c *checker) contexts(r *kyvernov1.Rule, path string) {
 	if namespaced(c.policy) {
 		return
 	}
 	tree, err := ruleTree(r)
 	if err != nil {
-		return // reported by variables
+		return // the method variables reports the error
 	}
 	c.configMaps(tree, path)
 }
 
-// free are the fields that hold arbitrary objects, in which `context` is an ordinary field.
+// free are the fields that hold arbitrary objects. In these objects `context` is an ordinary field.
 var free = []string{"pattern", "anyPattern", "patchStrategicMerge", "data", "value"}
 
 func (c *checker) configMaps(v any, path string) {

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// The values that the CRDs allow; they also apply to policies from other sources than the API server.
+// The values that the CRDs allow. They are checked here as well, since a policy may come from a source other than the API server.
 var (
 	failurePolicies = []string{"Ignore", "Fail"}
 	applyRules      = []string{"All", "One"}
@@ -21,7 +21,7 @@ var (
 	registryProviders = []string{"default", "amazon", "azure", "google", "github"}
 )
 
-// oneOf checks an enumeration, with the API server's text. The empty value means an absent field.
+// oneOf checks an enumeration and reports mistakes with the API server's text. The empty value means that the field is absent.
 func (c *checker) oneOf(path, got string, allowed []string) {
 	if got == "" || slices.Contains(allowed, got) {
 		return

@@ -101,7 +101,7 @@ func metadataOnly(r *kyvernov1.Rule) bool {
 	return true
 }
 
-// backgroundMatch rejects selectors that a scan cannot evaluate: the requester, and subresources.
+// backgroundMatch rejects selectors that a scan cannot evaluate: those that use the requester or subresources.
 func (c *checker) backgroundMatch(r *kyvernov1.Rule, path string, index int) {
 	for _, f := range filters(r, path) {
 		at := "spec/rules[" + strconv.Itoa(index) + "]" + strings.ReplaceAll(strings.TrimPrefix(f.path, path), ".", "/")
@@ -153,8 +153,8 @@ func userInfoFields(u *kyvernov1.UserInfo) []string {
 	return out
 }
 
-// mutatesExisting reports whether some rule changes existing resources; then the restrictions of background mode on user information do not
-// apply.
+// mutatesExisting reports whether any rule changes existing resources. If so, the restrictions of background mode on user information do
+// not apply.
 func mutatesExisting(spec *kyvernov1.Spec) bool {
 	return slices.ContainsFunc(spec.Rules, func(r kyvernov1.Rule) bool { return r.Mutation != nil && len(r.Mutation.Targets) > 0 })
 }

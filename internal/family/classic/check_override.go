@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// overrides checks that no namespace has both Audit and Enforce.
+// overrides checks that no namespace is set to both Audit and Enforce.
 func (c *checker) overrides() {
 	if len(c.spec.ValidationFailureActionOverrides) > 0 && namespaced(c.policy) {
 		c.diags.Errorf("spec.validationFailureActionOverrides", "Use of validationFailureActionOverrides is supported only with ClusterPolicy")
@@ -37,8 +37,8 @@ func (c *checker) conflicts(in []kyvernov1.ValidationFailureActionOverride, path
 	}
 }
 
-// conflict reports two namespace patterns with different actions that may match the same namespace. Two patterns conflict if one matches
-// the other's text.
+// conflict reports two namespace patterns with different actions that may match the same namespace. Two patterns conflict if one of them
+// matches the text of the other.
 func (c *checker) conflict(path, a, b string) {
 	prefix := "conflicting namespaces found in path: " + path + ": "
 	switch wildA, wildB := wildcard.Has(a), wildcard.Has(b); {

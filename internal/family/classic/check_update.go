@@ -16,10 +16,9 @@ const (
 
 // CheckUpdate reports forbidden changes of generate rules in an update of a stored policy.
 //
-// It first compares what the rules generate, as a set. If something of the old policy is missing in the new one, the update is admitted
-// with a warning, whatever else changes: the old targets are no longer synchronized. Otherwise the new policy still generates everything
-// that the old one did, and its rules may not change otherwise, since targets are found by the name and the trigger of their rule. Rules
-// may be added and removed.
+// It first compares what the rules generate, as a set. If the new policy no longer generates something that the old one generates, the
+// update is admitted with a warning, whatever else changes: the old targets are no longer synchronized. Otherwise the rules may not
+// change in any other way, because targets are found by the name and the trigger of their rule. Rules may be added and removed.
 func CheckUpdate(old, updated *kyvernov1.ClusterPolicy) diag.List {
 	var l diag.List
 	before, after := generateRules(old), generateRules(updated)
@@ -34,7 +33,7 @@ func CheckUpdate(old, updated *kyvernov1.ClusterPolicy) diag.List {
 		was := &before[i]
 		now, renamed := was.successor(before, after)
 		switch {
-		case now == nil: // removed
+		case now == nil: // the rule was removed
 		case renamed:
 			l.Errorf(now.path+".name", "%s", textImmutable)
 			l.Hint("add a rule with the new name beside the old one, or make a new policy")
@@ -46,11 +45,11 @@ func CheckUpdate(old, updated *kyvernov1.ClusterPolicy) diag.List {
 	return l
 }
 
-// generateRule is a generate rule of a policy with its path.
+// generateRule is a generate rule of a policy and its path.
 type generateRule struct {
 	*kyvernov1.Rule
 	path     string
-	identity kyvernov1.GeneratePattern // what it generates and from which source, without the data
+	identity kyvernov1.GeneratePattern // the target and the source, without the data
 }
 
 func generateRules(p *kyvernov1.ClusterPolicy) []generateRule {
@@ -85,7 +84,7 @@ func generates(rules []generateRule, identity kyvernov1.GeneratePattern) bool {
 	return false
 }
 
-// synchronizes reports whether one of the rules keeps its targets equal to their source.
+// synchronizes reports whether any of the rules keeps its targets in sync with their source.
 func synchronizes(rules []generateRule) bool {
 	for i := range rules {
 		if rules[i].Generation.Synchronize {
@@ -95,7 +94,7 @@ func synchronizes(rules []generateRule) bool {
 	return false
 }
 
-// newPath returns the path of an old rule in the new policy; for a removed rule, the path of the list.
+// newPath returns the path of an old rule in the new policy. For a removed rule it returns the path of the list of rules.
 func (r *generateRule) newPath(after []generateRule) string {
 	if now := named(after, r.Name); now != nil {
 		return now.path
@@ -103,8 +102,8 @@ func (r *generateRule) newPath(after []generateRule) string {
 	return "spec.rules"
 }
 
-// successor returns the new version of an old rule: the one with its name, else an added one that generates the same, which is a renamed
-// rule. It is nil for a removed rule.
+// successor returns the new version of an old rule: the rule with the same name, or else an added rule that generates the same targets,
+// which is a renamed rule. It returns nil for a removed rule.
 func (r *generateRule) successor(before, after []generateRule) (now *generateRule, renamed bool) {
 	if now = named(after, r.Name); now != nil {
 		return now, false

@@ -87,7 +87,7 @@ func (c *checker) stringLabels(raw *apiextensionsv1.JSON, path string) {
 				switch child.(type) {
 				case map[string]any, []any:
 				default:
-					continue // nothing is below it
+					continue // there is nothing below it to check
 				}
 				at = append(at, key)
 				if bareKey(key) == "metadata" {
@@ -128,7 +128,7 @@ func bareKey(key string) string {
 func onlyMetadataKeys(raw []byte) bool {
 	v, err := value.DecodeJSON(raw)
 	if err != nil {
-		return true // reported by the compiler of the pattern
+		return true // the pattern compiler reports it
 	}
 	switch v := v.(type) {
 	case []any:
@@ -155,7 +155,7 @@ func onlyMetadata(v any) bool {
 
 var objectField = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`request\.object\.([A-Za-z0-9_-]+)`) })
 
-// metadataConditions reports whether the keys of a legacy list of deny conditions use only metadata.
+// metadataConditions reports whether the keys of a legacy list of deny conditions use nothing but metadata.
 func metadataConditions(raw []byte) bool {
 	v, err := value.DecodeJSON(raw)
 	list, ok := v.([]any)
@@ -174,7 +174,7 @@ func metadataConditions(raw []byte) bool {
 	return true
 }
 
-// subresourceWarnings warns authors that scale and status are written through subresources.
+// subresourceWarnings warns that scale and status are changed through subresources.
 func (c *checker) subresourceWarnings(r *kyvernov1.Rule, path string) {
 	kinds := ""
 	for _, f := range filters(r, path) {

@@ -23,7 +23,7 @@ type variable struct {
 }
 
 var (
-	// variableText finds innermost variables; multi-select hashes, which contain braces, are left to compilation.
+	// variableText finds innermost variables. It does not find multi-select hashes, which contain braces; the compiler checks those.
 	variableText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\\?)\{\{-?\s*([^{}]*?)\s*\}\}`) })
 	leadingName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*`) })
 	userInfoText = sync.OnceValue(func() *regexp.Regexp {
@@ -34,7 +34,7 @@ var (
 	insideLoop  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[a-zA-Z]+/(\d+/)?foreach/`) })
 )
 
-// builtins are the variables of every rule.
+// builtins are the variables that every rule has.
 var builtins = []string{"request", "serviceAccountName", "serviceAccountNamespace", "images", "image"}
 
 // allowedNames lists the allowed names in the message for an unknown one.
@@ -43,7 +43,7 @@ const allowedNames = `request\.|serviceAccountName|serviceAccountNamespace|eleme
 // textPolicyChangePrefix is Kyverno's text, verbatim.
 const textPolicyChangePrefix = "only select variables are allowed in on policy update. Set spec.mutateExistingOnPolicyUpdate=false to disable update policy mode for this policy rule: "
 
-// variables checks which data the variables of a rule use, and where variables are used.
+// variables checks which data the variables of a rule use, and where they are used.
 func (c *checker) variables(r *kyvernov1.Rule, path string) {
 	tree, err := ruleTree(r)
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *checker) variables(r *kyvernov1.Rule, path string) {
 		c.diags.Hint("the patches of a foreach may have them")
 	}
 	known := contextNames(tree)
-	// Neither a scan nor the change of a policy has a requester.
+	// A scan has no requester, and neither has a change of the policy.
 	forbidden, hint := "", ""
 	switch {
 	case onPolicyChange(c.spec, r):
@@ -93,7 +93,7 @@ func (c *checker) variables(r *kyvernov1.Rule, path string) {
 	}
 }
 
-// name checks the first name of a variable. Function calls and literals may hold any name: a missing one is null there.
+// name checks the first name of a variable. It accepts any name in function calls and literals, where a missing name evaluates to null.
 func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string) {
 	name := leadingName().FindString(v.text)
 	rest := strings.TrimSpace(v.text[len(name):])
@@ -107,7 +107,7 @@ func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string)
 			c.diags.Code(diag.ElementOutsideForeach, v.text)
 		}
 	case slices.Contains(builtins, name), slices.Contains(known, name):
-	case attestation().MatchString(v.path): // these names come from the attested statement
+	case attestation().MatchString(v.path): // the attested statement defines these names
 	case name == "target" && hasTarget(r, v.path):
 	default:
 		where := "variable substitution failed for rule " + r.Name
@@ -127,12 +127,12 @@ func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string)
 
 var (
 	targetSpec = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/mutate/targets/(\d+)/`) })
-	// targetOwn matches the parts of a target that are evaluated after it was found.
+	// targetOwn matches the parts of a target that are evaluated once the target is found.
 	targetOwn = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/mutate/targets/\d+/(context|preconditions)/`) })
 )
 
-// hasTarget reports whether the variable `target` exists at a place of the rule: not during the evaluation of the trigger, nor during the
-// search for targets.
+// hasTarget reports whether the variable `target` is defined at a path of the rule. It is undefined while the trigger is evaluated, and
+// while targets are searched.
 func hasTarget(r *kyvernov1.Rule, path string) bool {
 	if r.Mutation == nil || len(r.Mutation.Targets) == 0 {
 		return false
@@ -141,7 +141,7 @@ func hasTarget(r *kyvernov1.Rule, path string) bool {
 		!targetSpec().MatchString(path) && !strings.HasPrefix(path, "/context/") && !strings.HasPrefix(path, "/preconditions/")
 }
 
-// pathLine finds the path of an operation in a JSON patch that cannot be read before its variables are substituted.
+// pathLine matches the path of an operation in a JSON patch that cannot be parsed before its variables are substituted.
 var pathLine = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)(?:^|[\s{,-])["']?path["']?\s*:\s*(?:"[^"\n]*\{\{|'[^'\n]*\{\{|[^\s,"'}]*\{\{)`)
 })
@@ -175,7 +175,7 @@ func collect(v any, path string) []variable {
 	var out []variable
 	walk(v, path, func(text, path string) {
 		if !strings.Contains(text, "{{") {
-			return // nearly every text, without a regular expression
+			return // avoids the regular expression for nearly every text
 		}
 		for _, m := range variableText().FindAllStringSubmatch(text, -1) {
 			if m[1] == "" { // not escaped
@@ -186,7 +186,7 @@ func collect(v any, path string) []variable {
 	return out
 }
 
-// walk visits every text, including keys.
+// walk calls visit for every text, including keys.
 func walk(v any, path string, visit func(text, path string)) {
 	switch v := v.(type) {
 	case string:
@@ -203,7 +203,7 @@ func walk(v any, path string, visit func(text, path string)) {
 	}
 }
 
-// contextNames returns the names that context entries define, anywhere in the rule.
+// contextNames returns the names that context entries define anywhere in the rule.
 func contextNames(v any) []string {
 	var out []string
 	switch v := v.(type) {
@@ -232,7 +232,7 @@ func bareExpressions(tree map[string]any) []variable {
 	var out []variable
 	walkFields(tree, "", func(key, text, path string) {
 		if key == "jmesPath" || key == "list" && insideLoop().MatchString(path) {
-			if !strings.Contains(text, "{{") { // those are variables
+			if !strings.Contains(text, "{{") { // texts with braces are variables
 				out = append(out, variable{text, path})
 			}
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // Compile returns the Program of a policy: its settings, its rules and their autogen rules for Pod controllers. Program.Diags holds the
-// mistakes; a rule with a mistake evaluates to status error. Do not change p afterwards.
+// mistakes; a rule with a mistake evaluates to status error. Do not change p after the call.
 func Compile(p *kyvernov1.ClusterPolicy) *policy.Program {
 	out := &policy.Program{
 		APIVersion: p.APIVersion, Kind: p.Kind, Name: p.Name,
@@ -25,7 +25,7 @@ func Compile(p *kyvernov1.ClusterPolicy) *policy.Program {
 	if namespaced(p) {
 		out.Namespace = p.Namespace
 		if out.Namespace == "" {
-			out.Namespace = "default" // as kubectl does
+			out.Namespace = "default" // the default of kubectl
 		}
 	}
 	expressions := &celenv.Allowance{}
@@ -55,8 +55,8 @@ func addRule(out *policy.Program, p *kyvernov1.ClusterPolicy, r *kyvernov1.Rule,
 	compiled.Generation, compiled.OnPolicyChange = generation(&p.Spec, r), onPolicyChange(&p.Spec, r)
 	out.Rules = append(out.Rules, compiled)
 	for _, d := range append(diags, more...) {
-		// A mistake in an authored rule also appears in its autogen rules, and one in the policy's overrides with every rule; it is
-		// reported once.
+		// A mistake in an authored rule also appears in its autogen rules, and a mistake in the policy's overrides appears in every
+		// rule. Each is reported once.
 		if origin.IsAutogen() {
 			if d.Severity == diag.Warning || out.Diags.HasErrors() {
 				continue

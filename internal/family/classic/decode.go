@@ -27,8 +27,8 @@ func Owns(apiVersion, kind string) bool {
 }
 
 // Decode decodes a ClusterPolicy or Policy of any served version into the hub type; its Kind distinguishes the two. Both kinds have the
-// same fields. Unknown fields and values of the wrong type are diagnostics at their field paths, and everything else is decoded. The status
-// belongs to the controllers and is not checked.
+// same fields. Unknown fields and values of the wrong type become diagnostics at their field paths, and everything else is decoded. The
+// status belongs to the controllers and is not checked.
 func Decode(object map[string]any) (*kyvernov1.ClusterPolicy, diag.List) {
 	p := &kyvernov1.ClusterPolicy{}
 	diags := strict.Decode(object, p)

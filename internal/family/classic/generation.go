@@ -5,7 +5,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// generation returns how a generate rule treats its objects; the rule's own field takes precedence over the deprecated one of the policy.
+// generation returns the settings for the objects that a generate rule creates. The field of the rule takes precedence over the deprecated
+// field of the policy.
 func generation(spec *kyvernov1.Spec, r *kyvernov1.Rule) *policy.Generation {
 	g := r.Generation
 	if g == nil {
@@ -21,13 +22,13 @@ func generation(spec *kyvernov1.Spec, r *kyvernov1.Rule) *policy.Generation {
 	return out
 }
 
-// onPolicyChange reports whether a change of the policy executes a rule that mutates existing objects.
+// onPolicyChange reports whether a change of the policy triggers a rule that mutates existing objects.
 func onPolicyChange(spec *kyvernov1.Spec, r *kyvernov1.Rule) bool {
 	return r.Mutation != nil && len(r.Mutation.Targets) > 0 && wantsPolicyChange(spec, r)
 }
 
-// wantsPolicyChange returns the field mutateExistingOnPolicyUpdate of a mutate rule; the rule's own field takes precedence over that of the
-// policy.
+// wantsPolicyChange returns the field mutateExistingOnPolicyUpdate for a mutate rule. The field of the rule takes precedence over that of
+// the policy.
 func wantsPolicyChange(spec *kyvernov1.Spec, r *kyvernov1.Rule) bool {
 	if own := r.Mutation.MutateExistingOnPolicyUpdate; own != nil {
 		return *own

@@ -18,19 +18,20 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// maxMatchConditions is how many match conditions the API server accepts for one webhook.
+// maxMatchConditions is the largest number of match conditions that the API server accepts for one webhook.
 const maxMatchConditions = 64
 
-// namespaceObject is a variable of stored policies. In a webhook's conditions, the API server compiles it but gives it no value.
+// namespaceObject is a variable of admission policies in the API server. In the conditions of a webhook, the API server accepts the name
+// but gives the variable no value.
 var namespaceObject = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bnamespaceObject\b`) })
 
-// guard adds the conditions of the policy's webhook to its rules: if they are false, no rule has a result. At admission the API server has
-// already evaluated them.
+// guard adds the conditions of the policy's webhook to its rules: if a condition is false, no rule has a result. At admission the API
+// server has already evaluated the conditions.
 func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondition) {
 	if len(conditions) == 0 {
 		return
 	}
-	if n := len(conditions); n > maxMatchConditions { // the API server would refuse the webhook together with all others
+	if n := len(conditions); n > maxMatchConditions { // the API server would reject the whole webhook configuration
 		out.Diags.Errorf("spec.webhookConfiguration.matchConditions", "Too many: %d: must have at most %d items", n, maxMatchConditions)
 		out.Diags.Hint("join expressions with &&")
 	}
@@ -42,7 +43,7 @@ func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondit
 		switch problems := validation.IsQualifiedName(c.Name); {
 		case c.Name == "":
 			out.Diags.Required(path+".name", "a match condition needs a name")
-		case len(problems) > 0: // refused by the API server, like too many
+		case len(problems) > 0: // the API server would reject the whole webhook configuration
 			out.Diags.Invalid(path+".name", c.Name, strings.Join(problems, "; "))
 		case slices.ContainsFunc(conditions[:i], func(o admissionregistrationv1.MatchCondition) bool { return o.Name == c.Name }):
 			out.Diags.Errorf(path+".name", "Duplicate value: %q", c.Name)
@@ -71,7 +72,7 @@ func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondit
 	}
 	for _, r := range out.Rules {
 		match := r.Match
-		r.MatchSteps = max(r.MatchSteps, 1) // the conditions are counted
+		r.MatchSteps = max(r.MatchSteps, 1) // the conditions count as a step
 		r.Match = func(ctx context.Context, req *policy.Request) (bool, error) {
 			ok, err := match(ctx, req)
 			if !ok || err != nil || req.Origin == policy.FromAdmission {

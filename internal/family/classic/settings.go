@@ -30,7 +30,7 @@ func settings(p *kyvernov1.ClusterPolicy) policy.Settings {
 
 func background(spec *kyvernov1.Spec) bool { return spec.Background == nil || *spec.Background }
 
-// failurePolicy returns the field of webhookConfiguration, else the deprecated one.
+// failurePolicy returns the field of webhookConfiguration, or else the deprecated field of the spec.
 func failurePolicy(spec *kyvernov1.Spec) kyvernov1.FailurePolicyType {
 	switch {
 	case spec.WebhookConfiguration != nil && spec.WebhookConfiguration.FailurePolicy != nil:

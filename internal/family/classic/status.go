@@ -13,13 +13,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// The texts of the condition Ready, which tests and users compare. The reason follows the second one.
+// The messages of the condition Ready, which tests and users compare. messageNotReady is followed by a colon and the reason.
 const (
 	messageReady    = "Ready"
 	messageNotReady = "Not Ready"
 )
 
-// status returns the status that a policy should have. It keeps conditions of other types and fields of other controllers.
+// status returns the status that a policy should have. It preserves conditions of other types and the fields that other controllers write.
 func status(object map[string]any, state family.State) (map[string]any, error) {
 	var p kyvernov1.ClusterPolicy // a Policy has the same spec and status
 	// JSON is used because the converter of the API machinery cannot read paramRef, one of whose fields has no JSON name.
@@ -31,9 +31,9 @@ func status(object map[string]any, state family.State) (map[string]any, error) {
 		notReady = errors.New(family.Texts(state.Lacking))
 	}
 	if s.Budget != nil && s.Budget.ObservedGeneration != p.Generation {
-		s.Budget = nil // it was another text
+		s.Budget = nil // it describes an older generation of the policy
 	}
-	s.Ready = nil // the older form is no longer written
+	s.Ready = nil // the deprecated field is no longer written
 	s.RuleCount = count(p.Spec.Rules)
 	s.Autogen.Rules = nil
 	generated, err := autogen.Expand(p.Spec.Rules, p.Annotations)

@@ -8,14 +8,14 @@ var Endpoints = []policy.Endpoint{
 	{Kinds: []string{ClusterPolicy, Policy}, Name: "mutate.kyverno.svc", Path: "/mutate", Mutating: true, Stages: policy.StageMutate | policy.StageVerifyImages},
 }
 
-// The stages of the two endpoints, and the default operations of their filters.
+// The stages that the two endpoints evaluate, and the default operations of their filters.
 var (
 	validates     = policy.Webhook{Endpoint: &Endpoints[0], Brings: policy.StageValidate | policy.StageMutateExisting, Operations: allOperations}
 	mutates       = policy.Webhook{Endpoint: &Endpoints[1], Brings: policy.StageMutate | policy.StageVerifyImages, Operations: allOperations[:2]}
 	allOperations = []policy.Operation{policy.Create, policy.Update, policy.Delete, policy.Connect}
 )
 
-// Webhooks returns the webhooks of a Program, as in Kyverno. Generate rules count as validating ones.
+// Webhooks returns the webhooks of a Program, as in Kyverno. Generate rules belong to the validating webhook.
 func Webhooks(p *policy.Program) (out []policy.Webhook) {
 	var stages policy.Stage
 	for _, r := range p.Rules {

@@ -23,7 +23,7 @@ const (
 	textKindRequired  = "at least one element must be specified in a kind block, the kind attribute is mandatory when working with the resources element"
 )
 
-// Check returns all mistakes in a policy that concern it as a whole. Compile reports mistakes inside a match block, a context entry or a
+// Check returns all mistakes that concern a policy as a whole. Compile reports mistakes inside a match block, a context entry or a
 // condition.
 func Check(p *kyvernov2.ClusterCleanupPolicy) diag.List {
 	var l diag.List
@@ -98,7 +98,7 @@ func checkFilters(l *diag.List, p *kyvernov2.ClusterCleanupPolicy) {
 	}
 }
 
-// clusterWide reports whether a kind is a built-in cluster-scoped kind. A kind without a group may be of any group.
+// clusterWide reports whether a kind is a built-in cluster-scoped kind. A kind without a group matches kinds of any group.
 func clusterWide(group, version, kind string) bool {
 	groups := []string{group}
 	if group == "*" {

@@ -22,14 +22,14 @@ import (
 // RuleKind is the kind of the only rule of a Program of this family.
 const RuleKind policy.RuleKind = "cleanup"
 
-// Texts of results, as on Kyverno's command line.
+// Messages of results, as on Kyverno's command line.
 const (
 	TextMatched    = "resource matched"
 	TextNotMatched = "resource did not match"
 )
 
-// Compile returns the Program of a policy. Program.Diags holds the mistakes. With an error among them, or among those of Check, the rule
-// evaluates to status error. Do not change p afterwards.
+// Compile returns the Program of a policy. Program.Diags holds the mistakes. If there is an error among them, or among those of Check,
+// the rule evaluates to status error. Do not change p after the call.
 func Compile(p *kyvernov2.ClusterCleanupPolicy) *policy.Program {
 	out := &policy.Program{
 		APIVersion: p.APIVersion, Kind: p.Kind, Namespace: namespace(p), Name: p.Name,
@@ -49,7 +49,7 @@ func Compile(p *kyvernov2.ClusterCleanupPolicy) *policy.Program {
 func compileRule(p *kyvernov2.ClusterCleanupPolicy, ns string) (*policy.Rule, diag.List) {
 	spec := &p.Spec
 	rule := &policy.Rule{Name: p.Name, Kind: RuleKind, Stage: policy.StageDelete, Path: "spec", Offline: policy.Offline{
-		Whole: true, Unmatched: policy.Yield{Status: policy.StatusFail, Message: TextNotMatched}, // every policy gives a result, as in Kyverno
+		Whole: true, Unmatched: policy.Yield{Status: policy.StatusFail, Message: TextNotMatched}, // every policy has a result, even without a match, as in Kyverno
 	}}
 	var exclude *kyvernov1.MatchResources
 	if ex := spec.ExcludeResources; ex != nil {
@@ -106,10 +106,10 @@ func broken(d diag.Diagnostic) func(*policy.Call) policy.Yield {
 	return func(*policy.Call) policy.Yield { return y }
 }
 
-// allowed are the variables of a cleanup policy beside its context entries.
+// allowed are the variables that a cleanup policy may use besides those of its context entries.
 var allowed = []string{"target", "images"}
 
-// checkVariables rejects variables without a value when a policy is executed: there is no request.
+// checkVariables rejects variables that have no value when a policy runs on its schedule, because there is no request.
 func checkVariables(name string, reads *scope.Reads, context []string) diag.List {
 	var l diag.List
 	refuse := func(variable string) {
@@ -130,7 +130,7 @@ func checkVariables(name string, reads *scope.Reads, context []string) diag.List
 	return l
 }
 
-// conditionTree returns typed conditions as JSON values; nil if there are none.
+// conditionTree returns typed conditions as JSON values, or nil if there are none.
 func conditionTree(c *kyvernov2beta1.AnyAllConditions) map[string]any {
 	if c == nil || c.AnyConditions == nil && c.AllConditions == nil {
 		return nil
@@ -153,7 +153,7 @@ func conditionValue(c kyvernov2beta1.Condition) map[string]any {
 	m := map[string]any{}
 	for name, raw := range map[string]*apiextensionsv1.JSON{"key": c.RawKey, "value": c.RawValue} {
 		if raw != nil {
-			m[name], _ = value.DecodeJSON(raw.Raw) // it was decoded from JSON before
+			m[name], _ = value.DecodeJSON(raw.Raw) // valid JSON, since the policy was decoded from it
 		}
 	}
 	if c.Operator != "" {

@@ -24,8 +24,8 @@ func Owns(apiVersion, kind string) bool {
 }
 
 // Decode decodes a policy of any served version; its Kind distinguishes the two kinds, which have the same fields. Unknown fields and
-// values of the wrong type are diagnostics at their field paths, and everything else is decoded. The status belongs to the controller and
-// is not checked.
+// values of the wrong type become diagnostics at their field paths, and everything else is decoded. The status belongs to the controller
+// and is not checked.
 func Decode(object map[string]any) (*kyvernov2.ClusterCleanupPolicy, diag.List) {
 	p := &kyvernov2.ClusterCleanupPolicy{}
 	found := strict.Decode(object, p)
@@ -48,7 +48,7 @@ func namespace(p *kyvernov2.ClusterCleanupPolicy) string {
 	case p.Kind != CleanupPolicy:
 		return ""
 	case p.Namespace == "":
-		return "default" // as kubectl does
+		return "default" // the default of kubectl
 	}
 	return p.Namespace
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// conditions converts preconditions or the conditions of deny: a map with any and all, a list of such maps, or a plain list.
+// conditions converts preconditions or deny conditions: a map with any and all, a list of such maps, or a plain list.
 func (c *converter) conditions(v any, path string) expr {
 	switch v := v.(type) {
 	case map[string]any:
@@ -150,12 +150,12 @@ func (c *converter) condition(m map[string]any, path string) expr {
 	return no
 }
 
-// inner matches a quoted variable inside an expression, where it is a path.
+// inner matches a quoted variable inside an expression, where the variable becomes a path.
 var inner = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'\{\{\s*([A-Za-z0-9_.]+)\s*\}\}'`) })
 
 var wholeVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\{\{([^{}]*)\}\}$`) })
 
-// operand converts a key or value that may hold variables.
+// operand converts a key or a value, which may contain variables.
 func (c *converter) operand(v any, path string) (term, bool) {
 	switch v := v.(type) {
 	case string:
@@ -208,7 +208,7 @@ func (c *converter) texts(s, path string) ([]string, bool) {
 	return parts, true
 }
 
-// literal reports whether a value of a condition is literal; it may contain operators.
+// literal reports whether the value of a condition is literal. A literal value may contain operators.
 func literal(v any) bool {
 	s, isText := v.(string)
 	return !isText || !strings.Contains(s, "{{")
@@ -227,7 +227,7 @@ func (c *converter) equal(key term, v any, path string) expr {
 	switch v := v.(type) {
 	case string:
 		if key.shape == boolShape {
-			return comparison(key.within(bindsUnary) + " == " + text(v)) // of another type: never
+			return comparison(key.within(bindsUnary) + " == " + text(v)) // false for a key of another type
 		}
 		return c.same(key.expr, v, path)
 	case bool:
@@ -264,7 +264,7 @@ func textList(l []any) ([]string, bool) {
 	return out, true
 }
 
-// order converts GreaterThan and its kin.
+// order converts GreaterThan and the other operators that compare order.
 func (c *converter) order(key term, operator string, v any, path string) expr {
 	path += ".value"
 	if key.shape == durationShape {
@@ -316,7 +316,7 @@ func (c *converter) membership(key term, operator string, v any, path string) ex
 		}
 		digits := slices.ContainsFunc(texts, func(s string) bool { return !letters().MatchString(s) })
 		among = func(x expr) expr {
-			if digits && key.shape != textShape { // numbers are compared by their text
+			if digits && key.shape != textShape { // numbers are compared as text
 				x = member("string(" + x.text + ")")
 			}
 			return c.anyGlob(x, texts)
@@ -351,7 +351,7 @@ func (c *converter) membership(key term, operator string, v any, path string) ex
 		return one
 	}
 	all := key.expr
-	if key.shape != listShape { // one value, or a list of them
+	if key.shape != listShape { // the key may be one value or a list of values
 		all = elements(key.expr)
 	}
 	x := c.variable()

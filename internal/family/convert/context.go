@@ -10,8 +10,8 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 )
 
-// context converts the context entries of a rule. Each use of a name is replaced by the content of its entry, since conditions of CEL
-// policies have no variables.
+// context converts the context entries of a rule. It replaces each use of a name by the content of its entry, since the conditions of
+// CEL policies cannot use variables.
 func (c *converter) context(all []kyvernov1.ContextEntry, path string) {
 	for i := range all {
 		e, at := &all[i], fmt.Sprintf("%s[%d]", path, i)
@@ -39,7 +39,7 @@ func (c *converter) context(all []kyvernov1.ContextEntry, path string) {
 	}
 }
 
-// contextVariable returns a value, or a query with a default for missing values.
+// contextVariable converts a variable entry: a value, or a query with a default for missing values.
 func (c *converter) contextVariable(v *kyvernov1.Variable, path string) (t term, ok bool) {
 	switch {
 	case v.Value != nil && v.JMESPath != "":
@@ -62,7 +62,7 @@ func (c *converter) contextVariable(v *kyvernov1.Variable, path string) (t term,
 	return term{expr: t.orElse(instead.text), shape: instead.shape}, true
 }
 
-// given returns the literal value of an entry: text, which may have variables, a number, true, false, or a list of texts.
+// given converts the literal value of an entry: a text, which may contain variables, a number, true, false, or a list of texts.
 func (c *converter) given(raw []byte, path string) (t term, ok bool) {
 	v, err := value.DecodeJSON(raw)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *converter) given(raw []byte, path string) (t term, ok bool) {
 	return c.operand(v, path)
 }
 
-// contextConfigMap returns a ConfigMap, which is read where one of its keys is used.
+// contextConfigMap converts a ConfigMap entry. The ConfigMap is read at the place where one of its keys is used.
 func (c *converter) contextConfigMap(m *kyvernov1.ConfigMapReference, path string) (t term, ok bool) {
 	name, ok := c.place(m.Name, path+".name")
 	namespace, also := c.place(m.Namespace, path+".namespace")
@@ -99,7 +99,7 @@ func (c *converter) contextConfigMap(m *kyvernov1.ConfigMapReference, path strin
 	return term{expr: root, root: root}, true
 }
 
-// contextAPICall returns an object or a list of the Kubernetes API, or the result of a query on it.
+// contextAPICall converts an API call entry: an object or a list of the Kubernetes API, or the result of a query on it.
 func (c *converter) contextAPICall(a *kyvernov1.ContextAPICall, path string) (t term, ok bool) {
 	path += ".urlPath"
 	refuse := func(text string) (term, bool) {

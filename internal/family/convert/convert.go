@@ -34,18 +34,18 @@ type Rule struct {
 	Policy map[string]any
 	// Reasons are the reasons why the rule cannot be converted.
 	Reasons []Remark
-	// Notes describe differences in the behaviour of the converted policy.
+	// Notes describe how the behaviour of the converted policy differs.
 	Notes []Remark
-	// Uncovered are kinds that the classic rule covers, and Policy does not; a note reports them.
+	// Uncovered are the kinds that the classic rule covers and Policy does not. A note reports them.
 	Uncovered []string
 }
 
-// Resources returns the resources of a kind selector without wildcards: one, except for kinds of the same name in several groups. It
-// returns none for unknown kinds.
+// Resources returns the resources of a kind selector without wildcards. It returns one resource, several if several groups have a
+// kind of this name, and none for unknown kinds.
 type Resources func(policy.Target) []schema.GroupVersionResource
 
-// Lists reports whether the field of a kind is a list. names is its path; the empty name means the elements of a list. known is false if
-// the schema does not determine it.
+// Lists reports whether a field of a kind is a list. names is the path of the field; an empty name stands for the elements of a list.
+// known is false if the schema does not say.
 type Lists func(kind schema.GroupVersionKind, names []string) (list, known bool)
 
 // Schemas holds the available information about kinds.
@@ -91,11 +91,11 @@ type converter struct {
 	policy   *kyvernov1.ClusterPolicy
 	schemas  Schemas
 	index    int
-	trail    trail // of the current part of a pattern
+	trail    trail // the path to the current part of a pattern
 	path     string
 	loops    int
-	element  expr // of the loop around it; zero outside of loops
-	position expr // of the element in its list; zero where it is not known
+	element  expr // the element of the enclosing loop; zero outside of loops
+	position expr // the index of the element in its list; zero if unknown
 	// object is the value of `request.object`: the object, or the Pod in it.
 	object expr
 	// changed is what patches change, and `target` of a rule with targets: the object, or the Pod in it.
@@ -108,14 +108,14 @@ type converter struct {
 	controllers bool // the classic rule covers pod controllers
 	// deleting: the policy selects objects and not requests, and `target` is the object.
 	deleting  bool
-	matched   []schema.GroupVersionKind // the kinds that the rule matches; of a wildcard the Kind is empty
+	matched   []schema.GroupVersionKind // the kinds that the rule matches; the Kind is empty for a wildcard
 	uncovered []string
 	reasons   []Remark
 	notes     []Remark
 }
 
 func (c *converter) refuse(path, text, hint string) {
-	if r := (Remark{path, text, hint}); !slices.Contains(c.reasons, r) { // a part may be written twice
+	if r := (Remark{path, text, hint}); !slices.Contains(c.reasons, r) { // a part may be converted twice
 		c.reasons = append(c.reasons, r)
 	}
 }
@@ -166,7 +166,7 @@ func (c *converter) rule(r *kyvernov1.Rule) map[string]any {
 	return c.assembled(kind, name, c.policy.Kind == "Policy", spec)
 }
 
-// assembled returns the policy with the name, of the namespaced kind if namespaced is set.
+// assembled returns the policy with this name; it has the namespaced kind if namespaced is set.
 func (c *converter) assembled(kind, name string, namespaced bool, spec map[string]any) map[string]any {
 	metadata := map[string]any{"name": name}
 	if namespaced {
@@ -200,7 +200,7 @@ func (c *converter) annotations() map[string]any {
 	return anyMap(kept)
 }
 
-// settings converts the settings of the policy for all of its rules.
+// settings converts the settings that the policy has for all of its rules.
 func (c *converter) settings(r *kyvernov1.Rule, spec map[string]any) {
 	s := &c.policy.Spec
 	if r.Generation != nil {
@@ -349,7 +349,7 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 	return out
 }
 
-// anyPattern converts alternatives. They are not applicable if none of them is.
+// anyPattern converts alternative patterns. The rule is not applicable if none of them is applicable.
 func (c *converter) anyPattern(raw any, at expr, path string) expr {
 	all, _ := raw.([]any)
 	fits, off := no, yes
@@ -360,7 +360,7 @@ func (c *converter) anyPattern(raw any, at expr, path string) expr {
 	return or(fits, off)
 }
 
-// existing adds the note that a CEL policy has no exemption for earlier violations.
+// existing adds the note that a CEL policy does not exempt objects that violated it before.
 func (c *converter) existing(v *kyvernov1.Validation, path string) {
 	if v.AllowExistingViolations == nil || *v.AllowExistingViolations {
 		c.note(path+".allowExistingViolations", "an update of an object that violated the rule before is allowed by the classic policy, and not by a policy in CEL", "")
@@ -379,7 +379,7 @@ func (c *converter) decode(raw *apiextensionsv1.JSON, path string) (any, bool) {
 	return v, true
 }
 
-// holds adds the only validation of a policy.
+// holds adds the single validation of a policy.
 func (c *converter) holds(spec map[string]any, e expr, message, path string) {
 	validation := map[string]any{"expression": e.text}
 	c.message(message, path+".message", validation)
@@ -401,7 +401,7 @@ func (c *converter) message(message, path string, validation map[string]any) {
 		validation["messageExpression"] = strings.Join(parts, " + ")
 		return
 	}
-	// A message does not affect the verdict, so it stays unconverted.
+	// A message does not affect the verdict. If it cannot be converted, it stays as it is.
 	c.reasons = before
 	validation["message"] = message
 	c.note(path, "the variables of the message are not converted: they are shown as they are written", "write a messageExpression")

@@ -6,10 +6,10 @@
 //	}
 //
 // Each rule becomes one policy: a ValidatingPolicy, MutatingPolicy, GeneratingPolicy or ImageValidatingPolicy; a cleanup policy becomes a
-// DeletingPolicy. A rule is converted as a whole or not at all: a part that has no equivalent in CEL, or that this package cannot convert, is a Reason with its
-// path. A Note describes a difference in the behaviour of the converted policy.
+// DeletingPolicy. A rule is converted as a whole or not at all: a part that has no equivalent in CEL, or that this package cannot convert,
+// becomes a Reason with its path. A Note describes how the behaviour of the converted policy differs.
 //
-// The package creates text and evaluates nothing. `ephor convert --prove` compares the two policies on resources.
+// The package only generates policies; it does not evaluate them. `ephor convert --prove` compares the two policies on resources.
 //
 // Floor 2: imports api and packages of the classic language.
 package convert

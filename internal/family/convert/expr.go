@@ -34,7 +34,7 @@ var (
 func member(text string) expr     { return expr{text, bindsMember} }
 func comparison(text string) expr { return expr{text, bindsComparison} }
 
-// within returns e as an operand of an operator with the precedence b.
+// within returns e as an operand of an operator with the precedence b, in parentheses if necessary.
 func (e expr) within(b binding) string {
 	if e.binds < b {
 		return "(" + e.text + ")"
@@ -42,10 +42,10 @@ func (e expr) within(b binding) string {
 	return e.text
 }
 
-// and joins conditions, without those that are always true.
+// and joins conditions with &&. It omits those that are always true.
 func and(all ...expr) expr { return join(all, yes, no, " && ", bindsAnd) }
 
-// or joins alternatives, without those that are always false.
+// or joins alternatives with ||. It omits those that are always false.
 func or(all ...expr) expr { return join(all, no, yes, " || ", bindsOr) }
 
 func join(all []expr, neutral, decisive expr, operator string, b binding) expr {
@@ -130,7 +130,7 @@ func list(all []string) string {
 
 var identifier = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
-// reserved are the words of CEL that are no names of fields.
+// reserved are the CEL keywords that cannot be field names.
 var reserved = []string{"false", "in", "null", "true"}
 
 // plain reports whether a key can follow a dot.

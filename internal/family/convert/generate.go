@@ -65,7 +65,7 @@ func (c *converter) generation(r *kyvernov1.Rule, spec map[string]any) {
 	spec["generate"] = []any{made}
 }
 
-// data converts an object that is part of the rule: a template in YAML.
+// data converts an object whose content is part of the rule. The result is a template in YAML.
 func (c *converter) data(g *kyvernov1.GeneratePattern, path string) map[string]any {
 	object := map[string]any{}
 	if g.RawData != nil {
@@ -140,12 +140,12 @@ func (t *templating) value(v any, path string) any {
 	return v
 }
 
-// text converts one text. A variable alone keeps its type; beside other text it must be a scalar, in both languages.
+// text converts one text. A variable without surrounding text keeps its type; within other text it must be a scalar, in both languages.
 func (t *templating) text(s, path string) string {
 	if !strings.Contains(s, "{{") {
 		if strings.Contains(s, "((") {
 			if !t.placeholders {
-				t.placeholders = true // the escape has a meaning only then
+				t.placeholders = true // the escape only has a meaning in a template with placeholders
 			}
 			s = strings.ReplaceAll(s, "((", `\((`)
 		}
@@ -178,7 +178,7 @@ func (t *templating) text(s, path string) string {
 	return out.String()
 }
 
-// generatorCall returns a call of generator.apply; a policy of a namespace generates in its own.
+// generatorCall returns a call of generator.apply. A namespaced policy generates in its own namespace.
 func (c *converter) generatorCall(namespace, objects string) map[string]any {
 	if c.policy.Kind == "Policy" {
 		return map[string]any{"expression": "generator.apply([" + objects + "])"}
@@ -220,7 +220,7 @@ func (c *converter) clone(g *kyvernov1.GeneratePattern, path string) map[string]
 		arguments = []string{text(g.APIVersion), text(plural), name}
 	}
 	out := c.generatorCall(to, "resource.get("+strings.Join(arguments, ", ")+")")
-	if strings.Contains(g.Namespace+g.Clone.Namespace, "{{") { // an object is not copied to where it is
+	if strings.Contains(g.Namespace+g.Clone.Namespace, "{{") { // an object cannot be copied onto itself
 		out["expression"] = to + " == " + from + " || " + out["expression"].(string)
 	}
 	return out

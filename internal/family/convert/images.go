@@ -96,7 +96,7 @@ func (c *converter) verification(r *kyvernov1.Rule, spec map[string]any) {
 	spec["attestors"], spec["validations"] = s.attestors, validations
 }
 
-// withoutConditions is the entry without what is evaluated after the statements were verified.
+// withoutConditions returns the entry without the conditions that are evaluated after the statements are verified.
 func withoutConditions(e *kyvernov1.ImageVerification) *kyvernov1.ImageVerification {
 	out := *e
 	out.Validation, out.Attestations = nil, slices.Clone(e.Attestations)
@@ -133,20 +133,20 @@ func texts[T ~string](in []T) []any {
 	return out
 }
 
-// allImages are the images of a resource that the policy is for.
+// allImages is the CEL expression for all images of the resource that the policy evaluates.
 const allImages = "(images.containers + images.initContainers + images.ephemeralContainers)"
 
-// signers are the attestors of a policy. Equal ones have one name.
+// signers collects the attestors of a policy. Equal attestors share one name.
 type signers struct {
 	*converter
 	entry     *kyvernov1.ImageVerification
 	attestors []any
-	known     []string // in JSON, by their place in attestors
+	known     []string // the attestors as JSON, in the order of attestors
 }
 
 func (s *signers) notary() bool { return string(s.entry.Type) == imageverify.FormatNotary }
 
-// sets makes a validation of each set of attestors. verify calls the function that counts those of a list.
+// sets returns a validation for each set of attestors. verify returns the CEL call that counts the verified attestors in a list of names.
 func (s *signers) sets(in []kyvernov1.AttestorSet, path, about string, verify func(names string) string) []any {
 	var out []any
 	for i := range in {
@@ -159,7 +159,7 @@ func (s *signers) sets(in []kyvernov1.AttestorSet, path, about string, verify fu
 	return out
 }
 
-// set is the condition that a set is satisfied: as many of its entries as it counts, or all.
+// set returns the condition that a set is satisfied: as many of its entries verify as it requires, by default all.
 func (s *signers) set(in *kyvernov1.AttestorSet, path string, verify func(names string) string) string {
 	var names, parts []string
 	entries := 0
@@ -192,7 +192,7 @@ func (s *signers) set(in *kyvernov1.AttestorSet, path string, verify func(names 
 	return strings.Join(parts, " + ") + " >= " + strconv.Itoa(required)
 }
 
-// named is the name of the attestor of the form.
+// named returns the name of the attestor with this form, and adds the attestor if it is new.
 func (s *signers) named(form map[string]any) string {
 	text := value.JSON(form)
 	i := slices.Index(s.known, text)
@@ -205,7 +205,7 @@ func (s *signers) named(form map[string]any) string {
 	return "attestor" + strconv.Itoa(i+1)
 }
 
-// forms are the attestors of an entry: one for each of its public keys.
+// forms returns the attestors of an entry: one for each of its public keys.
 func (s *signers) forms(e *kyvernov1.Attestor, path string) []map[string]any {
 	if s.notary() {
 		return s.notaryForm(e, path)
@@ -270,7 +270,7 @@ func (s *signers) forms(e *kyvernov1.Attestor, path string) []map[string]any {
 	return nil
 }
 
-// notaryForm is the attestor of an entry whose signatures are those of the Notary Project.
+// notaryForm returns the attestor of an entry that verifies signatures of the Notary Project.
 func (s *signers) notaryForm(e *kyvernov1.Attestor, path string) []map[string]any {
 	if e.Certificates == nil {
 		s.refuse(path, "an attestor without certificates signs nothing for the Notary Project", "")
@@ -289,7 +289,7 @@ func first(all ...string) string {
 	return ""
 }
 
-// keysOf are the keys of an entry. A key in a Secret, or in a key management service, is named by its URI.
+// keysOf returns the keys of an entry. A key in a Secret or in a key management service is identified by its URI.
 func keysOf(k *kyvernov1.StaticKeyAttestor) []map[string]any {
 	uri := k.KMS
 	switch {
@@ -315,10 +315,10 @@ func keysOf(k *kyvernov1.StaticKeyAttestor) []map[string]any {
 	return out
 }
 
-// publicLog is the log that is asked where a policy names none.
+// publicLog is the transparency log that is used if a policy sets none.
 const publicLog = "https://rekor.sigstore.dev"
 
-// logs adds what proves a signature.
+// logs adds the settings for the transparency log and the certificate log.
 func logs(out map[string]any, r *kyvernov1.Rekor, t *kyvernov1.CTLog) {
 	made := map[string]any{}
 	set := func(name, text string) {
@@ -343,22 +343,22 @@ func logs(out map[string]any, r *kyvernov1.Rekor, t *kyvernov1.CTLog) {
 	if len(made) == 0 {
 		return
 	}
-	if made["url"] == nil && made["insecureIgnoreTlog"] == nil { // a log without an address is a mistake
+	if made["url"] == nil && made["insecureIgnoreTlog"] == nil { // a log needs an address
 		made["url"] = publicLog
 	}
 	out["ctlog"] = made
 }
 
-// ownRegistry begins patterns whose images are written with their registry, which is not the default one.
+// ownRegistry matches the beginning of patterns that name a registry. The caller excludes the default registry.
 var ownRegistry = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(localhost|[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)+|[a-zA-Z0-9.-]+:[0-9]+)(?::[0-9]+)?/`)
 })
 
-// plainGlob are the patterns that mean the same for an image as it is written: they end before the tag.
+// plainGlob matches patterns that end before the tag. They mean the same for the image as written in the resource.
 var plainGlob = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^:@\[\]{}\\]*\*$`) })
 
-// references selects the images of an entry; nil for all. Classic patterns are about the whole reference of an image, with what is left out
-// of it in a resource.
+// references selects the images of an entry; it returns nil if the entry selects all. Classic patterns match the complete reference of an
+// image, including the parts that the resource omits.
 func (c *converter) references(e *kyvernov1.ImageVerification) []any {
 	about, skipped := trimmed(e.ImageReferences), trimmed(e.SkipImageReferences)
 	own, everything, plain := true, slices.Contains(about, "*"), true
@@ -379,7 +379,7 @@ func (c *converter) references(e *kyvernov1.ImageVerification) []any {
 		return out
 	}
 	name := "image(ref).registry() + '/' + image(ref).repository()"
-	if !own { // of the default registry only what is written counts
+	if !own { // for the default registry, only the text in the resource counts
 		name = "image(ref).registry().replace('index.docker.io', 'docker.io') + '/' + " +
 			"(ref.contains('library/') ? image(ref).repository() : image(ref).repository().replace('library/', ''))"
 	}
@@ -406,7 +406,7 @@ func trimmed(in []string) []string {
 	return out
 }
 
-// anyWildcard is a regular expression for texts that some wildcard matches.
+// anyWildcard returns a regular expression for the texts that match at least one of the wildcards.
 func anyWildcard(wildcards []string) string {
 	parts := make([]string, len(wildcards))
 	for i, p := range wildcards {

@@ -23,15 +23,15 @@ const (
 // term is a converted JMESPath expression: a path below a root, or any other expression.
 type term struct {
 	expr
-	root  expr     // of a path
-	keys  []string // of a path
+	root  expr     // if the term is a path
+	keys  []string // if the term is a path
 	shape shape
 	// maybeList: the shape is that of a default; the value itself may be a list.
 	maybeList bool
 	needs     expr // further parts that must exist; zero for none
 }
 
-// path returns the value of keys below root. A missing key is an error, in both languages.
+// path returns the value of the keys below root. A missing key is an error, in both languages.
 func path(root expr, keys ...string) term {
 	at := root
 	for _, k := range keys {
@@ -40,14 +40,14 @@ func path(root expr, keys ...string) term {
 	return term{expr: at, root: root, keys: keys}
 }
 
-// orElse returns the value of a path, or that of the expression if a key is missing.
+// orElse returns the value of a path, or the expression other if a key is missing.
 func (t term) orElse(other string) expr {
 	if len(t.keys) == 0 {
 		return t.expr
 	}
 	at, keys := t.root, t.keys
 	if at.text == "object" && len(keys) > 1 && (keys[0] == "spec" || keys[0] == "metadata") {
-		at, keys = at.field(keys[0]), keys[1:] // the expressions for pod controllers are made of the text object.spec
+		at, keys = at.field(keys[0]), keys[1:] // autogen rewrites the literal text object.spec for Pod controllers
 	}
 	for _, k := range keys {
 		at = at.optional(k)
@@ -91,7 +91,7 @@ type search struct {
 	demanded bool
 }
 
-// pipeMark is the current value right of a pipe.
+// pipeMark stands for the current value on the right side of a pipe.
 const pipeMark = "|"
 
 func (s *search) unknown(what string) (term, bool) {
@@ -99,7 +99,7 @@ func (s *search) unknown(what string) (term, bool) {
 	return term{}, false
 }
 
-// tree converts a node; current is the value that the node is evaluated on, zero for the variables of the rule.
+// tree converts a node. current is the value on which the node is evaluated; it is zero for the variables of the rule.
 func (s *search) tree(t *jmespath.Tree, current expr) (term, bool) {
 	switch t.Kind {
 	case "ASTField":
@@ -153,7 +153,7 @@ func (s *search) tree(t *jmespath.Tree, current expr) (term, bool) {
 	case "ASTPipe":
 		left, ok := s.tree(&t.Children[0], current)
 		if !ok || left.text == "request" || left.text == "request.userInfo" || left.shape == listShape && len(left.keys) == 0 {
-			return s.unknown("the construct Pipe") // of a projection of nothing, functions make an error
+			return s.unknown("the construct Pipe") // functions return an error for the projection of a missing value
 		}
 		s.piped = append(s.piped, left)
 		out, ok := s.tree(&t.Children[1], member(pipeMark))
@@ -163,7 +163,7 @@ func (s *search) tree(t *jmespath.Tree, current expr) (term, bool) {
 	return s.unknown("the construct " + strings.TrimPrefix(t.Kind, "AST"))
 }
 
-// named returns the variable of a name.
+// named returns the variable with this name.
 func (s *search) named(name string) (term, bool) {
 	switch {
 	case name == "request" && !s.deleting:
@@ -184,7 +184,7 @@ func (s *search) named(name string) (term, bool) {
 	return s.unknown("the variable " + name)
 }
 
-// below returns the field of a value that the node names.
+// below returns the field of left that the node names.
 func (s *search) below(left term, t *jmespath.Tree) (term, bool) {
 	if t.Kind != "ASTField" {
 		return s.tree(t, left.expr)
@@ -277,7 +277,7 @@ func (s *search) list(t *jmespath.Tree, current expr) (term, bool) {
 	return term{expr: left.orElse("[]"), shape: listShape}, true
 }
 
-// sum converts [a, b][]: the elements of the existing lists among a and b.
+// sum converts [a, b][]: the elements of those lists among a and b that exist.
 func (s *search) sum(t *jmespath.Tree, left term) (term, bool) {
 	var parts []string
 	for i := range t.Children {
@@ -294,10 +294,10 @@ func (s *search) sum(t *jmespath.Tree, left term) (term, bool) {
 	return term{expr: expr{strings.Join(parts, " + "), bindsComparison}, shape: listShape}, true
 }
 
-// flattened returns the elements of the lists in a list, of any type (see elements).
+// flattened returns the elements of the lists in a list. They have any type (see elements).
 func flattened(all expr) expr { return member("dyn(" + all.within(bindsMember) + ".flatten())") }
 
-// projection converts a[].b, a[*].b and a[?c].b: elements without b are left out.
+// projection converts a[].b, a[*].b and a[?c].b. Elements without b are left out.
 func (s *search) projection(t *jmespath.Tree, current expr) (term, bool) {
 	source := &t.Children[0]
 	if source.Kind == "ASTFlatten" {
@@ -338,7 +338,7 @@ func (s *search) projection(t *jmespath.Tree, current expr) (term, bool) {
 	return term{expr: member(all.within(bindsMember) + ".map(" + x + ", " + kept.text + ", " + item.text + ")"), shape: listShape}, true
 }
 
-// either converts a || b, where b is a literal that replaces a missing value.
+// either converts a || b, where the literal b replaces a missing value.
 func (s *search) either(t *jmespath.Tree, current expr) (term, bool) {
 	left, ok := s.tree(&t.Children[0], current)
 	if !ok {
@@ -403,7 +403,7 @@ func (s *search) condition(t *jmespath.Tree, current expr) (expr, bool) {
 // comparators maps the names of jmespath.Tree to operators.
 var comparators = map[string]string{"tEQ": "==", "tNE": "!=", "tLT": "<", "tLTE": "<=", "tGT": ">", "tGTE": ">="}
 
-// comparison converts a comparison. A missing value is null, which equals only null and has no order.
+// comparison converts a comparison. A missing value is null, which equals only null and is neither less nor greater than any value.
 func (s *search) comparison(t *jmespath.Tree, current expr) (expr, bool) {
 	operator, ok := comparators[t.Value]
 	if !ok {
@@ -426,7 +426,7 @@ func (s *search) comparison(t *jmespath.Tree, current expr) (expr, bool) {
 	return and(left.there(), compared), true
 }
 
-// calls are the functions with an equivalent in CEL: %1 and %2 are arguments.
+// calls maps functions to their equivalents in CEL. %1 and %2 stand for the arguments.
 var calls = map[string]struct {
 	arguments int
 	form      string

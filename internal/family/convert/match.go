@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// filter is one element of any or all, with its place in the policy.
+// filter is one element of any or all, and its path in the policy.
 type filter struct {
 	kyvernov1.ResourceFilter
 	path string
@@ -89,7 +89,7 @@ func addCondition(to []any, name string, e expr) []any {
 	return append(to, map[string]any{"name": name, "expression": e.text})
 }
 
-// selected returns the condition for the filters of match, beside their kinds.
+// selected returns the condition for the filters of match, apart from their kinds.
 func (c *converter) selected(matched []filter, all bool, subject expr, operations []string, constraints map[string]any) []any {
 	several := len(matched) > 1
 	var parts []expr
@@ -113,7 +113,7 @@ func operationsOf(f filter) []string {
 	return out
 }
 
-// operations returns all operations for which the rule is evaluated.
+// operations returns all operations on which the rule is evaluated.
 func (c *converter) operations(r *kyvernov1.Rule, matched []filter) []string {
 	var out []string
 	for _, f := range matched {
@@ -127,10 +127,10 @@ func (c *converter) operations(r *kyvernov1.Rule, matched []filter) []string {
 			}
 		}
 	}
-	if v := r.Validation; v != nil && v.Deny == nil { // only deny rules see deletions
+	if v := r.Validation; v != nil && v.Deny == nil { // only deny rules are evaluated on deletions
 		out = slices.DeleteFunc(out, func(o string) bool { return o == "DELETE" || o == "CONNECT" })
 	}
-	if r.Mutation != nil || len(r.VerifyImages) > 0 { // an object that goes is not changed, and has no images
+	if r.Mutation != nil || len(r.VerifyImages) > 0 { // a deleted object is not changed, and its images do not matter
 		out = slices.DeleteFunc(out, func(o string) bool { return o == "DELETE" || o == "CONNECT" })
 	}
 	if r.Generation != nil && !slices.ContainsFunc(matched, func(f filter) bool { return len(operationsOf(f)) > 0 }) {
@@ -220,7 +220,7 @@ func (c *converter) resourceRule(t policy.Target, kind, path string) (out [][3]s
 	return out, true
 }
 
-// filter returns the condition for one filter, without its kinds and operations if they are irrelevant.
+// filter returns the condition for one filter. It omits the kinds and the operations if they do not matter.
 func (c *converter) filter(f filter, subject expr, kinds bool) expr {
 	d := &f.ResourceDescription
 	var parts []expr
@@ -307,7 +307,7 @@ func (c *converter) kinds(all []string, path string) expr {
 	return or(alternatives...)
 }
 
-// anyGlob returns the condition that text matches one of several names with wildcards.
+// anyGlob returns the condition that a text matches one of several names with wildcards.
 func (c *converter) anyGlob(at expr, names []string) expr {
 	var plain []string
 	var alternatives []expr
@@ -331,7 +331,7 @@ func (c *converter) anyGlob(at expr, names []string) expr {
 	return or(alternatives...)
 }
 
-// globText is glob for a known string.
+// globText is glob for a value that is known to be a string.
 func globText(at expr, s string) expr {
 	if !wildcard.Has(s) {
 		return comparison(at.text + " == " + text(s))
@@ -358,7 +358,7 @@ func (c *converter) pair(metadata expr, of, key, want string) expr {
 	return globText(member(at.optional(key).text+".orValue('')"), want)
 }
 
-// at returns the value of a key that a variable holds.
+// at returns the value whose key is held by a variable.
 func (e expr) at(variable string) expr { return member(e.text + "[" + variable + "]") }
 
 // selector returns the condition for a label selector.
@@ -389,7 +389,7 @@ func (c *converter) selector(s *metav1.LabelSelector, metadata expr, path string
 	return and(parts...)
 }
 
-// namespaceSelector converts a selector of namespaces.
+// namespaceSelector converts a namespace selector.
 func (c *converter) namespaceSelector(s *metav1.LabelSelector, path string, several bool, constraints map[string]any) {
 	path += ".resources.namespaceSelector"
 	wild := slices.ContainsFunc(sortedKeys(s.MatchLabels), func(k string) bool { return wildcard.Has(k) || wildcard.Has(s.MatchLabels[k]) }) ||
@@ -495,7 +495,7 @@ func (c *converter) autogen(r *kyvernov1.Rule, spec, constraints map[string]any,
 		names = append(names, gvr.Resource)
 	}
 	switch {
-	case r.Generation != nil: // neither family generates for other objects than those that are matched
+	case r.Generation != nil: // neither language derives generate rules for Pod controllers
 	case !pods && len(covered) > 0:
 		c.refuse(c.path+".match", "the rule covers pod controllers, and a policy in CEL does so only when it matches nothing but pods", "")
 	case pods && r.Mutation != nil && len(covered) > 0:
@@ -531,8 +531,8 @@ func rulesFor(all []schema.GroupVersionResource, operations []string) (out []any
 	return out
 }
 
-// inTemplates makes the policy change the template of Pod controllers as it changes Pods: one policy for all of them, with the Pod and its
-// path as variables. (Autogen policies of a MutatingPolicy for Pods change no metadata, and do not support JSON patches.)
+// inTemplates makes the policy also change the Pod templates of Pod controllers. One policy handles all of them; the Pod and its path are
+// variables. (Autogen policies of a MutatingPolicy for Pods change no metadata, and do not support JSON patches.)
 func (c *converter) inTemplates(resources []string) {
 	c.object, c.changed = member("variables.pod"), member("variables.pod")
 	pod, path := "object.kind == 'Pod' ? object : object.spec.template", "object.kind == 'Pod' ? '' : '/spec/template'"

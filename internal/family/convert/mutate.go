@@ -38,7 +38,7 @@ func (c *converter) mutation(r *kyvernov1.Rule, spec map[string]any) {
 	spec["mutations"] = mutations
 }
 
-// patches converts one of the two types of patches.
+// patches converts one of the two forms of patches.
 func (c *converter) patches(merge bool, decoded func() (any, bool), operations, path string) *patching {
 	p := &patching{converter: c, when: yes}
 	root := location{at: c.changed}
@@ -62,7 +62,7 @@ func (c *converter) patches(merge bool, decoded func() (any, bool), operations, 
 	return p
 }
 
-// mutateLoop converts a loop: the patches of each element.
+// mutateLoop converts a loop: the patches for each element.
 func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string {
 	switch {
 	case len(l.Context) > 0:
@@ -94,13 +94,13 @@ func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string
 // patching collects the operations of one patch.
 type patching struct {
 	*converter
-	when       expr     // the condition of the whole patch
+	when       expr     // the condition for the whole patch
 	operations []string // expressions for lists of operations
 }
 
 const noOperation = "[]"
 
-// list returns the expression of all operations.
+// list returns the expression for the list of all operations.
 func (p *patching) list() string {
 	out := sum(p.operations)
 	if p.when != yes {
@@ -109,7 +109,7 @@ func (p *patching) list() string {
 	return out
 }
 
-// sum joins lists of operations. Adjacent literal lists become one.
+// sum concatenates lists of operations. It joins adjacent literal lists into one.
 func sum(lists []string) string {
 	var out []string
 	for _, l := range lists {
@@ -127,7 +127,7 @@ func sum(lists []string) string {
 
 func written(list string) bool { return strings.HasPrefix(list, "[JSONPatch{") }
 
-// either returns an expression for one list or the other.
+// either returns an expression that selects one of two lists by a condition.
 func either(condition expr, then, otherwise string) string {
 	if then == otherwise {
 		return then
@@ -139,7 +139,7 @@ func either(condition expr, then, otherwise string) string {
 type location struct {
 	at    expr
 	path  []segment
-	names []string // the keys that lead to it, below the root; the empty one for the elements of a list
+	names []string // the path from the root; an empty name stands for the elements of a list
 }
 
 // segment is a part of a path: text, or an expression for text.
@@ -154,7 +154,7 @@ func (l location) key(key string) location {
 	return l.with(l.at.field(key), segment{static: "/" + jsonpointer.Escape(key)}, key)
 }
 
-// element returns the place of the element whose index is in a variable.
+// element returns the place of the list element whose index a variable holds.
 func (l location) element(position string) location {
 	out := l.with(l.at.at(position), segment{static: "/"}, "")
 	out.path = append(out.path, segment{dynamic: "string(" + position + ")"})
@@ -188,7 +188,7 @@ func (l location) operation(op, value string) string {
 	return "[JSONPatch{op: '" + op + "', path: " + l.pathText() + value + "}]"
 }
 
-// mergeKey returns the key by which the list at a place is merged; merged is false for lists that are replaced.
+// mergeKey returns the key by which the elements of the list at a place are merged. merged is false for lists that a patch replaces.
 func (p *patching) mergeKey(at location, path string) (key string, merged bool) {
 	kinds := p.matched
 	if p.inPods() {

@@ -11,8 +11,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/patch"
 )
 
-// json converts operations of RFC 6902. As in the classic language, an add creates missing parent maps, and a remove of a missing place is
-// no error.
+// json converts operations of RFC 6902. As in the classic language, an add creates missing parent maps, and removing a missing place is
+// not an error.
 func (p *patching) json(source string, root location, path string) (out []string) {
 	decoded, err := patch.DecodeText(source)
 	list, ok := decoded.([]any)
@@ -64,7 +64,7 @@ func (p *patching) json(source string, root location, path string) (out []string
 	return out
 }
 
-// walked is the place that a JSON pointer names.
+// walked is the result of walk: the place that a JSON pointer names.
 type walked struct {
 	location
 	there   expr     // the condition that it exists

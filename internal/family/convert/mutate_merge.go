@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// mergeMap returns the operations that merge a map of a patch into the one at the place.
+// mergeMap returns the operations that merge a map of a patch into the map at a place.
 func (p *patching) mergeMap(m map[string]any, at location, path string) (out []string) {
 	defer p.standing(expr{})() // for anchors
 	for _, full := range slices.Sorted(maps.Keys(m)) {
@@ -37,7 +37,7 @@ func (p *patching) mergeMap(m map[string]any, at location, path string) (out []s
 	return out
 }
 
-// patchAnchor returns the anchor of a key of a patch.
+// patchAnchor splits a key of a patch into its anchor and its name.
 func patchAnchor(full string) (anchor, key string) {
 	if rest, ok := strings.CutPrefix(full, "+("); ok && strings.HasSuffix(rest, ")") {
 		return "+", strings.TrimSuffix(rest, ")")
@@ -50,14 +50,14 @@ func (p *patching) present(at location) expr {
 	out, here := yes, p.changed
 	for _, name := range at.names {
 		if name == "" {
-			return yes // inside a loop over existing elements
+			return yes // a loop only visits existing elements
 		}
 		out, here = and(out, here.has(name)), here.field(name)
 	}
 	return out
 }
 
-// applies returns the condition of a conditional or global anchor; in a list, that some element matches.
+// applies returns the condition of a conditional or global anchor. For a list, it is the condition that some element matches.
 func (p *patching) applies(key string, v any, place location, path string) expr {
 	in := place.at
 	p.trail = trail{known: true, names: append(slices.Clip(place.names), key)}
@@ -190,7 +190,7 @@ func (p *patching) mergeList(list []any, at, place location, key, path string) [
 		if literal, ok := p.literal(element, below); ok {
 			x := p.variable()
 			first := location{path: append(slices.Clip(place.path), segment{static: "/0"})}
-			// New elements come before the others, the first one first.
+			// New elements go before the existing ones, in the order of the patch.
 			additions = append([]string{either(place.at.macro("exists", x, same(member(x))), noOperation, first.operation("add", literal))}, additions...)
 		}
 	}
@@ -198,7 +198,7 @@ func (p *patching) mergeList(list []any, at, place location, key, path string) [
 	return []string{either(at.at.has(key), sum(changes), replace)}
 }
 
-// addsAbsent reports whether some key below v is set only if it is absent.
+// addsAbsent reports whether any key below v is set only if it is absent.
 func addsAbsent(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -213,8 +213,8 @@ func addsAbsent(v any) bool {
 	return false
 }
 
-// literal returns a part of a patch as the value of a place that does not exist yet; false if nothing remains. It omits empty maps and
-// nulls, and elements with conditions, which apply to existing elements.
+// literal returns a part of a patch as the value of a place that does not exist yet; ok is false if the value is empty. It omits empty
+// maps, nulls, and elements with conditions, which apply only to existing elements.
 func (p *patching) literal(v any, path string) (string, bool) {
 	switch v := v.(type) {
 	case nil:

@@ -15,13 +15,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// verdict is the result of a part of a pattern for a value: it matches, it does not, or an anchor makes the pattern not applicable.
+// verdict holds the conditions under which a value matches a part of a pattern, or an anchor makes the pattern not applicable.
 type verdict struct {
-	fits expr // it matches, or the pattern is not applicable
+	fits expr // the value matches, or the pattern is not applicable
 	off  expr // the pattern is not applicable
 }
 
-// sure returns the verdict of a part without such anchors.
+// sure returns the verdict of a part that is always applicable.
 func sure(fits expr) verdict { return verdict{fits, no} }
 
 // trail is the path to a part of a pattern; the empty name means the elements of a list. known is false if the path is unknown, as in the
@@ -103,7 +103,7 @@ func anchored(v any) bool {
 	return false
 }
 
-// pattern converts the part v of a pattern for the value at.
+// pattern converts v, a part of the pattern, for the value at.
 func (c *converter) pattern(v any, at expr, path string) verdict {
 	switch v := v.(type) {
 	case map[string]any:
@@ -121,21 +121,21 @@ func (c *converter) patternValue(v any, at expr, path string) expr {
 		return c.patternScalar(v, at, path)
 	}
 	all := at
-	if !known { // the value, or its elements
+	if !known { // the value may be a list
 		all = elements(at)
 	}
 	x := c.variable()
 	return all.macro("all", x, c.patternScalar(v, member(x), path))
 }
 
-// elements returns a list of the value, or the value if it is a list. The elements have any type: the type checker would otherwise take
-// that of the first function that is called with one.
+// elements returns a list of the value, or the value if it is a list. The elements have the type dyn: otherwise the type checker would
+// infer their type from the first function that is called with an element.
 func elements(at expr) expr { return member("dyn([" + at.text + "].flatten())") }
 
 func (c *converter) patternMap(m map[string]any, at expr, path string) verdict {
 	first, second := entriesOf(m)
 	conditions, checks := yes, yes
-	idle := yes // all keys of the first phase are not applicable, which ends the map
+	idle := yes // no key of the first phase is applicable, so the other keys are not evaluated
 	if len(first) == 0 {
 		idle = no
 	}
@@ -201,7 +201,7 @@ func (c *converter) patternKey(e entry, at expr, path string) (out verdict) {
 	return out
 }
 
-// patternEntry converts a key without an anchor, or with the global one.
+// patternEntry converts a key without an anchor or with the global anchor.
 func (c *converter) patternEntry(e entry, at expr, path string) verdict {
 	has, value := at.has(e.key), at.field(e.key)
 	if e.anchor == "<" {
@@ -216,7 +216,7 @@ func (c *converter) patternEntry(e entry, at expr, path string) verdict {
 	case map[string]any, []any:
 		return verdict{and(has, part.fits), and(has, part.off)}
 	}
-	if pattern.MatchScalar(e.value, nil) { // what is missing counts as zero
+	if pattern.MatchScalar(e.value, nil) { // a missing value counts as zero
 		return sure(or(not(has), part.fits))
 	}
 	return sure(and(has, part.fits))
@@ -258,7 +258,7 @@ func (c *converter) patternList(l []any, at expr, path string) verdict {
 	}
 }
 
-// patternScalar converts a value of a pattern for an existing value.
+// patternScalar converts a scalar of a pattern for an existing value.
 func (c *converter) patternScalar(v any, at expr, path string) expr {
 	switch v := v.(type) {
 	case nil:
@@ -286,7 +286,7 @@ func (c *converter) patternScalar(v any, at expr, path string) expr {
 	return no
 }
 
-// number compares a value that may be a number or its text.
+// number compares a value that may be a number or the text of a number.
 func number(at expr, digits string) expr {
 	return or(comparison(at.text+" == "+digits), comparison(at.text+" == "+text(digits)))
 }
@@ -314,7 +314,7 @@ func (c *converter) patternText(s string, at expr, path string) expr {
 	return or(alternatives...)
 }
 
-// term converts one comparison of the language of patterns.
+// term converts one comparison of the pattern language.
 func (c *converter) term(s string, at expr, path string) expr {
 	for _, operator := range []string{">=", "<=", ">", "<", "!"} {
 		rest, ok := strings.CutPrefix(s, operator)
@@ -336,7 +336,7 @@ func (c *converter) term(s string, at expr, path string) expr {
 	return c.same(at, s, path)
 }
 
-// ordered compares a value as a quantity, or as a duration if the bound is only that.
+// ordered compares a value as a quantity. It compares as a duration if the bound is a duration and no quantity.
 func (c *converter) ordered(at expr, operator, bound, path string) expr {
 	b := measure.NewBound(bound)
 	asText := "string(" + at.text + ")"
@@ -358,7 +358,7 @@ var (
 	letters     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z]`) })
 )
 
-// same compares a value for equality, as a quantity if the text is one, else as text with wildcards.
+// same compares a value for equality: as a quantity if the text is one, otherwise as text with wildcards.
 func (c *converter) same(at expr, s, path string) expr {
 	b := measure.NewBound(s)
 	switch {
@@ -372,7 +372,7 @@ func (c *converter) same(at expr, s, path string) expr {
 	return glob(at, s)
 }
 
-// glob compares text with wildcards. A text without letters may be a number, and is compared by its text.
+// glob compares text with wildcards. If the pattern has no letters, the value may be a number, which is compared as text.
 func glob(at expr, s string) expr {
 	if !wildcard.Has(s) {
 		return comparison(at.text + " == " + text(s))

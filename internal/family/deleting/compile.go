@@ -23,11 +23,11 @@ const (
 	textFatal = "failed to apply deleting policies on resource: "
 )
 
-// Compile returns the Program of a policy. Program.Diags holds the mistakes; with an error among them it must not be used.
+// Compile returns the Program of a policy. Program.Diags holds the mistakes; do not use a Program with an error among them.
 func Compile(p *policiesv1beta1.DeletingPolicy, o family.Options) *policy.Program {
 	spec := &p.Spec
 	out := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, celpolicy.Common{})
-	out.Settings.FailurePolicy, out.Settings.Admission, out.Settings.Background = policy.Ignore, false, false // it does not evaluate requests or scans
+	out.Settings.FailurePolicy, out.Settings.Admission, out.Settings.Background = policy.Ignore, false, false // neither requests nor scans evaluate it
 	out.Unconfined = o.CommandLine && out.Namespace != ""
 	subject, c := celpolicy.Compile(out, celpolicy.Input{
 		Kind: celenv.Deleting, Constraints: spec.MatchConstraints, AnyOperation: true, Conditions: spec.Conditions, ConditionsPath: "spec.conditions",
@@ -39,7 +39,7 @@ func Compile(p *policiesv1beta1.DeletingPolicy, o family.Options) *policy.Progra
 		c.Diags.Unsupported("spec.deletionPropagationPolicy", string(*d), []string{"Background", "Foreground", "Orphan"})
 	}
 	var mistakes diag.List
-	if out.Schedule, mistakes = parseSchedule(spec.Schedule); !o.CommandLine { // which evaluates a policy with any schedule
+	if out.Schedule, mistakes = parseSchedule(spec.Schedule); !o.CommandLine { // the command line accepts any schedule
 		c.Diags.Add(mistakes...)
 	}
 	d := &deletion{subject: subject, work: policy.Work{Kind: policy.WorkDelete}}
@@ -60,7 +60,7 @@ type deletion struct {
 	work    policy.Work
 }
 
-// eval passes for an object to delete. An exception keeps an object, without a result.
+// eval passes for an object to delete. An exempted object is not deleted and has no result.
 func (d *deletion) eval(c *policy.Call) policy.Yield {
 	exemption, err := celpolicy.Exempt(c)
 	if err != nil {

@@ -3,8 +3,9 @@
 //
 //	program := deleting.Family.Compile(family.Source{Object: object})   // one rule of stage delete, and program.Schedule
 //
-// The rule passes for an object to delete, with the deletion as work, and fails for one that the constraints select but whose conditions
-// are false. A policy with a mistake in its schedule has no schedule: the command line evaluates it, and no run is ever due.
+// The rule passes for an object to delete and returns the deletion as work. It fails for an object that the constraints select but whose
+// conditions are false. If the schedule has a mistake, the Program has no schedule: the command line evaluates the policy, but the
+// controller never runs it.
 //
 // It neither waits for the schedule nor deletes anything.
 //

@@ -52,7 +52,7 @@ func Decode(object map[string]any) (*policiesv1beta1.DeletingPolicy, diag.List) 
 // textSchedule is Kyverno's, verbatim.
 const textSchedule = "schedule spec in the deletingPolicy is not in proper cron format: "
 
-// parseSchedule reads the schedule; nil with a mistake.
+// parseSchedule parses the schedule. It returns nil if the schedule has a mistake.
 func parseSchedule(text string) (*schedule.Schedule, diag.List) {
 	var diags diag.List
 	if text == "" {

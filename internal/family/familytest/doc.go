@@ -1,2 +1,2 @@
-// Package familytest holds what the tests of the policy families have in common: requests as data, and results as text.
+// Package familytest contains helpers for the tests of the policy families: they build requests from data and format results as text.
 package familytest

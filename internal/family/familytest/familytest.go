@@ -17,8 +17,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Request returns the request that creates object. The field $old makes it an update of that object, or a deletion of it where $deleted is
-// true; both fields are removed from object. The resource is the plural of the kind.
+// Request returns the request that creates object. If object has the field $old, the request is an update from that object; with $deleted
+// set to true, it is a deletion of that object. Request removes both fields from object. The resource is the plural of the kind.
 func Request(object map[string]any) *policy.Request {
 	old, updated := object["$old"].(map[string]any)
 	deleted := object["$deleted"] == true
@@ -35,7 +35,8 @@ func Request(object map[string]any) *policy.Request {
 	return r
 }
 
-// Review returns the request that in describes: operation (CREATE when empty), user, object and oldObject. Its namespace has no labels.
+// Review returns the request that in describes with the keys operation (default CREATE), user, object and oldObject. Its namespace has no
+// labels.
 func Review(in map[string]any) *policy.Request {
 	text := func(key string) string { s, _ := in[key].(string); return s }
 	r := &policy.Request{
@@ -59,7 +60,7 @@ func Review(in map[string]any) *policy.Request {
 	return r
 }
 
-// name sets what the request says of its object.
+// name sets the kind, name and namespace of the request to those of its object.
 func name(r *policy.Request, object map[string]any) {
 	metadata, _ := object["metadata"].(map[string]any)
 	apiVersion, _ := object["apiVersion"].(string)
@@ -79,7 +80,7 @@ func Select(programs ...*policy.Program) (out []policy.Selection) {
 	return out
 }
 
-// Except joins exceptions of policies.kyverno.io to all rules of the programs, and writes their diagnostics.
+// Except adds exceptions of policies.kyverno.io to all rules of the programs, and writes the diagnostics of the exceptions.
 func Except(w io.Writer, programs []*policy.Program, exceptions []map[string]any) {
 	for _, o := range exceptions {
 		e, diags := celpolicy.CompileException(o, family.Options{})
@@ -111,7 +112,7 @@ func Results(w io.Writer, outcome *policy.Outcome) {
 	}
 }
 
-// Lines writes each result of several policies as a line of its own.
+// Lines writes each result of several policies on a separate line.
 func Lines(w io.Writer, outcome *policy.Outcome) {
 	for _, r := range outcome.Results {
 		fmt.Fprintf(w, "  %s %s: %s\n", r.Program.Key(), r.Status, strings.TrimSpace(r.Part+" "+r.Message))
@@ -121,7 +122,7 @@ func Lines(w io.Writer, outcome *policy.Outcome) {
 	}
 }
 
-// Work writes what the policies ask the background controller for, as lines.
+// Work writes the work that the policies request from the background controller, as lines.
 func Work(w io.Writer, outcome *policy.Outcome) {
 	for _, work := range outcome.Work {
 		fmt.Fprintf(w, "  %s: %s %s\n", work.Program.Key(), work.Kind, work.Propagation)
@@ -135,7 +136,7 @@ func Work(w io.Writer, outcome *policy.Outcome) {
 	}
 }
 
-// Compile compiles the policies and writes their diagnostics. A policy with errors is left out.
+// Compile compiles the policies and writes their diagnostics. It leaves out policies with errors.
 func Compile(w io.Writer, policies []map[string]any) (out []*policy.Program) {
 	for _, p := range policies {
 		program, diags := compile.One(compile.Object{Value: p})

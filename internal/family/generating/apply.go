@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// maxObjects bounds the objects of one evaluation.
+// maxObjects is the maximum number of objects that one evaluation may generate.
 const maxObjects = 1000
 
 // output collects the objects of one evaluation.
@@ -26,7 +26,7 @@ const (
 	textCrossNamespace = "cross-namespace generation denied: a policy in namespace %q cannot generate resources into namespace %q"
 )
 
-// take adds the objects of a call of generator.apply. Namespaced objects get this namespace, even if they name another.
+// take adds the objects of a call of generator.apply. It places namespaced objects in this namespace, even if they name another one.
 func (o *output) take(namespace string, objects []map[string]any) error {
 	for _, object := range objects {
 		for _, one := range itemsOf(object) {
@@ -38,7 +38,7 @@ func (o *output) take(namespace string, objects []map[string]any) error {
 	return nil
 }
 
-// rendered adds the objects of a template, which name their namespaces.
+// rendered adds the objects of a template. These objects name their namespaces themselves.
 func (o *output) rendered(objects []map[string]any) error {
 	for _, object := range objects {
 		if err := o.add(object, o.within); err != nil {
@@ -48,7 +48,7 @@ func (o *output) rendered(objects []map[string]any) error {
 	return nil
 }
 
-// within returns the namespace of an object that names one.
+// within returns the namespace for an object that names one itself.
 func (o *output) within(namespace string) (string, error) {
 	switch own := o.call.Program.Namespace; {
 	case own == "", namespace == own:
@@ -73,7 +73,7 @@ func itemsOf(object map[string]any) []map[string]any {
 		if !ok {
 			continue
 		}
-		if item["kind"] == nil || item["apiVersion"] == nil { // the list defines it for all of them
+		if item["kind"] == nil || item["apiVersion"] == nil { // the list defines them for all of its items
 			item = maps.Clone(item)
 			item["apiVersion"], item["kind"] = object["apiVersion"], strings.TrimSuffix(kind, "List")
 		}
@@ -135,7 +135,7 @@ func (o *output) add(object map[string]any, place func(said string) (string, err
 	return nil
 }
 
-// namespaced reports whether objects of the kind are namespaced. Without a cluster, unknown kinds count as namespaced.
+// namespaced reports whether objects of the kind are namespaced. Without a cluster it treats unknown kinds as namespaced.
 func (o *output) namespaced(apiVersion, kind string) (bool, error) {
 	switch {
 	case kinds.ClusterScoped(apiVersion, kind):

@@ -22,7 +22,8 @@ type generator struct {
 	subject *celpolicy.Subject
 	steps   []step
 	work    policy.Work
-	// objects select triggers for any operation; nil for none. In a namespaced policy they are limited to its namespace.
+	// objects selects triggers regardless of the operation; nil selects none. In a namespaced policy it selects only objects of the policy's
+	// namespace.
 	objects   *constraint.Constraints
 	namespace string
 }
@@ -33,7 +34,7 @@ type step struct {
 	template   template
 }
 
-// Compile returns the Program of a policy. Program.Diags holds the mistakes; with an error among them it must not be used.
+// Compile returns the Program of a policy. Program.Diags holds the mistakes; do not use a Program with an error among them.
 func Compile(p *policiesv1beta1.GeneratingPolicy) *policy.Program {
 	spec, e := &p.Spec, p.Spec.Evaluation
 	if e == nil {
@@ -41,7 +42,7 @@ func Compile(p *policiesv1beta1.GeneratingPolicy) *policy.Program {
 	}
 	ignore := admissionregistrationv1.Ignore // it never denies a request
 	out := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, celpolicy.Common{FailurePolicy: &ignore, Webhook: spec.WebhookConfiguration, Admission: e.Admission})
-	out.Settings.Background = false // work follows requests and changes of the policy; no scan evaluates it
+	out.Settings.Background = false // requests and changes of the policy trigger the work, scans do not
 	subject, c := celpolicy.Compile(out, celpolicy.Input{
 		Kind: celenv.Generating, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Variables: spec.Variables, Allowance: &celenv.Allowance{},
 	})

@@ -3,11 +3,11 @@
 //
 //	program := generating.Family.Compile(family.Source{Object: object})   // one rule of stage generate
 //
-// The rule yields work if its constraints and conditions are true. The evaluation that plans the work (policy.Call.Plan) creates the
-// objects: by calls of generator.apply in expressions (apply.go), and by templates (template.go). lifecycle.go handles triggers that stop
-// matching.
+// The rule yields work if its constraints and conditions are true. The evaluation that plans the work (policy.Call.Plan) computes the
+// objects: from calls of generator.apply in expressions (apply.go), and from templates (template.go). lifecycle.go handles objects that
+// are no longer triggers.
 //
-// It writes nothing: the executor of the work adds the labels that identify the objects.
+// It writes nothing to the cluster; the executor of the work adds the labels that identify the objects.
 //
 // Floor 2: imports celpolicy, celrule, policy and leaves.
 package generating

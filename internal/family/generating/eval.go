@@ -15,7 +15,7 @@ const (
 	textFailed    = "failed to evaluate policy: "
 )
 
-// eval yields work if the conditions are true, and plans it if requested.
+// eval returns work if the conditions are true, and plans the work if the call requests a plan.
 func (g *generator) eval(c *policy.Call) policy.Yield {
 	in, err := g.input(c)
 	if err != nil {
@@ -84,7 +84,8 @@ func (g *generator) input(c *policy.Call) (*celenv.Input, error) {
 	return in, err
 }
 
-// failed returns the result of a policy that could not be evaluated. Unlike for other kinds, reports name the policy as the rule.
+// failed returns the result of a policy that could not be evaluated. Unlike for other kinds, reports show the name of the policy as the
+// rule.
 func failed(err error) policy.Yield {
 	return policy.Yield{Status: policy.StatusError, Message: textFailed + celpolicy.Text(err)}
 }

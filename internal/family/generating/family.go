@@ -32,19 +32,19 @@ var Family = &family.Family{
 var familyKinds = celpolicy.Kinds(family.Kind{
 	Kind: Kind, Resource: "generatingpolicies", Short: "gpol", LabelPrefix: "gpol.kyverno.io/", Source: "KyvernoGeneratingPolicy", Work: family.Work{Generate: "cel-generate"},
 	Review: family.ReviewPolicy,
-	// Kyverno generates after the request, and counts that as a scan.
+	// Kyverno generates objects after the request, and its metrics count that as a scan.
 	Metrics:    &family.Metrics{Name: "kyverno_generating_policy", Kind: Kind, Per: "trigger", Cause: "background_scan"},
 	BareLabels: true,
 })
 
-// endpoints are the endpoints of the webhooks for policies of the family.
+// endpoints are the webhook endpoints for policies of the family.
 var endpoints = celpolicy.Endpoint(policy.Endpoint{
 	Kinds: []string{Kind}, Name: "gpol.validate.kyverno.svc", Path: "/gpol", Stages: policy.StageGenerate,
 })
 
 // status returns the status that a policy should have.
 func status(object map[string]any, s family.State) (map[string]any, error) {
-	p, _ := Decode(object) // the compiler reports what cannot be read
+	p, _ := Decode(object) // the compiler reports decoding errors
 	var e policiesv1beta1.GeneratingPolicyEvaluation
 	if p.Spec.Evaluation != nil {
 		e = *p.Spec.Evaluation

@@ -8,13 +8,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// unknown is a placeholder in a grant for a value that only an evaluation determines.
+// unknown is the placeholder in a grant for a value that is only known after an evaluation.
 const unknown = "{{ evaluated }}"
 
 var generatingVerbs = []string{"create", "delete", "get", "update"}
 
-// grants returns the rights that the author of a namespaced policy needs: on the kinds of its templates, and on every kind if an expression
-// creates the objects. A cluster-wide policy uses the rights of the background controller.
+// grants returns the rights that the author of a namespaced policy needs: rights on the kinds of its templates, and on every kind if an
+// expression creates the objects. A cluster-wide policy uses the rights of the background controller.
 func (g *generator) grants(in []policiesv1beta1.Generation) (out []policy.Grant) {
 	if g.namespace == "" || len(in) != len(g.steps) {
 		return nil
@@ -35,7 +35,7 @@ func (g *generator) grants(in []policiesv1beta1.Generation) (out []policy.Grant)
 	return out
 }
 
-// kindIn returns the kind of a document, unless it is an expression.
+// kindIn returns the API version and kind of a document. They are empty if they come from an expression.
 func kindIn(n node) (apiVersion, kind string) {
 	get := func(name string) string {
 		var v any
@@ -58,7 +58,7 @@ func kindIn(n node) (apiVersion, kind string) {
 	return get("apiVersion"), get("kind")
 }
 
-// foreseen returns the rights that the background controller needs, as far as templates and expressions write down the kinds.
+// foreseen returns the rights that the background controller needs, as far as templates and expressions state the kinds literally.
 func (g *generator) foreseen(named []celenv.NamedObject, made *policy.Generation) (out []policy.Grant) {
 	verbs := []string{"get", "create"}
 	switch {

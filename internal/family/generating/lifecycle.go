@@ -9,9 +9,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// follow makes a synchronizing rule detect that its trigger no longer is one: an update after which the object no longer matches, and a
-// deletion, request the deletion of the generated objects. On DELETE nothing is generated unless the constraints list the operation by
-// name.
+// follow makes a synchronizing rule detect objects that are no longer triggers. The rule requests the deletion of the generated objects
+// when the trigger is deleted, or no longer matches after an update. On DELETE the rule generates objects only if the constraints list
+// that operation by name.
 func (g *generator) follow(rule *policy.Rule) {
 	sync := rule.Generation.Synchronize
 	onDelete := slices.ContainsFunc(rule.Targets, func(t policy.Target) bool {
@@ -24,7 +24,7 @@ func (g *generator) follow(rule *policy.Rule) {
 		switch {
 		case sync && r.Origin == policy.FromScan:
 			if rule.Needs.User && r.User == nil {
-				return policy.Yield{} // without a requester it is unknown whether the object is a trigger
+				return policy.Yield{} // the rule needs the requester to know whether the object is a trigger
 			}
 			return g.again(c, match, eval, undo)
 		case r.Operation == policy.Delete && onDelete:
@@ -44,7 +44,7 @@ func (g *generator) follow(rule *policy.Rule) {
 				return y
 			}
 		}
-		// If this is unknown for either object, nothing is deleted.
+		// If the answer is unknown for either object, nothing is deleted.
 		if still, err := g.isTrigger(c, r.Object); still || err != nil || r.DryRun {
 			return policy.Yield{}
 		}
@@ -68,7 +68,7 @@ func (g *generator) follow(rule *policy.Rule) {
 		}
 		return g.selects(ctx, as(r, r.OldObject))
 	}
-	// The index checks the new object and the operation, and would exclude rules that matched the old object.
+	// The index checks the new object and the operation. It would exclude rules that matched only the old object.
 	rule.Excludes = nil
 	rule.Targets = slices.Clone(rule.Targets)
 	for i := range rule.Targets {
@@ -83,8 +83,8 @@ func (g *generator) follow(rule *policy.Rule) {
 	}
 }
 
-// again evaluates the rule for an existing object. If the object is no longer a trigger after a change of the policy, a planned evaluation
-// requests the deletion of its generated objects.
+// again evaluates the rule for an existing object. If a change of the policy means that the object is no longer a trigger, a planned
+// evaluation requests the deletion of its generated objects.
 func (g *generator) again(c *policy.Call, match func(context.Context, *policy.Request) (bool, error), eval func(*policy.Call) policy.Yield, undo policy.Work) policy.Yield {
 	if ok, err := match(c.Context(), c.Request); err != nil {
 		return failed(err)
@@ -102,17 +102,17 @@ func (g *generator) again(c *policy.Call, match func(context.Context, *policy.Re
 	return policy.Yield{Work: []policy.Work{undo}}
 }
 
-// everyOperation is the number of operations that `*` means. As in Kyverno, `*` does not list an operation by name.
+// everyOperation is the number of operations that `*` stands for. As in Kyverno, `*` does not count as listing an operation by name.
 const everyOperation = 4
 
-// as returns the request with only one of its objects, to evaluate that object.
+// as returns the request with object as its only object, to evaluate that object.
 func as(r *policy.Request, object *value.Doc) *policy.Request {
 	out := r.WithObject(object)
 	out.Operation, out.OldObject = policy.Create, nil
 	return out
 }
 
-// selects reports whether the constraints select an object, for any operation.
+// selects reports whether the constraints select an object, regardless of the operation.
 func (g *generator) selects(ctx context.Context, r *policy.Request) (bool, error) {
 	if g.objects == nil || g.namespace != "" && r.ObjectNamespace() != g.namespace {
 		return false, nil
@@ -120,7 +120,7 @@ func (g *generator) selects(ctx context.Context, r *policy.Request) (bool, error
 	return g.objects.Match(ctx, r)
 }
 
-// isTrigger reports whether the policy generates for an object of the request, for any operation.
+// isTrigger reports whether the policy generates objects for an object of the request, regardless of the operation.
 func (g *generator) isTrigger(c *policy.Call, object *value.Doc) (bool, error) {
 	if ok, err := g.selects(c.Context(), as(c.Request, object)); !ok || err != nil {
 		return false, err

@@ -15,10 +15,10 @@ import (
 // template is a compiled template: YAML documents, each of which describes an object.
 type template []node
 
-// evaluator gives the value of an expression.
+// evaluator evaluates an expression.
 type evaluator func(*celenv.Expression) (ref.Val, error)
 
-// render returns the objects. Empty documents give none.
+// render returns the objects of the template. Empty documents result in no object.
 func (t template) render(eval evaluator) ([]map[string]any, error) {
 	out := make([]map[string]any, 0, len(t))
 	for i, n := range t {
@@ -26,7 +26,7 @@ func (t template) render(eval evaluator) ([]map[string]any, error) {
 		if err != nil {
 			return out, fmt.Errorf("failed to render generation template: document %d: %w", i+1, err)
 		}
-		if object, ok := v.(map[string]any); ok { // the compiler rejects other values
+		if object, ok := v.(map[string]any); ok { // the compiler rejects templates with other values
 			out = append(out, object)
 		}
 	}
@@ -38,12 +38,12 @@ type node interface {
 	render(evaluator) (any, error)
 }
 
-// literal is a part without placeholders. All rendered objects share it, and it is never changed.
+// literal is a part without placeholders. All rendered objects share its value, which is never modified.
 type literal struct{ value any }
 
 func (l literal) render(evaluator) (any, error) { return l.value, nil }
 
-// mapping and sequence contain placeholders.
+// mapping and sequence are parts that contain placeholders.
 type mapping []field
 
 type field struct {
@@ -77,7 +77,7 @@ func (s sequence) render(eval evaluator) (any, error) {
 	return out, nil
 }
 
-// placeholder is a scalar that consists of an expression, and is replaced by its value.
+// placeholder is a scalar that consists of one expression; the value of the expression replaces it.
 type placeholder struct {
 	source     string
 	expression *celenv.Expression
@@ -133,5 +133,5 @@ func (t text) render(eval evaluator) (any, error) {
 	return out.String(), nil
 }
 
-// maxText bounds a text with placeholders, in bytes; an object of the API server is smaller.
+// maxText is the maximum size of a rendered text, in bytes. It exceeds the size that the API server accepts for an object.
 const maxText = 2 << 20

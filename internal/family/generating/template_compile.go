@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 )
 
-// Limits of a template: typical ones have some hundred nodes, and aliases multiply them.
+// Limits of a template. Typical templates have some hundred nodes, and aliases multiply them.
 const (
 	maxNodes   = 100_000
 	maxNesting = 100
@@ -20,14 +20,14 @@ const (
 
 // compiler compiles one template.
 type compiler struct {
-	// expression compiles a placeholder; nil if placeholders are plain text.
+	// expression compiles a placeholder; it is nil if placeholders are plain text.
 	expression func(string) (*celenv.Expression, error)
 	mistakes   []error
 	nodes      int
 }
 
-// compileTemplate compiles a template and returns all its mistakes. Use the template only without mistakes. Without expression, the text is
-// taken literally.
+// compileTemplate compiles a template and returns all its mistakes. Use the template only if there are none. If expression is nil,
+// placeholders are taken literally.
 func compileTemplate(source string, expression func(string) (*celenv.Expression, error)) (template, []error) {
 	c := &compiler{expression: expression}
 	var out template
@@ -56,7 +56,7 @@ func compileTemplate(source string, expression func(string) (*celenv.Expression,
 	return out, c.mistakes
 }
 
-// resolved returns the content of a document or an alias.
+// resolved returns the content of a document or the target of an alias.
 func resolved(n *yaml.Node) *yaml.Node {
 	for n != nil {
 		switch n.Kind {
@@ -87,7 +87,7 @@ func (c *compiler) node(n *yaml.Node, depth int) node {
 	}
 	switch c.nodes++; {
 	case c.nodes > maxNodes+1:
-		return literal{} // it was reported
+		return literal{} // the mistake is already reported
 	case c.nodes > maxNodes:
 		return c.mistake(n, "the template has more than %d nodes, those that aliases repeat included", maxNodes)
 	case depth > maxNesting:
@@ -219,12 +219,12 @@ func (c *compiler) scalar(n *yaml.Node) node {
 	case uint64:
 		return literal{float64(x)}
 	case time.Time:
-		return literal{n.Value} // JSON has no times
+		return literal{n.Value} // JSON has no type for times
 	}
 	return literal{v}
 }
 
-// opening begins a placeholder; escaped is its escaped form.
+// opening marks the start of a placeholder; escaped is its escaped form.
 const (
 	opening = "(("
 	escaped = `\((`
@@ -274,7 +274,7 @@ func (c *compiler) interpolated(n *yaml.Node) node {
 	return out
 }
 
-// closingOf returns the end of the placeholder whose expression begins at the place; -1 if there is none.
+// closingOf returns the end of the placeholder whose expression begins at this position, or -1 if there is no end.
 func closingOf(s string, at int) int {
 	depth := 0
 	for at < len(s) {

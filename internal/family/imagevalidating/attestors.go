@@ -13,13 +13,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// attestor returns an authority for verifiers. Some of its parts are expressions, which are evaluated at its first use.
+// attestor returns the authority with which the verifier checks signatures. Parts of it may be expressions, which are evaluated at the
+// first use.
 type attestor func(celenv.TextOf) (imageverify.Authority, error)
 
 // textNoAuthority is Kyverno's, verbatim.
 const textNoAuthority = "cosign verifier needs to have one key, keyless or certificate fields set"
 
-// compileAttestors compiles spec.attestors; the mistakes are added to those of c.
+// compileAttestors compiles spec.attestors and adds the mistakes to those of c.
 func compileAttestors(c *celrule.Compiler, in []policiesv1beta1.Attestor, path string) map[string]attestor {
 	out := make(map[string]attestor, len(in))
 	for i := range in {
@@ -62,7 +63,7 @@ func compileAttestations(c *celrule.Compiler, in []policiesv1beta1.Attestation, 
 	return out
 }
 
-// text is a text, or an expression for one.
+// text is a literal text, or an expression that returns a text.
 type text struct {
 	value      string
 	expression *celenv.Expression
@@ -108,7 +109,7 @@ func compileNotary(c *celrule.Compiler, name string, in *policiesv1beta1.Notary,
 	}
 }
 
-// warnOf warns of an attestor that nothing, or everything, satisfies.
+// warnOf warns of an attestor that no signature, or every signature, satisfies.
 func warnOf(c *celrule.Compiler, path, mistake string) {
 	if mistake != "" {
 		c.Diags.Warnf(path, "%s", mistake)
@@ -177,7 +178,7 @@ func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign,
 		cert, chain = compileText(c, x.Certificate, path+".certificate.cert"), compileText(c, x.CertificateChain, path+".certificate.certChain")
 	}
 	root := compileText(c, in.TrustedRoot, path+".trustedRoot")
-	var subjects []*celenv.Expression // of the identities; nil for those whose subject is no expression
+	var subjects []*celenv.Expression // one for each identity; nil if its subject is not an expression
 	if in.Keyless != nil {
 		for i, id := range in.Keyless.Identities {
 			var subject *celenv.Expression
@@ -252,7 +253,7 @@ func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign,
 	}
 }
 
-// keyless returns the identities that may sign without a key; any of them is sufficient.
+// keyless returns the identities that may sign without a key. One of them is sufficient.
 func keyless(in *policiesv1beta1.Keyless) *world.KeylessAttestor {
 	out := &world.KeylessAttestor{Roots: in.Roots, Extensions: in.AdditionalExtensions}
 	for i, id := range in.Identities {
@@ -279,7 +280,7 @@ func ctlog(in *policiesv1beta1.CTLog) world.CTLog {
 	return world.CTLog{PublicKey: in.CTLogPubKey, TSACertChain: in.TSACertChain, Ignore: in.InsecureIgnoreSCT}
 }
 
-// blocks returns the PEM keys in a text. A text without PEM is one key, whose mistake the verifier reports.
+// blocks splits a text into its PEM keys. A text without PEM is returned as one key; the verifier then reports the mistake.
 func blocks(text string) (out []string) {
 	for rest := []byte(text); ; {
 		block, after := pem.Decode(rest)

@@ -19,13 +19,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Compile returns the Program of a policy, which was decoded from the object of in. Program.Diags holds the mistakes; with an error among
-// them it must not be used.
+// Compile returns the Program of a policy, which was decoded from the object of in. Program.Diags holds the mistakes; do not use a
+// Program with an error among them.
 func Compile(p *policiesv1beta1.ImageValidatingPolicy, in family.Source) *policy.Program {
 	b := &builder{program: celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec)), allowance: &celenv.Allowance{}}
 	b.program.Unconfined = in.CommandLine
 	documents := mode(&p.Spec) == celenv.JSON
-	// Digests are written into the objects of requests only, not of the command line or of scans.
+	// Digests are added only to the objects of requests, not on the command line and not in scans.
 	b.digests = on(p.Spec.ValidationConfigurations.MutateDigest) && !documents && !in.CommandLine && !in.Existing
 	b.add(&p.Spec, "spec", "", true)
 	asks := celpolicy.WebhookInput{Constraints: p.Spec.MatchConstraints, Conditions: p.Spec.MatchConditions}
@@ -36,13 +36,13 @@ func Compile(p *policiesv1beta1.ImageValidatingPolicy, in family.Source) *policy
 	for _, c := range asks.Configs {
 		spec, mistakes := generated(&p.Spec, in.Object, c)
 		rewritten[c.Key] = spec.MatchConditions
-		if !b.program.Diags.HasErrors() { // otherwise the same mistakes were found before
+		if !b.program.Diags.HasErrors() { // otherwise the mistakes are already reported
 			b.program.Diags.Add(mistakes...)
 		}
 		b.add(spec, "status.autogen.configs["+c.Key+"].spec", c.Key, c.Template != "")
 	}
 	if documents {
-		return b.program // it does not evaluate requests
+		return b.program // requests do not evaluate the policy
 	}
 	asks.Rewritten = func(c celpolicy.Config) []admissionregistrationv1.MatchCondition { return rewritten[c.Key] }
 	asks.At = validates
@@ -69,17 +69,18 @@ func mode(spec *policiesv1beta1.ImageValidatingPolicySpec) celenv.Mode {
 	return celenv.Kubernetes
 }
 
-// on reports whether a switch of validationConfigurations is on, which is the default.
+// on reports whether a switch of validationConfigurations is on. The default is on.
 func on(b *bool) bool { return b == nil || *b }
 
 // builder builds the rules of one Program.
 type builder struct {
 	program   *policy.Program
 	allowance *celenv.Allowance
-	digests   bool // digests are added to tags
+	digests   bool // whether digests are added to tags
 }
 
-// add adds the rules of a spec. known: the images of its resources are at known places; otherwise Pod templates are searched.
+// add adds the rules of a spec. known means that the images of its resources are at known paths; otherwise the rules search for Pod
+// templates.
 func (b *builder) add(spec *policiesv1beta1.ImageValidatingPolicySpec, path, controllers string, known bool) {
 	rule, e, diags := compileSpec(b.program, spec, path, b.allowance)
 	if !b.program.Diags.HasErrors() {
@@ -108,7 +109,7 @@ func (b *builder) add(spec *policiesv1beta1.ImageValidatingPolicySpec, path, con
 	}
 }
 
-// configs returns the generated policies of the spec.
+// configs returns the configurations of the policies that are generated from the spec.
 func configs(spec *policiesv1beta1.ImageValidatingPolicySpec) []celpolicy.Config {
 	var settings *policiesv1beta1.PodControllers
 	if spec.Autogen != nil {

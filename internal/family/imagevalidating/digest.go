@@ -18,8 +18,8 @@ const (
 	textExtraction = "digest-pinning mutation is not supported for extraction-mode targets"
 )
 
-// pin adds digests to the tags of container images that the policy selects. It verifies nothing, and has a result only if a digest cannot
-// be resolved.
+// pin adds digests to the tags of the container images that the policy selects. It verifies nothing. It returns a result only if it
+// cannot resolve a digest.
 func (r *evaluator) pin(c *policy.Call) policy.Yield {
 	s, _ := r.begin(c)
 	if s == nil {
@@ -55,7 +55,7 @@ func (r *evaluator) pin(c *policy.Call) policy.Yield {
 	return policy.Yield{Object: value.Of(object.(map[string]any))}
 }
 
-// unpinned is pin for objects whose Pod templates must be searched.
+// unpinned replaces pin for objects whose Pod templates must be searched.
 func unpinned(*policy.Call) policy.Yield {
 	return policy.Yield{Status: policy.StatusSkip, Message: textExtraction, Part: PartMutateDigest}
 }

@@ -34,11 +34,11 @@ type evaluator struct {
 	references   *references
 	attestors    map[string]attestor
 	attestations map[string]imageverify.Testimony
-	// attestorNames and attestationNames are the variables of these names in expressions.
+	// attestorNames and attestationNames are the values of the variables attestors and attestations in expressions.
 	attestorNames, attestationNames map[string]any
 
 	registry world.ImageRequest
-	// verifyDigest: an image without a digest fails. required: an image without a verified signature of some policy fails.
+	// verifyDigest: an image without a digest fails. required: an image fails if no policy has verified a signature of it.
 	verifyDigest, required bool
 }
 
@@ -50,7 +50,7 @@ type subject struct {
 	images []image // those selected by matchImageReferences
 }
 
-// begin evaluates conditions and exceptions, and finds the images. Without a subject the yield is the result.
+// begin evaluates conditions and exceptions, and finds the images. If it returns no subject, the yield is the result.
 func (r *evaluator) begin(c *policy.Call) (*subject, policy.Yield) {
 	in, err := celrule.Policies.Input(c)
 	if err != nil {
@@ -90,7 +90,7 @@ func (r *evaluator) begin(c *policy.Call) (*subject, policy.Yield) {
 	return s, policy.Yield{}
 }
 
-// find returns the selected images of the object, and passes them to expressions by group.
+// find returns the selected images of the object, and provides them to expressions by group.
 func (r *evaluator) find(c *policy.Call, s *subject) error {
 	object, _ := s.in.Object.(map[string]any)
 	all, names, err := r.images.find(kindOf(object, c.Request.RequestGVK.GroupKind()), object, s.run)
@@ -118,8 +118,8 @@ func (r *evaluator) find(c *policy.Call, s *subject) error {
 	return nil
 }
 
-// unconditioned returns the result if conditions have no value. With failurePolicy Ignore the policy does not match the request. The
-// Program holds the effective policy, since --forceFailurePolicyIgnore changes it.
+// unconditioned returns the result if the conditions cannot be evaluated. With failurePolicy Ignore the policy does not match the
+// request. The Program holds the effective failurePolicy, since --forceFailurePolicyIgnore changes it.
 func unconditioned(c *policy.Call, err error) policy.Yield {
 	if c.Program.Settings.FailurePolicy == policy.Ignore && !budget.Over(err) {
 		return policy.Yield{}
@@ -127,7 +127,8 @@ func unconditioned(c *policy.Call, err error) policy.Yield {
 	return failed(err)
 }
 
-// failed returns the result of a policy that could not be evaluated. A failed lookup in a registry or another service makes it unknown.
+// failed returns the result of a policy that could not be evaluated. After a failed lookup in a registry or another service, the result is
+// unknown.
 func failed(err error) policy.Yield {
 	unanswered := (*celenv.UnansweredError)(nil)
 	return policy.Yield{
@@ -161,7 +162,7 @@ func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
 	return y
 }
 
-// verdict returns the result of validations and audit annotations.
+// verdict converts the outcome of validations and audit annotations to a result.
 func verdict(out celrule.Outcome, err error) policy.Yield {
 	switch {
 	case err != nil:
@@ -177,8 +178,8 @@ func verdict(out celrule.Outcome, err error) policy.Yield {
 	return policy.Yield{Status: policy.StatusFail, Message: celpolicy.Failure(out), Properties: properties}
 }
 
-// require returns the final result after the evaluation of all policies: each image needs a signature that some policy verified. Namespaced
-// policies do not count for cluster-wide ones, nor for those of other namespaces.
+// require returns a function that computes the final result after all policies are evaluated: each image needs a signature that some policy
+// verified. Signatures verified by a namespaced policy do not count for cluster-wide policies, nor for those of other namespaces.
 func require(p *policy.Program, passed policy.Yield, images []image) func([]policy.Result) policy.Yield {
 	return func(all []policy.Result) policy.Yield {
 		for i := range images {
@@ -211,7 +212,7 @@ func hasDigest(image string) bool {
 	return err == nil && r.Digest != ""
 }
 
-// names returns the keys of a map as a variable of expressions: each is its own value.
+// names returns the keys of a map as a variable of expressions, which maps each key to itself.
 func names[T any](of map[string]T) map[string]any {
 	out := make(map[string]any, len(of))
 	for name := range of {

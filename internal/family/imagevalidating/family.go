@@ -13,7 +13,7 @@ import (
 // Kind is the cluster-wide kind of the family.
 const Kind = "ImageValidatingPolicy"
 
-// The kinds of the rules of a Program of this family: those that validate, and those that add digests.
+// The kinds of the rules in a Program of this family: RuleKind validates, and DigestKind adds digests.
 const (
 	RuleKind   policy.RuleKind = "imageValidatingPolicy"
 	DigestKind policy.RuleKind = "imageValidatingPolicy.mutateDigest"
@@ -40,7 +40,7 @@ var familyKinds = celpolicy.Kinds(family.Kind{
 	Metrics: &family.Metrics{Name: "kyverno_image_validating_policy", Kind: Kind, Per: "request or scanned object", Mode: true, Background: true},
 })
 
-// validates and mutates are the endpoints of the webhooks for policies of the family.
+// validates and mutates are the webhook endpoints for policies of the family.
 var (
 	validates = endpoints(policy.Endpoint{
 		Kinds: []string{Kind}, Name: "ivpol.validate.kyverno.svc", Path: "/ivpol/validate", Stages: policy.StageValidate, Words: celpolicy.Validating,
@@ -50,7 +50,7 @@ var (
 	})
 )
 
-// endpoints returns the endpoints of both kinds, whose webhooks have the same name, as in Kyverno.
+// endpoints returns the endpoints of both kinds. As in Kyverno, their webhooks have the same name.
 func endpoints(at policy.Endpoint) []policy.Endpoint {
 	out := celpolicy.Endpoint(at)
 	out[1].Name = out[0].Name

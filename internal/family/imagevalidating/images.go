@@ -23,16 +23,16 @@ var places = map[schema.GroupKind][]string{
 	{Group: "batch", Kind: "CronJob"}:    {"spec", "jobTemplate", "spec", "template", "spec"},
 }
 
-// groups are the lists of containers in a Pod spec, which form groups of images.
+// groups are the lists of containers in a Pod spec. Each of them forms a group of images.
 var groups = []string{"containers", "initContainers", "ephemeralContainers"}
 
-// maxImages bounds the images of one object: each is compared with matchImageReferences, and possibly looked up.
+// maxImages is the maximum number of images in one object. Each image is compared with matchImageReferences, and may be looked up.
 const maxImages = 5000
 
 // image is one image reference in an object.
 type image struct {
 	group, text string
-	pointer     string // of the field; empty for one from an expression
+	pointer     string // the JSON pointer of the field; empty for an image from an expression
 }
 
 // images extracts the images of objects.
@@ -54,7 +54,7 @@ func (x *images) extract(c *celrule.Compiler, in []policiesv1beta1.ImageExtracto
 	}
 }
 
-// find returns the images of an object of the kind and the names of their groups. run evaluates expressions on the object.
+// find returns the images of an object of the kind and the names of their groups. It evaluates expressions on the object with run.
 func (x *images) find(kind schema.GroupKind, object map[string]any, run *celrule.Run) (out []image, names []string, err error) {
 	if place, known := places[kind]; known {
 		if out, err = inContainers(object, place); err != nil {
@@ -90,7 +90,7 @@ func (x *images) find(kind schema.GroupKind, object map[string]any, run *celrule
 	return out, names, nil
 }
 
-// inContainers returns the container images of the Pod spec at the place. A container in the template of a controller may have no image.
+// inContainers returns the container images of the Pod spec at the path. A container in the template of a controller may have no image.
 func inContainers(object map[string]any, place []string) (out []image, err error) {
 	pointer := ""
 	for _, step := range place {
@@ -120,12 +120,12 @@ func inContainers(object map[string]any, place []string) (out []image, err error
 	return out, nil
 }
 
-// noKey is the error of an expression that reads a missing field, with the library's text.
+// noKey is the error of an expression that reads a missing field. It has the text of the CEL library.
 type noKey string
 
 func (e noKey) Error() string { return "no such key: " + string(e) }
 
-// kindOf returns the kind of an object, by default that of the request.
+// kindOf returns the kind of an object, or otherwise if the object has none.
 func kindOf(object map[string]any, otherwise schema.GroupKind) schema.GroupKind {
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)

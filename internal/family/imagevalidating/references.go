@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/celrule"
 )
 
-// references are compiled matchImageReferences. An image is selected if one of them matches; without any, all images are.
+// references are compiled matchImageReferences. An image is selected if one of them matches; if there are none, all images are selected.
 type references struct {
 	all         bool
 	globs       []*regexp.Regexp
@@ -21,14 +21,14 @@ type references struct {
 	named       *celenv.Variables
 }
 
-// maxGlob bounds the patterns, which are compared with every image.
+// maxGlob is the maximum length of a pattern. Every image is compared with every pattern.
 const maxGlob = 1024
 
 // textNoReference is Kyverno's, verbatim.
 const textNoReference = "either glob or expression must be set"
 
-// compileReferences compiles matchImageReferences; the mistakes are added to those of c. The only variable of expressions is the image,
-// ref.
+// compileReferences compiles matchImageReferences and adds the mistakes to those of c. The only variable of the expressions is ref, the
+// image.
 func compileReferences(c *celrule.Compiler, in []policiesv1beta1.MatchImageReference, path string, a *celenv.Allowance) *references {
 	out := &references{all: len(in) == 0}
 	own := celrule.New(celenv.Declarations{Kind: celenv.ImageReferences}, a)
@@ -55,8 +55,8 @@ func compileReferences(c *celrule.Compiler, in []policiesv1beta1.MatchImageRefer
 	return out
 }
 
-// selects reports whether the policy selects an image reference. The registry's name also matches in lower case, since registries do not
-// distinguish the case.
+// selects reports whether the policy selects an image reference. The name of the registry also matches in lower case, since registry
+// names are not case-sensitive.
 func (r *references) selects(ctx context.Context, m *budget.Meter, image string) (bool, error) {
 	if r.all {
 		return true, nil
@@ -84,8 +84,8 @@ func (r *references) selects(ctx context.Context, m *budget.Meter, image string)
 	return false, nil
 }
 
-// compileGlob compiles a glob: * and ** match any text, ? one character, […] one of some, and {a,b} one of several patterns. A backslash
-// escapes the next character.
+// compileGlob compiles a glob: * and ** match any text, ? matches one character, […] matches one of several characters, and {a,b} one of
+// several patterns. A backslash escapes the next character.
 func compileGlob(glob string) (*regexp.Regexp, error) {
 	var out strings.Builder
 	out.WriteString(`(?s)^`)

@@ -7,7 +7,7 @@ import (
 
 // status returns the status that a policy should have.
 func status(object map[string]any, s family.State) (map[string]any, error) {
-	p, _ := Decode(object) // the compiler reports what cannot be read
+	p, _ := Decode(object) // the compiler reports decoding errors
 	c := common(&p.Spec)
 	admission, background := celpolicy.On(c.Admission), celpolicy.On(c.Background)
 	tree, err := celpolicy.Status(object, s, admission || !background, background, Autogen(p, object))
@@ -15,7 +15,7 @@ func status(object map[string]any, s family.State) (map[string]any, error) {
 		return nil, err
 	}
 	if conditions, ok := tree["conditionStatus"].(map[string]any); ok {
-		conditions["message"] = "" // there is no native policy to explain; Kyverno writes the field, and clients compare it
+		conditions["message"] = "" // there is no native policy, but Kyverno writes the field and clients compare it
 	}
 	return tree, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/imageverify"
 )
 
-// verifier implements the functions about signatures in one evaluation, for the attestors and attestations of the policy.
+// verifier implements the functions for signatures in one evaluation, with the attestors and attestations of the policy.
 type verifier struct {
 	*evaluator
 	meter       *budget.Meter
@@ -58,7 +58,7 @@ func noAttestation(name string) error {
 	return &celenv.MistakeError{Reason: "attestation not found in policy: " + name}
 }
 
-// about returns the authorities of the names; nil for an image that matchImageReferences exclude.
+// about returns the authorities with these names, or nil if matchImageReferences do not select the image.
 func (v *verifier) about(ctx context.Context, image string, attestors []string, text celenv.TextOf) ([]imageverify.Authority, error) {
 	selected, err := v.references.selects(ctx, v.meter, image)
 	if err != nil || !selected {

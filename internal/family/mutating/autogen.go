@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
 )
 
-// Autogen returns the generated policies of a policy for its status.
+// Autogen returns the policies generated from a policy, for its status.
 func Autogen(p *policiesv1beta1.MutatingPolicy) map[string]policiesv1beta1.MutatingPolicyAutogenConfig {
 	var settings *policiesv1beta1.PodControllers
 	if p.Spec.Autogen != nil {

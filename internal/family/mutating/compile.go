@@ -19,7 +19,7 @@ import (
 // RuleKind is the kind of the rules of the family.
 const RuleKind policy.RuleKind = "mutatingPolicy"
 
-// Compile returns the Program of a policy. Program.Diags holds the mistakes; with an error among them it must not be used.
+// Compile returns the Program of a policy. Program.Diags holds the mistakes; do not use a Program with an error among them.
 func Compile(p *policiesv1beta1.MutatingPolicy, o family.Options) *policy.Program {
 	common := celpolicy.Common{FailurePolicy: p.Spec.FailurePolicy, Webhook: p.Spec.WebhookConfiguration}
 	if e := p.Spec.Evaluation; e != nil {
@@ -47,8 +47,8 @@ func Compile(p *policiesv1beta1.MutatingPolicy, o family.Options) *policy.Progra
 	return b.program
 }
 
-// types returns the types of known kinds if an apply configuration needs them. Compile does not wait for them: the policy would not be in force
-// in the meantime.
+// types returns the types of known kinds if an apply configuration needs them. It does not wait until they are loaded, because the policy would
+// not be enforced in the meantime.
 func types(o family.Options, spec *policiesv1beta1.MutatingPolicySpec) managedfields.TypeConverter {
 	merges := slices.ContainsFunc(spec.Mutations, func(m admissionregistrationv1.Mutation) bool {
 		return m.PatchType == admissionregistrationv1.PatchTypeApplyConfiguration
@@ -68,8 +68,8 @@ type builder struct {
 	diags     diag.List
 }
 
-// requests adds the rules that change the objects of requests, and the rule that changes existing resources. A policy with targets changes
-// no request. As in Kyverno, the command line changes only the given objects, and targets where a test gives them.
+// requests adds the rules that change the objects of requests, and the rule that changes existing resources. A policy with targets does
+// not change requests. As in Kyverno, the command line changes only the given objects, and also targets if a test gives them.
 func (b *builder) requests(commandLine, targets bool) {
 	changes := changesExisting(b.spec)
 	if targets && targeted(b.spec) {
@@ -91,7 +91,7 @@ func (b *builder) requests(commandLine, targets bool) {
 		b.existing()
 	} else if targeted(b.spec) || len(b.spec.TargetMatchConditions) > 0 {
 		rules := b.program.Rules
-		b.existing() // for its mistakes
+		b.existing() // to report its mistakes
 		b.program.Rules = rules
 	}
 }
@@ -121,7 +121,7 @@ func (b *builder) variants(finish func(*policy.Rule, *variant)) {
 	}
 	for _, config := range celpolicy.Configs(b.spec.MatchConstraints, settings) {
 		v, c := b.compile(generated(b.spec, config), "status.autogen.configs["+config.Key+"].spec")
-		if !b.diags.HasErrors() { // otherwise the same mistakes were found before
+		if !b.diags.HasErrors() { // otherwise the mistakes are already reported
 			b.diags.Add(c.Diags...)
 		}
 		v.extracts = config.Template == ""
@@ -131,7 +131,7 @@ func (b *builder) variants(finish func(*policy.Rule, *variant)) {
 
 func (b *builder) add(v *variant, c *celrule.Compiler, key string, finish func(*policy.Rule, *variant)) {
 	r := v.subject.NewRule(c)
-	r.Kind, r.OnError, r.Object = RuleKind, policy.ErrorByOwn, nil // the object is written as a whole
+	r.Kind, r.OnError, r.Object = RuleKind, policy.ErrorByOwn, nil // the rule writes the object as a whole
 	r.Origin = celpolicy.Origin(key)
 	finish(r, v)
 	b.program.Rules = append(b.program.Rules, r)

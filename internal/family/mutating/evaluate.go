@@ -16,12 +16,12 @@ const (
 	textExtraction = "extraction mode: mutation for custom workload CRDs is not yet supported"
 )
 
-// variant is the policy for one group of resources: those that it names, or Pod controllers.
+// variant is the policy for one group of resources: those that the policy names, or Pod controllers.
 type variant struct {
 	subject   *celpolicy.Subject
 	mutations []celrule.Mutation
 	merging   celrule.Merging
-	// extracts: the Pod templates of the resources must be searched.
+	// extracts: the rule must search the resources for Pod templates.
 	extracts bool
 }
 

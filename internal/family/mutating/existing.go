@@ -16,12 +16,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// existing changes existing resources on behalf of a trigger, or without one after a change of the policy.
+// existing changes existing resources: for a trigger, or without a trigger after a change of the policy.
 type existing struct {
 	*variant
 	// target evaluates the conditions and mutations of one target.
 	target celrule.Rule
-	// expression returns the targets; nil if they are all resources that the constraints select.
+	// expression returns the targets. It is nil if the targets are all resources that the constraints select.
 	expression  *celenv.Expression
 	constraints *constraint.Constraints
 	work        policy.Work
@@ -41,7 +41,7 @@ func (b *builder) existing() {
 		x.constraints = constraints
 		b.diags.Add(diags...)
 	} else {
-		// Mistakes in matchConstraints were reported before. An object that requests cannot select is no target either.
+		// Mistakes in matchConstraints are already reported. An object that requests cannot select is not a target either.
 		x.constraints, _ = constraint.Compile(b.spec.MatchConstraints, "spec.matchConstraints", constraint.Options{})
 		own = true
 	}
@@ -69,7 +69,7 @@ func skipsBackground(spec *policiesv1beta1.MutatingPolicySpec) bool {
 	return e == nil || e.SkipBackgroundRequests == nil || *e.SkipBackgroundRequests
 }
 
-// match lets an existing object count as updated. A change of the policy needs no trigger.
+// match treats an existing object as an update. A change of the policy needs no trigger.
 func (x *existing) match(next func(context.Context, *policy.Request) (bool, error)) func(context.Context, *policy.Request) (bool, error) {
 	return func(ctx context.Context, r *policy.Request) (bool, error) {
 		if isBare(r) {
@@ -84,7 +84,7 @@ func isBare(r *policy.Request) bool {
 	return r.Origin == policy.FromScan && r.Object == nil && r.OldObject == nil
 }
 
-// triggerOf returns the request of the trigger: for an existing object, an update.
+// triggerOf returns the request of the trigger. For an existing object this is an update.
 func triggerOf(r *policy.Request) *policy.Request {
 	if r.Origin != policy.FromScan {
 		return r
@@ -94,7 +94,7 @@ func triggerOf(r *policy.Request) *policy.Request {
 	return out
 }
 
-// eval yields work if the conditions are true for the trigger, and plans it if requested.
+// eval returns work if the conditions are true for the trigger, and plans the work if the call requests a plan.
 func (x *existing) eval(c *policy.Call) policy.Yield {
 	bare := isBare(c.Request)
 	trigger := *c
@@ -157,7 +157,7 @@ func input(c *policy.Call) (*celenv.Input, error) {
 	return in, err
 }
 
-// change plans the mutation of one target. The object is the target, the request that of the trigger.
+// change plans the mutation of one target. In expressions, the object is the target and the request is that of the trigger.
 func (x *existing) change(c *policy.Call, t found, allowed celenv.Exceptions, bare bool) policy.Mutated {
 	out := policy.Mutated{Before: t.object, Subresource: t.request.Subresource, Status: policy.StatusSkip}
 	fail := func(err error) policy.Mutated {
@@ -196,15 +196,15 @@ func (x *existing) change(c *policy.Call, t found, allowed celenv.Exceptions, ba
 	return out
 }
 
-// withoutNamespace sets namespaceObject to null, as in Kyverno: it would be ambiguous whether it is that of the trigger or of the target.
+// withoutNamespace sets namespaceObject to null, as in Kyverno, because the namespace could be that of the trigger or that of the target.
 type withoutNamespace struct{ celenv.Source }
 
 func (withoutNamespace) Namespace() (any, error) { return nil, nil }
 
-// unknown is a placeholder in a grant for a value that only an evaluation determines.
+// unknown is the placeholder in a grant for a value that is only known after an evaluation.
 const unknown = "{{ evaluated }}"
 
-// grants returns the rights needed on the targets: on every resource if an expression selects them.
+// grants returns the rights that are needed on the targets. If an expression selects the targets, these are rights on every resource.
 func (x *existing) grants(p *policy.Program) (out []policy.Grant) {
 	grant := policy.Grant{Namespace: p.Namespace, Verbs: []string{"get", "list", "update"}, Path: "spec.targetMatchConstraints"}
 	if x.expression != nil {
@@ -227,7 +227,7 @@ func (x *existing) grants(p *policy.Program) (out []policy.Grant) {
 	return out
 }
 
-// found is a target: an object that was read from the API server, and the request that would update it.
+// found is a target: an object read from the API server, and the request that would update it.
 type found struct {
 	object  map[string]any
 	request *policy.Request

@@ -7,9 +7,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// AsksNative reports whether a policy requests its conversion to a MutatingAdmissionPolicy of the API server.
+// AsksNative reports whether a policy asks for its conversion to a MutatingAdmissionPolicy of the API server.
 func AsksNative(object map[string]any) bool {
-	p, _ := Decode(object) // the compiler reports what cannot be read
+	p, _ := Decode(object) // the compiler reports decoding errors
 	return Asked(&p.Spec)
 }
 
@@ -19,10 +19,10 @@ func Asked(spec *policiesv1beta1.MutatingPolicySpec) bool {
 	return a != nil && a.MutatingAdmissionPolicy != nil && a.MutatingAdmissionPolicy.Enabled != nil && *a.MutatingAdmissionPolicy.Enabled
 }
 
-// Targeted reports whether the policy says which existing objects are changed.
+// Targeted reports whether the policy specifies which existing objects it changes.
 func Targeted(spec *policiesv1beta1.MutatingPolicySpec) bool { return targeted(spec) }
 
-// handOver leaves the mutation of requests to the API server. The rules of the Program stay, since exceptions refer to them.
+// handOver leaves the mutation of requests to the API server. It does not remove the rules of the Program, since exceptions refer to them.
 func handOver(p *policy.Program) {
 	p.HandedOver = true
 	others := false
@@ -38,8 +38,8 @@ func handOver(p *policy.Program) {
 	}
 }
 
-// handedOver reports whether the API server mutates requests, by the MutatingAdmissionPolicy that was generated from the policy. It does
-// once the status of the policy confirms the generation, and while the policy requests it.
+// handedOver reports whether the API server mutates requests through the MutatingAdmissionPolicy that was generated from the policy.
+// This is true if the policy requests the generation and its status confirms it.
 func handedOver(object map[string]any) bool {
 	status, _ := object["status"].(map[string]any)
 	generated, _ := status["generated"].(bool)

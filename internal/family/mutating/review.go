@@ -11,14 +11,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
 )
 
-// Texts of the review, Kyverno's, verbatim.
+// Messages of the review, copied verbatim from Kyverno.
 const (
 	textNoModes   = "disabling both admission and mutateExisting evaluation modes is not allowed"
 	textVariables = "variables cannot be referenced in matchConditions when spec.autogen.mutatingAdmissionPolicy.enabled is true; " +
 		"native MutatingAdmissionPolicy evaluates match conditions before variables, so inline the expression instead"
 )
 
-// review returns mistakes that prevent writing a policy.
+// review returns the mistakes for which the review rejects a policy.
 func review(in family.Reviewed) diag.List {
 	p, _ := Decode(in.Object)
 	diags := append(celpolicy.ReviewConstraints(p.Spec.MatchConstraints), celpolicy.ReviewCalls(in)...)
@@ -31,14 +31,14 @@ func review(in family.Reviewed) diag.List {
 	return diags
 }
 
-// reviewNativeConditions reports conditions that use variables: they compile only with the variables.
+// reviewNativeConditions reports conditions that use variables. It finds them because they compile only with the variables.
 func reviewNativeConditions(p *policiesv1beta1.MutatingPolicy) (diags diag.List) {
 	declared := celenv.Declarations{Kind: celenv.Mutating, Namespaced: p.Namespace != ""}
 	with, without := celrule.New(declared, nil), celrule.New(declared, nil)
 	with.Variables(p.Spec.Variables, "")
 	for i, c := range p.Spec.MatchConditions {
 		if _, err := with.Compile(c.Expression, celenv.Bool); err != nil {
-			continue // that is reported as such
+			continue // the compiler reports it
 		}
 		if _, err := without.Compile(c.Expression, celenv.Bool); err != nil {
 			diags.Invalid("spec.matchConditions["+strconv.Itoa(i)+"].expression", c.Expression, textVariables)

@@ -8,26 +8,27 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 )
 
-// template is the path of a controller's Pod template.
+// template is the path to the Pod template of a controller.
 type template []string
 
-// podFields are the fields of a Pod that its template has, too. As in Kyverno, metadata by itself is not among them.
+// podFields matches the fields of a Pod that a Pod template has, too. As in Kyverno, it does not match metadata alone.
 var podFields = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\b(object|oldObject|Object)\.(spec|metadata\.labels|metadata\.annotations)\b`)
 })
 
 // references rewrites an expression for a Pod to the Pod template: object.spec becomes object.spec.template.spec, and the type Object.spec
-// becomes Object.spec.template.spec. As in Kyverno, it works on the text, including quoted text.
+// becomes Object.spec.template.spec. As in Kyverno, it replaces text, including text in quotes.
 func (t template) references(expression string) string {
 	return podFields().ReplaceAllString(expression, "${1}."+strings.Join(t, ".")+".${2}")
 }
 
-// configuration is references for an expression that builds an Object: its fields for the Pod move into the Pod template.
+// configuration rewrites an expression that builds an Object: it does what references does, and moves the fields of the Pod into the Pod
+// template.
 func (t template) configuration(expression string) string {
 	return t.wrap(t.references(expression))
 }
 
-// wrap moves the fields of each Object{…} into the template.
+// wrap moves the fields of each Object{…} into the Pod template.
 func (t template) wrap(expression string) string {
 	var opening strings.Builder
 	path := "Object"
@@ -38,7 +39,7 @@ func (t template) wrap(expression string) string {
 	closing := strings.Repeat("}", len(t))
 
 	var out strings.Builder
-	var roots []bool            // of the braces that are open: whether it is that of an Object
+	var roots []bool            // one for each open brace: whether it belongs to an Object
 	before, last := byte(0), "" // the character before the last token, and that token
 	for at := 0; at < len(expression); {
 		next := celenv.SkipToken(expression, at)
@@ -72,7 +73,7 @@ func (t template) wrap(expression string) string {
 	return out.String()
 }
 
-// isBlank reports whether a token has no meaning: white space, or a comment.
+// isBlank reports whether a token is white space or a comment.
 func isBlank(token string) bool {
 	return strings.HasPrefix(token, "//") || strings.TrimSpace(token) == ""
 }

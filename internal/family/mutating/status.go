@@ -8,7 +8,7 @@ import (
 
 // status returns the status that a policy should have.
 func status(object map[string]any, s family.State) (map[string]any, error) {
-	p, _ := Decode(object) // the compiler reports what cannot be read
+	p, _ := Decode(object) // the compiler reports decoding errors
 	var e policiesv1beta1.MutatingPolicyEvaluation
 	if p.Spec.Evaluation != nil {
 		e = *p.Spec.Evaluation

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// maxTargets bounds the resources that one evaluation changes.
+// maxTargets is the maximum number of resources that one evaluation may change.
 const maxTargets = 10_000
 
 // find reads the targets from the API server; an expression only identifies them.
@@ -79,7 +79,7 @@ func (x *existing) list(c *policy.Call, operation policy.Operation) (out []found
 	return out, nil
 }
 
-// key returns the key that distinguishes the targets of a kind.
+// key returns the key that identifies a target among those of its kind.
 func (f *found) key() string {
 	if f.request == nil {
 		return ""
@@ -87,8 +87,8 @@ func (f *found) key() string {
 	return f.request.Namespace + "/" + f.request.Name + "/" + f.request.Subresource
 }
 
-// selected reports whether the constraints select an object, as itself or as one of its subresources. Objects that the resourceFilters
-// exclude are no targets.
+// selected reports whether the constraints select an object, either itself or one of its subresources. Objects that the
+// resourceFilters exclude are not targets.
 func (x *existing) selected(c *policy.Call, operation policy.Operation, object map[string]any, r world.Resource, subresources []string) (f found, ok bool, err error) {
 	if metadata, _ := object["metadata"].(map[string]any); c.Program.Namespace != "" && metadata["namespace"] != c.Program.Namespace {
 		return f, false, nil
@@ -108,7 +108,7 @@ func (x *existing) selected(c *policy.Call, operation policy.Operation, object m
 	return f, false, nil
 }
 
-// evaluated reads the resources that the expression returns: one, or the items of a list.
+// evaluated reads the resources that the expression identifies: one, or the items of a list.
 func (x *existing) evaluated(c *policy.Call, operation policy.Operation, allowed celenv.Exceptions) (out []found, err error) {
 	in, err := input(c)
 	if err != nil {
@@ -169,7 +169,7 @@ func (x *existing) evaluated(c *policy.Call, operation policy.Operation, allowed
 	return out, nil
 }
 
-// objectsOf returns the objects of a value: itself, its items, or none.
+// objectsOf returns the objects in a value: the value itself, its items, or none.
 func objectsOf(v any) ([]map[string]any, error) {
 	if v == nil {
 		return nil, nil

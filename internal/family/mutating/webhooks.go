@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// endpoints are the endpoints of the webhooks for policies of the family. As in Kyverno, their names contain "validate".
+// endpoints are the webhook endpoints for policies of the family. As in Kyverno, their names contain "validate".
 var endpoints = celpolicy.Endpoint(policy.Endpoint{
 	Kinds: []string{Kind}, Name: "mpol.validate.kyverno.svc", Path: "/mpol", Mutating: true,
 	Stages: policy.StageMutate | policy.StageMutateExisting, Words: celpolicy.Mutating,

@@ -28,7 +28,7 @@ const (
 	ValidatingRuleKind policy.RuleKind = "validatingAdmissionPolicy"
 )
 
-// Source is a policy with its bindings. Without any, the policy applies wherever its constraints match, without parameters.
+// Source is a policy and its bindings. Without bindings, the policy applies to everything that its constraints match, without parameters.
 type Source struct {
 	Policy   map[string]any
 	Bindings []*Binding
@@ -39,10 +39,10 @@ type Binding struct {
 	name, policy string
 	match        *constraint.Constraints
 	params       *celrule.Params // nil for none
-	denies       bool            // the failures of a validating policy deny
+	denies       bool            // failures of a validating policy deny the request
 }
 
-// CompileBinding decodes and checks a binding of either kind. Use it only without an error among the diagnostics.
+// CompileBinding decodes and checks a binding of either kind. Use the binding only if no diagnostic is an error.
 func CompileBinding(object map[string]any) (*Binding, diag.List) {
 	if object["kind"] == ValidatingBinding {
 		var b admissionregistrationv1.ValidatingAdmissionPolicyBinding
@@ -76,25 +76,25 @@ func newBinding(name, policyName string, match *admissionregistrationv1.MatchRes
 	case err != nil:
 		diags.Errorf("spec.paramRef.selector", "%v", err)
 	}
-	b.params.TakeNamespace = true // the command line may know nothing of the kind
+	b.params.TakeNamespace = true // the command line may not know the scope of the kind
 	return b, diags
 }
 
 // Options are further inputs for mutations.
 type Options struct {
-	// Types are the types of known kinds, by which lists are merged; nil for none: the lists of an apply configuration then
+	// Types are the types of known kinds, which determine how lists are merged. If nil, the lists of an apply configuration
 	// replace those of the object.
 	Types managedfields.TypeConverter
 }
 
-// program is a compiled policy that mutates.
+// program is a compiled mutating policy.
 type program struct {
 	subject
 	mutations []celrule.Mutation
 	types     managedfields.TypeConverter
 }
 
-// Compile returns the Program of a policy. Program.Diags holds the mistakes; use the Program only without an error among them.
+// Compile returns the Program of a policy. Program.Diags holds the mistakes; do not use a Program with an error among them.
 func Compile(in Source, o Options) *policy.Program {
 	if in.Policy["kind"] == ValidatingPolicy {
 		_, out := compileValidation(in)

@@ -13,7 +13,8 @@ const (
 	textSkipped = "match conditions aren't met"
 )
 
-// eval applies the policy: once, or for each binding and each of its parameters, each to the result of the previous one.
+// eval evaluates the policy once, or once for each binding and each of its parameters. Each evaluation starts from the result of the
+// previous one.
 func (p *program) eval(c *policy.Call) policy.Yield {
 	bound := p.bindings
 	if len(bound) > 0 {
@@ -27,7 +28,7 @@ func (p *program) eval(c *policy.Call) policy.Yield {
 	return p.mutate(c, bound)
 }
 
-// mutate returns the object after mutation by the bindings.
+// mutate returns the object after the mutations for all bindings.
 func (p *program) mutate(c *policy.Call, bound []*Binding) policy.Yield {
 	before, err := c.Request.Object.Map()
 	if err != nil {
@@ -64,12 +65,12 @@ func (p *program) mutate(c *policy.Call, bound []*Binding) policy.Yield {
 	return y
 }
 
-// failed returns the result of a policy that could not be applied; its failurePolicy decides about the request.
+// failed returns the result of a policy that could not be evaluated; its failurePolicy decides about the request.
 func failed(err error) policy.Yield {
 	return policy.Yield{Status: policy.StatusError, Message: "failed to evaluate policy: " + err.Error()}
 }
 
-// apply applies the mutations once, in order, to the object of in; ok is false if the match conditions are false.
+// apply applies the mutations once, in order, to the object of in. ok is false if the match conditions are false.
 func (p *program) apply(c *policy.Call, in *celenv.Input) (ok bool, err error) {
 	meter := c.Meter
 	if ok, err := p.rule.Applies(meter.Context(), meter, in); !ok || err != nil {

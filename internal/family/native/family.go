@@ -49,7 +49,7 @@ var familyKinds = family.Kinds{
 
 var versions = []string{"v1", "v1beta1", "v1alpha1"}
 
-// attach compiles bindings of policies of a kind.
+// attach returns the compiler for bindings of policies of a kind.
 func attach(kind string) func(map[string]any) (family.Attached, diag.List) {
 	return func(object map[string]any) (family.Attached, diag.List) {
 		b, diags := CompileBinding(object)
@@ -58,7 +58,7 @@ func attach(kind string) func(map[string]any) (family.Attached, diag.List) {
 	}
 }
 
-// checkVersion reports a version that the API never had.
+// checkVersion reports a version that the API group never had.
 func checkVersion(object map[string]any) (diags diag.List) {
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)

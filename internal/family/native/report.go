@@ -2,17 +2,18 @@ package native
 
 import "github.com/ephor-dev/ephor/internal/policy"
 
-// Properties of results with the name of the binding.
+// Properties of results that hold the name of the binding.
 const (
 	propertyBinding  = "binding"
 	propertyMutating = "mapBinding"
 )
 
-// textNotApplied is the message of a policy that would change the object.
+// textNotApplied is the message if the policy would change the object.
 const textNotApplied = "mutation is not applied"
 
-// CompileReport returns a Program that reports how a policy of either kind evaluates existing objects: one result for each binding that
-// selects the object, or one without bindings. A mutating policy fails for an object that it would change.
+// CompileReport returns a Program that reports how a policy of either kind evaluates existing objects. It has one result for each
+// binding that selects the object, or a single result if there are no bindings. A mutating policy fails for an object that it would
+// change.
 func CompileReport(in Source, o Options) *policy.Program {
 	if in.Policy["kind"] == ValidatingPolicy {
 		p, out := compileValidation(in)
@@ -39,7 +40,7 @@ func (p *program) wouldChange(c *policy.Call, b *Binding) policy.Yield {
 	return y
 }
 
-// reportEach returns the result of evaluate for each binding that selects the object; its name is the property.
+// reportEach returns the result of evaluate for each binding that selects the object. The given property holds the name of the binding.
 func (p *subject) reportEach(c *policy.Call, property string, evaluate func(*policy.Call, *Binding) policy.Yield) policy.Yield {
 	bound := []*Binding{nil}
 	if len(p.bindings) > 0 {

@@ -20,7 +20,7 @@ type subject struct {
 	match     *constraint.Constraints
 	paramKind *admissionregistrationv1.ParamKind
 	rule      celrule.Rule
-	reads     policy.Needs // of its expressions
+	reads     policy.Needs // the needs of its expressions
 }
 
 // outline returns a Program of the policy without its rule.
@@ -54,7 +54,7 @@ func (p *subject) needs() policy.Needs {
 	return needs
 }
 
-// compile compiles the variables and conditions. The Compiler compiles the other parts; done collects its results.
+// compile compiles the variables and conditions. The caller compiles the other expressions with the Compiler and then calls done.
 func (p *subject) compile(variables []admissionregistrationv1.Variable, conditions []admissionregistrationv1.MatchCondition) *celrule.Compiler {
 	c := celrule.New(celenv.Declarations{Params: p.paramKind != nil}, &celenv.Allowance{})
 	c.Variables(variables, "spec.variables")
@@ -62,14 +62,14 @@ func (p *subject) compile(variables []admissionregistrationv1.Variable, conditio
 	return c
 }
 
-// done collects the variables of the policy and the needs of its expressions.
+// done stores the variables of the policy and the needs of its expressions.
 func (p *subject) done(c *celrule.Compiler) diag.List {
 	p.rule.Named = c.Named()
 	p.reads = c.Needs()
 	return c.Diags
 }
 
-// matches reports whether the constraints select the request, and those of a binding if there are any.
+// matches reports whether the constraints of the policy select the request and, if there are bindings, those of at least one binding.
 func (p *subject) matches(ctx context.Context, r *policy.Request) (bool, error) {
 	ok, err := p.match.Match(ctx, r)
 	if !ok || err != nil || len(p.bindings) == 0 {
@@ -95,8 +95,8 @@ func (p *subject) bound(ctx context.Context, r *policy.Request) ([]*Binding, err
 	return out, nil
 }
 
-// inputs returns the variables of expressions for a binding: one Input for each of its parameters, at least one. b is nil for a policy
-// without bindings.
+// inputs returns the variables of expressions for a binding: one Input for each of its parameters, and at least one. b is nil for a
+// policy without bindings.
 func (p *subject) inputs(c *policy.Call, b *Binding) ([]*celenv.Input, error) {
 	in, err := celrule.Input(c)
 	if err != nil {
@@ -121,8 +121,8 @@ func (p *subject) inputs(c *policy.Call, b *Binding) ([]*celenv.Input, error) {
 	return out, nil
 }
 
-// withItems adds to each of several parameters the list of all of them as items: the API server evaluates an expression for each, Kyverno's
-// command line once for the list.
+// withItems adds the list of all parameters to each of them, as items, if there are several. The API server evaluates an expression for
+// each parameter; Kyverno's command line evaluates it once for the list.
 func withItems(found []map[string]any) []map[string]any {
 	items := make([]any, len(found))
 	for i, o := range found {

@@ -49,8 +49,8 @@ func (p *validation) compileChecks(spec *admissionregistrationv1.ValidatingAdmis
 	return p.done(c)
 }
 
-// decide returns the result of the policy for a request: by all bindings that select it, or without bindings by itself. A failure takes
-// precedence over an error.
+// decide returns the result of the policy for a request. It evaluates all bindings that select the request, or the policy alone if
+// there are none. A failure takes precedence over an error.
 func (p *validation) decide(c *policy.Call) policy.Yield {
 	bound := []*Binding{nil}
 	if len(p.bindings) > 0 {
@@ -71,8 +71,8 @@ func (p *validation) decide(c *policy.Call) policy.Yield {
 	return out
 }
 
-// evaluate evaluates the checks with one binding, for each of its parameters: the first failure decides. If match conditions exclude the
-// request, there is no status.
+// evaluate evaluates the checks with one binding, for each of its parameters; the first failure decides. If match conditions exclude the
+// request, the result has no status.
 func (p *validation) evaluate(c *policy.Call, b *Binding) policy.Yield {
 	inputs, err := p.inputs(c, b)
 	if err != nil {
@@ -98,8 +98,8 @@ func (p *validation) evaluate(c *policy.Call, b *Binding) policy.Yield {
 	return y
 }
 
-// unevaluated returns the result if a check has no value: its error, in the API server's words. A failed lookup or an exceeded cost limit
-// is an error of the policy.
+// unevaluated returns the result if a check could not be evaluated: its error, in the API server's words. A failed lookup or an exceeded
+// cost limit is an error of the policy.
 func unevaluated(err error) policy.Yield {
 	if evaluation := (*celenv.EvaluationError)(nil); errors.As(err, &evaluation) {
 		return policy.Yield{Status: policy.StatusError, Message: err.Error()}

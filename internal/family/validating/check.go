@@ -39,8 +39,8 @@ var checkModes = map[policiesv1beta1.EvaluationMode]*checkMode{
 	},
 }
 
-// checkModeOf returns the mode of a policy for requests that proxies check; nil for other policies. The controllers evaluate such a policy
-// like one for Kubernetes objects, as in Kyverno.
+// checkModeOf returns the mode of a policy for check requests of proxies, or nil for other policies. As in Kyverno, the controllers
+// evaluate such a policy like one for Kubernetes objects.
 func checkModeOf(spec *policiesv1beta1.ValidatingPolicySpec) *checkMode {
 	if spec.Evaluation == nil {
 		return nil
@@ -60,7 +60,7 @@ func compileCheck(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec,
 	rule := subject.NewRule(c)
 	rule.Kind, rule.Stage, rule.OnError = RuleKind, policy.StageValidate, policy.ErrorByAction
 	rule.Action.Default = policy.Deny
-	rule.Name, rule.Offline.Whole = p.Name, true // the only result has the name of the policy
+	rule.Name, rule.Offline.Whole = p.Name, true // the policy has one result, with its own name
 	rule.Eval = r.evaluate
 	if c.Diags.HasErrors() {
 		rule.Eval = celpolicy.Broken(c.Diags)
@@ -87,7 +87,7 @@ func (r *checker) evaluate(c *policy.Call) policy.Yield {
 	}
 	in.OldObject, in.Source = nil, nil
 	if in.Object, err = celenv.CheckRequest(r.mode.kind, request); err != nil {
-		return mistaken(err) // the request is wrong, so failurePolicy does not matter
+		return mistaken(err) // the request is malformed, so failurePolicy does not apply
 	}
 	exemption, err := celpolicy.Exempt(c)
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *checker) evaluate(c *policy.Call) policy.Yield {
 
 func undecided() policy.Yield { return policy.Yield{Status: policy.StatusSkip, Message: textUndecided} }
 
-// failed returns the result if an expression has no value. With failurePolicy Ignore the policy does not decide.
+// failed returns the result if an expression could not be evaluated. With failurePolicy Ignore the policy makes no decision.
 func (r *checker) failed(err error) policy.Yield {
 	if r.failure == policy.Ignore {
 		return undecided()

@@ -15,8 +15,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// Compile returns the Program of a policy, which was decoded from the object of in. Program.Diags holds the mistakes; use the Program only
-// without an error among them.
+// Compile returns the Program of a policy, which was decoded from the object of in. Program.Diags holds the mistakes; do not use a Program
+// with an error among them.
 func Compile(p *policiesv1beta1.ValidatingPolicy, in family.Source) *policy.Program {
 	out := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec))
 	out.Unconfined = in.CommandLine
@@ -38,7 +38,7 @@ func Compile(p *policiesv1beta1.ValidatingPolicy, in family.Source) *policy.Prog
 		rule, found := compileSpec(out, spec, "status.autogen.configs["+c.Key+"].spec", allowance)
 		rule.Index = len(out.Rules)
 		rule.Origin = celpolicy.Origin(c.Key)
-		if !out.Diags.HasErrors() { // otherwise the same mistakes were found before
+		if !out.Diags.HasErrors() { // otherwise the mistakes are already reported
 			out.Diags.Add(append(mistakes, found...)...)
 		}
 		if c.Template == "" {
@@ -47,7 +47,7 @@ func Compile(p *policiesv1beta1.ValidatingPolicy, in family.Source) *policy.Prog
 		out.Rules = append(out.Rules, rule)
 	}
 	if mode(&p.Spec) == celenv.JSON {
-		return out // it does not evaluate requests
+		return out // requests do not evaluate the policy
 	}
 	asks.Rewritten = func(c celpolicy.Config) []admissionregistrationv1.MatchCondition { return rewritten[c.Key] }
 	out.Webhooks = []policy.Webhook{celpolicy.Webhook(out, asks)}
@@ -69,7 +69,7 @@ func mode(spec *policiesv1beta1.ValidatingPolicySpec) celenv.Mode {
 	return celenv.Kubernetes
 }
 
-// configs returns the generated policies of the spec.
+// configs returns the configurations of the policies that are generated from the spec.
 func configs(spec *policiesv1beta1.ValidatingPolicySpec) []celpolicy.Config {
 	var settings *policiesv1beta1.PodControllers
 	if spec.Autogen != nil {
@@ -100,7 +100,7 @@ func Autogen(p *policiesv1beta1.ValidatingPolicy, object map[string]any) map[str
 	return out
 }
 
-// compileSpec returns a rule of a spec.
+// compileSpec returns the rule for a spec.
 func compileSpec(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, path string, a *celenv.Allowance) (*policy.Rule, diag.List) {
 	mode := mode(spec)
 	subject, c := celpolicy.Compile(p, celpolicy.Input{

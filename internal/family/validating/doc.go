@@ -3,10 +3,10 @@
 //
 //	program := validating.Family.Compile(family.Source{Object: object})
 //
-// A Program has one rule for the policy and one for each generated configuration of Pod controllers. Reports name no rule, or the part of
-// the policy that gave the result (celpolicy.PartEvaluation, celpolicy.PartException).
+// A Program has one rule for the policy and one for each generated configuration of Pod controllers. As the rule, reports show nothing or
+// the part of the policy that produced the result (celpolicy.PartEvaluation, celpolicy.PartException).
 //
-// Checks that apply only to the review of a policy are in Review, not in Compile.
+// Compile does not make the checks that only the review of a policy needs; Review makes them.
 //
 // Floor 2: imports celpolicy, celrule, policy, api and leaves.
 package validating

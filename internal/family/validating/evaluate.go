@@ -69,8 +69,8 @@ func (r *evaluator) on(c *policy.Call, in *celenv.Input) policy.Yield {
 	return y
 }
 
-// unconditioned returns the result if conditions have no value. With failurePolicy Ignore the policy does not match the request. The
-// Program holds the effective policy, since --forceFailurePolicyIgnore changes it.
+// unconditioned returns the result if the conditions cannot be evaluated. With failurePolicy Ignore the policy does not match the
+// request. The Program holds the effective failurePolicy, since --forceFailurePolicyIgnore changes it.
 func unconditioned(c *policy.Call, err error) policy.Yield {
 	if c.Program.Settings.FailurePolicy == policy.Ignore {
 		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped}
@@ -82,10 +82,10 @@ func failed(text string, err error) policy.Yield {
 	return policy.Yield{Status: policy.StatusError, Message: text + celpolicy.Text(err), Part: celpolicy.PartEvaluation}
 }
 
-// verdict returns the result of validations and audit annotations.
+// verdict converts the outcome of validations and audit annotations to a result.
 func verdict(out celrule.Outcome, err error) policy.Yield {
 	if out.Failed == nil {
-		if err != nil { // of an annotation
+		if err != nil { // the error of an audit annotation
 			return failed(textContext, err)
 		}
 		return policy.Yield{Status: policy.StatusPass, Message: textPassed, Properties: out.Annotations}

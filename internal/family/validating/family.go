@@ -44,7 +44,7 @@ var familyKinds = celpolicy.Kinds(family.Kind{
 	Metrics: &family.Metrics{Name: "kyverno_validating_policy", Kind: Kind, Per: "request or scanned object", Mode: true, Background: true},
 })
 
-// endpoints are the endpoints of the webhooks for policies of the family.
+// endpoints are the webhook endpoints for policies of the family.
 var endpoints = celpolicy.Endpoint(policy.Endpoint{
 	Kinds: []string{Kind}, Name: "vpol.validate.kyverno.svc", Path: "/vpol", Stages: policy.StageValidate, Words: celpolicy.Validating,
 })

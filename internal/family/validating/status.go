@@ -7,7 +7,7 @@ import (
 
 // status returns the status that a policy should have.
 func status(object map[string]any, s family.State) (map[string]any, error) {
-	p, _ := Decode(object) // the compiler reports what cannot be read
+	p, _ := Decode(object) // the compiler reports decoding errors
 	c := common(&p.Spec)
 	admission, background := celpolicy.On(c.Admission), celpolicy.On(c.Background)
 	return celpolicy.Status(object, s, admission || !background, background, Autogen(p, object))
