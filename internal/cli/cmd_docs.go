@@ -52,7 +52,7 @@ func newDocs() *cobra.Command {
 	return cmd
 }
 
-// write writes the pages of the command and of those below it.
+// write writes the pages of the command and of its subcommands.
 func (o *docsOptions) write(cmd *cobra.Command) error {
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() && !c.IsAdditionalHelpTopicCommand() {
@@ -64,7 +64,7 @@ func (o *docsOptions) write(cmd *cobra.Command) error {
 	return os.WriteFile(filepath.Join(o.output, pageName(cmd)+".md"), o.page(cmd), 0o644)
 }
 
-// pageName is the command's path with underscores: ephor_create_test.
+// pageName returns the command's path with underscores, such as ephor_create_test.
 func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "_") }
 
 func (o *docsOptions) page(cmd *cobra.Command) []byte {
@@ -102,7 +102,7 @@ func (o *docsOptions) options(b *bytes.Buffer, title string, flags *pflag.FlagSe
 	}
 }
 
-// related links to the command above and to those below.
+// related links to the parent command and to the subcommands.
 func (o *docsOptions) related(b *bytes.Buffer, cmd *cobra.Command) {
 	link := func(c *cobra.Command) {
 		target := pageName(c)

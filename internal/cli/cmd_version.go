@@ -10,14 +10,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Set by the linker; what the build did not say is shown as Kyverno's command line shows it.
+// The linker sets these. Values that the build did not set are shown as Kyverno's command line shows them.
 var (
 	version   = "(devel)"
 	buildTime = "---"
 	commit    = "---"
 )
 
-// Version is the version of this program.
+// Version returns the version of this program.
 func Version() string { return version }
 
 func newVersion() *cobra.Command {

@@ -1,16 +1,17 @@
-// Package cli is the command line: it assembles the commands, which are packages below it.
+// Package cli is the command line. It assembles the commands, each of which is a package below it.
 //
 //	func main() { os.Exit(cli.Main(os.Args, cli.NewRoot(app.Command()))) }
 //
-// A command reads its flags, calls the packages that do the work, and prints; layouts, texts and exit codes are those
-// of Kyverno's command line, so that scripts written for it go on working. Results go to standard output; mistakes
-// in the input go to standard error as `file:line: what is wrong (how to correct it)`, all of them at once, with exit
-// code 1, and everything that was right is evaluated all the same. Flags whose feature does not exist yet are refused
-// with a sentence, never accepted in silence.
+// A command reads its flags, calls the packages that do the work, and prints. Layouts, texts and exit codes are those of
+// Kyverno's command line, so that scripts written for it continue to work. Results go to standard output. Mistakes in the
+// input go to standard error as `file:line: what is wrong (how to correct it)`: a command reports all of them at once,
+// evaluates the input that has no mistakes, and exits with code 1. It rejects flags whose feature is not implemented with an
+// error and never ignores them silently.
 //
-// Starting must be cheap: a command computes nothing before a user calls it.
+// Starting must be cheap: a command computes nothing before a user runs it.
 //
-// The scripts of testdata run the whole program. The commands about the program itself (version, completion, docs) are here.
+// The scripts of testdata run the whole program. This package also contains the commands for the program itself: version,
+// completion and docs.
 //
-// Floor 8: imports anything below; cmd/ephor hands in the controllers' command.
+// Floor 8: imports anything below; cmd/ephor passes in the controllers' command.
 package cli

@@ -23,10 +23,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 )
 
-// NewRoot makes the command tree; extra are commands that other packages bring (ephor controller …).
+// NewRoot returns the command tree. extra are commands from other packages (ephor controller …).
 func NewRoot(extra ...*cobra.Command) *cobra.Command { return NewRootFor(nil, extra...) }
 
-// NewRootFor is NewRoot with commands that apply, test and explain policies of other families than those of Ephor.
+// NewRootFor does what NewRoot does, but the commands apply, test and explain use policies of the given families instead of those of Ephor.
 func NewRootFor(families *compile.Registry, extra ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:          "ephor",
@@ -44,8 +44,8 @@ func NewRootFor(families *compile.Registry, extra ...*cobra.Command) *cobra.Comm
 	return root
 }
 
-// Main runs the command that args (with the program's name first) ask for, and returns the exit code. The program may
-// be called by another name, such as kyverno or kubectl-kyverno: usage texts follow.
+// Main runs the command in args, whose first element is the name of the program, and returns the exit code. The program
+// may have another name, such as kyverno or kubectl-kyverno; the usage texts then show that name.
 func Main(args []string, root *cobra.Command) int {
 	if len(args) > 0 {
 		name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
@@ -59,7 +59,7 @@ func Main(args []string, root *cobra.Command) int {
 	return terminal.Code(root.Execute())
 }
 
-// renameExamples makes the examples work under the name by which the program was called.
+// renameExamples shows the examples with the name by which the program was called.
 func renameExamples(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		c.Example = strings.ReplaceAll(c.Example, "ephor ", c.Root().DisplayName()+" ")

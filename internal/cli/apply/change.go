@@ -17,27 +17,27 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// change is what one policy with mutate rules made of one resource. There is one for every such pair, also where the
-// policy changed nothing or is not for the resource: a pipe's reader expects every object. Objects are kept
-// as YAML, so that what they were made of can be dropped.
+// change is the effect of one policy's mutate rules on one resource. There is a change for every such pair, even if the
+// policy changed nothing or does not match the resource, because the reader of a pipe expects every object. Objects are
+// stored as YAML, so that the decoded objects can be released.
 type change struct {
 	policy   string
 	resource string // namespace/Kind/name
-	name     string // of the resource
+	name     string // the name of the resource
 	notes    []note
 	object   []byte
 	targets  [][]byte // the changed targets of rules that change existing objects
-	// generation is set where the policy generated objects instead of changing this one.
+	// generation is set if the policy generated objects instead of changing this one.
 	generation *generation
 }
 
-// note is a result of a mutate rule that the text output mentions by itself.
+// note is a result of a mutate rule that the text output reports separately.
 type note struct {
 	status  policy.Status
 	message string
 }
 
-// changeOf reads the answer of one policy's mutate rules.
+// changeOf converts the answer of one policy's mutate rules.
 func changeOf(a offline.Answer) (change, error) {
 	res := report.ResourceOf(a.Request)
 	c := change{policy: a.Program.Name, resource: res.String(), name: res.Name}
@@ -47,8 +47,8 @@ func changeOf(a offline.Answer) (change, error) {
 		if r.Status == policy.StatusSkip || r.Status == policy.StatusError {
 			c.notes = append(c.notes, note{r.Status, r.Message})
 		}
-		// What the rules of the policy made is shown also when one of them ended in an error and nothing of it is kept; of a
-		// patch that failed that is an empty object.
+		// The output shows the object as the rules changed it, even if one of them ended in an error and the change is
+		// discarded. After a failed patch that is an empty object.
 		if r.Object != nil {
 			made = r.Object
 		}
@@ -77,7 +77,7 @@ func changeOf(a offline.Answer) (change, error) {
 	return c, nil
 }
 
-// encodeObject writes an object as YAML, indented by four blanks as Kyverno does it.
+// encodeObject writes an object as YAML, indented by four spaces as in Kyverno.
 func encodeObject(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
@@ -89,8 +89,8 @@ func encodeObject(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// print writes what the text output says of the change. toFiles: objects go elsewhere; piped: no lines between objects
-// that could be left out.
+// print writes the change to the text output. toFiles means that objects are written to files instead; piped omits the
+// lines between objects.
 func (c *change) print(w io.Writer, toFiles, piped bool) {
 	if c.generation != nil {
 		c.printGeneration(w, toFiles, piped)
@@ -118,7 +118,7 @@ func (c *change) print(w io.Writer, toFiles, piped bool) {
 	fmt.Fprint(w, "\n\nMutation:\nMutation has been applied successfully.")
 }
 
-// printUnpatched says where to look when mutate rules did not apply: the results say only that they did not.
+// printUnpatched tells the user where to look when mutate rules did not apply, since the results do not say why.
 func printUnpatched(w io.Writer, changes []change) {
 	n := 0
 	for i := range changes {
@@ -136,10 +136,10 @@ func printUnpatched(w io.Writer, changes []change) {
 	}
 }
 
-// withoutSeparators takes out of a name what has a meaning in paths.
+// withoutSeparators replaces the characters of a name that have a meaning in paths.
 var withoutSeparators = strings.NewReplacer("/", "-", "\\", "-")
 
-// writeChanges appends the objects to the file, or to one file per resource in the directory.
+// writeChanges appends the objects to the file, or to one file for each resource in the directory.
 func writeChanges(path string, changes []change) error {
 	isFile := outputIsFile(path)
 	for i := range changes {

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// clusterOptions are the flags of apply about clusters.
+// clusterOptions are the flags of apply that concern clusters.
 type clusterOptions struct {
 	use             bool
 	namespace       string
@@ -38,7 +38,7 @@ func (o *clusterOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.performance, "show-performance", false, "report on standard error how long listing each kind took")
 }
 
-// check looks at the flags together.
+// check reports invalid combinations of flags.
 func (o *clusterOptions) check(f *pflag.FlagSet) error {
 	if !o.use {
 		for _, name := range []string{"namespace", "cluster-wide-resources", "context"} {
@@ -56,7 +56,7 @@ func (o *clusterOptions) check(f *pflag.FlagSet) error {
 	return nil
 }
 
-// query says on which objects of the cluster the policies are evaluated; names are those of --resource.
+// query returns the query for the objects of the cluster on which the policies are evaluated. names are the values of --resource.
 func (o *clusterOptions) query(c *remote.Cluster, programs []*policy.Program, names []string) remote.Query {
 	if c == nil {
 		return remote.Query{}
@@ -67,7 +67,7 @@ func (o *clusterOptions) query(c *remote.Cluster, programs []*policy.Program, na
 	}
 }
 
-// printMissing says which names of --resource no object of the cluster has; seen are those that were found.
+// printMissing reports the names of --resource that no object of the cluster has. seen are the names that were found.
 func (o *options) printMissing(w io.Writer, seen map[string]bool) error {
 	var errs []error
 	for _, name := range o.resources {
@@ -85,7 +85,7 @@ func (o *options) printMissing(w io.Writer, seen map[string]bool) error {
 	return fmt.Errorf("failed to load resources (%w)", errors.Join(errs...))
 }
 
-// timing writes how long listing took; nil if not requested.
+// timing returns a function that writes how long listing took, or nil if the user did not request it.
 func (o *clusterOptions) timing(w io.Writer) func(remote.Page) {
 	if !o.performance {
 		return nil
@@ -95,7 +95,7 @@ func (o *clusterOptions) timing(w io.Writer) func(remote.Page) {
 	}
 }
 
-// open finds the cluster when the flags ask for one; registries: rules may ask registries.
+// open connects to the cluster if the flags ask for one. registries means that rules may query image registries.
 func (o *clusterOptions) open(registries bool) (*remote.Cluster, error) {
 	if !o.use {
 		return nil, nil

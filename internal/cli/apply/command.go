@@ -21,7 +21,7 @@ import (
 
 // options are the flags of apply.
 type options struct {
-	families  *compile.Registry // of the policies; nil for those of Ephor
+	families  *compile.Registry // the families of the policies; nil for those of Ephor
 	policies  []string
 	resources []string
 
@@ -37,7 +37,7 @@ type options struct {
 	warnNoPass       bool
 	warningsAsErrors bool
 	continueOnFail   bool
-	sarif            string // file
+	sarif            string // the path of the file
 
 	exceptions                []string
 	exceptionsWithinResources bool
@@ -56,7 +56,7 @@ type options struct {
 	payloads    load.PayloadFlags
 }
 
-// New makes `ephor apply` for policies of some families; nil for those of Ephor.
+// New returns the command `ephor apply` for policies of the given families; nil means those of Ephor.
 func New(families *compile.Registry) *cobra.Command {
 	o := &options{families: families}
 	cmd := &cobra.Command{
@@ -115,7 +115,7 @@ func New(families *compile.Registry) *cobra.Command {
 	return cmd
 }
 
-// check looks at the flags together, in Kyverno's order and words.
+// check reports invalid combinations of flags, in Kyverno's order and with its texts.
 func (o *options) check(cmd *cobra.Command) error {
 	if err := o.values.Check(cmd.Flags()); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (o *options) check(cmd *cobra.Command) error {
 	return o.cluster.check(cmd.Flags())
 }
 
-// run is walk C of the architecture: load, compile, evaluate in parallel, print in the order of the input.
+// run is walk C of the architecture: it loads, compiles, evaluates in parallel, and prints in the order of the input.
 func (o *options) run(cmd *cobra.Command) error {
 	trace := terminal.NewTrace(cmd)
 	if o.output != "" {
@@ -225,7 +225,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		return err
 	}
 	for range set.Refused {
-		result.summary.Add(policy.StatusError) // a policy that is not applied is an error of the run
+		result.summary.Add(policy.StatusError) // a policy that is not applied counts as an error
 	}
 	if o.output != "" {
 		if err := writeChanges(o.output, result.changes); err != nil {
@@ -278,7 +278,7 @@ func (o *options) print(out io.Writer, set load.PolicySet, exceptions int, resul
 	return errors.Join(err, w.Flush())
 }
 
-// exitCode says how the run ends and prints why when it is for warnings.
+// exitCode returns the exit code of the run. If warnings determine it, exitCode prints that.
 func (o *options) exitCode(out io.Writer, s report.Summary) int {
 	switch {
 	case s.Fail > 0 || s.Error > 0:

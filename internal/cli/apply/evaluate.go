@@ -23,46 +23,47 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
-// evaluation is a set of policies and the resources to evaluate them on.
+// evaluation is a set of policies and the resources on which they are evaluated.
 type evaluation struct {
 	programs []*policy.Program
 	inputs   []source.Input
-	// keepAll keeps every entry; otherwise only those that the text output shows.
+	// keepAll keeps every entry; otherwise only the entries that the text output shows are kept.
 	keepAll bool
-	// tellErrors makes a diagnostic of every rule that ends in an error: output without messages only counts them.
+	// tellErrors adds a diagnostic for every rule that ends in an error. It is set for output formats without messages, which only count
+	// errors.
 	tellErrors bool
-	// findings makes a finding of every result that the text output shows, and of every error.
+	// findings creates a finding for every result that the text output shows, and for every error.
 	findings bool
-	// keepChanges keeps what mutate rules made of the resources.
+	// keepChanges keeps the changes that mutate rules made to the resources.
 	keepChanges bool
 	entries     report.Options
 	progress    *terminal.Progress
-	given       *clivalues.Set // nil when nothing was given
-	targets     []source.Input // objects beside the resources that rules may look up or change
-	parameters  []source.Input // those that are parameters of rules
+	given       *clivalues.Set // nil if the user gave none
+	targets     []source.Input // additional objects that rules may look up or change
+	parameters  []source.Input // objects that are parameters of rules
 	definitions load.CustomKinds
-	images      world.Images // nil: registries are not asked
+	images      world.Images // nil: no registry is queried
 	signatures  world.Signatures
 	context     clivalues.Context
 	payloads    []load.Payload
-	// cluster, when set, is where the resources are from, and where rules look things up; query says which ones.
+	// cluster, if set, is the source of the resources, and rules look things up in it; query selects the resources.
 	cluster *remote.Cluster
 	query   remote.Query
-	timing  func(remote.Page) // is called for every page; nil if not requested
+	timing  func(remote.Page) // called for every page; nil if the user did not request it
 }
 
-// evaluated is what the evaluation gave, in the order of the input.
+// evaluated holds the results of the evaluation, in the order of the input.
 type evaluated struct {
 	resources int
 	entries   []report.Entry
 	changes   []change
-	// last are the entries of the policies that are asked after all others: those that delete.
+	// last holds the entries of policies that are evaluated after all others: those that delete.
 	last     []report.Entry
 	findings []sarif.Result
 	summary  report.Summary
 	diags    diag.List
-	err      error // why the run is over
-	// names are those of the objects that were listed, where names were asked for.
+	err      error // the error that ended the run
+	// names are the names of the listed objects, if the user selected objects by name.
 	names map[string]bool
 }
 
@@ -89,19 +90,20 @@ func (j *evaluated) add(o evaluated) {
 	}
 }
 
-// batch is a run of documents that one worker takes at once; answer gets its result.
+// batch is a sequence of documents that one worker evaluates together. The worker sends the result to answer.
 type batch struct {
 	docs   []source.Document
 	bytes  int
-	page   *remote.Page // of a cluster, instead of documents
+	page   *remote.Page // a page of objects from a cluster, instead of documents
 	answer chan evaluated
 }
 
-// batchBytes makes batches big enough that handing them over costs nothing, and small enough to keep all workers busy.
+// batchBytes is the size of a batch. It is large enough to make the cost of passing batches negligible, and small enough to keep all
+// workers busy.
 const batchBytes = 64 << 10
 
-// evaluateAll reads, evaluates and drops the resources document by document in all processors, so that memory stays bounded
-// by the text of the largest file, and gathers the results in the order of the input.
+// evaluateAll reads, evaluates and releases the resources document by document on all processors, so that the size of the
+// largest file limits the memory. It collects the results in the order of the input.
 func evaluateAll(ctx context.Context, j evaluation) evaluated {
 	if ctx == nil {
 		ctx = context.Background()
@@ -146,7 +148,7 @@ func evaluateAll(ctx context.Context, j evaluation) evaluated {
 		all.add(<-b.answer)
 		j.progress.Add(b.size())
 		if all.err != nil {
-			stop() // what is under way ends soon, and is not looked at
+			stop() // running evaluations end soon, and their results are ignored
 		}
 	}
 	wg.Wait()
@@ -158,7 +160,7 @@ func evaluateAll(ctx context.Context, j evaluation) evaluated {
 	return all
 }
 
-// feedFiles emits the resources of the files, batch by batch; what is known without evaluating goes to known.
+// feedFiles emits the resources of the files, batch by batch. Results that need no evaluation go to known.
 func (j evaluation) feedFiles(emit func(*batch), known func(evaluated)) {
 	for _, in := range j.inputs {
 		docs, diags := source.Open(in)
@@ -180,7 +182,7 @@ func (j evaluation) feedFiles(emit func(*batch), known func(evaluated)) {
 	}
 }
 
-// feedCluster emits the objects of the cluster, page by page: no more than some pages are held at once.
+// feedCluster emits the objects of the cluster, page by page. It holds only a few pages in memory at a time.
 func (j evaluation) feedCluster(ctx context.Context, emit func(*batch), known func(evaluated)) {
 	kinds := map[string]int{}
 	for _, k := range j.query.Kinds {
@@ -191,7 +193,7 @@ func (j evaluation) feedCluster(ctx context.Context, emit func(*batch), known fu
 		if j.timing != nil {
 			j.timing(p)
 		}
-		if kinds[p.Kind.Kind] > 1 && p.Kind.Subresource == "" { // one kind in several groups, such as Event
+		if kinds[p.Kind.Kind] > 1 && p.Kind.Subresource == "" { // several groups serve the kind, as for Event
 			p.Objects = slices.DeleteFunc(p.Objects, func(o source.Object) bool {
 				uid := (&unstructured.Unstructured{Object: o.Value}).GetUID()
 				again := seen[uid]
@@ -221,7 +223,7 @@ func (j evaluation) feedCluster(ctx context.Context, emit func(*batch), known fu
 	})
 }
 
-// size is how many documents or objects the batch holds.
+// size returns the number of documents or objects in the batch.
 func (b *batch) size() int {
 	if b.page != nil {
 		return len(b.page.Objects)
@@ -229,7 +231,7 @@ func (b *batch) size() int {
 	return len(b.docs)
 }
 
-// world is what the rules can look things up in.
+// world returns the data that rules can look up.
 func (j evaluation) world() world.Root {
 	images := j.images
 	if images == nil {
@@ -249,15 +251,15 @@ func (j evaluation) world() world.Root {
 	return remote.WithObjects(given, j.cluster.Root)
 }
 
-// readObjects reads all resources at once: the made-up cluster in which rules look things up. It is called when the first
-// rule does; until then resources are only held while they are evaluated.
+// readObjects reads all resources at once, as the objects of an imaginary cluster in which rules look things up. It is
+// called at the first lookup of a rule; until then each resource is in memory only during its evaluation.
 func (j evaluation) readObjects() ([]map[string]any, error) {
 	return slices.Concat(j.definitions.Objects, j.given.Objects(), j.read(slices.Concat(j.inputs, j.targets, j.parameters))), nil
 }
 
 func (j evaluation) read(inputs []source.Input) (out []map[string]any) {
 	for _, in := range inputs {
-		docs, _ := source.Open(in) // mistakes are reported where the resources are evaluated
+		docs, _ := source.Open(in) // the evaluation of the resources reports mistakes
 		for _, d := range docs {
 			objects, _ := d.Decode(source.Floats)
 			for _, o := range objects {

@@ -30,8 +30,8 @@ func (o *options) addExceptionFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.exceptionTTL, "generated-exception-ttl", defaultExceptionTTL, "how long the exceptions printed are to live")
 }
 
-// inputs lists the resources, and reads the exceptions from where the flags say. Standard input is kept when both have
-// to read it.
+// inputs lists the resources, and reads the exceptions from the sources that the flags select. If both are read from
+// standard input, it keeps the text for the second use.
 func (o *options) inputs(ctx context.Context, set load.PolicySet, c *remote.Cluster, stdin io.Reader) ([]source.Input, diag.List, load.ExceptionSet, error) {
 	var exceptions load.ExceptionSet
 	if o.exceptionsWithinResources && c != nil {
@@ -61,13 +61,13 @@ func (o *options) inputs(ctx context.Context, set load.PolicySet, c *remote.Clus
 			Summary: "the exception " + e.Name() + " among the policies is not applied", Hint: "add --exceptions-within-policies to apply it"})
 	}
 	if c != nil {
-		return nil, nil, exceptions, nil // the resources are names
+		return nil, nil, exceptions, nil // with a cluster, the resources are names of objects
 	}
 	inputs, mistakes := source.Find(o.resources, source.Options{Stdin: stdin})
 	return inputs, mistakes, exceptions, nil
 }
 
-// exceptionsIn reads the exceptions of the cluster, of every kind, in the namespace if there is one.
+// exceptionsIn reads the exceptions of all kinds from the cluster: those in the namespace, or all if the namespace is empty.
 func exceptionsIn(ctx context.Context, c *remote.Cluster, namespace string) load.ExceptionSet {
 	var set load.ExceptionSet
 	var kinds []discovery.Resource

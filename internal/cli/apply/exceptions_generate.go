@@ -15,10 +15,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// defaultExceptionTTL is how long generated exceptions are to live: thirty days.
+// defaultExceptionTTL is the lifetime of generated exceptions: thirty days.
 const defaultExceptionTTL = 720 * time.Hour
 
-// labelTTL makes the cleanup controller delete an object after its value.
+// labelTTL is the label that makes the cleanup controller delete an object after the given time.
 const labelTTL = "cleanup.kyverno.io/ttl"
 
 // writeExceptions prints an exception for every failure of a cluster-scoped policy.
@@ -42,8 +42,8 @@ func writeExceptions(w io.Writer, entries []report.Entry, ttl time.Duration, asJ
 	return nil
 }
 
-// exceptionFor exempts the resource of the failure from the rule that failed. A rule generated for pod controllers is
-// excepted together with the authored rule and the pods that the controller makes.
+// exceptionFor returns an exception that exempts the resource of the failure from the failed rule. For a rule generated
+// for Pod controllers, it also covers the authored rule and the Pods that the controller creates.
 func exceptionFor(e *report.Entry, ttl time.Duration) map[string]any {
 	kinds, rules, names := []any{e.Resource.Kind}, []any{e.Rule.Name}, []any{e.Resource.Name}
 	if e.Rule.Origin.IsAutogen() {
@@ -77,8 +77,8 @@ func exceptionFor(e *report.Entry, ttl time.Duration) map[string]any {
 	}
 }
 
-// podSecurityControls exempts from the controls that a podSecurity rule found violated: for the images of the pod, whatever
-// their tag, and for the pod itself where the control looks at both.
+// podSecurityControls returns exemptions from the controls that a podSecurity rule found violated: for the images of the
+// Pod with any tag, and for the Pod itself if the control checks both.
 func podSecurityControls(found string) []any {
 	if found == "" {
 		return nil
@@ -111,10 +111,10 @@ func podSecurityControls(found string) []any {
 	return out
 }
 
-// dockerHub is the registry that the images of a pod may leave out.
+// dockerHub is the registry prefix that the images of a Pod may omit.
 const dockerHub = "docker.io/"
 
-// anyTag turns images into wildcards for all their tags and digests, as the author of the pod may have written them.
+// anyTag converts images to wildcards for all their tags and digests, with and without the prefix that the author of the Pod may omit.
 func anyTag(images []any) []any {
 	var out []any
 	for _, i := range images {
@@ -134,8 +134,8 @@ func anyTag(images []any) []any {
 	return out
 }
 
-// exceptionName joins the parts with dashes. What an object's name may not hold, such as the blanks of a rule's name,
-// becomes a dash too.
+// exceptionName joins the parts with dashes. Characters that are invalid in object names, such as spaces in a rule
+// name, also become dashes.
 func exceptionName(parts ...string) string {
 	var kept []string
 	for _, p := range parts {

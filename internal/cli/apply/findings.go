@@ -9,7 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// findingsOf makes findings of the results that fail, warn or err, each at the field of the resource that it is about.
+// findingsOf converts the results that fail, warn or end in an error to findings. Each finding is at the field of the resource that the
+// result concerns.
 func findingsOf(entries []report.Entry, pos func(path string) diag.Position) (out []sarif.Result) {
 	for i := range entries {
 		e := &entries[i]
@@ -33,7 +34,7 @@ func findingsOf(entries []report.Entry, pos func(path string) diag.Position) (ou
 	return out
 }
 
-// fieldPath is the path of a result, /spec/containers/0/image/, in the form of positions, spec.containers[0].image.
+// fieldPath converts the path of a result, such as /spec/containers/0/image/, to the form of positions, such as spec.containers[0].image.
 func fieldPath(path string) string {
 	var b strings.Builder
 	for _, part := range strings.Split(strings.Trim(path, "/"), "/") {
@@ -51,7 +52,7 @@ func fieldPath(path string) string {
 	return b.String()
 }
 
-// writeFindings writes the findings, and the mistakes in policies and resources, to a file.
+// writeFindings writes the findings and the mistakes in policies and resources to a file.
 func writeFindings(path string, diags diag.List, findings []sarif.Result) error {
 	var all []sarif.Result
 	for _, d := range diags {
@@ -60,7 +61,7 @@ func writeFindings(path string, diags diag.List, findings []sarif.Result) error 
 	return sarif.WriteFile(path, "", nil, append(all, findings...))
 }
 
-// code is the code of a mistake; those that have none are of one kind.
+// code returns the code of a mistake. Mistakes without a code share one.
 func code(d diag.Diagnostic) string {
 	if d.Code == "" {
 		return "mistake"

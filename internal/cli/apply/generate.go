@@ -11,13 +11,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// generation is what the generate rules of one policy made for one resource.
+// generation holds the objects that the generate rules of one policy created for one resource.
 type generation struct {
 	objects [][]byte // as YAML
 	errs    []error
 }
 
-// generationsOf reads the work of generate rules, one change for each policy that made something or failed to.
+// generationsOf returns the work of generate rules: one change for each policy that generated objects or failed to.
 func generationsOf(o policy.Outcome) ([]change, error) {
 	var out []change
 	of := func(p *policy.Program) *generation {
@@ -52,7 +52,7 @@ func generationsOf(o policy.Outcome) ([]change, error) {
 	return out, nil
 }
 
-// printGeneration writes what the text output says of the generation.
+// printGeneration writes the generation to the text output.
 func (c *change) printGeneration(w io.Writer, toFiles, piped bool) {
 	g := c.generation
 	for _, err := range g.errs {
@@ -72,7 +72,7 @@ func (c *change) printGeneration(w io.Writer, toFiles, piped bool) {
 	fmt.Fprint(w, "\n\nGenerate:\nGeneration completed successfully.")
 }
 
-// outputName is the file of the change in the directory of --output.
+// outputName returns the name of the file for the change in the directory of --output.
 func (c *change) outputName() string {
 	name := c.name + "-mutated.yaml"
 	if c.generation != nil {
@@ -81,7 +81,7 @@ func (c *change) outputName() string {
 	return filepath.Base(withoutSeparators.Replace(name))
 }
 
-// outputObjects are the objects of the change in the order in which --output has them.
+// outputObjects returns the objects of the change in the order in which --output writes them.
 func (c *change) outputObjects() [][]byte {
 	if c.generation != nil {
 		return c.generation.objects

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// prepareOutput makes the place for changed objects: a file is created empty, also when no object is written to it, and
-// a directory is made.
+// prepareOutput creates the target for changed objects: an empty file, even if no object will be written to it, or a
+// directory.
 func prepareOutput(path string) error {
 	switch {
 	case outputIsFile(path):
@@ -25,7 +25,7 @@ func prepareOutput(path string) error {
 	return nil
 }
 
-// outputIsFile reports whether --output names a file; otherwise it is a directory.
+// outputIsFile reports whether --output names a file. Otherwise it names a directory.
 func outputIsFile(path string) bool {
 	ext := filepath.Ext(path)
 	return ext == ".yaml" || ext == ".yml"

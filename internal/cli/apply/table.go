@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// statusCells are the words and the colours of the table.
+// statusCells are the words and colours in the table for each status.
 var statusCells = map[policy.Status]struct{ word, color string }{
 	policy.StatusPass:  {"Pass", "32"},
 	policy.StatusFail:  {"Fail", "31"},

@@ -12,12 +12,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// shown reports whether the text output shows results of that status; the others are only counted.
+// shown reports whether the text output shows results with that status. Other results are only counted.
 func shown(s policy.Status) bool { return s == policy.StatusFail || s == policy.StatusWarn }
 
 var ruleLine = strings.Repeat("-", 70)
 
-// printText prints the banner, what was refused, the failures by policy and resource, and the counters.
+// printText prints the banner, the refused policies, the failures by policy and resource, and the counters.
 func (o *options) printText(out io.Writer, set load.PolicySet, exceptions int, result evaluated) {
 	w := terminal.LegibleWriter(out)
 	if !o.pipe {
@@ -29,10 +29,10 @@ func (o *options) printText(out io.Writer, set load.PolicySet, exceptions int, r
 	}
 	printRefused(w, set.Refused)
 	for i := range result.changes {
-		result.changes[i].print(out, o.output != "", o.pipe) // objects are printed as they are: YAML escapes what a terminal obeys
+		result.changes[i].print(out, o.output != "", o.pipe) // objects need no conversion: YAML escapes control characters
 	}
 	if len(result.changes) > 0 && len(result.entries) > 0 {
-		fmt.Fprintln(w) // the text before has no end of line, as in the reference
+		fmt.Fprintln(w) // as in Kyverno, the text before has no line break at its end
 	}
 	entries := result.entries
 	for len(entries) > 0 {
@@ -72,7 +72,7 @@ func printRefused(w io.Writer, refused []load.Refusal) {
 	}
 }
 
-// printUncompiled names each policy whose expressions do not compile, with all mistakes, as Kyverno does.
+// printUncompiled prints each policy whose expressions do not compile, with all mistakes, as Kyverno does.
 func printUncompiled(w io.Writer, refused []load.Refusal) {
 	for _, r := range refused {
 		if !r.FieldErrors {
@@ -119,8 +119,8 @@ func (o *options) printFailures(w io.Writer, entries []report.Entry) {
 	}
 }
 
-// errorsOf says of each rule that ended in an error why it did. Only then pos is asked where the resource stands:
-// finding that takes longer than evaluating it.
+// errorsOf returns a diagnostic with the reason for each rule that ended in an error. It calls pos only for such rules,
+// since finding the position of a resource takes longer than evaluating it.
 func errorsOf(entries []report.Entry, pos func(path string) diag.Position) (out diag.List) {
 	for i := range entries {
 		if e := &entries[i]; e.Status == policy.StatusError {
@@ -130,7 +130,7 @@ func errorsOf(entries []report.Entry, pos func(path string) diag.Position) (out 
 	return out
 }
 
-// errorIn names the rule of an error, where it has a name.
+// errorIn names the rule of an error, if the rule has a name.
 func errorIn(e *report.Entry) string {
 	if e.RuleName() == "" {
 		return ""

@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
-// workers holds what the goroutines that evaluate share.
+// workers holds the data that the evaluating goroutines share.
 type workers struct {
 	evaluation
 	ctx       context.Context
@@ -41,7 +41,7 @@ func (j *workers) batch(b *batch) evaluated {
 	return out
 }
 
-// manyObjects is from where the items of one List are worth sharing between processors.
+// manyObjects is the number of items in a List from which it is worth distributing them to several processors.
 const manyObjects = 64
 
 func (j *workers) objects(by *offline.Evaluator, objects []source.Object, out *evaluated) {
@@ -71,7 +71,7 @@ func (j *workers) objects(by *offline.Evaluator, objects []source.Object, out *e
 }
 
 func (j *workers) object(by *offline.Evaluator, o source.Object) evaluated {
-	if j.cluster == nil && fixed.IsGlobalContextEntry(o.Value) { // it describes the world and is no resource
+	if j.cluster == nil && fixed.IsGlobalContextEntry(o.Value) { // it defines data for lookups and is not a resource
 		_, mistakes := globalentry.Compile(o.Value)
 		for i := range mistakes {
 			mistakes[i].Pos = o.Pos(mistakes[i].Path)
@@ -82,14 +82,14 @@ func (j *workers) object(by *offline.Evaluator, o source.Object) evaluated {
 	return j.gather(by, o, answers, err)
 }
 
-// payload evaluates the policies for documents on one.
+// payload evaluates the policies for documents on one document.
 func (j *workers) payload(p load.Payload) evaluated {
 	by := j.evaluator.OfDocuments(p.Sort)
 	answers, err := by.All(j.ctx, p.Value)
 	return j.gather(by, source.Object{Value: p.Value, Pos: func(string) diag.Position { return diag.Position{File: p.Path} }}, answers, err)
 }
 
-// gather makes of the answers about an object what is printed and counted.
+// gather converts the answers about an object to the entries that are printed and counted.
 func (j *workers) gather(by *offline.Evaluator, o source.Object, answers []offline.Answer, err error) evaluated {
 	out := evaluated{resources: 1}
 	var deletions []policy.Outcome
@@ -108,7 +108,7 @@ func (j *workers) gather(by *offline.Evaluator, o source.Object, answers []offli
 	for i := range answers {
 		of := report.Entries(answers[i].Outcome, j.entries)
 		entries = append(entries, of...)
-		if j.tellErrors && !(j.keepChanges && answers[i].Stage.Has(policy.StageMutate|policy.StageGenerate)) { // those are reported with the changes
+		if j.tellErrors && !(j.keepChanges && answers[i].Stage.Has(policy.StageMutate|policy.StageGenerate)) { // those errors are printed with the changes
 			out.diags.Add(errorsOf(of, o.Pos)...)
 		}
 		if !j.keepChanges {
@@ -139,7 +139,7 @@ func (j *workers) gather(by *offline.Evaluator, o source.Object, answers []offli
 // count adds the entries to the summary and returns those that are shown.
 func (j *workers) count(s *report.Summary, entries []report.Entry) []report.Entry {
 	for i := range entries {
-		if e := &entries[i]; e.Status != policy.StatusSkip || !e.Rule.Offline.SkipsUncounted { // those are not counted
+		if e := &entries[i]; e.Status != policy.StatusSkip || !e.Rule.Offline.SkipsUncounted { // the others are not counted
 			s.Add(e.Status)
 		}
 	}
@@ -155,10 +155,10 @@ func (j *workers) count(s *report.Summary, entries []report.Entry) []report.Entr
 	if len(kept) == 0 {
 		return nil
 	}
-	return append([]report.Entry(nil), kept...) // the passes are not kept alive
+	return append([]report.Entry(nil), kept...) // the copy releases the memory of the passes
 }
 
-// changesOf is what an answer changes.
+// changesOf returns the changes that an answer contains.
 func changesOf(a offline.Answer) ([]change, error) {
 	switch {
 	case a.Stage.Has(policy.StageMutate):

@@ -32,7 +32,7 @@ type options struct {
 	prove     bool
 }
 
-// New makes `ephor convert`.
+// New returns the command `ephor convert`.
 func New() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
@@ -134,7 +134,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// remarks writes what there is to say of a rule.
+// remarks writes the remarks on a rule.
 func remarks(w io.Writer, pos func(string) diag.Position, where string, all []convert.Remark) {
 	for _, r := range all {
 		fmt.Fprintf(w, "%s: %s: %s\n", pos(r.Path), where, r.Text)
@@ -145,7 +145,7 @@ func remarks(w io.Writer, pos func(string) diag.Position, where string, all []co
 	}
 }
 
-// schemas is what is known of kinds.
+// schemas returns the available information about kinds.
 func schemas(known *kindschema.Kinds) convert.Schemas {
 	return convert.Schemas{Resources: find(known), Lists: func(kind schema.GroupVersionKind, names []string) (list, sure bool) {
 		found := known.Find(kind.Group, kind.Version, kind.Kind, "")
@@ -169,7 +169,7 @@ func schemas(known *kindschema.Kinds) convert.Schemas {
 	}}
 }
 
-// find finds the resources of kinds that are known. Of several versions of a group it takes v1, else the last.
+// find returns a function that finds the resources of known kinds. Of several versions of a group it takes v1, or else the last one.
 func find(known *kindschema.Kinds) convert.Resources {
 	return func(t policy.Target) []schema.GroupVersionResource {
 		var out []schema.GroupVersionResource
@@ -177,7 +177,7 @@ func find(known *kindschema.Kinds) convert.Resources {
 			gvr := schema.GroupVersionResource{Group: f.Group, Version: f.Version, Resource: kinds.Plural(f.Kind)}
 			i := slices.IndexFunc(out, func(o schema.GroupVersionResource) bool { return o.Group == gvr.Group })
 			switch {
-			case f.Group == "extensions" && t.Group == "*": // what it held is in other groups now
+			case f.Group == "extensions" && t.Group == "*": // other groups now contain its kinds
 			case i < 0:
 				out = append(out, gvr)
 			case out[i].Version != "v1":

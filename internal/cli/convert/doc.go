@@ -1,7 +1,8 @@
-// Package convert is `ephor convert`: it writes classic policies as policies in CEL, and proves on resources that both decide alike.
+// Package convert implements the command `ephor convert`: it converts classic policies to policies in CEL, and checks on sample
+// resources that both make the same decisions.
 //
-// Package family/convert makes the policies. This package finds the resources of kinds, makes resources for the proof from what the
-// policy and the API say (sample.go), and evaluates both policies on them (prove.go).
+// Package family/convert converts the policies. This package finds the resources of kinds, generates sample resources from the
+// policy and the API schemas (sample.go), and evaluates both policies on them (prove.go).
 //
 // Floor 8: imports cli/load, cli/offline, cli/terminal and the floors below.
 package convert

@@ -23,7 +23,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
-// prover compares policies on resources.
+// prover compares the results of two policies on resources.
 type prover struct {
 	given   []map[string]any
 	known   *schema.Kinds
@@ -34,7 +34,7 @@ type prover struct {
 	namespaces map[string]map[string]string // labels of the namespaces of all resources
 }
 
-// oneRule is a classic policy with one of its rules only. A policy without rules is itself.
+// oneRule returns a classic policy with only one of its rules. A policy without rules is returned as it is.
 func oneRule(object map[string]any, index int) map[string]any {
 	out := maps.Clone(object)
 	spec, _ := object["spec"].(map[string]any)
@@ -52,10 +52,10 @@ func compiled(object map[string]any) (*policy.Program, diag.List) {
 	return compile.One(compile.Object{Value: object})
 }
 
-// maxShown is the number of differences that are shown of a rule.
+// maxShown is the number of differences that are printed for each rule.
 const maxShown = 3
 
-// compare evaluates both policies on all resources, writes the differences, and reports whether there are none.
+// compare evaluates both policies on all resources, prints the differences, and reports whether there are none.
 func (p prover) compare(ctx context.Context, w io.Writer, where string, original map[string]any, rule convert.Rule) (bool, error) {
 	classic, diags := compiled(original)
 	if diags.HasErrors() {
@@ -117,12 +117,12 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 	return differences == 0, nil
 }
 
-// did says of the rules of a stage what they did with a resource.
+// did maps the stage of a rule to the word for its effect on a resource.
 var did = map[policy.Stage]string{
 	policy.StageValidate: "violating", policy.StageVerifyImages: "violating or changed", policy.StageMutate: "changed", policy.StageMutateExisting: "changing others", policy.StageGenerate: "generating", policy.StageDelete: "deleted",
 }
 
-// stageOf is the stage of the rules of a program.
+// stageOf returns the stage of the rules of a program.
 func stageOf(program *policy.Program) policy.Stage {
 	for _, stage := range []policy.Stage{policy.StageVerifyImages, policy.StageMutate, policy.StageMutateExisting, policy.StageGenerate, policy.StageDelete} {
 		for _, r := range program.Rules {
@@ -134,16 +134,16 @@ func stageOf(program *policy.Program) policy.Stage {
 	return policy.StageValidate
 }
 
-// verdict is what a policy says of a resource.
+// verdict is the result of a policy for a resource.
 type verdict struct {
-	applied  bool   // some rule matches
-	violated bool   // some rule fails or has no value, or has an effect where it does not validate
-	message  string // why
-	made     string // the changed resource, or the generated ones
-	failed   bool   // it has no value
+	applied  bool   // whether any rule matches
+	violated bool   // whether any rule fails or ends in an error, or a rule that does not validate has an effect
+	message  string // the reason for a failure or an error
+	made     string // the changed resource, or the generated objects
+	failed   bool   // whether the evaluation ended in an error
 }
 
-// same reports whether two policies decide alike. Of those that make something both have to fail, or to make the same.
+// same reports whether two policies decide alike. If the policies change or generate objects, both must fail or produce the same objects.
 func (v verdict) same(other verdict) bool {
 	return v.violated == other.violated && v.failed == other.failed && v.made == other.made
 }
@@ -164,7 +164,7 @@ func (v verdict) String() string {
 	return "nothing"
 }
 
-// verdict evaluates the creation of a resource. The world has its Namespace and the given resources.
+// verdict evaluates the creation of a resource. The world holds the namespace of the resource and the given resources.
 func (p prover) verdict(ctx context.Context, program *policy.Program, object map[string]any, stage policy.Stage) (verdict, error) {
 	given := func() ([]map[string]any, error) { return p.existing, nil }
 	api := fixed.New(fixed.Values{Objects: given}).For(world.Cluster()).API // one cluster for both languages
@@ -224,7 +224,8 @@ func (p prover) verdict(ctx context.Context, program *policy.Program, object map
 	return out, nil
 }
 
-// pinned are the images of an object: of those with a digest the repository and the digest, since the two languages keep tags in other ways.
+// pinned returns the images of an object. For images with a digest it returns only repository and digest, because the two languages treat
+// tags differently.
 func pinned(object map[string]any) string {
 	kind, _ := object["kind"].(string)
 	images, err := imageref.Defaults{}.Find(kind, object)
@@ -238,7 +239,8 @@ func pinned(object map[string]any) string {
 	return strings.Join(texts, ", ")
 }
 
-// unordered is v with lists of named objects in the order of the names: converted patches leave elements where they are, as a note says.
+// unordered returns v with lists of named objects sorted by name. Converted patches do not move list elements, and a note tells the user
+// about this difference.
 func unordered(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -261,7 +263,7 @@ func unordered(v any) any {
 	return v
 }
 
-// generated adds what work makes, without the labels by which each family finds it again.
+// generated adds the objects that the work generates, without the labels with which each family identifies its objects.
 func (v *verdict) generated(work []policy.Work) {
 	var texts []string
 	for _, w := range work {
@@ -279,7 +281,7 @@ func (v *verdict) generated(work []policy.Work) {
 	}
 }
 
-// authored is a generated object with the labels that its policy gives it.
+// authored returns a generated object with only the labels that its policy sets.
 func authored(object map[string]any) map[string]any {
 	metadata, _ := object["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
@@ -295,7 +297,7 @@ func authored(object map[string]any) map[string]any {
 	return out
 }
 
-// deletion is what a policy that deletes says of a resource. One that cannot be evaluated deletes nothing.
+// deletion returns the result for a resource of a policy that deletes. A policy that cannot be evaluated deletes nothing.
 func deletion(ctx context.Context, e *offline.Evaluator, object map[string]any) (verdict, error) {
 	outcomes, err := e.Deletions(ctx, object)
 	if fatal := (*offline.DeletionError)(nil); errors.As(err, &fatal) {

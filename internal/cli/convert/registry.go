@@ -14,17 +14,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// registry answers for all registries and signers in the proof, without a network. What it says of an image depends on the digest and on
-// everything that an attestor is made of: two policies get the same answers only where they ask the same.
+// registry simulates all registries and signers in the comparison, without a network. Its answer for an image depends on the digest and
+// on all parts of the attestor, so two policies get the same answers only if they send the same queries.
 type registry struct{}
 
-// digestOf is the digest of the image that a reference names.
+// digestOf returns the digest of the image with the given reference.
 func digestOf(reference string) string {
 	sum := sha256.Sum256([]byte(reference))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// parsed is the image of a reference, with its digest.
+// parsed parses an image reference and adds the digest.
 func parsed(reference string) (imageref.Reference, error) {
 	r, err := imageref.Defaults{}.Parse(reference)
 	if err == nil && r.Digest == "" {
@@ -45,7 +45,7 @@ func (registry) Image(_ context.Context, q world.ImageRequest) (map[string]any, 
 	}, nil
 }
 
-// Verify implements world.Signatures. An attestor has not signed one of three images.
+// Verify implements world.Signatures. For each attestor, about one in three images is not signed.
 func (registry) Verify(_ context.Context, q world.SignatureRequest) (string, error) {
 	r, err := parsed(q.Image)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s registry) Statements(ctx context.Context, q world.SignatureRequest) (str
 	return digest, []world.Statement{{Type: q.Type, Predicate: map[string]any{}, Document: document}}, nil
 }
 
-// canonical is what is asked, in the one form that both languages lead to.
+// canonical returns the query in a form that is the same for both languages.
 func canonical(q world.SignatureRequest) map[string]any {
 	out := map[string]any{"notary": q.Format == imageverify.FormatNotary, "repository": q.Repository, "prefix": q.TagPrefix, "referrers": q.Referrers}
 	a := q.Attestor
@@ -83,7 +83,7 @@ func canonical(q world.SignatureRequest) map[string]any {
 	if a.Certificate != nil {
 		certificates = strings.TrimSpace(a.Certificate.Certificate + "\n" + a.Certificate.Chain)
 	}
-	if q.Format == imageverify.FormatNotary { // its trust store has certificates only
+	if q.Format == imageverify.FormatNotary { // a Notary trust store holds only certificates
 		out["certificates"] = certificates
 		return out
 	}
@@ -106,7 +106,7 @@ func canonical(q world.SignatureRequest) map[string]any {
 	return out
 }
 
-// Blob implements world.Signatures. No rule that is converted verifies texts.
+// Blob implements world.Signatures. Converted rules never verify texts.
 func (registry) Blob(context.Context, world.BlobRequest) (string, error) {
 	return "", &world.UnverifiedError{Reason: "no matching signatures"}
 }

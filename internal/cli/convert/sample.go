@@ -17,8 +17,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// sampler makes resources of the kinds that a policy matches. They have the fields that the two policies read, with the values that
-// stand in the policy and values beside them, in the types that the API has for them.
+// sampler generates resources of the kinds that a policy matches. They have the fields that the two policies read. The values come
+// from the policy, or are close to those in the policy, and have the types that the API defines.
 type sampler struct {
 	random  *rand.Rand
 	kinds   []schema.Found
@@ -26,9 +26,9 @@ type sampler struct {
 	words   []string
 	numbers []int64
 	labels  []string // keys of labels and annotations
-	aged    bool     // the policy asks when resources were made
-	images  []string // references, for policies that verify images
-	patches bool     // the policy changes resources: as in the API, elements of lists have names that differ
+	aged    bool     // the policy reads the creation time of resources
+	images  []string // image references, for policies that verify images
+	patches bool     // the policy changes resources, so list elements need distinct names, as in the API
 }
 
 func newSampler(p prover, original map[string]any, without []string, programs ...*policy.Program) *sampler {
@@ -56,7 +56,7 @@ func newSampler(p prover, original map[string]any, without []string, programs ..
 	return s
 }
 
-// patched adds the fields that patches name, as they are in objects and in the templates of Pods.
+// patched adds the fields that patches name, for objects and for the templates of Pods.
 func (s *sampler) patched(rules any) {
 	list, _ := rules.([]any)
 	for _, r := range list {
@@ -82,7 +82,8 @@ func (s *sampler) patched(rules any) {
 	}
 }
 
-// verified adds the images of containers, where a rule verifies images: those that its patterns name, in all spellings, and others.
+// verified adds container images for rules that verify images: the images that the rule's patterns match, in all spellings, and other
+// images.
 func (s *sampler) verified(rules any) {
 	list, _ := rules.([]any)
 	patterns := []any{"*", "docker.io/*", "registry.example.com/*"}
@@ -120,7 +121,7 @@ func (s *sampler) verified(rules any) {
 			}
 		}
 	}
-	s.patches = true // containers have names
+	s.patches = true // containers need names
 	for _, root := range []*value.Fields{s.reads, s.reads.Member("spec").Member("template"), s.reads.Member("spec").Member("jobTemplate").Member("spec").Member("template")} {
 		for _, group := range []string{"containers", "initContainers"} {
 			items := root.Member("spec").Member(group).Items()
@@ -130,12 +131,12 @@ func (s *sampler) verified(rules any) {
 	}
 }
 
-// pointers finds the paths of JSON patches, in YAML and in JSON.
+// pointers matches the paths in JSON patches, in YAML and in JSON.
 var pointers = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`"?(?:path|from)"?:\s*"?(/[^"\s,}]*(?:\{\{[^}]*\}\}[^"\s,}]*)*)`)
 })
 
-// patchFields adds the fields of a patch. Elements of lists have a name and, as containers have, an image.
+// patchFields adds the fields of a patch. List elements get a name and, like containers, an image.
 func patchFields(f *value.Fields, patch any) {
 	switch v := patch.(type) {
 	case map[string]any:
@@ -158,7 +159,7 @@ func patchFields(f *value.Fields, patch any) {
 	}
 }
 
-// pointerFields adds the fields on the way of a JSON pointer.
+// pointerFields adds the fields along a JSON pointer.
 func pointerFields(f *value.Fields, pointer string) {
 	for _, name := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
 		switch {
@@ -180,14 +181,14 @@ func (s *sampler) addKinds(known *schema.Kinds, t policy.Target) {
 	group, version, kind := anyOf(t.Group), anyOf(t.Version), t.Kind
 	if kind == "" || kind == "*" {
 		if kind == "" {
-			return // the targets of the classic policy name it
+			return // the targets of the classic policy name the kind
 		}
 		kind = "ConfigMap"
 	}
 	for _, f := range known.Find(group, version, kind, "") {
 		i := slices.IndexFunc(s.kinds, func(k schema.Found) bool { return k.Group == f.Group && k.Kind == f.Kind })
 		switch {
-		case f.Group == "extensions": // what it held is in other groups now
+		case f.Group == "extensions": // other groups now contain its kinds
 		case i < 0:
 			s.kinds = append(s.kinds, f)
 		case s.kinds[i].Version != "v1":
@@ -209,7 +210,7 @@ var (
 	measurable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+)([A-Za-z]{1,3})$`) })
 )
 
-// collect takes the words and numbers of a part of the policy.
+// collect collects the words and numbers in a part of the policy.
 func (s *sampler) collect(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -267,12 +268,12 @@ func (s *sampler) addWord(w string) {
 	}
 }
 
-// instance is a text that a wildcard matches.
+// instance returns a text that the wildcard pattern matches.
 func instance(pattern, fill string) string {
 	return strings.NewReplacer("*", fill, "?", "q").Replace(pattern)
 }
 
-// objects makes n resources.
+// objects generates n resources.
 func (s *sampler) objects(n int) []map[string]any {
 	if len(s.kinds) == 0 {
 		return nil
@@ -305,7 +306,7 @@ func (s *sampler) metadata(made any, i int) map[string]any {
 	if s.often(0.3) {
 		m["name"] = s.word("sample")
 	}
-	if s.aged && s.often(0.9) { // of the last four days
+	if s.aged && s.often(0.9) { // a time in the last four days
 		m["creationTimestamp"] = offline.Now().UTC().Add(-time.Duration(s.random.Intn(96*60)) * time.Minute).Truncate(time.Hour).Format(time.RFC3339)
 	}
 	for _, of := range []string{"labels", "annotations"} {
@@ -325,7 +326,7 @@ func (s *sampler) metadata(made any, i int) map[string]any {
 
 func (s *sampler) often(p float64) bool { return s.random.Float64() < p }
 
-// word is one of the words; an empty one is replaced where there has to be one.
+// word returns a random word. If the word is empty, it returns instead.
 func (s *sampler) word(instead string) string {
 	if w := s.words[s.random.Intn(len(s.words))]; w != "" {
 		return w
@@ -336,7 +337,7 @@ func (s *sampler) word(instead string) string {
 // always are the members that every object of the API has that may have them.
 var always = []string{"spec", "template", "jobTemplate", "metadata", "containers"}
 
-// value makes a value of the type with the fields that are read; nil for none.
+// value generates a value of the type with the fields that the policies read, or nil if there is none.
 func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 	if depth > 24 {
 		return nil
@@ -390,7 +391,7 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 	case len(t.Names()) > 0:
 		return map[string]any{}
 	}
-	if element, ok := t.Field("x"); ok { // a map with free keys
+	if element, ok := t.Field("x"); ok { // a map with arbitrary keys
 		out := map[string]any{}
 		for range s.random.Intn(3) {
 			if v := s.value(element, &value.Fields{}, depth+1); v != nil {
@@ -402,7 +403,7 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 	return nil
 }
 
-// name gives the elements of a list names that differ.
+// name gives the elements of a list distinct names.
 func (s *sampler) name(list []any) {
 	seen := map[string]bool{}
 	for i, e := range list {
@@ -417,13 +418,13 @@ func (s *sampler) name(list []any) {
 	}
 }
 
-// scalar makes a value of the type of that name.
+// scalar generates a value of the scalar type with that name.
 func (s *sampler) scalar(name string) any {
 	switch name {
 	case "boolean":
 		return s.often(0.5)
 	case "integer", "number":
-		return float64(s.numbers[s.random.Intn(len(s.numbers))]) // as the command line decodes numbers
+		return float64(s.numbers[s.random.Intn(len(s.numbers))]) // the command line decodes numbers as float64
 	case "string":
 		return s.words[s.random.Intn(len(s.words))]
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision/store"
 )
 
-// newErase makes `ephor decisions erase`.
+// newErase returns the command `ephor decisions erase`.
 func newErase() *cobra.Command {
 	address := ""
 	cmd := &cobra.Command{

@@ -39,7 +39,7 @@ type exporting struct {
 	files    files
 }
 
-// newExport makes `ephor decisions export`.
+// newExport returns the command `ephor decisions export`.
 func newExport(families *compile.Registry) *cobra.Command {
 	o := &exporting{families: families}
 	cmd := &cobra.Command{
@@ -62,7 +62,7 @@ func newExport(families *compile.Registry) *cobra.Command {
 	return cmd
 }
 
-// left counts what is not in the test.
+// left counts the requests and results that are not part of the test, by reason.
 type left struct{ unmatched, unrecorded, cut, errors, more int }
 
 func (o *exporting) run(cmd *cobra.Command, paths []string) error {
@@ -118,7 +118,7 @@ func (o *exporting) run(cmd *cobra.Command, paths []string) error {
 	return nil
 }
 
-// selectedFrom are the records of one file that the flags select. A line that cannot be read is reported.
+// selectedFrom returns the records of one file that the flags select. It reports lines that it cannot read.
 func (o *exporting) selectedFrom(cmd *cobra.Command, path string, q *decision.Query, mistakes *int) iter.Seq[impact.Decided] {
 	return func(yield func(impact.Decided) bool) {
 		ended := false
@@ -133,7 +133,8 @@ func (o *exporting) selectedFrom(cmd *cobra.Command, path string, q *decision.Qu
 	}
 }
 
-// cases evaluates the policies on the requests, and adds what they say to the expectations. It returns the reviews of the requests.
+// cases evaluates the policies on the requests and adds the results to the expectations of the test. It returns the reviews of the
+// requests.
 func (o *exporting) cases(ctx context.Context, programs []*policy.Program, records iter.Seq[impact.Record], test *v1alpha1.Test) (reviews [][]byte, out left, err error) {
 	type expectation struct{ policy, rule, kind, status string }
 	evaluator := offline.New(programs, fixed.New(fixed.Values{Now: offline.Now, EveryNamespace: true}), clivalues.New(nil, nil))
@@ -204,7 +205,7 @@ func (o *exporting) cases(ctx context.Context, programs []*policy.Program, recor
 	return reviews, out, nil
 }
 
-// write makes the directory.
+// write creates the directory of the test.
 func (o *exporting) write(test *v1alpha1.Test, reviews [][]byte, policies []objects.Object) error {
 	if err := os.MkdirAll(filepath.Join(o.asTest, "policies"), 0o755); err != nil {
 		return err
@@ -239,7 +240,7 @@ func (o *exporting) write(test *v1alpha1.Test, reviews [][]byte, policies []obje
 		os.WriteFile(filepath.Join(o.asTest, "kyverno-test.yaml"), text, 0o644))
 }
 
-// say prints what is not in the test.
+// say prints what the test does not contain.
 func (l left) say(cmd *cobra.Command) {
 	for _, x := range []struct {
 		n    int

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// pause is how often a followed file is looked at.
+// pause is the interval at which a followed file is checked.
 const pause = 200 * time.Millisecond
 
-// growing reads a file, waits at its end for more, and goes on with the file that takes its place. It ends when ctx is done.
+// growing reads a file, waits for more data at its end, and continues with the file that replaces it. It ends when ctx is done.
 type growing struct {
 	ctx  context.Context
 	path string
@@ -48,7 +48,7 @@ func (g *growing) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		if next != nil {
-			// What was appended between the end and the replacement is read first.
+			// Data that was appended before the replacement is read first.
 			if n, err := g.file.Read(p); n > 0 || err != nil && err != io.EOF {
 				_ = next.Close()
 				g.read += int64(n)
@@ -59,7 +59,7 @@ func (g *growing) Read(p []byte) (int, error) {
 			}
 			g.close()
 			g.file, g.read = next, 0
-			if g.last != '\n' && len(p) > 0 { // a line that its writer did not finish
+			if g.last != '\n' && len(p) > 0 { // ends a line that its writer did not complete
 				p[0], g.last = '\n', '\n'
 				return 1, nil
 			}
@@ -73,11 +73,11 @@ func (g *growing) Read(p []byte) (int, error) {
 	}
 }
 
-// replaced opens the file that took the place of the one that is read, or the same one where it was cut; nil for none.
+// replaced opens the file that replaced the current one, or reopens a truncated file; nil if there is neither.
 func (g *growing) replaced() (*os.File, error) {
 	now, err := os.Stat(g.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // between the two
+		return nil, nil // the old file is gone, and the new one does not exist yet
 	}
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ type options struct {
 	follow     bool
 }
 
-// selected are the flags that select records.
+// selected returns the query for the records that the flags select.
 func (o *options) selected() (q decision.Query, err error) {
 	q = decision.Query{Policies: o.policies, Namespaces: o.namespaces, Users: o.users, Kinds: o.kinds}
 	for _, v := range o.verdicts {
@@ -46,7 +46,7 @@ func (o *options) selected() (q decision.Query, err error) {
 	return q, nil
 }
 
-// addFlags adds the flags that say which records are meant.
+// addFlags adds the flags that select records.
 func (o *options) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.Var(&o.since, "since", "only reviews of this time until now, such as 24h or 7d; all by default")
@@ -58,7 +58,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	terminal.Choices(cmd, "verdict", names()...)
 }
 
-// New makes `ephor decisions`, for policies of some families; nil for those of Ephor.
+// New returns the command `ephor decisions` for policies of the given families; nil means those of Ephor.
 func New(families *compile.Registry) *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
@@ -107,7 +107,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	switch o.format {
 	case "table":
 		table := &tableWriter{to: tabwriter.NewWriter(out, 0, 0, 3, ' ', 0), limit: o.limit}
-		if o.follow { // columns are as wide as in most clusters, and there is no end
+		if o.follow { // the output has no end, so the column widths are fixed
 			table.to, table.limit = tabwriter.NewWriter(out, 12, 0, 3, ' ', 0), -1
 		}
 		w = table
@@ -148,18 +148,18 @@ func (o *options) run(cmd *cobra.Command) error {
 type writer interface {
 	begin() error
 	write(*decision.Record) error
-	flush() error // what was written is seen
+	flush() error // writes buffered records to the output
 	end(io.Writer) error
 }
 
 var header = []string{"TIME", "VERDICT", "SHARE", "OPERATION", "RESOURCE", "USER", "POLICIES", "UID"}
 
-// cells are a record in the columns of header.
+// cells returns the cells of a record, in the columns of header.
 func cells(r *decision.Record) []string {
 	return []string{r.Time.UTC().Format(time.RFC3339), string(r.Verdict), fmt.Sprint(r.Share), r.Operation, r.Resource(), cmp.Or(r.User, "-"), cmp.Or(strings.Join(policies(r), ","), "-"), r.UID}
 }
 
-// policies are those whose results made the verdict; of a passed review all.
+// policies returns the policies whose results determined the verdict. For a passed review it returns all policies.
 func policies(r *decision.Record) (out []string) {
 	for _, x := range r.Rules {
 		if (r.Verdict == decision.Passed || x.Status != "pass") && !slices.Contains(out, x.Policy) {
@@ -217,7 +217,7 @@ func (w *csvWriter) write(r *decision.Record) error {
 	for i, c := range row {
 		row[i] = terminal.Plain(c)
 		if c != "-" && strings.ContainsAny(c[:min(len(c), 1)], "=+-@\t\r") {
-			row[i] = "'" + row[i] // a spreadsheet would read it as a formula
+			row[i] = "'" + row[i] // otherwise a spreadsheet would run it as a formula
 		}
 	}
 	return w.to.Write(row)

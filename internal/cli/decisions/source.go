@@ -18,7 +18,7 @@ import (
 // errNoFiles is the error for a command without a source.
 var errNoFiles = errors.New("require decisions: give files with --filename, or - for standard input, or the address of a dashboard with --server")
 
-// source is where the records are: files, or a server.
+// source is the source of the records: files, or a server.
 type source struct {
 	files
 	server remote.DecisionServer
@@ -29,8 +29,8 @@ func (o *source) addFlags(f *pflag.FlagSet) {
 	o.server.AddFlags(f)
 }
 
-// read hands over the records that the query selects until take returns false: those of lines in their order, those of a store the newest
-// first. mistakes is how many lines could not be read; each is reported.
+// read passes the records that the query selects to take until take returns false. It reads lines in their order, and a store from the
+// newest record to the oldest. mistakes is the number of lines that could not be read; each of them is reported.
 func (o *source) read(ctx context.Context, q *decision.Query, stdin io.Reader, stderr io.Writer, take func(*decision.Record) bool) (mistakes int, err error) {
 	if o.server.Address == "" {
 		return o.files.read(ctx, q, stdin, stderr, take)
@@ -43,7 +43,7 @@ func (o *source) read(ctx context.Context, q *decision.Query, stdin io.Reader, s
 	return 0, err
 }
 
-// pages returns the function that reads pages of the server.
+// pages returns the function that reads pages from the server.
 func (o *source) pages(stderr io.Writer) (remote.DecisionPages, error) {
 	if len(o.files) > 0 {
 		return nil, errors.New("--server and --filename do not go together")
@@ -60,7 +60,7 @@ func (o *files) addFlags(f *pflag.FlagSet) {
 	f.VarP(terminal.Paths((*[]string)(o)), "filename", "f", "files of JSON lines that the admission controller wrote (--decisions), - for standard input, such as its log, or a store: sqlite:PATH or postgres://USER@HOST/DATABASE (repeat it, or separate by commas)")
 }
 
-// read is that of a source.
+// read does what source.read does, for files.
 func (o files) read(ctx context.Context, q *decision.Query, stdin io.Reader, stderr io.Writer, take func(*decision.Record) bool) (mistakes int, err error) {
 	if len(o) == 0 {
 		return 0, errNoFiles
@@ -87,10 +87,10 @@ func (o files) read(ctx context.Context, q *decision.Query, stdin io.Reader, std
 	return mistakes, nil
 }
 
-// pageRecords is how many records are read at once.
+// pageRecords is the number of records in a page.
 const pageRecords = 500
 
-// readStore hands over the records of a store until take returns false.
+// readStore passes the records of a store to take until take returns false.
 func readStore(ctx context.Context, address string, q *decision.Query, take func(*decision.Record) bool) (more bool, err error) {
 	page, closed, err := remote.ReadDecisionStore(address)
 	if err != nil {
@@ -100,7 +100,7 @@ func readStore(ctx context.Context, address string, q *decision.Query, take func
 	return pages(ctx, page, q, take)
 }
 
-// pages hands over the records of all pages until take returns false.
+// pages passes the records of all pages to take until take returns false.
 func pages(ctx context.Context, page remote.DecisionPages, q *decision.Query, take func(*decision.Record) bool) (more bool, err error) {
 	for after := ""; ; {
 		p, err := page(ctx, q, after, pageRecords)
@@ -118,16 +118,16 @@ func pages(ctx context.Context, page remote.DecisionPages, q *decision.Query, ta
 	}
 }
 
-// The times of a store that is followed: how often it is asked, and how much later than others of its time a record may come. Records are
-// made after the auditing rules, for at most 30 seconds, and sent for at most ten.
+// followEvery is the interval at which a followed store is queried. followBack is how late a record may arrive, compared with others of
+// the same time: records are written after the auditing rules, which take at most 30 seconds, and sent within ten seconds.
 const (
 	followEvery = time.Second
 	followBack  = 45 * time.Second
-	// maxSeen is how many records are remembered before those of before followBack are forgotten.
+	// maxSeen is the number of remembered records above which those older than followBack are forgotten.
 	maxSeen = 10_000
 )
 
-// followPages hands over the records of a store, the oldest first, and those that are added until ctx is done.
+// followPages passes the records of a store to take, from the oldest to the newest, and then new records until ctx is done.
 func followPages(ctx context.Context, page remote.DecisionPages, q *decision.Query, take func(*decision.Record) bool) error {
 	at := *q
 	at.Oldest = true
@@ -155,7 +155,7 @@ func followPages(ctx context.Context, page remote.DecisionPages, q *decision.Que
 		})
 		switch {
 		case ctx.Err() != nil:
-			return nil // it is how a command that follows ends
+			return nil // following a store always ends this way
 		case err != nil || !more:
 			return err
 		}
@@ -171,7 +171,7 @@ func followPages(ctx context.Context, page remote.DecisionPages, q *decision.Que
 	}
 }
 
-// follow hands over the records of one file, a store or the server, and those that are added to it until ctx is done.
+// follow passes the records of one file, a store or the server to take, and then new records until ctx is done.
 func (o *source) follow(ctx context.Context, q *decision.Query, stderr io.Writer, take func(*decision.Record) bool) (mistakes int, err error) {
 	switch {
 	case o.server.Address != "":

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// NewWhy makes `ephor why`.
+// NewWhy returns the command `ephor why`.
 func NewWhy() *cobra.Command {
 	var from source
 	format := ""
@@ -60,7 +60,7 @@ func NewWhy() *cobra.Command {
 	return cmd
 }
 
-// explain writes a record for people.
+// explain writes a record in a form for people.
 func explain(w io.Writer, r *decision.Record) {
 	words := r.Explain()
 	fmt.Fprintf(w, "%s\n  %s\n", words.Summary, words.How)

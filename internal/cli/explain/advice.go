@@ -10,7 +10,7 @@ import (
 	notes "github.com/ephor-dev/ephor/internal/trace"
 )
 
-// advise puts into sentences what decided and what would make the rule pass.
+// advise describes in sentences what decided, and what would make the rule pass.
 func (x *explanation) advise(rule *policy.Rule) {
 	switch x.Verdict {
 	case verdictNotRun:
@@ -54,7 +54,7 @@ func (x *explanation) noMatch() {
 	}
 }
 
-// below is a path of the policy without the part that leads to the rule.
+// below returns a path in the policy relative to the rule.
 func (x *explanation) below(path string) string {
 	if _, rest, ok := strings.Cut(path, "]."); ok && strings.HasPrefix(path, "spec.rules[") {
 		return rest
@@ -95,7 +95,7 @@ func (x *explanation) skipped(rule *policy.Rule) {
 	}
 }
 
-// message words why a pattern does not fit. Kyverno's text for a value of another shape names types of Go.
+// message explains why a value does not match a pattern. Kyverno's text for a value of another type contains names of Go types.
 func message(p notes.Pattern) string {
 	switch {
 	case p.Mapping && p.Cause == notes.Missing:
@@ -155,7 +155,7 @@ func (x *explanation) failed(rule *policy.Rule) {
 		x.ToPass = append(x.ToPass, advice)
 	}
 	if len(x.Decided) == 0 && rule.Stage.Has(policy.StageVerifyImages) && x.Message != "" {
-		x.Decided = []string{x.Message} // of the half that asks no registry: a digest or a record is missing
+		x.Decided = []string{x.Message} // the result of the stage without registry queries: a digest or a record is missing
 	}
 	if len(x.Decided) == 0 && rule.Kind == "validate.deny" {
 		x.Decided = []string{"validate.deny has no conditions: it always denies"}
@@ -164,7 +164,7 @@ func (x *explanation) failed(rule *policy.Rule) {
 	x.ToPass = dedupe(x.ToPass)
 }
 
-// required says what a field that is not set has to be.
+// required describes the value that a missing field must have.
 func required(f notes.Field) string {
 	for _, known := range []struct{ field, value string }{
 		{".allowPrivilegeEscalation", "false"},
@@ -179,8 +179,8 @@ func required(f notes.Field) string {
 	return "set " + f.At + " as the control " + f.Control + " asks"
 }
 
-// denied are the conditions that made a deny block deny: those that hold of the block that was evaluated last. In a foreach
-// the same conditions were evaluated for elements before.
+// denied returns the conditions that made a deny block deny: the true conditions of the block that was evaluated last. In a
+// foreach, the same conditions were evaluated before for other elements.
 func (x *explanation) denied() []notes.Condition {
 	var out []notes.Condition
 	block := ""
@@ -199,7 +199,7 @@ func (x *explanation) denied() []notes.Condition {
 	return out
 }
 
-// mend says how the resource would fit the part of the pattern that decided.
+// mend describes how to change the resource so that it matches the decisive part of the pattern.
 func (x *explanation) mend(p notes.Pattern) string {
 	key := p.Node[strings.LastIndex(p.Node, ".")+1:]
 	at := strings.TrimSuffix(p.At, "/")
@@ -222,7 +222,7 @@ func (x *explanation) mend(p notes.Pattern) string {
 	return fmt.Sprintf("let %s fit %s", at, x.below(p.Node))
 }
 
-// wanted says in words what a scalar of a pattern asks for.
+// wanted describes in words what a scalar of a pattern requires.
 func wanted(v any) string {
 	s, ok := v.(string)
 	if !ok {
@@ -258,10 +258,10 @@ func wantedTerm(s string) string {
 	return s
 }
 
-// withoutNil is a text of Kyverno's without the "nothing" of Go at its end, which the message of the result keeps.
+// withoutNil removes the "<nil>" that Go formats at the end of some of Kyverno's texts. The message of the result keeps it.
 func withoutNil(text string) string { return strings.TrimSuffix(text, ": <nil>") }
 
-// broken finds what could not be evaluated.
+// broken finds the parts that could not be evaluated.
 func (x *explanation) broken() {
 	x.unsigned()
 	for _, list := range [][]notes.Variable{x.Notes.Context, x.Notes.Variables} {
@@ -290,7 +290,7 @@ func (x *explanation) broken() {
 	x.Decided, x.ToPass = dedupe(x.Decided), dedupe(x.ToPass)
 }
 
-// sentenceOf writes a condition with what its sides gave.
+// sentenceOf formats a condition with the values of both sides.
 func sentenceOf(c notes.Condition) string {
 	if c.Error != "" {
 		return fmt.Sprintf("%s %s %s cannot be evaluated: %s", oneLine(c.KeySource), c.Operator, oneLine(c.ValueSource), c.Error)

@@ -8,7 +8,7 @@ import (
 	notes "github.com/ephor-dev/ephor/internal/trace"
 )
 
-// failedCEL says which expression in CEL made the rule fail: the first that is false, or has no value, ends a rule.
+// failedCEL reports which CEL expression made the rule fail. The first expression that is false or ends in an error ends the rule.
 func (x *explanation) failedCEL() {
 	v := x.lastCEL(func(v notes.Variable) bool { return v.Value == false || v.Error != "" })
 	switch {
@@ -22,7 +22,7 @@ func (x *explanation) failedCEL() {
 	}
 }
 
-// answered says which expression answered a check request, and how.
+// answered reports which expression answered a check request, and its answer.
 func (x *explanation) answered() {
 	v := x.lastCEL(func(v notes.Variable) bool {
 		answer, _ := v.Value.(map[string]any)
@@ -34,14 +34,14 @@ func (x *explanation) answered() {
 	}
 }
 
-// skippedCEL says which condition in CEL leaves the resource out.
+// skippedCEL reports which CEL condition excludes the resource.
 func (x *explanation) skippedCEL() {
 	if v := x.lastCEL(func(v notes.Variable) bool { return v.Value == false }); v != nil {
 		x.Decided = append(append(x.Decided, "the condition is false: "+v.Name), reasons(v)...)
 	}
 }
 
-// lastCEL is the last expression of that kind; nil when there is none.
+// lastCEL returns the last expression for which is returns true, or nil if there is none.
 func (x *explanation) lastCEL(is func(notes.Variable) bool) *notes.Variable {
 	for i, v := range slices.Backward(x.Notes.Variables) {
 		if v.CEL && is(v) {
@@ -51,7 +51,7 @@ func (x *explanation) lastCEL(is func(notes.Variable) bool) *notes.Variable {
 	return nil
 }
 
-// reasons says of the parts that made an expression false what they look at: those that are false, and no part of which is.
+// reasons explains why an expression is false. It lists the innermost parts that are false, with the values that they read.
 func reasons(v *notes.Variable) (out []string) {
 	for i, p := range v.Parts {
 		if p.Value != false || p.Error != "" {
@@ -71,7 +71,7 @@ func reasons(v *notes.Variable) (out []string) {
 	return dedupe(out)
 }
 
-// partsOf are the parts of part i.
+// partsOf returns the parts inside part i.
 func partsOf(all []notes.Part, i int) []notes.Part {
 	end := i + 1
 	for end < len(all) && all[end].Depth > all[i].Depth {
@@ -80,7 +80,7 @@ func partsOf(all []notes.Part, i int) []notes.Part {
 	return all[i+1 : end]
 }
 
-// since lists the values that were looked at: those that are made of no others.
+// since lists the values that were read, which are the parts that contain no other parts.
 func since(parts []notes.Part) string {
 	var out []string
 	for i, p := range parts {

@@ -25,7 +25,7 @@ import (
 
 // options are the flags of explain.
 type options struct {
-	families   *compile.Registry // of the policies; nil for those of Ephor
+	families   *compile.Registry // the families of the policies; nil for those of Ephor
 	policies   []string
 	resources  []string
 	exceptions []string
@@ -37,7 +37,7 @@ type options struct {
 	format     string
 }
 
-// New makes `ephor explain` for policies of some families; nil for those of Ephor.
+// New returns the command `ephor explain` for policies of the given families; nil means those of Ephor.
 func New(families *compile.Registry) *cobra.Command {
 	o := &options{families: families}
 	cmd := &cobra.Command{
@@ -116,7 +116,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	resources, more := source.Load(o.resources, source.Options{Stdin: stdin, Numbers: source.Floats})
 	diags.Add(more...)
 
-	objects := make([]map[string]any, len(resources)) // as in apply, they are what a call to the API server finds
+	objects := make([]map[string]any, len(resources)) // as in apply, calls to the API server find these objects
 	for i := range resources {
 		source.Normalise(resources[i].Value)
 		objects[i] = resources[i].Value
@@ -168,7 +168,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	return o.missedRule(programs)
 }
 
-// missedRule says so when no policy has a rule of the name that was asked for: silence would look like an answer.
+// missedRule returns an error if no policy has a rule of the requested name. Without the error, the empty output would look like an answer.
 func (o *options) missedRule(programs []*policy.Program) error {
 	var names []string
 	for _, p := range programs {
@@ -210,14 +210,14 @@ func (o *options) printExplanations(out io.Writer, all []explanation) error {
 	return w.Flush()
 }
 
-// located is a policy with the file that it came from.
+// located is a policy and the file from which it was read.
 type located struct {
 	program *policy.Program
 	object  source.Object
 }
 
-// loadLocated reads and compiles everything in the paths that is a policy, those with mistakes too: their rules explain
-// themselves as errors. Policies are for their own namespace, except where documents are explained, which have none.
+// loadLocated reads and compiles every policy in the paths, including those with mistakes, whose rules are explained as
+// errors. A namespaced policy applies only to its own namespace, except for documents, which have no namespace.
 func loadLocated(families *compile.Registry, paths []string, stdin io.Reader, documents bool) ([]located, diag.List) {
 	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
 	var out []located

@@ -13,16 +13,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// The verdicts of an explanation besides the statuses of results.
+// The verdicts of an explanation that are not statuses of results.
 const (
-	verdictNoMatch  = "no match"      // match or exclude says that the rule is not for the resource
-	verdictNoResult = "no result"     // the rule is for the resource, but has nothing to say
-	verdictNotRun   = "not evaluated" // an earlier rule was enough (applyRules: One), or the stage was not reached
-	verdictElse     = "other policy"  // the policy is not for the resource's namespace
-	verdictInput    = "other input"   // the policy's evaluation.mode is for another sort of input
+	verdictNoMatch  = "no match"      // match or exclude leaves the resource out
+	verdictNoResult = "no result"     // the rule matches the resource, but has no result
+	verdictNotRun   = "not evaluated" // an earlier rule applied (applyRules: One), or the stage was not reached
+	verdictElse     = "other policy"  // the policy does not apply to the resource's namespace
+	verdictInput    = "other input"   // the policy's evaluation.mode is for another type of input
 )
 
-// explanation is why one rule evaluates one resource as it does.
+// explanation explains the result of one rule for one resource.
 type explanation struct {
 	Policy     string     `json:"policy"`
 	Rule       string     `json:"rule"`
@@ -32,18 +32,18 @@ type explanation struct {
 	Verdict    string     `json:"verdict"`
 	Action     string     `json:"action,omitempty"`
 	Message    string     `json:"message,omitempty"`
-	Path       string     `json:"path,omitempty"` // in the resource
+	Path       string     `json:"path,omitempty"` // the path in the resource
 	Exceptions []string   `json:"exceptions,omitempty"`
 	Filters    []filter   `json:"filters,omitempty"`
 	Notes      notes.Rule `json:"notes"`
-	Decided    []string   `json:"decided,omitempty"` // what decided, in sentences
-	ToPass     []string   `json:"toPass,omitempty"`  // what would make it pass
+	Decided    []string   `json:"decided,omitempty"` // sentences that describe what decided
+	ToPass     []string   `json:"toPass,omitempty"`  // sentences that describe what would make the rule pass
 
-	autogen     bool   // the rule was made for pod controllers
-	controllers string // which, where the rule has no name
+	autogen     bool   // the rule was generated for Pod controllers
+	controllers string // the Pod controllers of a rule without a name
 }
 
-// filter is a filter of match or exclude with the clauses that were looked at.
+// filter is a filter of match or exclude, and its evaluated clauses.
 type filter struct {
 	Path    string         `json:"path"` // such as match.any[0]
 	Holds   bool           `json:"holds"`
@@ -62,7 +62,7 @@ func (x *explanation) facts() any {
 	return map[string]any{"policy": x.Policy, "rule": x.Rule, "error": err.Error()}
 }
 
-// explain evaluates o by all rules of one policy, stage by stage, and explains the result of each rule.
+// explain evaluates all rules of one policy on o, stage by stage, and explains the result of each rule.
 func explain(ctx context.Context, e *offline.Evaluator, from located, p *policy.Program, o map[string]any, operation policy.Operation) ([]explanation, error) {
 	req, err := e.Request(p, o, operation)
 	if err != nil {
@@ -75,23 +75,23 @@ func explain(ctx context.Context, e *offline.Evaluator, from located, p *policy.
 	for _, stage := range append(slices.Clip(offline.StageGroups), policy.StageDelete) {
 		for _, rule := range p.Rules {
 			if !stage.Has(rule.Stage) || !rule.IsFor(req.Payload) || offline.Unsuccessful(results[rule]) {
-				continue // a rule of two stages that failed in the first has said why
+				continue // a rule of two stages that failed in the first is already explained
 			}
 			if log.Rules = nil; p.Settings.ApplyOne && decided(results) {
 				break
 			}
-			// One rule at a time: the notes are those of this rule, and an index might leave it out.
+			// Rules are evaluated one at a time, so that the trace belongs to one rule, and the index does not leave the rule out.
 			out := engine.Eval(ctx, engine.Input{
 				Selections: []policy.Selection{{Program: p, Rules: []*policy.Rule{rule}}}, Request: req, Stages: stage, Root: e.Root,
 			})
-			for _, r := range out.Results { // a rule may give several results, of which a failure says most
+			for _, r := range out.Results { // if a rule has several results, a failure takes precedence
 				if before, given := results[rule]; !given || !offline.Unsuccessful(before) {
 					results[rule] = r
 				}
 			}
 			if len(log.Rules) > 0 {
 				taken := log.Rules[0]
-				if before := evaluated[rule]; before != nil { // the first half of the rule asked for signatures, the second for records
+				if before := evaluated[rule]; before != nil { // the first stage checks signatures, the second checks records
 					taken.Attestors = append(before.Attestors, taken.Attestors...)
 				}
 				evaluated[rule] = taken
@@ -122,7 +122,7 @@ func explain(ctx context.Context, e *offline.Evaluator, from located, p *policy.
 	return out, nil
 }
 
-// decided reports whether a rule has passed or failed: with applyRules: One the rules after it are not evaluated.
+// decided reports whether a rule has passed or failed. With applyRules: One the rules after it are not evaluated.
 func decided(results map[*policy.Rule]policy.Result) bool {
 	for _, r := range results {
 		if r.Status == policy.StatusPass || r.Status == policy.StatusFail {
@@ -143,7 +143,7 @@ func resourcePath(o map[string]any) string {
 	return namespace + "/" + kind + "/" + name
 }
 
-// evaluate fills in the verdict and the filters.
+// evaluate sets the verdict and the filters of the explanation.
 func (x *explanation) evaluate(rule *policy.Rule, result policy.Result) {
 	x.filters(rule)
 	x.Message, x.Path, x.Exceptions = result.Message, result.Path, policy.ExceptionKeys(result.Exceptions)
@@ -174,17 +174,17 @@ func (x *explanation) evaluate(rule *policy.Rule, result policy.Result) {
 	}
 }
 
-// filters groups the clauses of match and exclude by their filter. Clauses of exceptions have paths of their own.
+// filters groups the clauses of match and exclude by their filter. Clauses of exceptions have different paths.
 func (x *explanation) filters(rule *policy.Rule) {
 	for _, c := range x.Notes.Clauses {
 		path, ok := strings.CutPrefix(c.Path, rule.Path+".")
-		if rule.Origin.Controllers != "" && !ok { // of the spec that was generated
+		if rule.Origin.Controllers != "" && !ok { // the path lies in the generated spec
 			_, path, ok = strings.Cut(c.Path, "].spec.")
 		}
 		if !ok {
 			continue
 		}
-		// match.any[0].resources.kinds: the filter is what stands before the attribute.
+		// In match.any[0].resources.kinds, the filter is the part before the attribute.
 		at := path
 		for _, attribute := range []string{".resources.", ".subjects", ".roles", ".clusterRoles"} {
 			if before, _, found := strings.Cut(path, attribute); found && len(before) < len(at) {
@@ -198,5 +198,5 @@ func (x *explanation) filters(rule *policy.Rule) {
 		f.Holds = f.Holds && c.Holds
 		f.Clauses = append(f.Clauses, c)
 	}
-	x.Notes.Clauses = nil // reported by the filters
+	x.Notes.Clauses = nil // the filters contain the clauses
 }

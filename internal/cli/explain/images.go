@@ -11,7 +11,7 @@ import (
 	notes "github.com/ephor-dev/ephor/internal/trace"
 )
 
-// unsigned says of each attestor that did not sign what was found instead, and what would satisfy it.
+// unsigned describes, for each attestor without a valid signature, what was found instead and what would satisfy the attestor.
 func (x *explanation) unsigned() {
 	for i := range x.Notes.Attestors {
 		a := &x.Notes.Attestors[i]
@@ -35,7 +35,7 @@ func (x *explanation) unsigned() {
 	}
 }
 
-// foundFor says which signatures there are, and that none of them satisfies the attestor.
+// foundFor describes the signatures that exist, none of which satisfies the attestor.
 func foundFor(a *notes.Attestor) string {
 	thing, things := "signature", "signatures"
 	if a.Type != "" {
@@ -63,7 +63,7 @@ func foundFor(a *notes.Attestor) string {
 	}
 	out := fmt.Sprintf("%s found, by %s; ", terminal.Counted(len(a.Found), thing, things), list)
 	switch {
-	case accepted: // by the right signer, but what it says does not do
+	case accepted: // the right signer made it, but its content is not sufficient
 		return withReason(out+"it is by "+wants+", and does not satisfy", a.Error)
 	case a.Unknown:
 		return withReason(out+"it could not be found out whether that satisfies "+wants, a.Error)
@@ -82,7 +82,7 @@ func withReason(text, reason string) string {
 	return text + ": " + oneLineText(reason)
 }
 
-// signer names who made a signature, or says that it did.
+// signer names the signer of a signature, or the signer that the signature claims.
 func signer(f *notes.Signature) string {
 	switch {
 	case len(f.Subjects) > 0 && f.Issuer != "":
@@ -97,10 +97,10 @@ func signer(f *notes.Signature) string {
 	return "a key without a name"
 }
 
-// oneLineText is a text on one line.
+// oneLineText returns a text on one line.
 func oneLineText(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// signatures prints what was found for each attestor.
+// signatures prints the signatures that were found for each attestor.
 func signatures(w io.Writer, list []notes.Attestor) {
 	if len(list) == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// print writes the explanation for people: the verdict first, then what led to it.
+// print writes the explanation for people: the verdict first, then the facts that led to it.
 func (x *explanation) print(w io.Writer) {
 	fmt.Fprintf(w, "policy %s%s -> resource %s: %s\n", x.Policy, x.named(), x.Resource, x.Verdict)
 	place := x.Position
@@ -27,7 +27,7 @@ func (x *explanation) print(w io.Writer) {
 	sentences(w, "decided by", x.Decided)
 	sentences(w, "to pass", x.ToPass)
 	if x.Verdict == verdictNotRun || x.Verdict == verdictElse || x.Verdict == verdictInput || x.Verdict == verdictNoMatch && x.autogen {
-		return // what decided says it all
+		return // the lines above explain the verdict
 	}
 	for _, f := range x.Filters {
 		fmt.Fprintf(w, "  %s %s\n", f.Path, outcome(f.Holds, "holds", "does not hold"))
@@ -60,8 +60,8 @@ func (x *explanation) print(w io.Writer) {
 	}
 }
 
-// named is the rule as the first line names it. Policies in CEL are one rule without a name, and those that are generated for
-// controllers of Pods.
+// named returns the name of the rule for the first line. A policy in CEL is one rule without a name, and has further ones
+// generated for controllers of Pods.
 func (x *explanation) named() string {
 	switch {
 	case x.Rule != "":
@@ -100,7 +100,7 @@ func variables(w io.Writer, title string, list []notes.Variable) {
 	}
 }
 
-// maxIndent bounds how far parts of an expression are indented.
+// maxIndent is the maximum indentation of the parts of an expression.
 const maxIndent = 10
 
 func outcome(ok bool, yes, no string) string {
@@ -119,15 +119,15 @@ func because(err string) string {
 	return " (" + err + ")"
 }
 
-// maxShown is how much of a value the text shows; -o json has all of it.
+// maxShown is the length to which the text output cuts values. The output of -o json is complete.
 const maxShown = 160
 
-// oneLine writes a value on one line: JSON, a list of one text as the text.
+// oneLine formats a value on one line, as JSON. A list of one text becomes that text.
 func oneLine(v any) string {
 	if n, ok := v.(notes.Notation); ok {
 		return shorten(string(n))
 	}
-	b, err := json.Marshal(v) // what the notes hold may be a type of the API
+	b, err := json.Marshal(v) // the trace may hold values of API types
 	if err != nil {
 		return fmt.Sprint(v)
 	}

@@ -27,12 +27,12 @@ type options struct {
 	crds     []string
 	format   string
 	strict   bool
-	sarif    string // file
-	version  string // of this program, for SARIF
+	sarif    string // the path of the file
+	version  string // the version of this program, for SARIF
 	git      source.Git
 }
 
-// New makes `ephor lint`; version is that of this program.
+// New returns the command `ephor lint`. version is the version of this program.
 func New(version string) *cobra.Command {
 	o := &options{version: version}
 	cmd := &cobra.Command{
@@ -125,7 +125,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// kinds are those of Kubernetes and of the definitions given.
+// kinds returns the kinds of Kubernetes and of the given definitions.
 func (o *options) kinds() (*schema.Kinds, diag.List) {
 	if len(o.crds) == 0 {
 		return schema.New(), nil

@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/lint"
 )
 
-// sarifLog is the findings in SARIF. version is that of this program.
+// sarifLog returns the findings as a SARIF log. version is the version of this program.
 func sarifLog(findings []lint.Finding, version string) map[string]any {
 	var rules []sarif.Rule
 	for _, c := range lint.Checks() {

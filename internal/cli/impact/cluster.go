@@ -22,7 +22,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// cluster is where objects are, and where rules look things up.
+// cluster is the cluster whose objects are evaluated, and in which rules look things up.
 type cluster struct {
 	*remote.Cluster
 	metas remote.Metas
@@ -53,13 +53,13 @@ func (o *options) open(ctx context.Context) (*cluster, error) {
 	return out, nil
 }
 
-// attach lets replicas look things up in the cluster.
+// attach makes the evaluation look things up in the cluster.
 func (c *cluster) attach(o *impact.Options) {
 	o.Kinds, o.Root, o.Roles, o.Labels = c.kinds, c.Root, c.roles.Of, c.NamespaceLabels
 	o.Live = true
 }
 
-// exceptions reads those of the cluster.
+// exceptions reads the exceptions of the cluster.
 func (c *cluster) exceptions(ctx context.Context) (out []*policy.Exception, diags diag.List) {
 	var kinds []discovery.Resource
 	for _, x := range compile.Product.Exceptions() {
@@ -68,7 +68,7 @@ func (c *cluster) exceptions(ctx context.Context) (out []*policy.Exception, diag
 	c.List(ctx, remote.Query{Kinds: kinds, Page: remote.PageSize}, func(p remote.Page) {
 		for _, o := range p.Objects {
 			e, found := compile.OneException(compile.Object{Value: o.Value})
-			if !found.HasErrors() { // else it is not in force either
+			if !found.HasErrors() { // the cluster does not use exceptions with errors either
 				out = append(out, e)
 			}
 		}
@@ -79,7 +79,7 @@ func (c *cluster) exceptions(ctx context.Context) (out []*policy.Exception, diag
 	return out, diags
 }
 
-// inForce reads the policies of the cluster that the policies would replace.
+// inForce reads the policies of the cluster that the given policies would replace.
 func (c *cluster) inForce(ctx context.Context, families *compile.Registry, programs []*policy.Program) (out []*policy.Program, diags diag.List, err error) {
 	for _, p := range programs {
 		f := families.FamilyOf(p.APIVersion, p.Kind)
@@ -104,7 +104,7 @@ func (c *cluster) inForce(ctx context.Context, families *compile.Registry, progr
 	return out, diags, nil
 }
 
-// objects are the objects of the cluster that the policies are about, as requests that create them.
+// objects returns the objects of the cluster that the policies match, as requests that create them.
 func (c *cluster) objects(ctx context.Context, programs []*policy.Program, namespace string) iter.Seq[impact.Record] {
 	return func(yield func(impact.Record) bool) {
 		ctx, stop := context.WithCancel(ctx)
@@ -133,7 +133,7 @@ func (c *cluster) objects(ctx context.Context, programs []*policy.Program, names
 	}
 }
 
-// labelsFrom looks namespaces up among those that were given: of others nothing is known.
+// labelsFrom returns a function that looks up the labels of namespaces in the given map. Other namespaces are unknown.
 func labelsFrom(given map[string]map[string]string) func(context.Context, string) (map[string]string, error) {
 	return func(_ context.Context, namespace string) (map[string]string, error) {
 		labels, ok := given[namespace]

@@ -29,7 +29,7 @@ import (
 
 // options are the flags of impact.
 type options struct {
-	families   *compile.Registry // of the policies; nil for those of Ephor
+	families   *compile.Registry // the families of the policies; nil for those of Ephor
 	policies   []string
 	current    []string
 	exceptions []string
@@ -37,8 +37,8 @@ type options struct {
 	auditLogs  []string
 	decisions  []string
 	server     remote.DecisionServer
-	pages      remote.DecisionPages // of the server; nil for none
-	unasked    int                  // namespaces that it leaves out
+	pages      remote.DecisionPages // reads pages from the server; nil without a server
+	unasked    int                  // the number of namespaces that the server leaves out
 	only       []string             // the namespaces whose decisions are read from stores and the server; all if empty
 	since      terminal.Span
 	valuesFile string
@@ -57,7 +57,7 @@ type options struct {
 // exceeded is the exit code when a threshold of --fail-on is reached.
 const exceeded = 2
 
-// New makes `ephor impact` for policies of some families; nil for those of Ephor.
+// New returns the command `ephor impact` for policies of the given families; nil means those of Ephor.
 func New(families *compile.Registry) *cobra.Command {
 	o := &options{families: families}
 	cmd := &cobra.Command{
@@ -103,7 +103,7 @@ func New(families *compile.Registry) *cobra.Command {
 	return cmd
 }
 
-// openServer makes the pages of the server that is named; none without one.
+// openServer sets pages if the user names a server.
 func (o *options) openServer() (err error) {
 	if o.server.Address != "" {
 		o.server.Kubeconfig, o.server.Context = o.kubeconfig, o.context
@@ -189,7 +189,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// recorded reports whether requests were given that were recorded.
+// recorded reports whether the user gave recorded requests.
 func (o *options) recorded() bool {
 	return len(o.requests)+len(o.auditLogs)+len(o.decisions) > 0 || o.server.Address != ""
 }
@@ -223,7 +223,7 @@ func (o *options) check() error {
 	return nil
 }
 
-// offline gives what is known without a cluster.
+// offline sets the data that is available without a cluster.
 func (o *options) offline(given *impact.Options, facts *impact.Facts) error {
 	set := clivalues.New(nil, nil)
 	if o.valuesFile != "" {
@@ -267,7 +267,7 @@ func stored(ctx context.Context, address string, q decision.Query) iter.Seq[impa
 	}
 }
 
-// records are those of all files, in the order of the flags; recorded decisions come first, in the order of their times.
+// records returns the records of all files, in the order of the flags. Recorded decisions come first, in the order of their times.
 func (o *options) records(ctx context.Context, stdin io.Reader) iter.Seq[impact.Record] {
 	since := o.since.Before(time.Now())
 	query := decision.Query{Since: since, Namespaces: o.only}
@@ -308,7 +308,7 @@ func (o *options) records(ctx context.Context, stdin io.Reader) iter.Seq[impact.
 	}
 }
 
-// readFrom yields what a file holds, until yield returns false.
+// readFrom yields the contents of a file until yield returns false.
 func readFrom[T any](path string, stdin io.Reader, of func(string, io.Reader) iter.Seq[T], failed func(error) T, yield func(T) bool) bool {
 	in := stdin
 	if path != "-" {
@@ -330,7 +330,7 @@ func readFrom[T any](path string, stdin io.Reader, of func(string, io.Reader) it
 	return true
 }
 
-// threshold is one of --fail-on.
+// threshold is one condition of --fail-on.
 type threshold struct {
 	class string
 	n     int
@@ -341,7 +341,7 @@ func (t threshold) reached(r *impact.Report) bool {
 	return reached
 }
 
-// thresholds reads --fail-on.
+// thresholds parses the values of --fail-on.
 func thresholds(in []string) (out []threshold, err error) {
 	for _, text := range in {
 		class, number, given := strings.Cut(text, "=")

@@ -16,20 +16,20 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Recorded are recorded decisions, for commands that evaluate the requests in them by a policy that is in force in a cluster.
+// Recorded is the set of recorded decisions, for commands that evaluate the recorded requests with a policy from a cluster.
 type Recorded struct{ options }
 
-// AddFlags adds the flags that name the decisions.
+// AddFlags adds the flags that select the decisions.
 func (o *Recorded) AddFlags(f *pflag.FlagSet) {
 	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller (--decisions of it): its requests are counted, too, and evaluated again where they are recorded (--decisionsRequests); files of JSON lines, - for standard input, or stores: sqlite:PATH or postgres://USER@HOST/DATABASE (repeat it, or separate by commas)")
 	o.server.AddFlags(f)
 	f.Var(&o.since, "since", "only recorded decisions of this time until now, such as 7d or 24h; all by default")
 }
 
-// Given reports whether there are decisions.
+// Given reports whether the user gave decisions.
 func (o *Recorded) Given() bool { return len(o.decisions) > 0 || o.server.Address != "" }
 
-// Check reports flags that do not go together.
+// Check reports invalid combinations of flags.
 func (o *Recorded) Check() error {
 	if o.since > 0 && !o.Given() {
 		return errors.New("--since is about recorded decisions: add --decisions or --server")
@@ -46,16 +46,16 @@ func (o *Recorded) Open(kubeconfig, kubeContext string, namespaces []string) err
 // Unasked is how many namespaces the server left out of the records.
 func (o *Recorded) Unasked() int { return o.unasked }
 
-// Since is the time that --since names; zero for all records.
+// Since returns the time of --since; the zero time means all records.
 func (o *Recorded) Since(now time.Time) time.Time { return o.since.Before(now) }
 
-// Records are the requests of the decisions, one of each request.
+// Records returns the requests of the decisions, each request once.
 func (o *Recorded) Records(ctx context.Context, stdin io.Reader) iter.Seq[impact.Record] {
 	return o.records(ctx, stdin)
 }
 
-// Evaluate evaluates the records by a policy with the exceptions in a cluster, where rules look things up, and hands each to add. The
-// diagnostics are exceptions that could not be read.
+// Evaluate evaluates the records with a policy and its exceptions in a cluster, in which rules look things up, and passes each result
+// to add. The diagnostics report exceptions that could not be read.
 func (o *Recorded) Evaluate(ctx context.Context, p *policy.Program, records iter.Seq[impact.Record], add func(*impact.Evaluated)) (diag.List, error) {
 	at, err := o.open(ctx)
 	if err != nil {

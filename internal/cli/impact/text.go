@@ -14,10 +14,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// maxRows is how many rows a table shows; -o json has all of them.
+// maxRows is the maximum number of rows in a table. The output of -o json has all rows.
 const maxRows = 20
 
-// table writes a report for people: what happened to how many requests, then where and whose they are, examples, and what is not known.
+// table writes a report for people: the effects on requests with counts, the namespaces and users, examples, and what is unknown.
 func table(w io.Writer, r *impact.Report) error {
 	fmt.Fprintf(w, "%s, of which %d are requests for admission, %d for the policies\n", terminal.Counted(r.Records, "record", "records"), r.Requests, r.Matched)
 	if r.From != nil {
@@ -90,7 +90,7 @@ func groups(title string, list []impact.Group) [][]string {
 	return rows
 }
 
-// write writes a table, when it has more than its header.
+// write writes a table if it has rows besides the header.
 func write(w io.Writer, rows [][]string) error {
 	if len(rows) < 2 {
 		return nil
@@ -115,7 +115,7 @@ func write(w io.Writer, rows [][]string) error {
 	return nil
 }
 
-// example writes one request with all that is said about it.
+// example writes one request with all details.
 func example(w io.Writer, x *impact.Example) {
 	resource := x.Resource.String()
 	if x.Subresource != "" {
@@ -166,7 +166,7 @@ func example(w io.Writer, x *impact.Example) {
 	}
 }
 
-// maxShown is how much of a value a change shows.
+// maxShown is the length to which a change cuts values.
 const maxShown = 200
 
 func changes(w io.Writer, list []impact.Change) {

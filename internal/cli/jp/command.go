@@ -77,7 +77,7 @@ func newJPQuery() *cobra.Command {
 	return cmd
 }
 
-// jpInputs completes what was not given from standard input, and reads the document.
+// jpInputs reads missing arguments from standard input, and reads the document.
 func jpInputs(cmd *cobra.Command, queries *[]string, input string) (any, error) {
 	if len(*queries) == 0 && input == "" {
 		return nil, errors.New("at least one query or input object is required")
@@ -109,8 +109,8 @@ func jpInputs(cmd *cobra.Command, queries *[]string, input string) (any, error) 
 	return decodeDocument(name, text)
 }
 
-// decodeDocument reads the only document of a text, YAML or JSON, with every number as a float, as in the context of a
-// policy. An empty text is null.
+// decodeDocument decodes a text that holds one document in YAML or JSON. Every number becomes a float, as in the
+// context of a policy. An empty text is null.
 func decodeDocument(name, text string) (any, error) {
 	docs := source.Split(name, text)
 	if len(docs) > 1 {

@@ -1,4 +1,5 @@
-// Package jp has the commands `ephor jp query`, `parse` and `function`: they try JMESPath expressions in the dialect of policies.
+// Package jp implements the commands `ephor jp query`, `parse` and `function`, with which users try out JMESPath expressions in
+// the dialect of policies.
 //
 //	root.AddCommand(jp.New())
 //

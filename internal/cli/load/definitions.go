@@ -8,14 +8,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
-// CustomKinds are the CustomResourceDefinitions of one run.
+// CustomKinds holds the CustomResourceDefinitions of one run.
 type CustomKinds struct {
 	Objects []map[string]any
 	Scopes  source.Scopes
 	Names   discovery.Offline
 }
 
-// Definitions reads files of CustomResourceDefinitions; other objects in them are passed over.
+// Definitions reads CustomResourceDefinitions from files and skips other objects.
 func Definitions(paths []string) (CustomKinds, diag.List) {
 	out := CustomKinds{Scopes: source.Scopes{}}
 	var diags diag.List

@@ -15,15 +15,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// ExceptionSet are the exceptions of one run, in the order in which they were read. One with a mistake is not among
-// them; its diagnostics are.
+// ExceptionSet holds the exceptions of one run, in the order in which they were read. It holds only the diagnostics of
+// exceptions with mistakes.
 type ExceptionSet struct {
 	Exceptions []*policy.Exception
-	places     []func(path string) diag.Position // of the exceptions
+	places     []func(path string) diag.Position // the positions in the files of the exceptions
 	Diags      diag.List
 }
 
-// isException reports whether the object is an exception, of whatever family.
+// isException reports whether the object is an exception of any family.
 func isException(o source.Object) bool { return o.Kind() == "PolicyException" }
 
 func (s *ExceptionSet) Add(o source.Object) {
@@ -40,14 +40,14 @@ func (s *ExceptionSet) Add(o source.Object) {
 	}
 }
 
-// Join joins the exceptions to the rules that they name, and notes the names that fit none: rules of policies that are there, and policies
-// that are called almost so. Whatever else they name may be a policy that just was not given.
+// Join joins the exceptions to the rules that they name. It warns of unknown rules of known policies, and of policy names that are similar
+// to a known one. Other names may belong to policies that were not given.
 func (s *ExceptionSet) Join(programs []*policy.Program) []*policy.Program {
 	for i, e := range s.Exceptions {
 		rules, keys := rulesFor(e, programs)
 		for k, wanted := range e.Rules {
 			if wanted.AnyNamespace {
-				continue // it names no rules, and perhaps a policy that just was not given
+				continue // it names no rules, and its policy may not have been given
 			}
 			path := fmt.Sprintf("spec.exceptions[%d]", k)
 			names, known := rules[wanted.Policy]
@@ -68,7 +68,7 @@ func (s *ExceptionSet) Join(programs []*policy.Program) []*policy.Program {
 	return catalog.Join(programs, s.Exceptions)
 }
 
-// rulesFor are the policies that the exception can be for, by their keys, and the names of their rules.
+// rulesFor returns the policies that the exception may refer to, by key, and the names of their rules.
 func rulesFor(e *policy.Exception, programs []*policy.Program) (rules map[string][]string, keys []string) {
 	rules = map[string][]string{}
 	for _, p := range programs {
@@ -92,7 +92,7 @@ func (s *ExceptionSet) warn(i int, path, hint, text string) {
 	s.Diags.Add(d)
 }
 
-// foreignException returns the diagnostic for an object in a file of exceptions that is no supported exception.
+// foreignException returns the diagnostic for an object in a file of exceptions that is not a supported exception.
 func foreignException(o source.Object, apiVersion string) diag.Diagnostic {
 	d := diag.Diagnostic{Pos: o.Pos("kind"), Hint: "it is not applied"}
 	d.Summary = apiVersion + " " + o.Kind() + " is not an exception"
@@ -103,7 +103,7 @@ func foreignException(o source.Object, apiVersion string) diag.Diagnostic {
 	return d
 }
 
-// Exceptions reads and compiles everything in the paths.
+// Exceptions reads and compiles all exceptions in the paths.
 func Exceptions(paths []string, stdin io.Reader) ExceptionSet {
 	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
 	set := ExceptionSet{Diags: diags}
@@ -113,15 +113,15 @@ func Exceptions(paths []string, stdin io.Reader) ExceptionSet {
 	return set
 }
 
-// ExceptionsWithin reads and compiles the exceptions among resources. What is wrong with the resources themselves is
-// found where they are evaluated.
+// ExceptionsWithin reads and compiles the exceptions among the resources. It ignores mistakes in the resources
+// themselves, which their evaluation reports.
 func ExceptionsWithin(inputs []source.Input) ExceptionSet {
 	var set ExceptionSet
 	for _, in := range inputs {
 		docs, _ := source.Open(in)
 		for _, d := range docs {
 			if !d.MayHold("PolicyException") {
-				continue // most of them: do not decode everything twice
+				continue // skips most objects, so that they are not decoded twice
 			}
 			objects, _ := d.Decode(source.Exact)
 			for _, o := range objects {

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// nearKind is the kind of policies that a misspelt one probably stands for.
+// nearKind returns the kind of policies that a misspelt kind probably means.
 func nearKind(families *compile.Registry, group, kind string) string {
 	var names []string
 	for _, k := range families.Kinds() {
@@ -27,8 +27,8 @@ func nearKind(families *compile.Registry, group, kind string) string {
 	return strict.Nearest(kind, names)
 }
 
-// Foreign returns the diagnostic for an object that no policy family owns. Policies of kinds that are not there yet and
-// Kubernetes objects are mistakes; anything else may lie beside the policies for reasons of its own.
+// Foreign returns the diagnostic for an object that no policy family owns. Policies of unsupported kinds and Kubernetes
+// objects are mistakes; other objects may be among the policies for other purposes.
 func Foreign(families *compile.Registry, o source.Object, apiVersion, kind string) diag.Diagnostic {
 	d := diag.Diagnostic{Pos: o.Pos("kind")}
 	group, _, named := strings.Cut(apiVersion, "/")

@@ -7,13 +7,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// payloadFlag is the flag that gives documents of a sort.
+// payloadFlag maps each type of documents to its flag.
 var payloadFlag = map[policy.Payload]string{
 	policy.NoPayload: "--resource", policy.JSONPayload: "--json", policy.HTTPPayload: "--http-payload", policy.EnvoyPayload: "--envoy-payload",
 }
 
-// PassedOver warns of the policies that are for another sort of input than all of what is given, so that nothing evaluates them. with
-// names where such input goes; nil for the flags of the command line.
+// PassedOver warns of policies for a type of input that was not given, since they are not evaluated. with names the places for each
+// type of input; nil means the flags of the command line.
 func PassedOver(programs []*policy.Program, given []policy.Payload, with map[policy.Payload]string) (out diag.List) {
 	if len(given) == 0 {
 		return nil
@@ -34,7 +34,7 @@ func PassedOver(programs []*policy.Program, given []policy.Payload, with map[pol
 	return out
 }
 
-// Given are the sorts of documents that were read.
+// Given returns the types of the documents that were read.
 func Given(payloads []Payload) (out []policy.Payload) {
 	for _, p := range payloads {
 		if !slices.Contains(out, p.Sort) {

@@ -11,14 +11,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
-// Payload is a document that need not be an object of a cluster.
+// Payload is a document that need not be a Kubernetes object.
 type Payload struct {
 	Path  string
 	Sort  policy.Payload
 	Value map[string]any
 }
 
-// PayloadFlags are the flags for documents of each sort.
+// PayloadFlags are the flags for each type of documents.
 type PayloadFlags struct{ json, http, envoy []string }
 
 // AddFlags adds --json, --http-payload and --envoy-payload.
@@ -28,13 +28,13 @@ func (p *PayloadFlags) AddFlags(f *pflag.FlagSet) {
 	f.Var(terminal.Paths(&p.envoy), "envoy-payload", "check requests of Envoy for ValidatingPolicies with evaluation.mode Envoy, one object in each JSON or YAML file")
 }
 
-// Any reports whether some document was given, and JSON whether some JSON document was.
+// Any reports whether the user gave any document, and JSON whether the user gave a JSON document.
 func (p *PayloadFlags) Any() bool { return len(p.json)+len(p.http)+len(p.envoy) > 0 }
 
 // JSON is described with Any.
 func (p *PayloadFlags) JSON() bool { return len(p.json) > 0 }
 
-// Read reads the documents: JSON, HTTP, then Envoy.
+// Read reads the documents: first JSON, then HTTP, then Envoy.
 func (p *PayloadFlags) Read() ([]Payload, error) {
 	var out []Payload
 	for _, s := range []struct {
@@ -50,7 +50,7 @@ func (p *PayloadFlags) Read() ([]Payload, error) {
 	return out, nil
 }
 
-// Payloads reads files of one object each, which are documents of a sort.
+// Payloads reads files with one object each as documents of one type.
 func Payloads(paths []string, sort policy.Payload) ([]Payload, error) {
 	var out []Payload
 	for _, path := range paths {

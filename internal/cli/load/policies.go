@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
-// PolicySet are the policies of one run.
+// PolicySet holds the policies of one run.
 type PolicySet struct {
 	Programs []*policy.Program
 	Within   []source.Object // exceptions among the policies
@@ -28,12 +28,12 @@ type PolicySet struct {
 // Refusal is a policy that is not applied because of a mistake in it.
 type Refusal struct {
 	Name string
-	// FieldErrors: the mistakes are worded as errors about fields (family.Family).
+	// FieldErrors: the mistakes have the form of field errors (family.Family).
 	FieldErrors bool
 	Errors      diag.List
 }
 
-// Reason is all that is wrong with the policy, on one line.
+// Reason returns all mistakes of the policy on one line.
 func (r Refusal) Reason() string {
 	out := make([]string, len(r.Errors))
 	for i, d := range r.Errors {
@@ -45,19 +45,19 @@ func (r Refusal) Reason() string {
 	return strings.Join(out, "; ")
 }
 
-// ElementOnly reports whether the first mistake is a use of foreach's element elsewhere; Kyverno lists these
-// policies apart.
+// ElementOnly reports whether the first mistake is a use of foreach's element outside of a foreach. Kyverno lists such
+// policies separately.
 func (r Refusal) ElementOnly() bool {
 	first := r.Errors[0]
 	return first.Code == diag.ElementOutsideForeach && first.Name == "element.name"
 }
 
-// Rules counts the rules of all policies, those generated for pod controllers included.
+// Rules returns the number of rules of all policies, including those generated for Pod controllers.
 func (s PolicySet) Rules() int {
 	n := 0
 	for _, p := range s.Programs {
 		for _, r := range p.Rules {
-			// What is generated from a policy without rules is a part of it. Its name is empty or the policy's.
+			// A policy without rules counts once. Its generated parts have an empty name or the name of the policy.
 			if r.Origin.Controllers == "" || r.Name != "" && r.Name != p.Name {
 				n++
 			}
@@ -66,13 +66,13 @@ func (s PolicySet) Rules() int {
 	return n
 }
 
-// Policies reads and compiles everything in the paths that is a policy of the families; nil for those of Ephor. A policy with a mistake is
-// not applied; the others are.
+// Policies reads and compiles all policies of the families in the paths; nil means the families of Ephor. It refuses policies with a
+// mistake and keeps the others.
 func Policies(families *compile.Registry, paths []string, stdin io.Reader) PolicySet {
 	return PoliciesFrom(families, paths, source.Options{Stdin: stdin, Git: &source.Git{}})
 }
 
-// PoliciesFrom is Policies with options: where standard input is, and how URLs are read.
+// PoliciesFrom does what Policies does, with options that set standard input and how URLs are read.
 func PoliciesFrom(families *compile.Registry, paths []string, o source.Options) PolicySet {
 	return policiesFor(families, paths, o, family.Options{Types: knownTypes, CommandLine: true})
 }
@@ -82,7 +82,8 @@ func ForTest(families *compile.Registry, paths []string, targets bool) PolicySet
 	return policiesFor(families, paths, source.Options{Git: &source.Git{}}, family.Options{Types: knownTypes, CommandLine: true, Targets: targets})
 }
 
-// InForce is PoliciesFrom for policies as the controllers of a cluster evaluate them: a namespaced policy is for its namespace only.
+// InForce does what PoliciesFrom does, for policies as the controllers of a cluster evaluate them: a namespaced policy applies only to its
+// namespace.
 func InForce(families *compile.Registry, paths []string, o source.Options) PolicySet {
 	return policiesFor(families, paths, o, family.Options{Types: knownTypes})
 }
@@ -104,7 +105,7 @@ func policiesFor(families *compile.Registry, paths []string, o source.Options, t
 			set.Within = append(set.Within, o)
 		case families.Owns(apiVersion, kind):
 			policies, ids = append(policies, object), append(ids, compile.IDOf(object))
-		case !o.Repository: // else it is whatever else lies there
+		case !o.Repository: // a repository may hold other files as well
 			set.Diags.Add(Foreign(families, o, apiVersion, kind))
 		}
 	}
@@ -123,7 +124,7 @@ func policiesFor(families *compile.Registry, paths []string, o source.Options, t
 	return set
 }
 
-// Twice warns of policies that have the kind, the namespace and the name of an earlier one.
+// Twice warns of policies that have the same kind, namespace and name as an earlier one.
 func Twice(policies []compile.Object) (diags diag.List) {
 	first := map[policy.ID]diag.Position{}
 	for _, o := range policies {
@@ -145,5 +146,5 @@ func Twice(policies []compile.Object) (diags diag.List) {
 	return diags
 }
 
-// knownTypes are the types of all kinds of Kubernetes. They are large, and made when a policy that mutates first asks for them.
+// knownTypes returns the types of all kinds of Kubernetes. They are large, and are built when a mutating policy first needs them.
 var knownTypes = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })

@@ -11,12 +11,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// ValueFlags are the flags that give values: of variables, and who makes the requests.
+// ValueFlags are the flags for the values of variables and for the user who makes the requests.
 type ValueFlags struct {
 	assignments  []string
 	valuesFile   string
 	userInfoFile string
-	// Warnings are what is doubtful about the files; read sets them.
+	// Warnings are warnings about the files. Read sets them.
 	Warnings diag.List
 }
 
@@ -35,7 +35,7 @@ func (o *ValueFlags) Check(f *pflag.FlagSet) error {
 	return nil
 }
 
-// Read reads the files that the flags name, and keeps their warnings. Without any flag the Set is nil.
+// Read reads the files that the flags name, and stores their warnings. Without any of the flags it returns nil.
 func (o *ValueFlags) Read() (*clivalues.Set, error) {
 	if len(o.assignments) == 0 && o.valuesFile == "" && o.userInfoFile == "" {
 		return nil, nil

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// NewCreate is the command create.
+// NewCreate returns the command create.
 func NewCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
@@ -49,20 +49,20 @@ func addField(f fields, key string, v any) fields {
 	return append(f, yaml.MapItem{Key: key, Value: v})
 }
 
-// setField appends a key whatever its value.
+// setField appends a key, even if its value is empty.
 func setField(f fields, key string, v any) fields { return append(f, yaml.MapItem{Key: key, Value: v}) }
 
-// newObject begins an object with its kind and name.
+// newObject returns an object with its kind and name.
 func newObject(apiVersion, kind string, metadata fields) fields {
 	return fields{{Key: "apiVersion", Value: apiVersion}, {Key: "kind", Value: kind}, {Key: "metadata", Value: metadata}}
 }
 
-// outputFlag adds --output, which all of them have.
+// outputFlag adds --output, which all create commands have.
 func outputFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVarP(to, "output", "o", "", "file to write; standard output when it is not given")
 }
 
-// writeCreated writes the object to the file, or to standard output when there is none.
+// writeCreated writes the object to the file, or to standard output if the user names none.
 func writeCreated(cmd *cobra.Command, file string, o fields) error {
 	b, err := yaml.Marshal(o)
 	if err != nil {
@@ -75,7 +75,7 @@ func writeCreated(cmd *cobra.Command, file string, o fields) error {
 	return os.WriteFile(file, b, 0o644)
 }
 
-// splitFlag splits a flag's value by commas into at least low and at most high parts; what names them in the error.
+// splitFlag splits the value of a flag at commas into at least low and at most high parts. what describes the parts in the error.
 func splitFlag(flag, text, what string, low, high int) ([]string, error) {
 	parts := strings.Split(text, ",")
 	if len(parts) < low || high > 0 && len(parts) > high {
@@ -90,7 +90,7 @@ func splitFlag(flag, text, what string, low, high int) ([]string, error) {
 	return parts, nil
 }
 
-// assignments reads k=v,… as a mapping in the order given. A value is read as YAML: numbers and booleans keep their type.
+// assignments parses k=v,… as a mapping in the given order. If typed, values are parsed as YAML: numbers and booleans keep their type.
 func assignments(flag string, parts []string, typed bool) (fields, error) {
 	var out fields
 	for _, p := range parts {

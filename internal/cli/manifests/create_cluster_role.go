@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 )
 
-// Controllers whose permissions can be extended by a ClusterRole.
+// extensibleControllers are the controllers whose permissions a ClusterRole can extend.
 var extensibleControllers = []string{"admission-controller", "background-controller", "reports-controller", "cleanup-controller"}
 
 func newCreateClusterRole() *cobra.Command {
@@ -60,8 +60,8 @@ func newCreateClusterRole() *cobra.Command {
 	return cmd
 }
 
-// wordList is a flag that may be repeated or hold several words separated by commas; the empty word counts, since the
-// core API group has no name.
+// wordList is a flag that may be repeated or hold several words separated by commas. An empty word counts, since the
+// core API group has an empty name.
 type wordList struct{ to *[]string }
 
 func (w wordList) String() string { return "" }

@@ -67,7 +67,7 @@ func exceptionRules(flags []string) ([]fields, error) {
 	return out, nil
 }
 
-// exceptionFilters reads filters. Kyverno leaves the level `resources` out, which its own API server refuses.
+// exceptionFilters parses filters. Kyverno omits the level `resources`, and its own API server rejects the result.
 func exceptionFilters(flag string, filters []string) ([]fields, error) {
 	lists := []struct{ key, field string }{{"kind", "kinds"}, {"name", "names"}, {"namespace", "namespaces"}, {"operation", "operations"}}
 	var out []fields

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The file's name ends so because cmd_create_test.go would be a test of Go.
+// The name of this file ends in _file.go because Go would treat cmd_create_test.go as a test.
 
 func newCreateTest() *cobra.Command {
 	var (

@@ -56,7 +56,7 @@ func newCreateValues() *cobra.Command {
 	return cmd
 }
 
-// policyValues gathers the values of several flags by policy, in the order in which the policies were named.
+// policyValues groups the values of several flags by policy, in the order in which the flags name the policies.
 type policyValues struct {
 	names []string
 	rules map[string][]fields

@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// NewFix is the command fix.
+// NewFix returns the command fix.
 func NewFix() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fix",
@@ -29,7 +29,7 @@ func NewFix() *cobra.Command {
 	return cmd
 }
 
-// fixedFile is one file with its documents.
+// fixedFile is one file and its documents.
 type fixedFile struct {
 	path     string
 	docs     []*yaml.Node
@@ -37,13 +37,13 @@ type fixedFile struct {
 	changed  bool
 }
 
-// warn reports what was changed.
+// warn records a change, which finish reports.
 func (f *fixedFile) warn(format string, args ...any) {
 	f.changed = true
 	f.warnings = append(f.warnings, fmt.Sprintf(format, args...))
 }
 
-// readDocuments parses a file, comments and all.
+// readDocuments parses a file, including its comments.
 func readDocuments(path string) (*fixedFile, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -71,7 +71,7 @@ func parseDocuments(path string, text []byte) (*fixedFile, error) {
 	}
 }
 
-// keysOnce refuses a mapping that has a key twice: the intended one is unknown.
+// keysOnce rejects a mapping with a duplicate key, since it is unknown which value the author intended.
 func keysOnce(n *yaml.Node) error {
 	seen := map[string]bool{}
 	for i, child := range n.Content {
@@ -88,7 +88,7 @@ func keysOnce(n *yaml.Node) error {
 	return nil
 }
 
-// roots are the mappings at the top of the documents.
+// roots returns the top-level mappings of the documents.
 func (f *fixedFile) roots() []*yaml.Node {
 	var out []*yaml.Node
 	for _, d := range f.docs {
@@ -99,7 +99,7 @@ func (f *fixedFile) roots() []*yaml.Node {
 	return out
 }
 
-// finish reports what was changed, and writes the file or prints it.
+// finish reports the changes, and writes the file or prints it.
 func (f *fixedFile) finish(cmd *cobra.Command, save, force bool) error {
 	out := cmd.OutOrStdout()
 	for _, w := range f.warnings {
@@ -119,7 +119,7 @@ func (f *fixedFile) finish(cmd *cobra.Command, save, force bool) error {
 	return os.WriteFile(f.path, text, 0o644)
 }
 
-// text is the file as it is to be written.
+// text returns the new content of the file.
 func (f *fixedFile) text() ([]byte, error) {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
@@ -136,7 +136,7 @@ func (f *fixedFile) text() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// yamlFiles lists the YAML files that paths stand for: files, and all below directories.
+// yamlFiles lists the YAML files in paths, which may be files or directories. It searches directories recursively.
 func yamlFiles(paths []string, wanted func(name string) bool) ([]string, error) {
 	var out []string
 	for _, p := range paths {
@@ -157,7 +157,7 @@ func isYAML(name string) bool {
 	return (strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")) && !strings.HasPrefix(name, ".")
 }
 
-// getNode is the value of a key of a mapping; nil when there is none.
+// getNode returns the value of a key of a mapping, or nil if there is none.
 func getNode(m *yaml.Node, key string) *yaml.Node {
 	if i := indexNode(m, key); i >= 0 {
 		return m.Content[i+1]
@@ -165,7 +165,7 @@ func getNode(m *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// indexNode is the index of a key in the content of a mapping, or -1.
+// indexNode returns the index of a key in the content of a mapping, or -1.
 func indexNode(m *yaml.Node, key string) int {
 	if m == nil || m.Kind != yaml.MappingNode {
 		return -1
@@ -178,7 +178,7 @@ func indexNode(m *yaml.Node, key string) int {
 	return -1
 }
 
-// takeNode removes a key and returns its nodes; nil when there is none.
+// takeNode removes a key and returns its nodes, or nil if there is none.
 func takeNode(m *yaml.Node, key string) []*yaml.Node {
 	i := indexNode(m, key)
 	if i < 0 {
@@ -189,7 +189,7 @@ func takeNode(m *yaml.Node, key string) []*yaml.Node {
 	return pair
 }
 
-// setNode sets a key; a new one goes to the end, or to the front.
+// setNode sets a key. A new key is added at the end, or at the front if front is set.
 func setNode(m *yaml.Node, key string, v *yaml.Node, front bool) {
 	if i := indexNode(m, key); i >= 0 {
 		m.Content[i+1] = v
@@ -217,7 +217,7 @@ func listNode(items ...*yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: items}
 }
 
-// valueOf is the text of a scalar; empty for anything else.
+// valueOf returns the text of a scalar. It is empty for other nodes.
 func valueOf(n *yaml.Node) string {
 	if n == nil || n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		return ""

@@ -81,7 +81,7 @@ func (f *fixedFile) policy(doc *yaml.Node) {
 	}
 }
 
-// action writes enforce and audit with a capital.
+// action capitalizes the values enforce and audit.
 func (f *fixedFile) action(m *yaml.Node, key string) {
 	v := getNode(m, key)
 	switch valueOf(v) {
@@ -92,7 +92,7 @@ func (f *fixedFile) action(m *yaml.Node, key string) {
 	}
 }
 
-// block moves a bare filter into any.
+// block moves a filter that is not in a list into any.
 func (f *fixedFile) block(m *yaml.Node, where string) {
 	if m == nil || m.Kind != yaml.MappingNode || getNode(m, "any") != nil || getNode(m, "all") != nil {
 		return
@@ -107,7 +107,7 @@ func (f *fixedFile) block(m *yaml.Node, where string) {
 	}
 }
 
-// holdsBlocks reports whether a list holds any or all blocks.
+// holdsBlocks reports whether a list contains any or all blocks.
 func holdsBlocks(list *yaml.Node) bool {
 	for _, e := range list.Content {
 		if getNode(e, "any") != nil || getNode(e, "all") != nil {
@@ -117,11 +117,11 @@ func holdsBlocks(list *yaml.Node) bool {
 	return false
 }
 
-// currentOperators are the names of deprecated operators.
+// currentOperators maps deprecated operators to their current names.
 var currentOperators = map[string]string{"Equal": "Equals", "NotEqual": "NotEquals", "In": "AllIn", "NotIn": "AnyNotIn"}
 
-// operators renames the operators of all conditions below n: those are the maps with a key and an operator. The
-// requirements of label selectors have operators, too, of which In and NotIn are right.
+// operators renames the operators of all conditions below n. Conditions are the maps with a key and an operator. The
+// requirements of label selectors have operators too, and there In and NotIn are correct.
 func (f *fixedFile) operators(n *yaml.Node, rule string) {
 	if op := getNode(n, "operator"); op != nil && getNode(n, "key") != nil && getNode(n, "values") == nil {
 		if current, deprecated := currentOperators[valueOf(op)]; deprecated {

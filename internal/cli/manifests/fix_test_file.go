@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The file's name ends so because cmd_fix_test.go would be a test of Go.
+// The name of this file ends in _file.go because Go would treat cmd_fix_test.go as a test.
 
 func newFixTest() *cobra.Command {
 	var (
@@ -86,7 +86,7 @@ func fixNamed(cmd *cobra.Command, f *fixedFile, test *yaml.Node, save, force boo
 	return nil
 }
 
-// header puts apiVersion, kind and metadata where they belong.
+// header moves apiVersion, kind and metadata to their places.
 func (f *fixedFile) header(doc *yaml.Node, kind, name string) {
 	if n := getNode(doc, "name"); valueOf(n) != "" || getNode(doc, "metadata") == nil {
 		if pair := takeNode(doc, "name"); pair != nil && valueOf(pair[1]) != "" {
@@ -112,7 +112,7 @@ func (f *fixedFile) header(doc *yaml.Node, kind, name string) {
 	}
 }
 
-// results brings the results of a test into the current form.
+// results converts the results of a test to the current form.
 func (f *fixedFile) results(doc *yaml.Node, compress bool) {
 	results := getNode(doc, "results")
 	if results == nil || results.Kind != yaml.SequenceNode {
@@ -158,7 +158,7 @@ func (f *fixedFile) results(doc *yaml.Node, compress bool) {
 	}
 }
 
-// rename gives a key its new name, in its place; where the new name is there already, the old key goes.
+// rename renames a key in place. If the new key already exists, it removes the old key.
 func (f *fixedFile) rename(m *yaml.Node, old, now string) bool {
 	i := indexNode(m, old)
 	switch {
@@ -172,7 +172,7 @@ func (f *fixedFile) rename(m *yaml.Node, old, now string) bool {
 	return true
 }
 
-// texts are the nodes as YAML, which makes them comparable.
+// texts returns the nodes as YAML texts, which can be compared.
 func texts(nodes []*yaml.Node) []string {
 	out := make([]string, len(nodes))
 	for i, n := range nodes {
@@ -199,7 +199,7 @@ func (f *fixedFile) unique(results *yaml.Node) {
 	}
 }
 
-// compress joins results that are the same but for their resources.
+// compress joins results that differ only in their resources.
 func (f *fixedFile) compress(results *yaml.Node) {
 	var kept []*yaml.Node
 	var keys []string

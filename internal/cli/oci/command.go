@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
-// New makes the command.
+// New returns the command `ephor oci`.
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "oci",
@@ -109,7 +109,7 @@ func push(cmd *cobra.Command, paths []string, reference string) error {
 	return nil
 }
 
-// spoken is a kind in words: ClusterPolicy is "cluster policy".
+// spoken returns a kind in words: ClusterPolicy becomes "cluster policy".
 func spoken(kind string) string {
 	var b strings.Builder
 	for i, r := range kind {
@@ -134,7 +134,7 @@ func pull(cmd *cobra.Command, dir, reference string) error {
 	}
 	names := map[string]int{}
 	for i, f := range files {
-		// A name becomes the name of a file: what is no name of an object may lead out of the directory.
+		// The name becomes a file name. A text that is not a valid object name could lead out of the directory.
 		if mistakes := validation.IsDNS1123Subdomain(f.Name); len(mistakes) > 0 {
 			return fmt.Errorf("layer %d names its policy %q: %s", i, f.Name, mistakes[0])
 		}

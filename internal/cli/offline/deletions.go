@@ -7,11 +7,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Deletions asks the policies that delete resources about o. Whether a policy gives a result for a resource that it is not for, and
-// whether an error ends the run, are for its rules to say (policy.Offline).
+// Deletions evaluates the policies that delete resources on o. The rules of a policy determine whether it has a result for a
+// resource that it does not match, and whether an error ends the run (policy.Offline).
 func (e *Evaluator) Deletions(ctx context.Context, o map[string]any) ([]policy.Outcome, error) {
 	if e.payload != policy.NoPayload && e.payload != policy.JSONPayload {
-		return nil, nil // check requests are not deleted
+		return nil, nil // check requests cannot be deleted
 	}
 	var out []policy.Outcome
 	for i := range e.Policies {
@@ -46,7 +46,7 @@ func (e *Evaluator) Deletions(ctx context.Context, o map[string]any) ([]policy.O
 	return out, nil
 }
 
-// DeletionError says why a policy could not be evaluated, which ends the run.
+// DeletionError is the reason why a policy could not be evaluated. It ends the run.
 type DeletionError struct{ why string }
 
 func (e *DeletionError) Error() string { return e.why }

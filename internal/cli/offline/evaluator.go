@@ -16,8 +16,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// StageGroups are the stages in the order in which an object passes them; Kyverno gives one response for each group of
-// which a policy has rules.
+// StageGroups are the stages in the order in which they are evaluated for an object. Kyverno has one response for each
+// group in which a policy has rules.
 var StageGroups = []policy.Stage{
 	policy.StageMutate | policy.StageMutateExisting,
 	policy.StageVerifyImages,
@@ -25,35 +25,35 @@ var StageGroups = []policy.Stage{
 	policy.StageGenerate,
 }
 
-// Evaluator runs policies on single objects, for apply and for test. It is safe for all goroutines.
+// Evaluator evaluates policies on single objects, for apply and for test. It is safe for concurrent use.
 type Evaluator struct {
 	Policies []single
-	snapshot *catalog.Snapshot // of all policies
-	stages   []policy.Stage    // the groups that some policy has rules of
+	snapshot *catalog.Snapshot // the snapshot of all policies
+	stages   []policy.Stage    // the groups in which any policy has rules
 	Root     world.Root
 	given    *clivalues.Set
-	Cluster  *remote.Cluster    // that the objects are from; nil for files
-	kind     discovery.Resource // of the objects, from a cluster
-	Names    discovery.Offline  // of the resources of kinds that definitions are given of
-	// payload is what the objects are, when they are documents and no objects of a cluster.
+	Cluster  *remote.Cluster    // the source of the objects; nil for files
+	kind     discovery.Resource // the resource of the objects, if they are from a cluster
+	Names    discovery.Offline  // the resource names of kinds with given definitions
+	// payload is the type of the documents, if the inputs are documents and not Kubernetes objects.
 	payload policy.Payload
-	// recorded is the request that was recorded; nil for objects without one.
+	// recorded is the recorded request; nil for objects without one.
 	recorded *policy.Request
 }
 
-// About is e for objects of the kind, from a cluster.
+// About returns a copy of e for objects of the kind from a cluster.
 func (e *Evaluator) About(k discovery.Resource) *Evaluator {
 	out := *e
 	out.kind = k
 	return &out
 }
 
-// single is one policy by itself.
+// single is one policy on its own.
 type single struct {
 	Program  *policy.Program
 	snapshot *catalog.Snapshot
 	stages   policy.Stage
-	Root     world.Root // nil for that of all policies
+	Root     world.Root // nil if the policy uses the Root of all policies
 }
 
 func New(programs []*policy.Program, root world.Root, set *clivalues.Set) *Evaluator {
@@ -75,17 +75,17 @@ func New(programs []*policy.Program, root world.Root, set *clivalues.Set) *Evalu
 	return e
 }
 
-// Answer is what the rules of one policy and one group of stages say of an object. Its Outcome.Object is the object as
-// they left it.
+// Answer is the result of the rules of one policy in one group of stages for an object. Its Outcome.Object is the
+// object after these rules.
 type Answer struct {
 	Program *policy.Program
 	Stage   policy.Stage
 	policy.Outcome
 }
 
-// All runs the policies on o and returns one answer for each group of stages, of no policy in particular; or for each
-// policy in it where values were given for policies, and where policies change objects one by one. o is the caller's no
-// more.
+// All evaluates the policies on o and returns one answer for each group of stages, which belongs to all policies
+// together. It returns an answer for each policy if the user gave values for policies, and for groups in which policies
+// change objects one after another. The caller must not use o afterwards.
 func (e *Evaluator) All(ctx context.Context, o map[string]any) ([]Answer, error) {
 	if e.given.HasValues() {
 		return e.Each(ctx, o, "")
@@ -114,8 +114,8 @@ func (e *Evaluator) All(ctx context.Context, o map[string]any) ([]Answer, error)
 	return out, nil
 }
 
-// Each runs the policies on o one by one and returns an answer for every policy and every group of stages of which it
-// has rules, also where none of them applies. operation, when not empty, is that of the request whatever was given.
+// Each evaluates the policies on o one by one. It returns an answer for every policy and every group of stages in which
+// the policy has rules, even if none of them applies. operation, if not empty, overrides the operation of the request.
 func (e *Evaluator) Each(ctx context.Context, o map[string]any, operation policy.Operation) ([]Answer, error) {
 	var out []Answer
 	var without unverified
@@ -161,8 +161,8 @@ func (e *Evaluator) run(ctx context.Context, s *catalog.Snapshot, root world.Roo
 	return engine.Eval(ctx, in)
 }
 
-// unverified are the rules that could not verify the images of an object. Validation need not say that these images lack a
-// digest or a record: where the two stages belong to one run, that would only hide the reason.
+// unverified holds the rules that could not verify the images of an object. The validation stage then does not report that
+// these images lack a digest or a record, since that would only hide the reason if both stages are part of one run.
 type unverified map[*policy.Rule]bool
 
 func (u *unverified) add(a Answer) {
@@ -184,7 +184,7 @@ func Unsuccessful(r policy.Result) bool {
 	return r.Status == policy.StatusFail || r.Status == policy.StatusError
 }
 
-// Request is the request by which one policy evaluates o, with the values given for the two.
+// Request returns the request with which one policy evaluates o. It includes the values that the user gave for the policy and the object.
 func (e *Evaluator) Request(p *policy.Program, o map[string]any, operation policy.Operation) (*policy.Request, error) {
 	req := e.requestFor(o)
 	v, err := e.given.For(p.Name, req.Name)
@@ -222,7 +222,7 @@ func (e *Evaluator) Request(p *policy.Program, o map[string]any, operation polic
 	return req, nil
 }
 
-// requestFor is requestFor for an object of this run.
+// requestFor returns the request for an object of this run.
 func (e *Evaluator) requestFor(o map[string]any) *policy.Request {
 	if e.payload != policy.NoPayload {
 		return documentRequest(o, e.payload)
@@ -242,7 +242,7 @@ func (e *Evaluator) requestFor(o map[string]any) *policy.Request {
 		return req
 	}
 	k := e.kind
-	if k.Kind == "" { // an object of a file
+	if k.Kind == "" { // the object is from a file
 		if found := discovery.OneVersion(e.Cluster.Kinds.Of(req.GVK)); len(found) > 0 && req.Subresource == "" {
 			k = found[0]
 		}
@@ -261,8 +261,8 @@ func (e *Evaluator) requestFor(o map[string]any) *policy.Request {
 	return req
 }
 
-// requestFor makes the request by which the command line evaluates an object: its creation, by the user who was given, else
-// without a user.
+// requestFor returns the request with which the command line evaluates an object: the creation of the object by the given
+// user, or without a user.
 func requestFor(o map[string]any, set *clivalues.Set) *policy.Request {
 	apiVersion, _ := o["apiVersion"].(string)
 	kind, _ := o["kind"].(string)
@@ -283,7 +283,7 @@ func requestFor(o map[string]any, set *clivalues.Set) *policy.Request {
 		Namespace:  namespace,
 		Name:       name,
 		Object:     value.Of(o),
-		// The command line knows the labels of the given namespaces; the others have none.
+		// The command line knows only the labels of the given namespaces. Other namespaces have none.
 		ResolveNamespace: func(context.Context) (map[string]string, error) { return nil, nil },
 	}
 	if set == nil {
@@ -304,14 +304,14 @@ func requestFor(o map[string]any, set *clivalues.Set) *policy.Request {
 	return req
 }
 
-// OfDocuments is e for documents of a sort, which need not be objects of a cluster.
+// OfDocuments returns a copy of e for documents of one type, which need not be Kubernetes objects.
 func (e *Evaluator) OfDocuments(p policy.Payload) *Evaluator {
 	out := *e
 	out.payload = p
 	return &out
 }
 
-// OfRequest is e for one recorded request. Where it names no user, the given one makes it.
+// OfRequest returns a copy of e for one recorded request. If the request names no user, the given user is its user.
 func (e *Evaluator) OfRequest(req *policy.Request) *Evaluator {
 	out := *e
 	recorded := req.WithObject(req.Object)
@@ -329,7 +329,7 @@ func (e *Evaluator) OfRequest(req *policy.Request) *Evaluator {
 	return &out
 }
 
-// documentRequest is the request by which a document is evaluated.
+// documentRequest returns the request with which a document is evaluated.
 func documentRequest(o map[string]any, p policy.Payload) *policy.Request {
 	return &policy.Request{Origin: policy.FromCLI, Operation: policy.Create, Payload: p, Object: value.Of(o)}
 }

@@ -27,10 +27,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/seal"
 )
 
-// generateLabel is the prefix of the labels that generated objects carry.
+// generateLabel is the prefix of the labels on generated objects.
 const generateLabel = "generate.kyverno.io/"
 
-// adoption looks at the marks of generated objects as an administrator.
+// adoption reads and writes the marks of generated objects with the rights of an administrator.
 type adoption struct {
 	discovery clientdiscovery.DiscoveryInterface
 	metadata  metadata.Interface
@@ -38,7 +38,7 @@ type adoption struct {
 	store     *keystore.Store
 	warnings  io.Writer
 
-	ring  *seal.Keyring // nil while there is no key
+	ring  *seal.Keyring // nil until there is a key
 	kinds map[schema.GroupKind]metav1.APIResource
 }
 
@@ -62,7 +62,7 @@ func (a *adoption) rotate(ctx context.Context) (id string, err error) {
 	return ring.Current().ID(), nil
 }
 
-// load reads the keys. Without any nothing is proved, and they are made when something is to be marked.
+// load reads the keys. Without a key, no mark can be verified. Keys are created only if make is set, to write marks.
 func (a *adoption) load(ctx context.Context, make bool) (err error) {
 	secret := &corev1.Secret{}
 	err = a.store.Reader.Get(ctx, client.ObjectKey{Namespace: a.store.Namespace, Name: a.store.Name}, secret)
@@ -83,7 +83,7 @@ const (
 	stateUnproved = "unproved"
 )
 
-// labelled is an object with the labels of a rule.
+// labelled is an object with the labels that a generate rule sets.
 type labelled struct {
 	metav1.PartialObjectMetadata
 	resource schema.GroupVersionResource
@@ -92,7 +92,7 @@ type labelled struct {
 
 func (o *labelled) label(name string) string { return o.Labels[generateLabel+name] }
 
-// policy is the key of the policy.
+// policy returns the key of the policy.
 func (o *labelled) policy() string {
 	if ns := o.label("policy-namespace"); ns != "" {
 		return ns + "/" + o.label("policy-name")
@@ -109,7 +109,7 @@ func (o *labelled) identity() marks.Object {
 	return marks.Object{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
-// list finds all objects with the labels of rules, in all kinds that may be listed.
+// list finds all objects with the labels of rules, in all kinds that the administrator may list.
 func (a *adoption) list(ctx context.Context) ([]labelled, error) {
 	lists, err := a.discovery.ServerPreferredResources()
 	if err != nil {
@@ -168,7 +168,7 @@ func (a *adoption) listKind(ctx context.Context, r metav1.APIResource) ([]labell
 	}
 }
 
-// state says what the mark of an object proves of its labels.
+// state returns what the mark of an object proves about its labels.
 func (a *adoption) state(o *labelled) string {
 	if a.ring == nil {
 		return stateUnproved
@@ -184,8 +184,8 @@ func (a *adoption) state(o *labelled) string {
 	return stateMarked
 }
 
-// markAll marks the named objects, or all that are not proved, and says what it did. Mistakes about one do not keep it from the
-// others.
+// markAll marks the named objects, or all objects without a valid mark, and reports what it did. An error for one object does
+// not stop it from marking the others.
 func (a *adoption) markAll(ctx context.Context, out io.Writer, objects []labelled, named []objectName) error {
 	var errs []error
 	seen := make([]bool, len(named))
@@ -213,7 +213,7 @@ func (a *adoption) markAll(ctx context.Context, out io.Writer, objects []labelle
 	return errors.Join(errs...)
 }
 
-// mark writes the mark of an object as its labels claim, once the policy, the rule and the trigger are found.
+// mark marks an object according to its labels, after it found the policy, the rule and the trigger.
 func (a *adoption) mark(ctx context.Context, o *labelled) error {
 	if err := a.hasRule(ctx, o); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (a *adoption) mark(ctx context.Context, o *labelled) error {
 	return err
 }
 
-// hasRule is an error unless the policy has a generate rule of that name.
+// hasRule returns an error if the policy has no generate rule of that name.
 func (a *adoption) hasRule(ctx context.Context, o *labelled) error {
 	ns := o.label("policy-namespace")
 	kind := compile.Kinds.ForWork(string(kyvernov2.Generate), ns != "")
@@ -261,7 +261,7 @@ func (a *adoption) hasRule(ctx context.Context, o *labelled) error {
 	return fmt.Errorf("the policy %s has no generate rule %q", o.policy(), o.label("rule-name"))
 }
 
-// trigger finds the trigger by its UID, or by its name where older releases wrote that only.
+// trigger finds the trigger by its UID, or by its name for labels of older releases, which hold only the name.
 func (a *adoption) trigger(ctx context.Context, o *labelled) (marks.Object, error) {
 	uid, name := o.label("trigger-uid"), o.label("trigger-name")
 	if uid == "" && name == "" {

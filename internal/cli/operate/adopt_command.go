@@ -79,7 +79,7 @@ func NewAdopt() *cobra.Command {
 	return cmd
 }
 
-// objectName is an object as it is named on the command line.
+// objectName identifies an object on the command line.
 type objectName struct{ kind, namespace, name string }
 
 func parseObjectName(s string) (objectName, error) {
@@ -98,7 +98,7 @@ func parseObjectName(s string) (objectName, error) {
 	return objectName{}, fmt.Errorf("%q is not of the form KIND/NAME or KIND/NAMESPACE/NAME", s)
 }
 
-// printLabelled prints a table of objects: those without a proof, or all.
+// printLabelled prints a table of the objects without a valid mark, or of all objects.
 func printLabelled(out io.Writer, objects []labelled, all bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	n := 0

@@ -35,7 +35,7 @@ func NewCleanup() *cobra.Command {
 	return cmd
 }
 
-// preview are the flags of `cleanup preview`, and where it prints.
+// preview holds the flags of `cleanup preview`, and the output.
 type preview struct {
 	policy, namespace       string
 	exceptions              string
@@ -85,7 +85,7 @@ func newCleanupPreview() *cobra.Command {
 	return cmd
 }
 
-// run prints the plan of a run; failed says that it is incomplete.
+// run prints the plan of a run. failed reports that the plan is incomplete.
 func (p *preview) run(ctx context.Context) (failed bool, err error) {
 	c, err := remote.Open(p.kubeconfig, p.context, false)
 	if err != nil {
@@ -121,7 +121,7 @@ func (p *preview) run(ctx context.Context) (failed bool, err error) {
 	return len(plan.Failures) > 0, p.print(program, plan)
 }
 
-// program is the policy, as it is stored in the cluster.
+// program returns the policy as it is stored in the cluster.
 func (p *preview) program(ctx context.Context, c *remote.Cluster) (*policy.Program, error) {
 	u, err := findScheduled(ctx, c.Dynamic, p.namespace, p.policy)
 	if err != nil {
@@ -134,7 +134,7 @@ func (p *preview) program(ctx context.Context, c *remote.Cluster) (*policy.Progr
 	return program, nil
 }
 
-// settings are those of the installation, whose filters the cleanup controller obeys.
+// settings returns the settings of the installation, whose filters the cleanup controller applies.
 func (p *preview) settings(ctx context.Context, c *remote.Cluster) (*settings.Settings, error) {
 	u, err := c.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(p.installation).
 		Get(ctx, p.configMap, metav1.GetOptions{})
@@ -150,7 +150,7 @@ func (p *preview) settings(ctx context.Context, c *remote.Cluster) (*settings.Se
 	return s, nil
 }
 
-// previewed is an object of the list.
+// previewed is an object in the printed list.
 type previewed struct {
 	APIVersion  string `json:"apiVersion"`
 	Kind        string `json:"kind"`

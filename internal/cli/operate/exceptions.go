@@ -16,8 +16,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// withExceptions returns the policy with its exceptions in a namespace, * for all. Those that have expired do not count; one with a mistake
-// makes the evaluation of objects fail, as in the cleanup controller.
+// withExceptions returns the policy with its exceptions in a namespace; * means all namespaces. It ignores expired exceptions. An exception
+// with a mistake makes the evaluation of objects fail, as in the cleanup controller.
 func withExceptions(ctx context.Context, objects dynamic.Interface, p *policy.Program, namespace string, now time.Time) (*policy.Program, error) {
 	if namespace == "*" {
 		namespace = ""
@@ -29,7 +29,7 @@ func withExceptions(ctx context.Context, objects dynamic.Interface, p *policy.Pr
 		for options := (metav1.ListOptions{Limit: remote.PageSize}); ; {
 			page, err := resource.List(ctx, options)
 			if apierrors.IsNotFound(err) {
-				break // the kind is not defined
+				break // the cluster does not serve the kind
 			}
 			if err != nil {
 				return nil, fmt.Errorf("read the exceptions: %w", err)
@@ -51,7 +51,7 @@ func withExceptions(ctx context.Context, objects dynamic.Interface, p *policy.Pr
 	return catalog.Join([]*policy.Program{p}, found)[0], nil
 }
 
-// excepted returns the policy with the exceptions that count, and warns when others name it.
+// excepted returns the policy with the exceptions that apply, and warns of other exceptions that name it.
 func (p *preview) excepted(ctx context.Context, objects dynamic.Interface, program *policy.Program) (*policy.Program, error) {
 	if p.exceptions != "" {
 		return withExceptions(ctx, objects, program, p.exceptions, time.Now())

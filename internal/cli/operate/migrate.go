@@ -57,10 +57,10 @@ func NewMigrate() *cobra.Command {
 	return cmd
 }
 
-// definitions are the CustomResourceDefinitions as resources.
+// definitions is the resource of CustomResourceDefinitions.
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// migration is that of the objects of one definition.
+// migration is the migration of the objects of one definition.
 type migration struct {
 	cmd    *cobra.Command
 	client dynamic.Interface
@@ -113,7 +113,7 @@ func storageVersion(crd *unstructured.Unstructured) (string, error) {
 	return "", errors.New("the definition names no storage version")
 }
 
-// rewrite updates every object without a change, which makes the API server store it anew.
+// rewrite updates every object without changing it, so that the API server stores it in the new version.
 func (m *migration) rewrite(crd *unstructured.Unstructured, version string) error {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
@@ -135,7 +135,7 @@ func (m *migration) rewrite(crd *unstructured.Unstructured, version string) erro
 	}
 }
 
-// touch updates one object. Who changes it at the same time stores it anew himself, and who deletes it is right, too.
+// touch updates one object. It ignores conflicts, since another client's update also rewrites the object, and objects that were deleted.
 func (m *migration) touch(resource dynamic.NamespaceableResourceInterface, o *unstructured.Unstructured) error {
 	_, err := resource.Namespace(o.GetNamespace()).Update(m.cmd.Context(), o, metav1.UpdateOptions{})
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
@@ -144,7 +144,7 @@ func (m *migration) touch(resource dynamic.NamespaceableResourceInterface, o *un
 	return fmt.Errorf("update %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 }
 
-// forget makes version the only one that objects are stored in.
+// forget makes version the only stored version.
 func (m *migration) forget(version string) error {
 	resource := m.client.Resource(definitions)
 	for {

@@ -104,7 +104,7 @@ func summary(r *preflight.Report) map[string]int {
 	return out
 }
 
-// printPreflight prints the findings, each with its message and its commands below it.
+// printPreflight prints the findings, each followed by its message and its commands.
 func printPreflight(to io.Writer, r *preflight.Report) error {
 	w := terminal.Buffered(to)
 	for _, f := range r.Findings {

@@ -15,12 +15,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/family"
 )
 
-// scheduled are the kinds of policies that delete on a schedule, in namespaces or outside of them.
+// scheduled returns the kinds of policies that delete on a schedule, namespaced or cluster-wide.
 func scheduled(namespaced bool) family.Kinds {
 	return compile.Kinds.Where(func(k *family.Kind) bool { return k.Run != nil && k.Namespaced == namespaced })
 }
 
-// kindsOf lists their names.
+// kindsOf lists the names of these kinds.
 func kindsOf(namespaced bool, between string) string {
 	var names []string
 	for _, k := range scheduled(namespaced) {
@@ -29,14 +29,14 @@ func kindsOf(namespaced bool, between string) string {
 	return strings.Join(names, between)
 }
 
-// example is the last of them: the newest.
+// example returns the last of these kinds, which is the newest.
 func example() *family.Kind {
 	all := scheduled(false)
 	return all[len(all)-1]
 }
 
-// findScheduled reads a policy that deletes on a schedule. name is its name, perhaps behind its kind and a slash; among several of the
-// name the kind decides.
+// findScheduled reads a policy that deletes on a schedule. name may have its kind and a slash before it; the kind selects one of
+// several policies with the same name.
 func findScheduled(ctx context.Context, objects dynamic.Interface, namespace, name string) (*unstructured.Unstructured, error) {
 	kinds := scheduled(namespace != "")
 	if of, bare, ok := strings.Cut(name, "/"); ok {
@@ -54,7 +54,7 @@ func findScheduled(ctx context.Context, objects dynamic.Interface, namespace, na
 		switch {
 		case err == nil:
 			found, short = append(found, u), append(short, k.Short+"/"+name)
-		case !apierrors.IsNotFound(err): // it may be there
+		case !apierrors.IsNotFound(err): // the policy may exist
 			failed = append(failed, err)
 		}
 	}

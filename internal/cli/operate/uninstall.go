@@ -78,7 +78,7 @@ func NewUninstall() *cobra.Command {
 	return cmd
 }
 
-// ask asks a question that is answered by yes or no; anything else is no. Without an answer, such as in a script, it is an error.
+// ask asks a yes-or-no question. Any answer but yes means no. Without an answer, such as in a script, it returns an error.
 func ask(in io.Reader, out io.Writer, question string) (bool, error) {
 	fmt.Fprintf(out, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(io.LimitReader(in, 64)).ReadString('\n')

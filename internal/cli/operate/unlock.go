@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/unlock"
 )
 
-// settle is how long `unlock` looks whether the configurations stay away.
+// settle is how long `unlock` checks that the configurations do not return.
 const settle = 3 * time.Second
 
 func NewUnlock() *cobra.Command {

@@ -18,7 +18,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/live"
 )
 
-// Cluster is a cluster whose objects are evaluated, and in which rules look things up with the rights of the kubeconfig.
+// Cluster is a cluster whose objects are evaluated. Rules look things up in it with the rights of the kubeconfig.
 type Cluster struct {
 	Dynamic dynamic.Interface
 	Kinds   *Served
@@ -28,26 +28,26 @@ type Cluster struct {
 	labels map[string]namespaceLabels
 }
 
-// namespaceLabels is an answer about a namespace.
+// namespaceLabels is the result of a lookup of a namespace.
 type namespaceLabels struct {
 	labels map[string]string
 	err    error
 }
 
-// Requests to the API server: listing waits for each page anyway, but rules may ask a lot.
+// Limits of requests to the API server. Listing waits for each page anyway, but rules may send many requests.
 const (
 	QPS   = 100
 	Burst = 200
 )
 
-// Open finds the cluster as kubectl does and lists what it serves.
+// Open connects to the cluster that kubectl would use, and lists the resources that it serves.
 func Open(kubeconfig, context string, registries bool) (*Cluster, error) {
 	config, err := Config(kubeconfig, context)
 	if err != nil {
 		return nil, err
 	}
 	config.QPS, config.Burst, config.UserAgent = QPS, Burst, "ephor-cli"
-	config.WarningHandler = rest.NoWarnings{} // deprecated versions are what policies are about, and not what lists them
+	config.WarningHandler = rest.NoWarnings{} // policies may match deprecated versions, which is not a mistake of the user
 	c := &Cluster{labels: map[string]namespaceLabels{}}
 	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func Open(kubeconfig, context string, registries bool) (*Cluster, error) {
 	return c, nil
 }
 
-// NamespaceLabels reads the labels of a namespace, once.
+// NamespaceLabels reads the labels of a namespace and caches them.
 func (c *Cluster) NamespaceLabels(ctx context.Context, namespace string) (map[string]string, error) {
 	c.mu.Lock()
 	known, ok := c.labels[namespace]
@@ -95,7 +95,7 @@ func (c *Cluster) NamespaceLabels(ctx context.Context, namespace string) (map[st
 		known.labels = o.GetLabels()
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return nil, known.err // that is no answer
+		return nil, known.err // an error that says nothing about the namespace is not cached
 	}
 	c.mu.Lock()
 	c.labels[namespace] = known

@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Config finds the cluster as kubectl does.
+// Config returns the configuration for the cluster that kubectl would use.
 func Config(kubeconfig, context string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
@@ -18,5 +18,5 @@ func Config(kubeconfig, context string) (*rest.Config, error) {
 	return config, err
 }
 
-// PageSize is how many objects are listed at once.
+// PageSize is the number of objects in a page of a list.
 const PageSize = 100

@@ -22,22 +22,22 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision/store"
 )
 
-// The limits of a page of a server: its bytes, and how often it is asked for while the server answers too many requests.
+// Limits for a page from a server: its size in bytes, and the number of attempts when the server reports too many requests.
 const (
 	maxAnswer   = 256 << 20
 	maxAttempts = 60
 )
 
-// DecisionServer is a dashboard that shows decisions.
+// DecisionServer holds the flags for a dashboard that serves decisions.
 type DecisionServer struct {
-	// Address is empty for none.
+	// Address is empty if there is no dashboard.
 	Address                 string
 	tokenFile, caFile, name string
 	// Kubeconfig and Context name the kubeconfig with the token, where no file has it; empty for the usual ones.
 	Kubeconfig, Context string
 }
 
-// AddFlags adds the flags that name the dashboard.
+// AddFlags adds the flags for the dashboard.
 func (o *DecisionServer) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Address, "server", "", "address of a dashboard that shows decisions, such as https://127.0.0.1:8443, instead of files")
 	f.StringVar(&o.tokenFile, "token-file", "", "file with the bearer token for --server; without it that of the kubeconfig, if there is one")
@@ -45,11 +45,11 @@ func (o *DecisionServer) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.name, "tls-server-name", "", "name in the certificate of --server; without it the host of the address")
 }
 
-// DecisionPages reads pages of decisions, as the method of decision.Reader.
+// DecisionPages reads a page of decisions, like the method of decision.Reader.
 type DecisionPages func(ctx context.Context, q *decision.Query, after string, limit int) (decision.Page, error)
 
-// Pages returns the function that reads pages of the server. It calls unasked once if the server left namespaces out, since there are too
-// many to check the rights for each.
+// Pages returns the function that reads pages from the server. It calls unasked once if the server left out namespaces, because there are
+// too many to check the user's rights for each.
 func (o *DecisionServer) Pages(unasked func(namespaces int)) (DecisionPages, error) {
 	u, err := url.Parse(o.Address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -101,7 +101,7 @@ func (o *DecisionServer) Pages(unasked func(namespaces int)) (DecisionPages, err
 	}, nil
 }
 
-// token returns the bearer token; empty for none.
+// token returns the bearer token, or an empty text if there is none.
 func (o *DecisionServer) token() (string, error) {
 	if o.tokenFile != "" {
 		text, err := os.ReadFile(o.tokenFile)
@@ -115,7 +115,7 @@ func (o *DecisionServer) token() (string, error) {
 		if o.Kubeconfig != "" || o.Context != "" {
 			return "", err
 		}
-		return "", nil // a dashboard on loopback asks for none
+		return "", nil // a dashboard on loopback requires no token
 	}
 	if config.BearerTokenFile != "" {
 		text, err := os.ReadFile(config.BearerTokenFile)
@@ -124,7 +124,7 @@ func (o *DecisionServer) token() (string, error) {
 	return config.BearerToken, nil
 }
 
-// getJSON reads an answer as JSON.
+// getJSON reads a response as JSON.
 func getJSON(ctx context.Context, c *http.Client, address, token string, to any) (status int, err error) {
 	for attempt := 1; ; attempt++ {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -161,7 +161,7 @@ func getJSON(ctx context.Context, c *http.Client, address, token string, to any)
 	}
 }
 
-// parameters are those of a page.
+// parameters returns the query parameters of a page.
 func parameters(q *decision.Query, after string, limit int) url.Values {
 	v := url.Values{"limit": {strconv.Itoa(limit)}}
 	for name, values := range map[string][]string{"policy": q.Policies, "namespace": q.Namespaces, "user": q.Users, "kind": q.Kinds} {
@@ -192,12 +192,13 @@ func parameters(q *decision.Query, after string, limit int) url.Values {
 	return v
 }
 
-// IsDecisionStore reports whether an address is that of a store of decisions that can be read, not the path of a file of JSON lines.
+// IsDecisionStore reports whether an address is that of a store that can be read, and not the path of a file of JSON lines.
 func IsDecisionStore(address string) bool {
 	return strings.HasPrefix(address, "sqlite:") || strings.HasPrefix(address, "postgres://")
 }
 
-// DecisionStoreName is what messages call a store: its address, which may hold a password where it is a database.
+// DecisionStoreName returns the name of a store for messages: its address, or "the database" for a database, whose address may contain
+// a password.
 func DecisionStoreName(address string) string {
 	if strings.HasPrefix(address, "postgres://") {
 		return "the database"
@@ -205,7 +206,7 @@ func DecisionStoreName(address string) string {
 	return address
 }
 
-// ReadDecisionStore opens a store for reading, which another process may have open. closed ends it.
+// ReadDecisionStore opens a store for reading, even if another process has it open. The caller calls closed when done.
 func ReadDecisionStore(address string) (pages DecisionPages, closed func() error, err error) {
 	s, err := store.OpenReader(address)
 	if err != nil {

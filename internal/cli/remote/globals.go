@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// globals are the GlobalContextEntries of a cluster: each is fetched once, when a rule first asks for it.
+// globals are the GlobalContextEntries of a cluster. Each is fetched once, when a rule first reads it.
 type globals struct {
 	objects  world.Objects
 	api      world.API
@@ -72,7 +72,7 @@ func (g *globals) fetch(ctx context.Context, name string, f *fetched) error {
 	return err
 }
 
-// find reads the entry in whatever version the cluster serves it.
+// find reads the entry in any version that the cluster serves.
 func (g *globals) find(ctx context.Context, name string) (map[string]any, error) {
 	err := errors.New("the cluster serves no such kind")
 	for _, version := range globalentry.Versions {
@@ -87,7 +87,7 @@ func (g *globals) find(ctx context.Context, name string) (map[string]any, error)
 	return nil, err
 }
 
-// list gives the objects of a resource.
+// list returns the objects of a resource.
 func (g *globals) list(ctx context.Context, r *globalentry.Resource) (any, error) {
 	path, err := listPath(r)
 	if err != nil {
@@ -103,7 +103,7 @@ func (g *globals) list(ctx context.Context, r *globalentry.Resource) (any, error
 		return nil, fmt.Errorf("%s is not a list", path)
 	}
 	listKind, _ := list["kind"].(string)
-	for _, item := range items { // they are not shared yet
+	for _, item := range items { // the objects are not shared yet
 		if o, ok := item.(map[string]any); ok && o["kind"] == nil {
 			o["apiVersion"], o["kind"] = r.APIVersion, strings.TrimSuffix(listKind, "List")
 		}

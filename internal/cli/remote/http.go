@@ -7,11 +7,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// HTTP answers the requests of CEL policies from the network.
+// HTTP sends the HTTP requests of CEL policies over the network.
 var HTTP = sync.OnceValue(func() world.HTTP {
 	s, err := apicall.NewServices(apicall.ServiceOptions{Block: apicall.DefaultBlocklist})
 	if err != nil {
-		return nil // the options are constant
+		return nil // the options are constant, so there is no error
 	}
 	return s
 })

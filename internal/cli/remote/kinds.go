@@ -12,10 +12,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Served are the resources of one cluster, groups in the API server's order.
+// Served are the resources of one cluster, with the groups in the API server's order.
 type Served struct{ list discovery.List }
 
-// servedBy asks the API server. A group that cannot be listed (a broken aggregated API) does not hide the others.
+// servedBy queries the API server. A group that cannot be listed (a broken aggregated API) does not hide the others.
 func servedBy(from clientdiscovery.ServerResourcesInterface) (*Served, error) {
 	list, err := discovery.Fetch(from)
 	if err != nil {
@@ -24,14 +24,14 @@ func servedBy(from clientdiscovery.ServerResourcesInterface) (*Served, error) {
 	return &Served{list}, nil
 }
 
-// Wanted are the resources that a target stands for, each in one version: the one that its group prefers if the target
-// allows that. Only those that can be listed are among them, and the subresources that can be read.
+// Wanted returns the resources that a target selects, each in one version: the preferred version of its group if the
+// target allows it. It returns only resources that can be listed and subresources that can be read.
 func (s *Served) Wanted(t policy.Target) []discovery.Resource {
 	found, _ := s.Find(t)
 	return discovery.OneVersion(found)
 }
 
-// Find implements discovery.Resources for what can be read; the error is always nil.
+// Find implements discovery.Resources for resources that can be read. The error is always nil.
 func (s *Served) Find(t policy.Target) ([]discovery.Resource, error) {
 	found, _ := s.list.Find(t)
 	return slices.DeleteFunc(found, func(r discovery.Resource) bool {
@@ -39,13 +39,13 @@ func (s *Served) Find(t policy.Target) ([]discovery.Resource, error) {
 	}), nil
 }
 
-// Of are the main resources of a kind.
+// Of returns the main resources of a kind.
 func (s *Served) Of(gvk schema.GroupVersionKind) []discovery.Resource {
 	found, _ := s.list.Find(policy.Target{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind})
 	return found
 }
 
-// All are the resources that the policies are about, in the order of the policies.
+// All returns the resources that the policies match, in the order of the policies.
 func (s *Served) All(programs []*policy.Program) []discovery.Resource {
 	var out []discovery.Resource
 	for _, p := range programs {
@@ -62,7 +62,7 @@ func (s *Served) All(programs []*policy.Program) []discovery.Resource {
 	return out
 }
 
-// servedKinds answers what package world asks about the kinds of the cluster.
+// servedKinds implements the interfaces of package world for the kinds of the cluster.
 type servedKinds struct{ *Served }
 
 // Namespaced implements world.Kinds.

@@ -18,19 +18,19 @@ import (
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
-// Query says which objects of a cluster are evaluated.
+// Query selects the objects of a cluster that are evaluated.
 type Query struct {
 	Kinds     []discovery.Resource
 	Namespace string   // empty for all
 	Names     []string // empty for all
-	Page      int64    // objects that are asked for at once
-	Parallel  int      // kinds that are listed at once
-	// Strict: what cannot be listed ends the run.
+	Page      int64    // the number of objects in a page
+	Parallel  int      // the number of kinds that are listed at once
+	// Strict: an error in a list ends the run.
 	Strict bool
 }
 
-// InScope leaves the kinds to look at: with a namespace those that lie in namespaces; with wide first those that do
-// not, and without a namespace only them.
+// InScope selects the kinds to list. With a namespace it returns the namespaced kinds. With wide it puts the
+// cluster-wide kinds first, and without a namespace it then returns only those.
 func InScope(kinds []discovery.Resource, namespace string, wide bool) []discovery.Resource {
 	var out []discovery.Resource
 	if wide {
@@ -51,11 +51,11 @@ func InScope(kinds []discovery.Resource, namespace string, wide bool) []discover
 type Page struct {
 	Kind    discovery.Resource
 	Objects []source.Object
-	Err     error // why the rest of the kind is missing
+	Err     error // the error because of which the rest of the kind is missing
 	Took    time.Duration
 }
 
-// List calls give with all objects, kind by kind in their order, page by page; some kinds ahead are listed meanwhile.
+// List calls give with all objects, kind by kind in the order of the query and page by page. Meanwhile it lists the next kinds in parallel.
 func (c *Cluster) List(ctx context.Context, q Query, give func(Page)) {
 	pages := make([]chan Page, len(q.Kinds))
 	next := make(chan int)
@@ -85,7 +85,7 @@ func (c *Cluster) List(ctx context.Context, q Query, give func(Page)) {
 	wg.Wait()
 }
 
-// listKind lists one kind. Names are asked for one by one, since a cluster may be large.
+// listKind lists one kind. It reads named objects one by one, since a cluster may be large.
 func (c *Cluster) listKind(ctx context.Context, q Query, k discovery.Resource, give func(Page)) {
 	if len(q.Names) == 0 {
 		c.listPages(ctx, q, k, metav1.ListOptions{Limit: q.Page}, give)
@@ -104,7 +104,7 @@ func (c *Cluster) listPages(ctx context.Context, q Query, k discovery.Resource, 
 		start := time.Now()
 		list, err := resource.List(ctx, options)
 		if expired := restart(err); expired != "" && options.Continue != expired {
-			options.Continue = expired // the rest, as it is now
+			options.Continue = expired // the rest of the list in its current state
 			continue
 		}
 		if err != nil {
@@ -132,7 +132,7 @@ func (c *Cluster) listPages(ctx context.Context, q Query, k discovery.Resource, 
 	}
 }
 
-// restart is the token with which a list goes on that was under way for too long.
+// restart returns the token with which an expired list can continue.
 func restart(err error) string {
 	if status, ok := err.(apierrors.APIStatus); ok && apierrors.IsResourceExpired(err) {
 		return status.Status().ListMeta.Continue
@@ -153,7 +153,7 @@ func (c *Cluster) subresource(ctx context.Context, k discovery.Resource, of *uns
 	return o, nil
 }
 
-// listed is an object as those of files are: without the bookkeeping of who wrote which field.
+// listed returns an object as if it were read from a file: without the managedFields.
 func listed(o *unstructured.Unstructured) source.Object {
 	o.SetManagedFields(nil)
 	return source.Object{Value: o.Object, Pos: func(path string) diag.Position {

@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/rollout"
 )
 
-// Metas reads what is needed of objects to find their owners.
+// Metas reads the metadata of objects that is needed to find their owners.
 type Metas struct {
 	Kinds  *Served
 	Client metadata.Interface
@@ -28,7 +28,7 @@ func (m Metas) Read(ctx context.Context, r compliance.Resource) (rollout.Meta, b
 	}
 	kinds := m.Kinds.Wanted(policy.Target{Group: group, Version: "*", Kind: r.Kind})
 	if len(kinds) == 0 || r.Name == "" {
-		return rollout.Meta{}, false, nil // an owner of a kind that is gone is gone
+		return rollout.Meta{}, false, nil // if the cluster no longer serves the kind, the owner no longer exists
 	}
 	if !kinds[0].Namespaced {
 		r.Namespace = ""

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// WithObjects is the cluster with given objects beside its own: the given ones win.
+// WithObjects returns the cluster with the given objects added to its own. A given object takes precedence.
 func WithObjects(given, cluster world.Root) world.Root { return overlay{given, cluster} }
 
 type overlay struct{ given, cluster world.Root }
@@ -53,7 +53,7 @@ func (b both) List(ctx context.Context, q world.Query) ([]map[string]any, error)
 	return append(slices.Clip(out), slices.DeleteFunc(more, func(o map[string]any) bool { return known[identity(o)] })...), nil
 }
 
-// identity names an object by its group, kind, namespace and name.
+// identity returns a text with the group, kind, namespace and name of an object.
 func identity(o map[string]any) string {
 	u := unstructured.Unstructured{Object: o}
 	return u.GroupVersionKind().GroupKind().String() + " " + u.GetNamespace() + " " + u.GetName()

@@ -19,10 +19,10 @@ func AddRegistryFlag(f *pflag.FlagSet, to *bool) {
 	f.BoolVar(to, "registry", false, "ask registries about images, with the docker configuration of this machine")
 }
 
-// providers are where the command line has its credentials from: what its user has.
+// providers are the credential providers that the command line uses: those available to its user.
 var providers = []string{"default", "google", "amazon", "azure", "github"}
 
-// Images asks registries when that is allowed; otherwise it is nil.
+// Images returns the client for image registries, or nil if queries are not allowed.
 func Images(allowed bool) (world.Images, error) {
 	if !allowed {
 		return nil, nil
@@ -30,10 +30,10 @@ func Images(allowed bool) (world.Images, error) {
 	return registry.New(registry.Options{Providers: providers, Namespace: secretsNamespace})
 }
 
-// secretsNamespace is where the pull secrets are that name no namespace: where the controllers of the cluster run.
+// secretsNamespace is the namespace of pull secrets that are named without one: the namespace of the controllers.
 const secretsNamespace = "kyverno"
 
-// registries say to ask registries with the pull secrets of the cluster.
+// registries returns the options for registry queries with the pull secrets of the cluster.
 func (c *Cluster) registries(*apicall.Services) registry.Options {
 	return registry.Options{Providers: providers, Namespace: secretsNamespace, Secret: c.secret}
 }

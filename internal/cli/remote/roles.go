@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Roles looks up the roles of users in the bindings of a cluster, which it reads once.
+// Roles looks up the roles of users in the bindings of a cluster. It reads the bindings once.
 type Roles struct {
 	cluster *Cluster
 	once    sync.Once
@@ -24,7 +24,7 @@ type Roles struct {
 	err     error
 }
 
-// binding is what a binding gives its subjects.
+// binding is a role that a binding grants to its subjects.
 type binding struct {
 	namespace string // empty for a ClusterRoleBinding
 	role      rbacv1.RoleRef
@@ -33,8 +33,8 @@ type binding struct {
 // NewRoles returns the Roles of a cluster.
 func NewRoles(c *Cluster) *Roles { return &Roles{cluster: c} }
 
-// Of returns the roles of a user for requests in the namespace, as the admission controller finds them: a Role of any namespace, a
-// ClusterRole of a ClusterRoleBinding or of a RoleBinding in the namespace of the request.
+// Of returns the roles of a user for requests in the namespace, as the admission controller determines them: Roles of any
+// namespace, and ClusterRoles from a ClusterRoleBinding or from a RoleBinding in the namespace of the request.
 func (r *Roles) Of(ctx context.Context, user *policy.User, namespace string) (policy.Roles, error) {
 	r.once.Do(func() { r.bound, r.err = r.read(context.WithoutCancel(ctx)) })
 	if r.err != nil {

@@ -14,11 +14,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Signatures verifies images whether registries are asked about images or not, as Kyverno does: a policy that demands signatures decides nothing without them. It
-// logs in with the docker configuration of this machine.
+// Signatures returns a verifier for image signatures, which queries registries even if registry queries about images are not enabled. As in
+// Kyverno, a policy that requires signatures could not decide without them. It logs in with the docker configuration of this machine.
 func Signatures() (world.Signatures, error) { return Verifier(false) }
 
-// Verifier is that of Signatures, which also explains what it finds. Offline it asks nothing but registries.
+// Verifier returns the verifier of Signatures, which can also explain its findings. If offline is set, it uses no network except
+// registries.
 func Verifier(offline bool) (*sigverify.Verifier, error) {
 	images, err := registry.New(registry.Options{Providers: providers, Namespace: secretsNamespace})
 	if err != nil {
@@ -27,7 +28,7 @@ func Verifier(offline bool) (*sigverify.Verifier, error) {
 	return verifier(images, nil, offline)
 }
 
-// signatures verifies images for policies in a cluster.
+// signatures returns a verifier for policies in a cluster.
 func (c *Cluster) signatures(_ *registry.Client, services *apicall.Services) (world.Signatures, error) {
 	images, err := registry.New(c.registries(services))
 	if err != nil {
@@ -36,7 +37,7 @@ func (c *Cluster) signatures(_ *registry.Client, services *apicall.Services) (wo
 	return verifier(images, c.secret, false)
 }
 
-// verifier asks key services as the user of this machine. secret reads Secrets with keys; nil where there is no cluster.
+// verifier calls key management services as the user of this machine. secret reads Secrets with keys; it is nil without a cluster.
 func verifier(images *registry.Client, secret func(context.Context, string, string) (map[string][]byte, error), offline bool) (*sigverify.Verifier, error) {
 	var network http.RoundTripper = http.DefaultTransport
 	if offline {
@@ -55,7 +56,7 @@ func verifier(images *registry.Client, secret func(context.Context, string, stri
 	})
 }
 
-// nowhere is the network of a command that works offline.
+// nowhere is the HTTP transport of a command that works offline. It rejects all requests.
 type nowhere struct{}
 
 // RoundTrip implements http.RoundTripper.

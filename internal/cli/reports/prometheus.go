@@ -18,16 +18,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// prometheus is a server of Prometheus' HTTP API.
+// prometheus is a server with the HTTP API of Prometheus.
 type prometheus struct{ url, tokenFile string }
 
 const (
-	// maxAnswer bounds an answer, in bytes, and askTimeout the time until it is there.
+	// maxAnswer limits the size of a response, in bytes, and askTimeout the time to wait for it.
 	maxAnswer  = 16 << 20
 	askTimeout = 30 * time.Second
 )
 
-// ask gives the vector that a query results in now.
+// ask returns the current result of a query, as a vector.
 func (p prometheus) ask(ctx context.Context, query string) ([]rollout.Sample, error) {
 	base, err := url.Parse(p.url)
 	if err != nil {
@@ -66,7 +66,7 @@ func (p prometheus) ask(ctx context.Context, query string) ([]rollout.Sample, er
 	return samples(response.Status, text)
 }
 
-// samples reads an answer. Mistakes in a query come as JSON, too, with status 400.
+// samples parses a response. Errors in a query are returned as JSON, too, with status 400.
 func samples(status string, text []byte) ([]rollout.Sample, error) {
 	var answer struct {
 		Status, Error string

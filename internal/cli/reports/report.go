@@ -13,8 +13,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/compliance"
 )
 
-// noExit is the exit code of an answer that is no: the threshold of `report` is reached, or `rollout` says that it is not
-// safe. 1 means that there is no answer.
+// noExit is the exit code of a negative answer: the threshold of `report` is reached, or Enforce is not safe according to
+// `rollout`. Exit code 1 means that there is no answer.
 const noExit = 2
 
 // reportOptions are the flags of report.
@@ -65,7 +65,7 @@ func NewReport() *cobra.Command {
 	return cmd
 }
 
-// reportFormats are the values of --output.
+// reportFormats maps the values of --output to their writers.
 var reportFormats = map[string]func(w io.Writer, s compliance.Summary, list bool) error{
 	"table": reportTable, "json": reportJSON, "csv": reportCSV, "html": reportHTML,
 }
@@ -88,7 +88,7 @@ func (o *reportOptions) run(cmd *cobra.Command) error {
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	s := c.Summary(nil)
 	if !o.list && o.format != "html" {
-		s.Omitted = 0 // nothing was asked for
+		s.Omitted = 0 // single results were not requested
 	}
 	out := terminal.Buffered(cmd.OutOrStdout())
 	if err := write(out, s, o.list); err != nil {
@@ -110,7 +110,7 @@ func (o *reportOptions) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// check looks at the flags, and says how the summary is written.
+// check checks the flags, and returns the function that writes the summary.
 func (o *reportOptions) check() (func(io.Writer, compliance.Summary, bool) error, error) {
 	write := reportFormats[o.format]
 	if write == nil {

@@ -9,32 +9,32 @@ import (
 	"github.com/ephor-dev/ephor/internal/compliance"
 )
 
-// htmlPage is an HTML page that is being written. Text goes into elements only, and only through text, which escapes it: that is
-// all that results can reach. (html/template would do as much, and make the program larger by a third, since with it the
-// linker keeps every method there is.)
+// htmlPage is an HTML page that is being written. Texts of results appear only inside elements, and only through the method
+// text, which escapes them. (html/template would be equally safe, but would make the program a third larger, since the linker
+// then keeps every method.)
 type htmlPage struct {
 	w   io.Writer
 	err error
 }
 
-// markup writes our own HTML.
+// markup writes HTML from this package.
 func (p *htmlPage) markup(s string) {
 	if p.err == nil {
 		_, p.err = io.WriteString(p.w, s)
 	}
 }
 
-// text writes text of others.
+// text writes text from reports, escaped.
 func (p *htmlPage) text(s string) { p.markup(html.EscapeString(terminal.Plain(s))) }
 
-// element writes text in an element.
+// element writes an element with a text.
 func (p *htmlPage) element(tag, text string) {
 	p.markup("<" + tag + ">")
 	p.text(text)
 	p.markup("</" + strings.Fields(tag)[0] + ">")
 }
 
-// htmlHead forbids the page to load or to run anything, whatever would get into it.
+// htmlHead forbids the page to load or execute anything, as a second line of defence.
 const htmlHead = `<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -53,7 +53,7 @@ td.fail, td.error { color: #b3261e; } td.warn { color: #8a5a00; }
 <body>
 `
 
-// reportHTML writes one file that needs nothing else.
+// reportHTML writes one self-contained HTML file.
 func reportHTML(w io.Writer, s compliance.Summary, _ bool) error {
 	p := &htmlPage{w: w}
 	p.markup(htmlHead)
@@ -72,7 +72,7 @@ func reportHTML(w io.Writer, s compliance.Summary, _ bool) error {
 	return p.err
 }
 
-// htmlResults are single results with their whole messages, and with their properties.
+// htmlResults returns single results with their complete messages and properties.
 func htmlResults(results []compliance.Result) [][]string {
 	rows := resultRows(results)
 	rows[0] = append(rows[0], "PROPERTIES")
@@ -84,7 +84,7 @@ func htmlResults(results []compliance.Result) [][]string {
 	return rows
 }
 
-// numberColumns is the class of a cell in a table of counts: all columns but the first are numbers.
+// numberColumns returns the class of a cell in a table of counts: all columns but the first hold numbers.
 func numberColumns(column int, _ string) string {
 	if column > 0 {
 		return "n"
@@ -92,7 +92,7 @@ func numberColumns(column int, _ string) string {
 	return ""
 }
 
-// resultColumns is the class of a cell in a table of results. It is one of our own words, whatever the cell says.
+// resultColumns returns the class of a cell in a table of results. It is always one of our own words, whatever the text of the cell.
 func resultColumns(column int, cell string) string {
 	if column == 0 && (cell == "fail" || cell == "error" || cell == "warn") {
 		return cell
@@ -100,7 +100,7 @@ func resultColumns(column int, cell string) string {
 	return ""
 }
 
-// table writes rows, the first as header.
+// table writes rows. The first one is the header.
 func (p *htmlPage) table(rows [][]string, class func(column int, cell string) string) {
 	p.markup("<table>\n")
 	for i, row := range rows {

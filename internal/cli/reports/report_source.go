@@ -20,11 +20,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// reportSource says where reports come from: a cluster, or files.
+// reportSource selects the source of reports: a cluster, or files.
 type reportSource struct {
 	files               []string
 	kubeconfig, context string
-	// namespaces that are asked for; wildcards among them, and none, ask for all.
+	// namespaces are the requested namespaces. If the list is empty or contains a wildcard, all namespaces are read.
 	namespaces []string
 }
 
@@ -34,10 +34,10 @@ func (o *reportSource) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig to use")
 }
 
-// reportPage is how many reports are asked for at once. A report is some kilobytes, and one page is in memory.
+// reportPage is the number of reports in a page. A report has some kilobytes, and one page is in memory at a time.
 const reportPage = 500
 
-// read hands over all reports, one by one. The diagnostics are reports that could not be read.
+// read passes all reports to add, one by one. The diagnostics name the reports that could not be read.
 func (o *reportSource) read(ctx context.Context, stdin io.Reader, add func(compliance.Report)) (diag.List, error) {
 	if len(o.files) > 0 {
 		return reportDocuments(ctx, o.files, stdin, add), nil
@@ -50,7 +50,8 @@ func (o *reportSource) read(ctx context.Context, stdin io.Reader, add func(compl
 }
 
 // readCluster reads the reports of a cluster page by page. While a cluster changes from one API group of reports to the
-// other a resource may have a report in each: then that of openreports.io counts, which the cluster is configured to write.
+// other, a resource may have a report in each. Then the report of openreports.io is used, since the cluster is configured
+// to write it.
 func (o *reportSource) readCluster(ctx context.Context, c *remote.Cluster, add func(compliance.Report)) (diag.List, error) {
 	var diags diag.List
 	kinds := append(c.Kinds.Wanted(policy.Target{Group: "openreports.io", Version: "*", Kind: "*"}),
@@ -92,7 +93,7 @@ func (o *reportSource) readCluster(ctx context.Context, c *remote.Cluster, add f
 	return diags, ctx.Err()
 }
 
-// reportDocuments reads the reports of files; of other objects there is a warning.
+// reportDocuments reads the reports in files and warns of other objects.
 func reportDocuments(ctx context.Context, paths []string, stdin io.Reader, add func(compliance.Report)) diag.List {
 	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact, Context: ctx})
 	for _, object := range objects {
@@ -109,7 +110,7 @@ func reportDocuments(ctx context.Context, paths []string, stdin io.Reader, add f
 	return diags
 }
 
-// addReport hands over a report, and its mistakes with their positions.
+// addReport passes on a report, and adds its mistakes with their positions.
 func addReport(object source.Object, add func(compliance.Report), diags *diag.List) {
 	r, found := compliance.Decode(object.Value)
 	for _, d := range found {

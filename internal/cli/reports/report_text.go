@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// columns writes rows below each other as kubectl does. Cells are made plain: what they hold is hostile text.
+// columns writes rows in aligned columns, as kubectl does. It makes cells plain, since their texts are not trusted.
 func columns(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, row := range rows {
@@ -30,11 +30,11 @@ func columns(w io.Writer, rows [][]string) error {
 	return t.Flush()
 }
 
-// section is a table of a summary: what its lines are called, and the lines.
+// section is a table of a summary: its title and its rows.
 type section struct {
 	title string
 	lines []compliance.Line
-	// unnamed stands for the empty name.
+	// unnamed is shown instead of an empty name.
 	unnamed string
 }
 
@@ -47,14 +47,14 @@ func sections(s compliance.Summary) []section {
 	}
 }
 
-// countHeader names what countCells gives.
+// countHeader is the header for the cells of countCells.
 var countHeader = []string{"PASS", "FAIL", "WARN", "ERROR", "SKIP"}
 
 func countCells(c compliance.Counts) []string {
 	return []string{strconv.Itoa(c.Pass), strconv.Itoa(c.Fail), strconv.Itoa(c.Warn), strconv.Itoa(c.Error), strconv.Itoa(c.Skip)}
 }
 
-// rows are the lines of a section with their header.
+// rows returns the rows of a section with their header.
 func (s section) rows() [][]string {
 	out := [][]string{append(append([]string{s.title}, countHeader...), "COMPLIANCE")}
 	for _, l := range s.lines {
@@ -74,7 +74,7 @@ func percent(share *float64) string {
 	return strconv.FormatFloat(*share, 'f', 1, 64) + "%"
 }
 
-// propertyText is properties in one cell, sorted.
+// propertyText formats properties for one cell, sorted.
 func propertyText(properties map[string]string) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(properties)) {
@@ -83,10 +83,10 @@ func propertyText(properties map[string]string) string {
 	return strings.Join(out, "; ")
 }
 
-// messageWidth is how much of a message a line of a table shows, in bytes.
+// messageWidth is the length to which a row of a table cuts messages, in bytes.
 const messageWidth = 120
 
-// resultRows are single results with their header.
+// resultRows returns rows for single results, with their header.
 func resultRows(results []compliance.Result) [][]string {
 	out := [][]string{{"RESULT", "SEVERITY", "POLICY", "RULE", "RESOURCE", "MESSAGE"}}
 	for _, r := range results {
@@ -120,7 +120,7 @@ func reportTable(w io.Writer, s compliance.Summary, list bool) error {
 	return err
 }
 
-// footer says what the numbers are of, and what is left out.
+// footer describes what the numbers cover, and what is left out.
 func footer(s compliance.Summary) string {
 	text := terminal.Counted(s.Reports, "report", "reports")
 	if s.Omitted > 0 {
@@ -158,7 +158,7 @@ func reportCSV(w io.Writer, s compliance.Summary, list bool) error {
 	return out.Error()
 }
 
-// inert is a cell that a spreadsheet takes for text: what begins as a formula gets an apostrophe before it.
+// inert returns a cell that a spreadsheet treats as text: it puts an apostrophe before a text that looks like a formula.
 func inert(cell string) string {
 	cell = terminal.Plain(cell)
 	if t := strings.TrimLeft(cell, " "); t != "" && strings.ContainsRune("=+-@＝＋－＠|%", []rune(t)[0]) {

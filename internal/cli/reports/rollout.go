@@ -113,7 +113,7 @@ func (o *rolloutOptions) check() error {
 	return errors.Join(o.decisions.Check(), o.decisions.Open(o.from.kubeconfig, o.from.context, o.from.namespaces))
 }
 
-// plan gathers what is known.
+// plan collects all available data.
 func (o *rolloutOptions) plan(cmd *cobra.Command) (*rollout.Plan, diag.List, error) {
 	ctx := cmd.Context()
 	options := rollout.Options{Policy: o.policy, Namespaces: o.from.namespaces, Keep: o.limit}
@@ -156,7 +156,7 @@ func (o *rolloutOptions) readReports(cmd *cobra.Command, at *rolloutCluster, c *
 	return o.from.readCluster(cmd.Context(), at.Cluster, c.Add)
 }
 
-// countRequests asks Prometheus, when there is one.
+// countRequests queries Prometheus, if the user names a server.
 func (o *rolloutOptions) countRequests(ctx context.Context, c *rollout.Collector) error {
 	if o.prometheus.url == "" {
 		return nil

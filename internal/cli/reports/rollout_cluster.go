@@ -23,7 +23,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// rolloutCluster is a cluster with the policy that is asked about.
+// rolloutCluster is a cluster and the policy in question.
 type rolloutCluster struct {
 	*remote.Cluster
 	metadata metadata.Interface
@@ -31,7 +31,7 @@ type rolloutCluster struct {
 	program  *policy.Program
 }
 
-// open finds the cluster and the policy in it.
+// open connects to the cluster and finds the policy in it.
 func (o *rolloutOptions) open(ctx context.Context) (*rolloutCluster, error) {
 	c, err := remote.Open(o.from.kubeconfig, o.from.context, false)
 	if err != nil {
@@ -65,7 +65,7 @@ func (o *rolloutOptions) open(ctx context.Context) (*rolloutCluster, error) {
 	return at, nil
 }
 
-// facts are what the policy itself says, and how much there is of what it names.
+// facts sets what the policy itself states, and counts the resources that it names.
 func (at *rolloutCluster) facts(ctx context.Context, f *rollout.Facts, namespaces []string) {
 	f.Created = at.object.GetCreationTimestamp().Time
 	for _, m := range at.object.GetManagedFields() {
@@ -100,9 +100,9 @@ func (at *rolloutCluster) facts(ctx context.Context, f *rollout.Facts, namespace
 	}
 }
 
-// existing counts the resources of the kinds that the rules name by their names, in the namespaces that are asked about. A
-// list of one object says how many there are besides, so that this costs one request for a kind and namespace. What cannot
-// be counted is left out.
+// existing counts the resources of the kinds that the rules name without wildcards, in the requested namespaces. It lists
+// a single object, since the response contains the number of remaining ones, so that it needs one request for each kind
+// and namespace. It leaves out resources that cannot be counted.
 func (at *rolloutCluster) existing(ctx context.Context, namespaces []string) map[rollout.Kind]int {
 	if len(namespaces) == 0 {
 		namespaces = []string{""}

@@ -18,8 +18,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/rollout"
 )
 
-// countDecisions evaluates the requests that admission recorded by the policy as it is now. Where a record does not hold its request, what the
-// rules said then counts.
+// countDecisions evaluates the requests that admission recorded with the current policy. If a record does not contain its request, the
+// recorded results of the rules count.
 func (o *rolloutOptions) countDecisions(cmd *cobra.Command, at *rolloutCluster, c *rollout.Collector, now, created time.Time) (diag.List, error) {
 	d := decided{policy: o.policy, to: c, created: created, counts: map[sampleKey]float64{}, apart: map[aboutKey]bool{}}
 	records := o.decisions.Records(cmd.Context(), terminal.Stdin(cmd.InOrStdin()))
@@ -33,7 +33,7 @@ func (o *rolloutOptions) countDecisions(cmd *cobra.Command, at *rolloutCluster, 
 		for r := range records {
 			e := impact.Evaluated{Record: r, Err: r.Err}
 			if e.Err == nil || errors.Is(e.Err, impact.ErrSameRequest) {
-				e.Err = decision.ErrNoRequest // without the policy, only what was recorded of it is known
+				e.Err = decision.ErrNoRequest // without the policy, only the recorded results are known
 			}
 			d.add(&e)
 		}
@@ -62,31 +62,31 @@ func (o *rolloutOptions) countDecisions(cmd *cobra.Command, at *rolloutCluster, 
 	return diags, nil
 }
 
-// decided counts what rules of one policy say of recorded requests.
+// decided counts the results of one policy's rules for recorded requests.
 type decided struct {
 	policy  string
 	to      *rollout.Collector
-	created time.Time // of the policy; zero when it is not known
+	created time.Time // the creation time of the policy; zero if unknown
 	first   time.Time
 	counts  map[sampleKey]float64
-	// apart are the requests that cannot be evaluated again: of each of their reviews counts what was recorded.
+	// apart holds the requests that cannot be evaluated again. For these, the recorded results of each review count.
 	apart map[aboutKey]bool
 
 	unknown, sampled, earlier, withheld, alike, more int
 	unreadable                                       []string
 }
 
-// sampleKey is what the results of a Sample have in common.
+// sampleKey holds the properties that the results of one Sample share.
 type sampleKey struct{ namespace, rule, result string }
 
-// aboutKey is what the reviews of one request by several webhooks have in common.
+// aboutKey holds the properties that the reviews of one request by several webhooks share.
 type aboutKey struct{ user, operation, group, version, kind, subresource, namespace string }
 
 func about(r *decision.Record) aboutKey {
 	return aboutKey{r.User, r.Operation, r.Group, r.Version, r.Kind, r.Subresource, r.Namespace}
 }
 
-// maxUnreadable is how many records are named that cannot be read.
+// maxUnreadable is the maximum number of unreadable records that are named.
 const maxUnreadable = 20
 
 // add counts one record.
@@ -103,7 +103,7 @@ func (d *decided) add(e *impact.Evaluated) {
 	}
 	namespace := r.Namespace
 	if r.Group == "" && r.Kind == "Namespace" {
-		namespace = "" // the review of a Namespace names it as its namespace
+		namespace = "" // the review of a Namespace has the Namespace itself as its namespace
 	}
 	if !d.to.In(namespace) {
 		return
@@ -123,7 +123,7 @@ func (d *decided) add(e *impact.Evaluated) {
 		if errors.Is(e.Err, impact.ErrAlike) {
 			d.alike++
 		}
-		// The first review of the request was evaluated, or else the review by the policy's own webhook has what was recorded.
+		// Either the first review of the request was evaluated, or the review by the policy's own webhook has the recorded results.
 		if !d.apart[about(r)] {
 			return
 		}
@@ -161,7 +161,7 @@ func (d *decided) add(e *impact.Evaluated) {
 	d.to.Violating(resource, own, r.User, failed)
 }
 
-// recorded are the results of the policy that the record has.
+// recorded returns the results of the policy in the record.
 func (d *decided) recorded(r *decision.Record) (out []decision.Result) {
 	for _, x := range r.Rules {
 		if x.Policy == d.policy && x.Status != "skip" {
@@ -171,7 +171,7 @@ func (d *decided) recorded(r *decision.Record) (out []decision.Result) {
 	return out
 }
 
-// evaluated are the results that the policy has now.
+// evaluated returns the results of the current policy.
 func (d *decided) evaluated(v *impact.Verdict) (out []decision.Result) {
 	for i := range v.Results {
 		x := &v.Results[i]
@@ -196,7 +196,7 @@ func (d *decided) samples() (out []rollout.Sample) {
 	return out
 }
 
-// lacks says what the records do not show.
+// lacks describes what the records do not show.
 func (d *decided) lacks() (out []string) {
 	add := func(n int, what string) {
 		if n > 0 {

@@ -15,8 +15,8 @@ import (
 
 func rolloutJSON(w io.Writer, p *rollout.Plan) error { return terminal.WriteJSON(w, p) }
 
-// rolloutTable writes a plan for people: namespaces, what would be refused and whose, the targets, what is lacking, and the
-// verdict last.
+// rolloutTable writes a plan for people: the namespaces, the resources that would be refused with their owners, the
+// targets, the missing data, and the verdict at the end.
 func rolloutTable(w io.Writer, p *rollout.Plan) error {
 	title := "Policy " + p.Policy
 	if p.Action != "" {
@@ -93,7 +93,7 @@ func namespaceRows(p *rollout.Plan) [][]string {
 	return rows
 }
 
-// refusedRows lists what would be refused, the resources of one owner that violate the same rules together.
+// refusedRows lists what would be refused. It combines the resources of one owner that violate the same rules.
 func refusedRows(p *rollout.Plan) [][]string {
 	type group struct{ namespace, owner, whose, rules string }
 	count := map[group]int{}
@@ -125,7 +125,7 @@ func refusedRows(p *rollout.Plan) [][]string {
 	return rows
 }
 
-// callerRows lists whose recorded requests violate the policy, those of one owner and of the same rules together.
+// callerRows lists the callers whose recorded requests violate the policy. It combines requests of one owner that violate the same rules.
 func callerRows(p *rollout.Plan) [][]string {
 	type group struct{ namespace, owner, whose, rules string }
 	type line struct {

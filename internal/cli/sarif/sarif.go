@@ -1,5 +1,5 @@
-// Package sarif writes findings as a log of the Static Analysis Results Interchange Format 2.1.0, which code hosts show beside the lines of a
-// change.
+// Package sarif writes findings as a log of the Static Analysis Results Interchange Format 2.1.0, which code hosting platforms show beside
+// the lines of a change.
 //
 //	err := sarif.WriteFile("ephor.sarif", version, rules, results)
 //
@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// Rule describes what results of one kind mean.
+// Rule describes the meaning of results of one type.
 type Rule struct {
 	ID, Doc string
 	Level   string // error or warning
@@ -23,13 +23,13 @@ type Rule struct {
 
 // Result is one finding.
 type Result struct {
-	Rule  string // ID of a Rule; one that is not described is described by its ID
+	Rule  string // the ID of a Rule; an undescribed Rule is described by its ID
 	Level string // error or warning
 	Text  string
 	Pos   diag.Position
 }
 
-// Log is the log of one run. Version is that of this program; empty leaves it out.
+// Log returns the log of one run. version is the version of this program; if empty, the log contains none.
 func Log(version string, rules []Rule, results []Result) map[string]any {
 	described, index := []any{}, map[string]int64{}
 	describe := func(r Rule) {
@@ -85,7 +85,7 @@ func WriteFile(path, version string, rules []Rule, results []Result) error {
 	return errors.Join(terminal.WriteJSON(f, Log(version, rules, results)), f.Close())
 }
 
-// Finding is a diagnostic as a result.
+// Finding converts a diagnostic to a result.
 func Finding(rule string, d diag.Diagnostic) Result {
 	text := d.Summary
 	if d.Path != "" {

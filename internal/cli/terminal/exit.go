@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Exit is an error that only carries the exit code: the command has printed everything already.
+// Exit is an error that only carries the exit code. The command has already printed everything.
 type Exit int
 
 func (Exit) Error() string { return "" }
@@ -20,10 +20,10 @@ func End(cmd *cobra.Command, code int) error {
 	return Exit(code)
 }
 
-// ExitMistake is the exit code of commands that tell a mistake in their flags apart from an answer that is no.
+// ExitMistake is the exit code for mistakes in the flags, in commands that distinguish them from a negative answer.
 const ExitMistake = 2
 
-// mistake is an error with that exit code.
+// mistake is an error with the exit code ExitMistake.
 type mistake struct{ error }
 
 // Unwrap returns the error itself.
@@ -37,7 +37,7 @@ func Mistake(err error) error {
 	return mistake{err}
 }
 
-// Code is the exit code of an error.
+// Code returns the exit code for an error.
 func Code(err error) int {
 	switch exit, m := Exit(0), (mistake{}); {
 	case err == nil:

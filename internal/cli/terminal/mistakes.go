@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// PrintMistakes prints every diagnostic once: file by file in the order of the input, line by line.
+// PrintMistakes prints every diagnostic once. It sorts them by file, in the order of the input, and then by line.
 func PrintMistakes(w io.Writer, diags diag.List) {
 	file := map[string]int{}
 	for _, d := range diags {
@@ -30,7 +30,7 @@ func PrintMistakes(w io.Writer, diags diag.List) {
 	}
 }
 
-// Mistaken is an error that lists all mistakes, each on a line of its own.
+// Mistaken returns an error that lists all mistakes, each on its own line.
 func Mistaken(attempt string, diags diag.List) error {
 	text := ""
 	for _, d := range diags.Errors() {

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Paths is a flag that may be repeated or hold several values separated by commas. Several flags may share one
-// list, which pflag's own slices would replace.
+// Paths returns a flag that may be repeated or hold several values separated by commas. Several flags may share one
+// list; pflag's own slices would replace it.
 func Paths(to *[]string) pflag.Value { return pathList{to} }
 
 type pathList struct{ to *[]string }

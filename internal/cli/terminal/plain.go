@@ -9,8 +9,9 @@ import (
 	"unicode/utf16"
 )
 
-// Plain prepares text of others for a terminal or a cell: on one line, and without what a terminal would obey or
-// what changes the direction of the text. Control characters and invalid UTF-8 become �, line breaks and tabs a space.
+// Plain prepares untrusted text for a terminal or a cell. It puts the text on one line, and removes characters that
+// control a terminal or change the direction of the text. Control characters and invalid UTF-8 become �; line breaks
+// and tabs become a space.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -23,7 +24,7 @@ func Plain(s string) string {
 	}, s)
 }
 
-// Legible prepares text that may contain text of others, as plain does, but with its lines and tabs.
+// Legible prepares text with untrusted parts, as Plain does, but preserves line breaks and tabs.
 func Legible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && IsControl(r) {
@@ -33,7 +34,7 @@ func Legible(s string) string {
 	}, s)
 }
 
-// LegibleWriter makes everything legible that is written to it; each Write has to hold whole characters.
+// LegibleWriter returns a writer that makes all text legible. Each Write must contain complete characters.
 func LegibleWriter(to io.Writer) io.Writer { return legibleWriter{to} }
 
 type legibleWriter struct{ to io.Writer }
@@ -44,8 +45,8 @@ func (w legibleWriter) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// WriteJSON writes v as indented JSON. encoding/json escapes control characters below U+0020 only; the others and what changes
-// the direction of text are escaped here, so that a terminal shows them instead of obeying.
+// WriteJSON writes v as indented JSON. encoding/json only escapes control characters below U+0020. WriteJSON also escapes the
+// others, and characters that change the direction of text, so that the terminal shows them and does not interpret them.
 func WriteJSON(w io.Writer, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -66,5 +67,5 @@ func WriteJSON(w io.Writer, v any) error {
 	return err
 }
 
-// IsControl reports whether a terminal acts on the character.
+// IsControl reports whether the character can control a terminal.
 func IsControl(r rune) bool { return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r) }

@@ -19,7 +19,7 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// ForDownloads is where the progress of long downloads is shown: standard error, if it is a terminal.
+// ForDownloads returns the output for the progress of long downloads: standard error, if it is a terminal.
 func ForDownloads(cmd *cobra.Command) io.Writer {
 	if w := cmd.ErrOrStderr(); IsTerminal(w) {
 		return w
@@ -27,7 +27,7 @@ func ForDownloads(cmd *cobra.Command) io.Writer {
 	return nil
 }
 
-// Progress draws a bar on a terminal once the work has taken a while. The nil progress draws nothing.
+// Progress draws a bar on a terminal once the work has taken a while. A nil Progress draws nothing.
 type Progress struct {
 	w         io.Writer
 	known     atomic.Int64 // found so far
@@ -37,7 +37,7 @@ type Progress struct {
 	drawing   sync.Mutex
 	drawn     bool
 	threshold time.Duration
-	what      string // what is counted and done: resources evaluated
+	what      string // what is counted, such as "resources evaluated"
 }
 
 const (
@@ -72,7 +72,7 @@ func (p *Progress) Add(n int) {
 	}
 }
 
-// Pause removes the bar while something else is printed; Resume lets the bar appear again.
+// Pause removes the bar while other output is printed; Resume lets the bar appear again.
 func (p *Progress) Pause() {
 	if p == nil {
 		return
@@ -119,7 +119,7 @@ func (p *Progress) loop() {
 	}
 }
 
-// bar is the line for done of all things that are counted.
+// bar returns the text of the bar when done of all items are done.
 func bar(done, all int64, what string) string {
 	filled := 0
 	if all > 0 {

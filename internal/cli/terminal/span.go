@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Span is a flag with a length of time, such as 24h, 7d or 2w. The zero Span is no limit.
+// Span is a flag for a length of time, such as 24h, 7d or 2w. The zero Span means no limit.
 type Span time.Duration
 
-// maxSpan is the longest one: a hundred years.
+// maxSpan is the longest Span: a hundred years.
 const maxSpan = 100 * 365 * 24 * time.Hour
 
 // Set implements pflag.Value.
@@ -48,7 +48,7 @@ func (s *Span) String() string {
 // Type implements pflag.Value.
 func (s *Span) Type() string { return "duration" }
 
-// Before is the time that lies so long before now; the zero time for no limit.
+// Before returns the time that is s before now, or the zero time if there is no limit.
 func (s Span) Before(now time.Time) time.Time {
 	if s == 0 {
 		return time.Time{}

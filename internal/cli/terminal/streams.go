@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Stdin is standard input when something is piped into it, nil when it is a terminal.
+// Stdin returns standard input if it is not a terminal, and nil otherwise.
 func Stdin(in io.Reader) io.Reader {
 	if f, ok := in.(*os.File); ok {
 		info, err := f.Stat()
@@ -17,5 +17,5 @@ func Stdin(in io.Reader) io.Reader {
 	return in
 }
 
-// Buffered is a buffer in front of an output. The caller flushes it.
+// Buffered returns a buffer for an output. The caller must flush it.
 func Buffered(w io.Writer) *bufio.Writer { return bufio.NewWriterSize(w, 64<<10) }

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Table draws Kyverno's table: box characters │ and ─ also at the corners, cells aligned left with one space
-// around them, cut at 300 characters, cells of several lines spanning as many.
+// Table draws a table as Kyverno does: with the box characters │ and ─ even at the corners, and cells that are
+// left-aligned with one space around them and cut at 300 characters. Cells may have several lines.
 type Table struct {
 	Header      []string
 	HeaderColor string // ANSI codes; empty for none
@@ -21,7 +21,7 @@ type tableCell struct {
 
 const cellLimit = 300
 
-// Add adds a row, with its cells made legible; colors gives the ANSI codes of single cells, which paint applies (or not).
+// Add adds a row and makes its cells legible. colors holds the ANSI codes of single cells; paint applies them, unless colours are off.
 func (t *Table) Add(cells []string, colors map[int]string, paint func(s, color string) string) {
 	row := make([]tableCell, len(cells))
 	for i, c := range cells {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// trace tells with -v what was done and how long it took.
+// trace logs with -v what was done and how long it took.
 type trace struct {
 	w    io.Writer
 	last time.Time

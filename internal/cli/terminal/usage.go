@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// AddUsage adds a line about --help to every error about arguments and flags. It comes second: programs read the first line.
+// AddUsage adds a line about --help to every error about arguments and flags. It is the second line, since programs parse the first one.
 func AddUsage(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(flagError)
 	describeArgs(cmd)
@@ -25,7 +25,7 @@ func describeArgs(cmd *cobra.Command) {
 	}
 }
 
-// flagError names the flag that was probably meant instead of an unknown one.
+// flagError suggests the flag that the user probably meant instead of an unknown one.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
@@ -46,10 +46,10 @@ func withUsage(cmd *cobra.Command, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w\n%s", err, fmt.Sprintf("Run '%s --help' for usage.", cmd.CommandPath())) // as cobra has it for unknown commands
+	return fmt.Errorf("%w\n%s", err, fmt.Sprintf("Run '%s --help' for usage.", cmd.CommandPath())) // the text that cobra has for unknown commands
 }
 
-// Choices says which values a flag has, for the completion in a shell.
+// Choices sets the values of a flag for shell completion.
 func Choices(cmd *cobra.Command, flag string, values ...string) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the command has no such flag

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Counted is a number with its word in the singular or the plural.
+// Counted returns a number followed by the singular or plural of a word.
 func Counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -14,7 +14,7 @@ func Counted(n int, one, many string) string {
 	return strconv.Itoa(n) + " " + many
 }
 
-// Indented is JSON with two blanks for each level.
+// Indented indents JSON by two spaces for each level.
 func Indented(text string) string {
 	var b bytes.Buffer
 	if err := json.Indent(&b, []byte(text), "", "  "); err != nil {

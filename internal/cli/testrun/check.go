@@ -11,13 +11,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// testRow is one line of the table: how one expectation fared on one resource.
+// testRow is one row of the table: the result of one expectation for one resource.
 type testRow struct {
 	Policy, Rule, Resource string
 	Result                 string // Pass, Fail or Skip
 	Reason                 string
 	Message                string
-	// want and got are shown as a difference where the row failed.
+	// If the row failed, the output shows the difference between want and got.
 	want, got string
 }
 
@@ -33,7 +33,7 @@ const (
 	reasonNotFound      = "Not found"
 	reasonDiff          = "Resource diff"
 	reasonResourceError = "Resource error"
-	// Those of --strict, which Kyverno does not have.
+	// Reasons that only --strict has, and Kyverno does not.
 	reasonNotApplied  = "Not applied"
 	reasonNoRule      = "Rule not found"
 	reasonNoResource  = "Resource not found"
@@ -45,12 +45,12 @@ const (
 // wantedResult is one entry of results while it is checked.
 type wantedResult struct {
 	*v1alpha1.TestResult
-	policy string // its name without namespace
-	path   string // in the Test
+	policy string // the name of the policy without its namespace
+	path   string // the path of the entry in the Test
 	rows   []testRow
 }
 
-// check compares one expectation with what the policies gave, by Kyverno's rules.
+// check compares one expectation with the results of the policies, with the same rules as Kyverno.
 func (r *testRun) check(entry *v1alpha1.TestResult, path string) {
 	e := &wantedResult{TestResult: entry, policy: plainName(entry.Policy), path: path}
 	defer func() { r.rows = append(r.rows, e.rows...) }()
@@ -82,7 +82,7 @@ func (r *testRun) check(entry *v1alpha1.TestResult, path string) {
 		r.doubt(e, reasonNoResource, name, "there is no resource %s", name)
 	}
 	if r.strict && len(missing) > 0 && len(missing) == len(chosen) {
-		return // what is not there is not replaced by everything that is
+		return // if no named resource exists, the expectation is not checked on all resources instead
 	}
 	for _, group := range chosen {
 		applied := false
@@ -100,16 +100,16 @@ func (r *testRun) check(entry *v1alpha1.TestResult, path string) {
 	}
 }
 
-// plainName is a name without the namespace before it.
+// plainName returns a name without its namespace prefix.
 func plainName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// add appends a row of the expectation.
+// add appends a row for the expectation.
 func (e *wantedResult) add(row testRow) {
 	row.Policy = e.Policy
 	e.rows = append(e.rows, row)
 }
 
-// doubt reports an expectation that says less than it seems to: a note, or with --strict a failure.
+// doubt reports an expectation that checks less than it seems to. It adds a note, or with --strict a failure.
 func (r *testRun) doubt(e *wantedResult, reason, resource, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if r.strict {
@@ -132,19 +132,20 @@ func (r *testRun) hasRule(e *wantedResult) bool {
 	return false
 }
 
-// speaksOf: the rule itself, or one generated from it; of a policy that has no rules of its own, whatever it says.
+// speaksOf reports whether the expectation covers the rule: the rule that it names, or one generated from it. For a policy without rules of
+// its own, it covers all results.
 func (e *wantedResult) speaksOf(rule *policy.Rule) bool {
 	return e.Rule == "" || rule.Offline.Whole || rule.Name == e.Rule || rule.Name == "autogen-"+e.Rule || rule.Name == "autogen-cronjob-"+e.Rule
 }
 
-// chosenObjects are the resources that one name of an expectation stands for.
+// chosenObjects are the resources that one name in an expectation selects.
 type chosenObjects struct {
 	name    string
 	objects []int
 }
 
-// choose finds the resources that the expectation is about. A name that fits nothing stands alone for all of them, as
-// does an expectation without names; such names are returned as missing.
+// choose finds the resources that the expectation covers. If none of its names matches, or it has no names, it covers
+// all resources. missing are the names that match nothing.
 func (r *testRun) choose(e *wantedResult) (groups []chosenObjects, missing []string) {
 	seen := map[int]bool{}
 	add := func(name string, fits func(*testObject) bool) {
@@ -195,7 +196,7 @@ func (r *testRun) choose(e *wantedResult) (groups []chosenObjects, missing []str
 	return []chosenObjects{all}, missing
 }
 
-// checkRefused: the policy has a mistake and is not applied. The reference lets such expectations pass.
+// checkRefused handles an expectation for a policy that is not applied because of a mistake. Kyverno lets such expectations pass.
 func (r *testRun) checkRefused(e *wantedResult, chosen []chosenObjects, p load.Refusal) {
 	row := testRow{Rule: e.Rule, Result: rowSkip, Reason: reasonInvalid, Message: p.Reason()}
 	if r.strict {
@@ -212,8 +213,8 @@ func (r *testRun) checkRefused(e *wantedResult, chosen []chosenObjects, p load.R
 	}
 }
 
-// checkObject compares the expectation with all answers for one resource, and reports whether a rule that it speaks of
-// applied to it. before is how many rows there were before any for the resource.
+// checkObject compares the expectation with all answers for one resource, and reports whether a rule that it covers
+// applied to the resource. before is the number of rows before the first row for the resource.
 func (r *testRun) checkObject(e *wantedResult, i, before int) bool {
 	object, applied := r.resources[i], false
 	for _, a := range r.answers[policy.Operation(e.Operation)][i] {
@@ -228,7 +229,7 @@ func (r *testRun) checkObject(e *wantedResult, i, before int) bool {
 			}
 			n++
 			if result.Rule.Stage == policy.StageMutateExisting && k > 0 && a.Results[k-1].Rule == result.Rule {
-				continue // one result for each target, and targets are checked by themselves
+				continue // there is one result for each target, and targets are checked separately
 			}
 			r.checkResult(e, object, &a, result)
 		}
@@ -240,7 +241,7 @@ func (r *testRun) checkObject(e *wantedResult, i, before int) bool {
 	return applied
 }
 
-// checkResult compares one result with what is expected of it.
+// checkResult compares one result with the expectation.
 func (r *testRun) checkResult(e *wantedResult, object *testObject, a *offline.Answer, result *policy.Result) {
 	if result.Rule.Stage == policy.StageGenerate && r.checkGenerated(e, result) {
 		return
@@ -270,7 +271,7 @@ func (e *wantedResult) evaluate(row *testRow, got string) {
 	}
 }
 
-// Status is the status that a report shows: a failure of a policy that is not scored is a warning.
+// Status returns the status that a report shows. A failure of an unscored policy becomes a warning.
 func Status(r *policy.Result) string {
 	if r.Status == policy.StatusFail && !r.Program.Settings.Scored {
 		return policy.StatusWarn.String()

@@ -21,7 +21,7 @@ import (
 
 // options are the flags of test.
 type options struct {
-	families         *compile.Registry // of the policies; nil for those of Ephor
+	families         *compile.Registry // the families of the policies; nil for those of Ephor
 	paths            []string
 	fileName         string
 	selector         string
@@ -32,16 +32,16 @@ type options struct {
 	requireTests     bool
 	warningsAsErrors bool
 	strict           bool
-	sarif            string // file
+	sarif            string // the path of the file
 	watch            bool
 	registry         bool
-	images           world.Images // of registry
+	images           world.Images // the client for --registry
 	signatures       world.Signatures
 	git              source.Git
-	clones           []source.Clone // of the paths that are URLs
+	clones           []source.Clone // the clones of paths that are URLs
 }
 
-// New makes `ephor test` for policies of some families; nil for those of Ephor.
+// New returns the command `ephor test` for policies of the given families; nil means those of Ephor.
 func New(families *compile.Registry) *cobra.Command {
 	o := &options{families: families}
 	cmd := &cobra.Command{
@@ -98,7 +98,7 @@ func New(families *compile.Registry) *cobra.Command {
 	return cmd
 }
 
-// clone puts folders in the place of the URLs of git repositories; remove deletes them.
+// clone replaces the URLs of git repositories by folders with clones. remove deletes the folders.
 func (o *options) clone(cmd *cobra.Command) (remove func(), err error) {
 	var folders []func()
 	remove = func() {
@@ -130,14 +130,14 @@ func (o *options) clone(cmd *cobra.Command) (remove func(), err error) {
 	return remove, nil
 }
 
-// finished is one test that has run.
+// finished is a test that has ended.
 type finished struct {
 	*testRun
 	err error
 }
 
-// run is one pass over all tests. They run in all processors and are printed in their order. A test that cannot be run
-// does not keep the others from running.
+// run runs all tests once. Tests run on all processors, and their results are printed in order. A test that cannot be
+// run does not stop the others.
 func (o *options) run(cmd *cobra.Command) error {
 	out := terminal.Buffered(cmd.OutOrStdout())
 	defer out.Flush()
@@ -230,7 +230,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// each runs the tests of which the filter leaves something, and calls done for each in order. The first error ends it.
+// each runs the tests that have expectations left after the filter, and calls done for each in order. The first error ends it.
 func (o *options) each(ctx context.Context, cases []testCase, filter testFilter, progress *terminal.Progress, done func(finished) error) error {
 	if ctx == nil {
 		ctx = context.Background()
@@ -268,7 +268,7 @@ func (o *options) each(ctx context.Context, cases []testCase, filter testFilter,
 	}()
 	for i := range results {
 		f := <-results[i]
-		results[i] = nil // what was read for the test is dropped
+		results[i] = nil // releases the memory of the test
 		runs[i] = nil
 		progress.Add(1)
 		if err := done(f); err != nil {
@@ -278,7 +278,7 @@ func (o *options) each(ctx context.Context, cases []testCase, filter testFilter,
 	return nil
 }
 
-// summary prints the last lines: the counts, and with --fail-only what failed.
+// summary prints the last lines: the counts, and with --fail-only the failures.
 func (o *options) summary(w io.Writer, printer testPrinter, passes int, failed []testRow) error {
 	if !o.failOnly {
 		fmt.Fprintf(w, "\nTest Summary: %d tests passed and %d tests failed\n\n", passes, len(failed))

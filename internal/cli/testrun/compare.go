@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// expected reads the objects of an expected file, once.
+// expected reads the objects of an expected file and caches them.
 func (r *testRun) expected(path string) ([]map[string]any, error) {
 	if objects, known := r.files[path]; known {
 		return objects, nil
@@ -34,8 +34,8 @@ func (r *testRun) expected(path string) ([]map[string]any, error) {
 	return out, nil
 }
 
-// comparePatched compares the object as the rules left it with the one of its name in the file. Where the file does not
-// have it, the row is dropped unless the expectation says that this is a failure.
+// comparePatched compares the object after the rules with the object of the same name in the file. If the file does not
+// contain it, the row is dropped, unless the expectation makes this a failure.
 func (r *testRun) comparePatched(e *wantedResult, row *testRow, a *offline.Answer) (failed, kept bool) {
 	doc := a.Object
 	if doc == nil {
@@ -48,7 +48,7 @@ func (r *testRun) comparePatched(e *wantedResult, row *testRow, a *offline.Answe
 	return r.compareWith(e, row, got)
 }
 
-// compareWith compares one object with the one of its name in the expectation's file of patched objects.
+// compareWith compares one object with the object of the same name in the expectation's file of patched objects.
 func (r *testRun) compareWith(e *wantedResult, row *testRow, got map[string]any) (failed, kept bool) {
 	file := r.within(e.PatchedResources)[0]
 	objects, err := r.expected(file)
@@ -78,7 +78,7 @@ func resourceError(row *testRow, err error) bool {
 	return true
 }
 
-// difference makes the row a failure when the two objects differ.
+// difference marks the row as failed if the two objects differ.
 func difference(row *testRow, want, got map[string]any) bool {
 	w, g := essence(want), essence(got)
 	if value.Equal(w, g) {
@@ -89,8 +89,8 @@ func difference(row *testRow, want, got map[string]any) bool {
 	return true
 }
 
-// essence is the object without what does not count in comparisons: labels of generation, the mark of the background
-// controller, and whatever is empty.
+// essence returns the object without the parts that comparisons ignore: labels of generated objects, the mark of the
+// background controller, and empty values.
 func essence(o map[string]any) map[string]any {
 	o = maps.Clone(o)
 	meta, _ := o["metadata"].(map[string]any)
@@ -118,7 +118,7 @@ func essence(o map[string]any) map[string]any {
 	return out
 }
 
-// withoutEmpty leaves empty maps, empty lists and nulls out, at every depth; what is left of nothing is nil.
+// withoutEmpty removes empty maps, empty lists and nulls at every depth. It returns nil if nothing remains.
 func withoutEmpty(v any) any {
 	switch x := v.(type) {
 	case map[string]any:

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 )
 
-// yamlText is a value as YAML with sorted keys, for people to read.
+// yamlText formats a value as YAML with sorted keys, for people.
 func yamlText(v any) string {
 	b, err := yaml.Marshal(v)
 	if err != nil {
@@ -19,7 +19,8 @@ func yamlText(v any) string {
 	return string(b)
 }
 
-// printDifferences shows below the table what failing rows expected (-) and got (+), or why there was nothing to compare.
+// printDifferences prints the expected (-) and actual (+) values of failed rows below the table, or the reason why there was nothing to
+// compare.
 func printDifferences(w io.Writer, rows []testRow, paint func(s, color string) string) {
 	for _, r := range rows {
 		if r.Result != rowFail {
@@ -56,12 +57,12 @@ func printDifferences(w io.Writer, rows []testRow, paint func(s, color string) s
 func lines(s string) []string { return strings.Split(strings.TrimRight(s, "\n"), "\n") }
 
 const (
-	diffContext = 3    // equal lines kept around a difference
-	diffLimit   = 2000 // lines beyond which texts are shown one after the other
+	diffContext = 3    // equal lines that are shown around a difference
+	diffLimit   = 2000 // number of lines above which the texts are shown one after the other
 )
 
-// lineDiff is the difference of two texts: lines that begin with "- " are only in the first, those with "+ " only in the
-// second, those with two blanks in both. Equal parts far from a difference are one line "…".
+// lineDiff returns the difference of two texts: lines that begin with "- " are only in the first, lines with "+ " only
+// in the second, and lines with two spaces in both. Equal parts far from a difference become one line "…".
 func lineDiff(a, b []string) []string {
 	return abridge(diffOps(a, b))
 }
@@ -109,7 +110,7 @@ func diffOps(a, b []string) []string {
 	return out
 }
 
-// abridge leaves out what is equal and more than a few lines from any difference.
+// abridge removes equal lines that are more than a few lines away from any difference.
 func abridge(all []string) []string {
 	keep := make([]bool, len(all))
 	for i, l := range all {

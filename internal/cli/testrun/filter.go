@@ -9,10 +9,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// testFilter narrows the expectations that are checked; its fields are wildcards.
+// testFilter selects the expectations that are checked. Its fields are wildcards.
 type testFilter struct{ policy, rule, resource string }
 
-// parseTestFilter reads policy=…,rule=…,resource=…. What it does not understand is reported and skipped.
+// parseTestFilter parses policy=…,rule=…,resource=…. It reports and skips parts that it does not understand.
 func parseTestFilter(text string) (testFilter, []string) {
 	f := testFilter{"*", "*", "*"}
 	var mistakes []string
@@ -39,8 +39,8 @@ func parseTestFilter(text string) (testFilter, []string) {
 	return f, mistakes
 }
 
-// apply returns the expectations that the filter lets through. An empty field of an expectation fits any filter; of the
-// resources that it names those are kept that fit.
+// apply returns the expectations that the filter selects. An empty field of an expectation matches any filter. Of the
+// resources in an expectation, it keeps those that match.
 func (f testFilter) apply(list []v1alpha1.TestResult) []v1alpha1.TestResult {
 	var out []v1alpha1.TestResult
 	for _, r := range list {

@@ -18,10 +18,10 @@ import (
 // testCase is one Test: one document of a test file.
 type testCase struct {
 	v1alpha1.Test
-	path string // of the file, as it was found
-	dir  string // paths in the Test are relative to it
+	path string // the path of the file, as it was found
+	dir  string // the directory to which paths in the Test are relative
 	pos  func(path string) diag.Position
-	// deprecated: the document has the schema before cli.kyverno.io/v1alpha1 and is refused when its turn comes.
+	// deprecated: the document has the schema before cli.kyverno.io/v1alpha1. The run rejects it when it reaches the document.
 	deprecated bool
 	warnings   diag.List
 }
@@ -32,8 +32,8 @@ type testMistake struct {
 	diags diag.List
 }
 
-// loadTests reads all test files below the paths; a path may also be a test file itself, whatever its name. What tests of a
-// clone name has to be in the same clone.
+// loadTests reads all test files below the paths. A path may also be a test file of any name. Files that the tests in a
+// clone name must be in the same clone.
 func loadTests(paths []string, fileName string, clones []source.Clone) ([]testCase, []testMistake, error) {
 	files, err := findTests(paths, fileName)
 	if err != nil {
@@ -53,8 +53,8 @@ func loadTests(paths []string, fileName string, clones []source.Clone) ([]testCa
 	return cases, mistakes, nil
 }
 
-// outside lists the paths of tests that lead out of the clone that holds the test file: others wrote it, and what it
-// names is printed when it differs.
+// outside reports the paths in tests that lead out of the clone with the test file. Other users wrote these tests, and
+// the output may show the content of the files that they name.
 func outside(cases []testCase, file string, clones []source.Clone) (diags diag.List) {
 	for i := range clones {
 		if clones[i].Holds(file) != nil {
@@ -71,7 +71,7 @@ func outside(cases []testCase, file string, clones []source.Clone) (diags diag.L
 	return diags
 }
 
-// findTests lists the test files, hidden folders included, sorted within each path.
+// findTests lists the test files, including those in hidden folders, sorted within each path.
 func findTests(paths []string, fileName string) ([]string, error) {
 	var out []string
 	seen := map[string]bool{}
@@ -129,7 +129,8 @@ func readTests(path string) ([]testCase, diag.List) {
 	return out, all
 }
 
-// within makes paths of the Test relative to the folder that it is in; each is listed once. Artifacts in registries are no paths.
+// within resolves paths in the Test against its folder, and removes duplicates. References to artifacts in registries are not paths and
+// stay unchanged.
 func (c *testCase) within(paths ...string) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -146,7 +147,7 @@ func (c *testCase) within(paths ...string) []string {
 	return out
 }
 
-// files lists everything on disk that the Test depends on.
+// files lists all files on which the Test depends.
 func (c *testCase) files() []string {
 	lists := [][]string{
 		{c.path}, c.within(c.Policies...), c.within(c.Resources...), c.within(c.Requests...), c.within(c.TargetResources...), c.within(c.PolicyExceptions...),

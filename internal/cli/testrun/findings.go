@@ -2,7 +2,7 @@ package testrun
 
 import "github.com/ephor-dev/ephor/internal/cli/sarif"
 
-// findingOf is a failed row as a finding in the file of its test.
+// findingOf converts a failed row to a finding in the file of its test.
 func findingOf(c *testCase, r testRow) sarif.Result {
 	rule := r.Policy
 	if r.Rule != "" {

@@ -21,7 +21,7 @@ type testPrinter struct {
 	terminal bool
 }
 
-// print prints the rows of one test, or of several; IDs begin at 1.
+// print prints the rows of one or several tests. IDs begin at 1.
 func (p testPrinter) print(w io.Writer, rows []testRow) error {
 	switch p.format {
 	case "json":
@@ -77,7 +77,7 @@ func (p testPrinter) cells(i int, r *testRow) []string {
 	return c
 }
 
-// record is a row as JSON and YAML show it, with Kyverno's keys.
+// record is a row in JSON and YAML output, with Kyverno's keys.
 type record struct {
 	ID       int    `json:"ID" yaml:"ID"`
 	Policy   string `json:"POLICY" yaml:"POLICY"`

@@ -24,30 +24,30 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// testRun is one Test while it runs, and what came of it.
+// testRun is the run of one Test with its results.
 type testRun struct {
 	*testCase
-	families   *compile.Registry // of the policies; nil for those of Ephor
+	families   *compile.Registry // the families of the policies; nil for those of Ephor
 	strict     bool
-	images     world.Images // nil: registries are not asked
+	images     world.Images // nil: no registry is queried
 	signatures world.Signatures
 
 	log      bytes.Buffer // the lines that report progress
 	rows     []testRow
-	notes    []string // what is doubtful about the expectations
+	notes    []string // warnings about the expectations
 	diags    diag.List
 	policies load.PolicySet
-	// resources are the objects to evaluate; behind the first evaluated of them stand those that rules may change or
-	// look up.
+	// resources are the objects of the Test. The first ones, up to the number evaluated, are evaluated; rules may look up
+	// or change the others.
 	resources []*testObject
 	evaluated int
-	cluster   []map[string]any // what the ClusterResource files hold
+	cluster   []map[string]any // the objects in the ClusterResource files
 	targets   []map[string]any // what the files of targets hold
-	params    []map[string]any // what the files of parameters hold
+	params    []map[string]any // the objects in the files of parameters
 	scopes    source.Scopes
 	names     discovery.Offline
 	evaluator *offline.Evaluator
-	// answers to each operation, for each resource in order; the operation "" is that of the values.
+	// answers holds the answers by operation, for each resource in order. The empty operation stands for the one that the values set.
 	answers map[policy.Operation][][]offline.Answer
 	files   map[string][]map[string]any // expected objects by file, read once
 }
@@ -55,9 +55,9 @@ type testRun struct {
 // testObject is one resource of a Test.
 type testObject struct {
 	value                             map[string]any
-	payload                           policy.Payload // what it is, when it is no object of a cluster
+	payload                           policy.Payload // the type of a document that is not a Kubernetes object
 	apiVersion, kind, namespace, name string
-	// request is the recorded one for the object; nil for an object alone.
+	// request is the recorded request with the object; nil for an object without one.
 	request *policy.Request
 }
 
@@ -71,7 +71,7 @@ func newTestObject(o map[string]any) *testObject {
 	return t
 }
 
-// String is how the table names the object.
+// String returns the name of the object in the table.
 func (t *testObject) String() string {
 	if t.request != nil {
 		return t.apiVersion + "/" + t.kind + "/" + t.namespace + "/" + t.name + " (" + t.request.UID + ")"
@@ -79,7 +79,7 @@ func (t *testObject) String() string {
 	return t.apiVersion + "/" + t.kind + "/" + t.namespace + "/" + t.name
 }
 
-// group is the API group of the object.
+// group returns the API group of the object.
 func (t *testObject) group() string {
 	g, _, named := strings.Cut(t.apiVersion, "/")
 	if !named {
@@ -94,7 +94,7 @@ func (t *testObject) key() string {
 
 func (r *testRun) say(format string, args ...any) { fmt.Fprintf(&r.log, format+"\n", args...) }
 
-// run loads, evaluates and compares. An error is a test that cannot be run.
+// run loads, evaluates and compares. It returns an error if the test cannot be run.
 func (r *testRun) run(ctx context.Context) error {
 	r.say("Loading test  ( %s ) ...", r.path)
 	if r.deprecated {
@@ -139,7 +139,7 @@ func (r *testRun) evaluate(ctx context.Context, op policy.Operation) error {
 		}
 		if o.request != nil {
 			if op != "" && op != o.request.Operation {
-				continue // it was made with another operation
+				continue // the recorded request has another operation
 			}
 			by = by.OfRequest(o.request)
 		}
@@ -162,7 +162,7 @@ func (r *testRun) evaluate(ctx context.Context, op policy.Operation) error {
 	return nil
 }
 
-// load reads everything that the Test names and compiles the policies.
+// load reads all files that the Test names and compiles the policies.
 func (r *testRun) load() error {
 	set, err := r.loadGiven()
 	if err != nil {
@@ -208,12 +208,12 @@ func (r *testRun) load() error {
 	return nil
 }
 
-// testFields are the fields of a Test for documents of each sort.
+// testFields are the fields of a Test for each type of documents.
 var testFields = map[policy.Payload]string{
 	policy.NoPayload: "resources", policy.JSONPayload: "jsonPayloads", policy.HTTPPayload: "httpPayloads", policy.EnvoyPayload: "envoyPayloads",
 }
 
-// sorts are the sorts of what is evaluated.
+// sorts returns the types of the inputs that are evaluated.
 func (r *testRun) sorts() (out []policy.Payload) {
 	for _, o := range r.resources[:r.evaluated] {
 		if !slices.Contains(out, o.payload) {
@@ -223,7 +223,7 @@ func (r *testRun) sorts() (out []policy.Payload) {
 	return out
 }
 
-// loadPayloads reads the documents for policies with another evaluation.mode than Kubernetes. Their names are those of their files.
+// loadPayloads reads the documents for policies whose evaluation.mode is not Kubernetes. The file names become the names of the documents.
 func (r *testRun) loadPayloads() error {
 	paths := r.JSONPayloads
 	if r.JSONPayload != "" {
@@ -244,7 +244,7 @@ func (r *testRun) loadPayloads() error {
 	return nil
 }
 
-// loadRequests reads recorded requests. Several may be about one object.
+// loadRequests reads recorded requests. Several of them may have the same object.
 func (r *testRun) loadRequests() error {
 	for _, path := range r.within(r.Requests...) {
 		f, err := os.Open(path)
@@ -301,8 +301,8 @@ func (r *testRun) loadGiven() (*clivalues.Set, error) {
 	return set, nil
 }
 
-// loadPolicies reads the policies. One that breaks a rule of the language is not applied, and its expectations say
-// that; one that cannot even be read ends the test.
+// loadPolicies reads the policies. A policy that violates a rule of the language is not applied, and its expectations
+// report that. A policy that cannot be read ends the test.
 func (r *testRun) loadPolicies() error {
 	r.say("  Loading policies ...")
 	r.policies = load.ForTest(r.families, r.within(r.Policies...), len(r.TargetResources) > 0)
@@ -328,14 +328,14 @@ func (r *testRun) loadPolicies() error {
 	return nil
 }
 
-// unreadable reports whether some mistake says that the policy does not have the form of one, or uses what this version
-// does not have: that is no verdict on the policy.
+// unreadable reports whether any mistake means that the policy does not have the form of a policy, or uses features
+// that this version does not have. Such mistakes say nothing about whether the policy is valid.
 func unreadable(diags diag.List) bool {
 	return diags.Has(diag.UnknownField, diag.WrongType, diag.NotSupported)
 }
 
-// loadResources reads the resources, and the targets of rules that change existing objects; of several with one name the
-// first counts.
+// loadResources reads the resources, and the targets of rules that change existing objects. If several have the same
+// name, the first one is used.
 func (r *testRun) loadResources() error {
 	r.say("  Loading resources ...")
 	seen := map[string]bool{}

@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// watchEvery is how often files are looked at.
+// watchEvery is the interval at which files are checked.
 const watchEvery = 300 * time.Millisecond
 
-// watchTests runs the tests, and again whenever one of the files that they read changes, until the context ends. What
-// fails in a run is printed and does not end it.
+// watchTests runs the tests, and runs them again whenever one of their files changes, until the context ends. It prints
+// the failures of a run and continues.
 func (o *options) watchTests(cmd *cobra.Command) error {
 	ctx := cmd.Context()
 	if ctx == nil {
@@ -30,7 +30,7 @@ func (o *options) watchTests(cmd *cobra.Command) error {
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), "Waiting for changes (interrupt to end) ...")
 		if err := o.waitForChange(ctx, seen); err != nil {
-			return nil // interrupted, which is how this ends
+			return nil // an interrupt is the regular end
 		}
 	}
 }
@@ -50,7 +50,7 @@ func (o *options) waitForChange(ctx context.Context, seen uint64) error {
 	}
 }
 
-// fingerprint changes when a file changes, appears or disappears that some test reads.
+// fingerprint returns a value that changes when a file of a test changes, appears or disappears.
 func (o *options) fingerprint() uint64 {
 	h := fnv.New64a()
 	look := func(path string, d fs.DirEntry, err error) error {

@@ -6,8 +6,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// checkTarget compares the expectation with what rules for existing objects make of one object, whichever resource set
-// them off. It reports whether such a rule looked at the object.
+// checkTarget compares the expectation with the result of rules for existing objects on one object, whichever resource
+// triggered them. It reports whether any such rule evaluated the object.
 func (r *testRun) checkTarget(e *wantedResult, i int) bool {
 	target, applied := r.resources[i], false
 	for _, answers := range r.answers[policy.Operation(e.Operation)] {
@@ -51,8 +51,8 @@ func (r *testRun) checkMutated(e *wantedResult, target *testObject, w *policy.Wo
 	e.add(row)
 }
 
-// checkGenerated compares the objects that a generate rule makes with the expected ones, one row for each. Without any
-// object, or without anything to compare them with, it does nothing and reports false.
+// checkGenerated compares the objects that a generate rule creates with the expected ones, with one row for each. If
+// there is no object, or nothing to compare it with, it does nothing and returns false.
 func (r *testRun) checkGenerated(e *wantedResult, result *policy.Result) bool {
 	files := r.within(append([]string{e.GeneratedResource}, e.GeneratedResources...)...)
 	var made []policy.Generated
@@ -106,7 +106,7 @@ func (r *testRun) checkGenerated(e *wantedResult, result *policy.Result) bool {
 	return true
 }
 
-// counterpart is the expected object to compare a generated one with: that of its name, else the only one there is.
+// counterpart returns the expected object for a generated one: the object with the same name, or else the only expected object.
 func counterpart(got *testObject, wanted []map[string]any) map[string]any {
 	for _, w := range wanted {
 		if newTestObject(w).String() == got.String() {

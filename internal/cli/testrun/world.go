@@ -15,12 +15,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
-// testWorld is what the Test says of the outside: the objects of a made-up cluster, the answers to calls, global data and
-// labels. What it does not describe is not there.
+// testWorld holds the external data that the Test describes: the objects of an imaginary cluster, the responses to calls,
+// global data and labels. Anything that the Test does not describe does not exist.
 type testWorld struct {
 	values fixed.Values
-	calls  *clivalues.Calls // nil when the Test has none
-	// objects are those of the cluster; sources, by policy, those that only the policy's generate rules find.
+	calls  *clivalues.Calls // nil if the Test has none
+	// objects are the objects of the cluster. sources holds, by policy, the objects that only generate rules of that policy can read.
 	objects []map[string]any
 	sources map[string][]map[string]any
 }
@@ -32,7 +32,7 @@ func (r *testRun) loadWorld(set *clivalues.Set) (*testWorld, error) {
 		sources: map[string][]map[string]any{},
 	}
 	for _, o := range r.resources {
-		if o.request == nil { // what a request is about need not exist
+		if o.request == nil { // the object of a request need not exist
 			w.objects = append(w.objects, o.value)
 		}
 	}
@@ -58,7 +58,7 @@ func (r *testRun) loadWorld(set *clivalues.Set) (*testWorld, error) {
 			return nil, err
 		}
 	} else {
-		w.values.Globals = noGlobals // entries among the resources describe a real cluster
+		w.values.Globals = noGlobals // entries among the resources are meant for a real cluster
 	}
 	w.values.HTTP = remote.HTTP()
 	context, err := r.readContext()
@@ -80,7 +80,7 @@ func (r *testRun) loadWorld(set *clivalues.Set) (*testWorld, error) {
 	return w, nil
 }
 
-// readContext reads the file of kind Context that the Test names; without one it is empty.
+// readContext reads the file of kind Context that the Test names. If it names none, the Context is empty.
 func (r *testRun) readContext() (*clivalues.Context, error) {
 	if r.Context == "" {
 		return &clivalues.Context{}, nil
@@ -92,7 +92,7 @@ var noGlobals = world.GlobalsFunc(func(_ context.Context, name string) (any, err
 	return nil, fmt.Errorf("the Test has no globalContextEntries: %w", world.ErrUnavailable)
 })
 
-// root is the world as the policy of that name sees it.
+// root returns the world for the policy with that name.
 func (w *testWorld) root(policy string) world.Root {
 	values := w.values
 	objects := slices.Concat(w.sources[policy], w.objects)
@@ -105,8 +105,8 @@ func (w *testWorld) root(policy string) world.Root {
 	return fixed.New(values)
 }
 
-// loadDefinitions reads the ClusterResource files. The definitions in them say what lives outside namespaces, so they
-// come before all resources.
+// loadDefinitions reads the ClusterResource files. It runs before all resources are read, since the definitions in
+// these files determine which kinds are cluster-wide.
 func (r *testRun) loadDefinitions() error {
 	var files []string
 	for _, path := range r.within(r.ClusterResources...) {

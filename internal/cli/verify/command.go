@@ -39,7 +39,7 @@ type options struct {
 	timeout                             time.Duration
 }
 
-// New makes `ephor verify`.
+// New returns the command `ephor verify`.
 func New() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
@@ -99,7 +99,7 @@ func New() *cobra.Command {
 	return cmd
 }
 
-// result is what is printed.
+// result is the output of the command.
 type result struct {
 	Image    string              `json:"image,omitempty"`
 	Digest   string              `json:"digest"`
@@ -154,7 +154,7 @@ func (o *options) run(cmd *cobra.Command, image string) error {
 	return err
 }
 
-// check finds flags that do not fit.
+// check reports invalid flags.
 func (o *options) check(image string) error {
 	switch {
 	case (image != "") == (o.bundle != ""):
@@ -175,7 +175,7 @@ func (o *options) check(image string) error {
 	return nil
 }
 
-// examineFile verifies a signature in a file of its own.
+// examineFile verifies a detached signature of a file.
 func (o *options) examineFile(ctx context.Context, v *sigverify.Verifier, a *world.Attestor, out *result) error {
 	text, err := read(o.bundle)
 	if err != nil {
@@ -201,7 +201,7 @@ func (o *options) examineFile(ctx context.Context, v *sigverify.Verifier, a *wor
 	return nil
 }
 
-// artifact is a file, or what has the digest, unless there is a file of that name.
+// artifact returns the file of that name. If there is none, it returns the artifact with that digest.
 func artifact(name string) (of sigverify.File, err error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -216,7 +216,7 @@ func artifact(name string) (of sigverify.File, err error) {
 	return of, err
 }
 
-// attestor is the signer that the flags describe.
+// attestor returns the attestor that the flags describe.
 func (o *options) attestor() (*world.Attestor, error) {
 	a := &world.Attestor{
 		Annotations: o.annotations, Algorithm: o.algorithm,
@@ -268,7 +268,7 @@ func (o *options) attestor() (*world.Attestor, error) {
 	return a, nil
 }
 
-// maxFile bounds keys, certificates and bundles.
+// maxFile limits the size of keys, certificates and bundles, in bytes.
 const maxFile = 10_000_000
 
 func read(name string) (string, error) {
