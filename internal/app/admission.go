@@ -35,10 +35,10 @@ import (
 // lease is the name of the admission controller's lease.
 const lease = "kyverno"
 
-// drainDelay is how long the server answers after SIGTERM, until the endpoints' watchers notice.
+// drainDelay is how long the server keeps answering after SIGTERM, until the clients of its endpoints notice the shutdown.
 const drainDelay = 3 * time.Second
 
-// runAdmission runs the admission controller. It returns after ctx is done and the controller has stopped in order.
+// runAdmission runs the admission controller. It returns when ctx is done and the controller has shut down in order.
 func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
 	if err != nil {
@@ -75,7 +75,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 	return l.Run(ctx)
 }
 
-// newProcess returns the parts of the admission controller; none of them runs yet.
+// newProcess returns the parts of the admission controller without starting them.
 func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	log, observing, cfg := b.log, b.observing, b.cfg
 	m, err := newManager(b, &f.commonFlags, e, admissionObjects(f, e))
@@ -143,7 +143,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	return p, nil
 }
 
-// storeDamaged returns the function that writes an event about a store of decisions that was set aside.
+// storeDamaged returns the function that writes an event when a damaged store of decisions was moved away.
 func storeDamaged(events event.Recorder, e env, controller string) func(path string, err error) {
 	return func(path string, err error) {
 		events.Record(event.Event{
@@ -153,7 +153,7 @@ func storeDamaged(events event.Recorder, e env, controller string) func(path str
 	}
 }
 
-// server returns the server that answers reviews, with the World of policies. Global context is refreshed until ctx is done.
+// server returns the server that answers reviews, and the World of policies. Global context is refreshed until ctx is done.
 func (p *process) server(ctx context.Context, b *base) (*admission.Server, error) {
 	f, e, m, observing := p.flags, p.env, p.manager, p.observing
 	if err := p.paths.Begin(ctx); err != nil {

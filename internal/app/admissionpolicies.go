@@ -20,9 +20,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/vapgen"
 )
 
-// admissionPolicies generates policies of the API server for policies that request it. The leader runs it.
+// admissionPolicies generates admission policies of the API server from policies that request it. The leader runs it.
 type admissionPolicies struct {
-	// off are the kinds that are not generated: existing objects are removed.
+	// off holds the kinds that are not generated. Existing objects of these kinds are deleted.
 	off       map[*vapgen.Native]bool
 	policies  *intake.Policies
 	catalog   *catalog.Catalog
@@ -32,12 +32,12 @@ type admissionPolicies struct {
 	// configured reports whether the webhook configurations hold the webhooks of the Program.
 	configured func(*policy.Program) bool
 	log        *slog.Logger
-	settled    map[*vapgen.Native]bool // what is there was looked at, and nothing of ours was wanted
+	settled    map[*vapgen.Native]bool // kinds whose existing objects were checked, and none of which is wanted
 }
 
-// lookAgainNative is how often generated objects are checked for changes by other clients, and lookAgainHandedOver the same if only they
-// enforce the policy. retryNative is the pause after a failure that may pass; keepNative and awaitNative are the pauses while webhooks and
-// conditions are written.
+// lookAgainNative is how often generated objects are checked for changes by other clients; lookAgainHandedOver is the interval if only
+// these objects enforce the policy. retryNative is the pause after a failure that may be temporary. keepNative and awaitNative are the
+// pauses while webhooks and conditions are written.
 const (
 	lookAgainNative     = 10 * time.Minute
 	lookAgainHandedOver = 30 * time.Second
@@ -46,14 +46,14 @@ const (
 	awaitNative         = time.Second
 )
 
-// onePolicy is a policy whose status reports the generation.
+// onePolicy is a policy whose status reports the generated object.
 type onePolicy struct {
 	object     *unstructured.Unstructured
 	translator *vapgen.Translator
 	asks       bool
 }
 
-// once runs one round. The objects are read before the snapshot, as for the other status fields.
+// once runs one round. As for the other status fields, it reads the objects before the snapshot.
 func (n *admissionPolicies) once(ctx context.Context) (time.Duration, error) {
 	objects, _ := n.policies.All()
 	snapshot := n.catalog.Snapshot()
@@ -96,12 +96,12 @@ type nativeRound struct {
 	snapshot *catalog.Snapshot
 	policies map[policy.ID]onePolicy
 	out      map[policy.ID]vapgen.Output
-	// undecided are policies whose Programs are compiled soon.
+	// undecided holds policies whose Programs are not compiled yet.
 	undecided map[policy.ID]bool
 	next      time.Duration // time until the next round; 0 for never
 }
 
-// again requests another round after that time.
+// again requests another round after the given time.
 func (r *nativeRound) again(after time.Duration) {
 	if r.next == 0 || after < r.next {
 		r.next = after
@@ -110,7 +110,7 @@ func (r *nativeRound) again(after time.Duration) {
 
 // reconcile creates, updates and deletes the objects of one kind as the policies require.
 func (r *nativeRound) reconcile(ctx context.Context, native *vapgen.Native) error {
-	asked := false // or an object was generated before
+	asked := false // also true if an object was generated before
 	for _, p := range r.policies {
 		if p.translator.Native == native {
 			generated, _, _ := p.translator.Said(p.object.Object)
@@ -149,7 +149,7 @@ func (r *nativeRound) reconcile(ctx context.Context, native *vapgen.Native) erro
 	return err
 }
 
-// translate returns the generated objects of the policies, and keeps the results for their status.
+// translate returns the objects generated from the policies, and stores the results for the policies' status.
 func (r *nativeRound) translate(native *vapgen.Native, version string) map[policy.ID]vapgen.Output {
 	want := map[policy.ID]vapgen.Output{}
 	for id, p := range r.policies {
@@ -183,8 +183,8 @@ func (r *nativeRound) translate(native *vapgen.Native, version string) map[polic
 	return want
 }
 
-// keeps reports whether the object that was generated from a policy stays for now: until the Program of the policy exists, or until Ephor's
-// webhooks receive the requests again, so that no request escapes both.
+// keeps reports whether the object that was generated from a policy must stay for now. It stays until the Program of the policy exists, or
+// until Ephor's webhooks receive the requests again, so that every request is evaluated.
 func (r *nativeRound) keeps(id policy.ID) bool {
 	if r.undecided[id] {
 		return true
@@ -203,7 +203,7 @@ func handsOver(object *unstructured.Unstructured) bool {
 	return f != nil && f.HandedOver != nil
 }
 
-// exceptionsOf returns the exceptions for the rules of a policy; ok is false if its Program does not exist yet.
+// exceptionsOf returns the exceptions for the rules of a policy. ok is false if its Program does not exist yet.
 func (r *nativeRound) exceptionsOf(id policy.ID) (out []*policy.Exception, ok bool) {
 	p := r.snapshot.Get(id)
 	if p == nil {
@@ -219,7 +219,7 @@ func (r *nativeRound) exceptionsOf(id policy.ID) (out []*policy.Exception, ok bo
 	return out, true
 }
 
-// reasonOf returns the reason in the status why no object was generated.
+// reasonOf returns the text for the status that explains why no object was generated.
 func reasonOf(native *vapgen.Native, err error) string {
 	if write := (*vapgen.WriteError)(nil); errors.As(err, &write) && apierrors.IsForbidden(err) {
 		return native.NoRight(write.Binding)

@@ -35,7 +35,7 @@ func (f *reportsFlags) takes() bool {
 	return f.write && f.aggregate && (f.admissionReports || f.scan)
 }
 
-// newConsumer makes the consumer that merges results of other controllers into reports.
+// newConsumer returns the consumer that merges results of other controllers into reports.
 func (c *reporting) newConsumer(listed metadata.Interface) (*reports.Consumer, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(reportsv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
@@ -59,8 +59,8 @@ type knownRules struct {
 	rules scan.Rules
 }
 
-// wanted returns, for a kind, the rules whose results are taken from other controllers: those that exist and are reported, without those
-// that scans of the kind evaluate. Scans read existing objects, and no other client can forge their results.
+// wanted returns, for a kind, the rules whose results are accepted from other controllers: rules that exist and are reported, except
+// those that scans of the kind evaluate. Scans read existing objects, so other clients cannot forge their results.
 func (c *reporting) wanted(kind schema.GroupKind) func(report.Rule) bool {
 	snapshot := c.catalog.Snapshot()
 	c.rules.mu.Lock()
@@ -75,7 +75,7 @@ func (c *reporting) wanted(kind schema.GroupKind) func(report.Rule) bool {
 	return rules.Live
 }
 
-// reportAll keeps the reports current until ctx is done: by scans, and with the results of other controllers.
+// reportAll keeps the reports current until ctx is done, by scans and with the results of other controllers.
 func (c *reporting) reportAll(ctx context.Context) (time.Duration, error) {
 	if c.writer == nil {
 		return 0, c.scanner.Run(ctx)
@@ -101,7 +101,7 @@ func (c *reporting) reportAll(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// prune removes the results of deleted rules from reports, where no scan does it, until ctx is done.
+// prune removes the results of deleted rules from reports that no scan updates, until ctx is done.
 func (c *reporting) prune(ctx context.Context) {
 	changed, cancel := c.catalog.Subscribe()
 	defer cancel()
@@ -119,8 +119,8 @@ func (c *reporting) prune(ctx context.Context) {
 }
 
 const (
-	// announceEvery is the pause between two checks whether other kinds are scanned, announceAgain the longest pause between two
-	// announcements.
+	// announceEvery is the pause between two checks for changes of the scanned kinds. announceAgain is the longest pause between
+	// two announcements.
 	announceEvery = 5 * time.Second
 	announceAgain = time.Minute
 )
@@ -147,7 +147,7 @@ func (c *reporting) announcing() lifecycle.Task {
 	}}
 }
 
-// announcement returns the announced text; nil if no controller merges results.
+// announcement returns the text to announce, or nil if no controller merges results.
 func (c *reporting) announcement() *string {
 	if !c.flags.write {
 		return nil

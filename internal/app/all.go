@@ -13,18 +13,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/app/flagset"
 )
 
-// allFlags are the flags of the process that holds all controllers: those of admission, which apply to all of them, and those that only one
-// of the others has.
+// allFlags are the flags of the process that runs all controllers: the flags of admission, which apply to all controllers, and the flags
+// that only one of the others has.
 type allFlags struct {
 	admission  admissionFlags
 	background backgroundFlags
 	reports    reportsFlags
 	cleanup    cleanupFlags
-	service    string // of the cleanup controller
+	service    string // the Service of the cleanup controller
 	without    []string
 }
 
-// optionalControllers are those that can be left out of the process.
+// optionalControllers are the controllers that the process can run without.
 var optionalControllers = []string{"background", "reports", "cleanup"}
 
 func (f *allFlags) register(fs *pflag.FlagSet) {

@@ -14,37 +14,37 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// answers are the API server's answers to questions about the rights of service accounts, kept for a while. It implements world.Access.
-// One goroutine uses it, except doubt.
+// answers caches the API server's answers about the rights of service accounts. It implements world.Access. Only one goroutine may use
+// it, except for the method doubt.
 type answers struct {
 	client client.Client
 	now    func() time.Time
 	kept   map[question]answer
-	left   int // how many questions this round may still send
-	// doubted is set when roles have changed; unsettled is until when the API server may not have noticed.
+	left   int // the number of questions that this round may still send
+	// doubted is set when roles have changed. unsettled is the time until which the API server may not have noticed the change.
 	doubted   atomic.Bool
 	unsettled time.Time
 }
 
-// question is a question about an account, of which everything else is known by its name.
+// question is a question about the rights of an account. The user name identifies the account.
 type question struct{ user, verb, group, version, resource, subresource, namespace, name string }
 
 type answer struct {
 	allowed bool
 	reason  string
 	until   time.Time
-	pause   time.Duration // to the next question about a right that is missing
+	pause   time.Duration // pause before the next question about a missing right
 }
 
 const (
-	// A right that was granted is asked for again after grantedFor. A missing one is asked for again after retryRights, since it is often
-	// granted in a moment, and then after pauses that double up to retryRightsMost.
+	// A granted right is checked again after grantedFor. A missing right is checked again after retryRights, since it is often granted
+	// soon, and then after pauses that double up to retryRightsMost.
 	grantedFor      = 5 * time.Minute
 	retryRights     = 3 * time.Second
 	retryRightsMost = 30 * time.Second
 	// settledAfter is how long the API server may take to notice that a role has changed.
 	settledAfter = 2 * time.Second
-	// maxQuestions bounds the questions of a round, maxAnswers what is kept.
+	// maxQuestions limits the questions of a round, and maxAnswers the number of cached answers.
 	maxQuestions = 500
 	maxAnswers   = 4096
 )
@@ -55,10 +55,10 @@ func newAnswers(c client.Client, now func() time.Time) *answers {
 	return &answers{client: c, now: now, kept: map[question]answer{}}
 }
 
-// doubt has all rights be looked up again in the next round.
+// doubt makes the next round check all rights again.
 func (a *answers) doubt() { a.doubted.Store(true) }
 
-// round begins a round of questions.
+// round starts a round of questions.
 func (a *answers) round() {
 	now := a.now()
 	a.left = maxQuestions
@@ -74,7 +74,8 @@ func (a *answers) round() {
 	}
 }
 
-// again returns when the next round is due, given that rights are missing or that some are needed at all; 0 for never.
+// again returns the time until the next round. missing means that rights are missing, and needed that any rights are needed. 0 means that
+// no round is needed.
 func (a *answers) again(missing, needed bool) time.Duration {
 	switch {
 	case needed && a.now().Before(a.unsettled):
@@ -87,7 +88,7 @@ func (a *answers) again(missing, needed bool) time.Duration {
 	return 0
 }
 
-// Allowed implements world.Access. A right on all objects is asked for first, since one answer then serves many questions.
+// Allowed implements world.Access. It first asks for the right on all objects, since that answer serves many questions.
 func (a *answers) Allowed(ctx context.Context, q world.AccessRequest) (bool, string, error) {
 	exact := question{q.Username, q.Verb, q.Group, q.Version, q.Resource, q.Subresource, q.Namespace, q.Name}
 	all := exact

@@ -42,11 +42,11 @@ type background struct {
 	standby  lifecycle.Task
 	sending  *results.Sending
 	record   *record
-	changed  lifecycle.Trigger // the policies
+	changed  lifecycle.Trigger // the policies changed
 	exceeded *results.Exceeded
 }
 
-// runBackground runs the background controller. It returns after ctx is done and the controller has stopped in order.
+// runBackground runs the background controller. It returns when ctx is done and the controller has shut down in order.
 func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) error {
 	v, err := newEvaluator(&f.evaluatorFlags, e, b, cached{
 		schemes: []func(*runtime.Scheme) error{kyvernov2.AddToScheme},
@@ -70,7 +70,7 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 	})
 }
 
-// build creates the worker, the follower and their parts.
+// build creates the worker, the follower and the parts that they need.
 func (c *background) build(ctx context.Context) error {
 	root, err := c.world(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *background) build(ctx context.Context) error {
 	observing := c.base.observing
 	marks := newKeys(&keystore.Store{Client: writer, Reader: writer, Namespace: c.env.namespace, Name: keystore.Marks})
 	if _, err := marks.get(ctx, true); err != nil {
-		return err // better an error at start than with the first work
+		return err // fail at the start instead of with the first work
 	}
 	if c.record, err = newRecord(ctx, c.base, c.env.namespace, writer); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (c *background) build(ctx context.Context) error {
 	return nil
 }
 
-// kinds returns the kinds of a kind selector, each in one version.
+// kinds returns the kinds that a kind selector selects, each in one version.
 func (c *background) kinds(t policy.Target) ([]schema.GroupVersionKind, error) {
 	found, err := c.discovery.Find(t.WithoutSubresource())
 	return discovery.KindsOf(found), err
@@ -178,21 +178,21 @@ func (c *background) watch(ctx context.Context) error {
 	return c.fill(ctx, toolscache.ResourceEventHandlerFuncs{}, func() {}, intake.Watch{Object: updateRequestObject(), Handler: requests})
 }
 
-// shared returns the tasks that each replica runs, for its share of the work.
+// shared returns the tasks that every replica runs for its share of the work.
 func (c *background) shared() []lifecycle.Task {
 	return []lifecycle.Task{
 		endless("ring", c.ring.Run),
 		c.standby,
 		endless("reports-controller", c.sending.Follow),
 		{Name: execute.WorkerName, Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
-			return 0, c.worker.Run(ctx) // it counts for itself
+			return 0, c.worker.Run(ctx) // it counts its rounds itself
 		}},
 		c.exceeded.Task(),
 		endless("generated-objects-record", c.record.run),
 	}
 }
 
-// tasks returns the controllers that only one replica runs, so that a change of a policy becomes work once.
+// tasks returns the controllers that only one replica runs, so that a change of a policy creates its work only once.
 func (c *background) tasks() []lifecycle.Task {
 	watcher := &follow.Watcher{Follower: c.follower, Resource: c.record.resource, Wake: c.record.changed.Fire, Log: c.log}
 	return []lifecycle.Task{

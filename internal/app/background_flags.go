@@ -18,12 +18,12 @@ type backgroundFlags struct {
 	evaluatorFlags
 	probeFlags
 	workers int
-	// maxReports bounds the EphemeralReports.
+	// maxReports is the maximum number of EphemeralReports.
 	maxReports int
 	interval   time.Duration
 }
 
-// envScanInterval is the variable for the pause between two rounds over existing objects.
+// envScanInterval is the environment variable for the pause between two rounds over existing objects.
 const envScanInterval = "BACKGROUND_SCAN_INTERVAL"
 
 func (f *backgroundFlags) register(fs *pflag.FlagSet) {

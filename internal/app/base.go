@@ -31,7 +31,7 @@ type commonFlags struct {
 	memory            memoryFlags
 	log               logFlags
 	observe           telemetry.Flags
-	noEffect          []string // the given flags that have no effect
+	noEffect          []string // the flags given by the user that have no effect
 }
 
 func (f *commonFlags) register(fs *pflag.FlagSet) {
@@ -59,17 +59,18 @@ func (f *commonFlags) complete(fs *pflag.FlagSet) error {
 	return errors.Join(append(errs, f.memory.complete(), f.observe.Complete())...)
 }
 
-// base is the part that all controllers of a process share.
+// base holds the parts that all controllers of a process share.
 type base struct {
 	log       *slog.Logger
 	observing *telemetry.Telemetry
-	// cfg is the configuration for the API server; policyConfig is the one for lookups of policies.
+	// cfg is the configuration for requests to the API server; policyConfig is the one for lookups of policies.
 	cfg, policyConfig *rest.Config
-	// metadataConfig is the one for objects that are followed as metadata, workConfig the one for evaluated and changed objects.
+	// metadataConfig is the configuration for following the metadata of objects; workConfig is the one for objects that work evaluates and
+	// changes.
 	metadataConfig, workConfig *rest.Config
 }
 
-// run runs a process until it is stopped. name is its name, such as admission.
+// run runs a process until it is stopped. name is the name of the process, such as admission.
 func (f *commonFlags) run(ctx context.Context, name string, process func(context.Context, env, *base) error) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -30,7 +30,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// restConfig returns the configuration for the API server.
+// restConfig returns the configuration for requests to the API server.
 func restConfig(kubeconfig string, qps float32, burst int) (*rest.Config, error) {
 	var cfg *rest.Config
 	var err error
@@ -49,14 +49,15 @@ func restConfig(kubeconfig string, qps float32, burst int) (*rest.Config, error)
 	return cfg, nil
 }
 
-// cached is what a controller caches in addition to the objects that every controller caches.
+// cached describes what a controller caches in addition to the objects that every controller caches.
 type cached struct {
 	schemes   []func(*runtime.Scheme) error
-	objects   map[client.Object]cache.ByObject // only kinds that are always there
-	transform toolscache.TransformFunc         // of kinds for which objects gives none
+	objects   map[client.Object]cache.ByObject // only kinds that every cluster serves
+	transform toolscache.TransformFunc         // for kinds without a transform in objects
 }
 
-// newManager returns the manager of a controller. Its cache holds only the objects that the controller needs, reduced on arrival.
+// newManager returns the manager of a controller. Its cache holds only the objects that the controller needs, and reduces them when they
+// arrive.
 func newManager(b *base, f *commonFlags, e env, own cached) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range append(own.schemes, corev1.AddToScheme) {
@@ -89,8 +90,8 @@ func newManager(b *base, f *commonFlags, e env, own cached) (manager.Manager, er
 	return m, nil
 }
 
-// webhookObjects returns the objects that a controller with webhooks caches: its Secrets, the webhook configurations, and the ClusterRoles
-// among which their owner is.
+// webhookObjects returns the objects that a controller with webhooks caches: its Secrets, the webhook configurations, and the
+// ClusterRoles, which include the owner of the configurations.
 func webhookObjects(f webhookserver.Flags, paths string, e env, roles labels.Selector) map[client.Object]cache.ByObject {
 	ours := labels.SelectorFromSet(labels.Set{webhookconf.ManagedLabel: webhookconf.ManagedValue})
 	return map[client.Object]cache.ByObject{
@@ -101,8 +102,8 @@ func webhookObjects(f webhookserver.Flags, paths string, e env, roles labels.Sel
 	}
 }
 
-// rolesOfControllers selects the ClusterRoles of all controllers: one of them owns the webhook configurations, and a change of another one
-// changes what its controller may do.
+// rolesOfControllers selects the ClusterRoles of all controllers. One of them owns the webhook configurations; changes of the others
+// change the rights of their controllers.
 func rolesOfControllers() labels.Selector {
 	in, err := labels.NewRequirement(webhookconf.OwnerLabel, selection.In, []string{
 		webhookconf.OwnerValue, "admission-controller", "background-controller", "cleanup-controller", "reports-controller",
@@ -127,7 +128,7 @@ func admissionObjects(f *admissionFlags, e env) cached {
 	}
 }
 
-// stripManagedFields drops managedFields, often the largest part of an object.
+// stripManagedFields removes managedFields, which are often the largest part of an object.
 func stripManagedFields(obj any) (any, error) {
 	if o, err := meta.Accessor(obj); err == nil {
 		o.SetManagedFields(nil)
@@ -160,8 +161,8 @@ func onlySubjects(obj any) (any, error) {
 	return obj, nil
 }
 
-// onlySecrets keeps the content of the Secrets of a server: its certificates and the key of its paths. It drops that of all others, which
-// may be of any type when users supply them.
+// onlySecrets keeps the content of the Secrets of a server: its certificates and the key of its paths. It removes the content of all
+// other Secrets, which may have any type if users provide them.
 func onlySecrets(f webhookserver.Flags, paths string) toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		if s, ok := obj.(*corev1.Secret); ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/app/flagset"
 )
 
-// callFlags say what the API calls of context entries may do.
+// callFlags configure which API calls context entries may make.
 type callFlags struct {
 	maxResponse int64
 	timeout     time.Duration
@@ -22,10 +22,10 @@ type callFlags struct {
 	allowlist   []string
 	tokenFile   string
 	tokenHosts  []string
-	namespaced  bool // namespaced CEL policies may ask too
+	namespaced  bool // namespaced CEL policies may make calls, too
 }
 
-// The variables of the environment for the flags, which win.
+// The environment variables for the flags. The flags take precedence.
 const (
 	envBlocklist      = "FLAG_HTTP_BLOCKLIST"
 	envAllowlist      = "FLAG_HTTP_ALLOWLIST"
@@ -35,7 +35,7 @@ const (
 // Defaults of --maxAPICallResponseLength.
 const (
 	admissionResponse = 10_000_000
-	otherResponse     = 2_000_000 // of all other controllers
+	otherResponse     = 2_000_000 // for all other controllers
 )
 
 func (f *callFlags) register(fs *pflag.FlagSet, maxResponse int64) {
@@ -80,11 +80,11 @@ func (f *callFlags) services() apicall.ServiceOptions {
 	return o
 }
 
-// maxToken is longer than any token.
+// maxToken is larger than any token, in bytes.
 const maxToken = 64 << 10
 
-// token reads the file each time: the kubelet replaces it before the token expires. The token of the API server is
-// refused, since its receiver could act as this process.
+// token reads the file for every call, since the kubelet replaces the token before it expires. It rejects the token for
+// the API server, because the receiver of that token could act as this process.
 func (f *callFlags) token(context.Context) (string, error) {
 	file, err := os.Open(f.tokenFile)
 	if err != nil {
@@ -102,5 +102,5 @@ func (f *callFlags) token(context.Context) (string, error) {
 	return token, nil
 }
 
-// apiToken is where the kubelet puts the token for the API server.
+// apiToken is the path of the kubelet's token for the API server.
 var apiToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"

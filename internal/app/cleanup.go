@@ -41,7 +41,7 @@ import (
 const cleanupLease = "kyverno-cleanup-controller"
 
 // cleanup is the state of the cleanup controller: its certificates, its server and webhook configurations, the deleting controllers, and
-// the watch that lets admission fail open.
+// the watch that makes admission fail open.
 type cleanup struct {
 	flags     *cleanupFlags
 	env       env
@@ -65,7 +65,7 @@ type cleanup struct {
 	filled    atomic.Bool // caches are filled
 }
 
-// runCleanup runs the cleanup controller. It returns after ctx is done and the controller has stopped in order.
+// runCleanup runs the cleanup controller. It returns when ctx is done and the controller has shut down in order.
 func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
 	if err != nil {
@@ -85,7 +85,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, catalog: catalog.New(), observing: b.observing}
 	c.intake = &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}
 	c.certs = webhookserver.NewCertificates(f.Flags, e.namespace, e.service, event.CleanupController, m, b.log)
-	// The cleanup controller does not check client certificates, so its paths are secret unless the operator switches that off.
+	// The cleanup controller does not check client certificates, so its paths are secret unless the operator disables that.
 	c.paths = webhookserver.NewPaths(f.Flags, f.Paths.Secret != webhookserver.PathsOff, keystore.CleanupRoutes, e.namespace, e.deployment, event.CleanupController, m, b.log)
 	c.paths.Ours = c.certs.Ours
 	webhookserver.WarnOpen(f.Paths, "", b.log)
@@ -123,7 +123,7 @@ func (c *cleanup) watch(ctx context.Context) error {
 	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Sink: c.policies, Log: c.log})
 	all = append(all, policies.Watches()...)
 	all = append(all, c.observing.TakenAll(telemetry.GlobalsName, c.globals.Watches())...)
-	// Objects are not deleted before the exceptions that may keep them are known.
+	// Objects are deleted only after the exceptions that may exempt them are cached.
 	all = append(all, excepted(c.flags.exceptions, &intake.Exceptions{Kinds: intake.Scheduled(), KeepMistaken: true, Catalog: c.catalog}, c.observing)...)
 	if err := c.intake.Follow(ctx, all); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (c *cleanup) ready() error {
 	return nil
 }
 
-// shared returns the tasks that each replica runs, for its share of the work. They count their rounds themselves.
+// shared returns the tasks that every replica runs for its share of the work. They count their rounds themselves.
 func (c *cleanup) shared() []lifecycle.Task {
 	return []lifecycle.Task{endless("ring", c.ring.Run), c.standby, endless("cleanup-policies", c.policies.Run), endless("ttl", c.ttl.Run)}
 }

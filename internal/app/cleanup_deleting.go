@@ -79,7 +79,7 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	return nil
 }
 
-// account returns the service account that deletes. It is empty outside a cluster; then no rights are checked.
+// account returns the service account that deletes objects. It is empty outside a cluster; then no rights are checked.
 func (c *cleanup) account(ctx context.Context) string {
 	name, err := account(ctx, c.manager)
 	if err == nil && strings.HasPrefix(name, "system:serviceaccount:") {
@@ -100,12 +100,12 @@ func (c *cleanup) missing(ctx context.Context, p *policy.Program) ([]family.Miss
 	return cleanupctl.MissingRights(ctx, p, c.discovery, c.may)
 }
 
-// current returns a policy with its exceptions; nil for a deleted one.
+// current returns a policy with its exceptions, or nil if the policy was deleted.
 func (c *cleanup) current(p *policy.Program) *policy.Program {
 	return c.catalog.Snapshot().Get(p.Identity())
 }
 
-// may reports whether this process has a right, and the reason if not.
+// may reports whether this process has a right, and if not, the reason.
 func (c *cleanup) may(ctx context.Context, r cleanupctl.Right) (ok bool, reason string, err error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{

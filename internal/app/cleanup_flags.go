@@ -27,7 +27,7 @@ type cleanupFlags struct {
 	deletion       deletionFlags
 }
 
-// deletionFlags configure when and how much is deleted.
+// deletionFlags configure when and how many objects are deleted.
 type deletionFlags struct {
 	ttlInterval    time.Duration
 	maxDeletions   int
@@ -69,7 +69,7 @@ func (f *cleanupFlags) register(fs *pflag.FlagSet) {
 	flagset.Accept(fs, "C")
 }
 
-// complete checks what cannot be seen flag by flag.
+// complete checks combinations of flags.
 func (f *cleanupFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	errs := []error{
 		flagset.ReadSwitches(fs, lookup), f.commonFlags.complete(fs), f.Flags.Complete(), f.calls.complete(fs, lookup), f.globals.complete(), f.deletion.complete(),

@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// cleanupWebhooks keeps the webhook configurations of the cleanup controller.
+// cleanupWebhooks reconciles the webhook configurations of the cleanup controller.
 type cleanupWebhooks struct {
 	*cleanup
 	wake         lifecycle.Trigger
@@ -28,7 +28,7 @@ type cleanupWebhooks struct {
 	apply        *webhookconf.Reconciler
 }
 
-// newCleanupWebhooks returns the controller of the configurations; one replica runs its once.
+// newCleanupWebhooks returns the controller of the configurations. One replica runs its method once.
 func newCleanupWebhooks(c *cleanup) *cleanupWebhooks {
 	m := c.manager
 	w := &cleanupWebhooks{
@@ -50,7 +50,7 @@ func (w *cleanupWebhooks) once(ctx context.Context) (time.Duration, error) {
 	return w.paths.Round(ctx, &w.unlocked, w.write)
 }
 
-// write writes the configurations with these paths, and reports whether all of them are written.
+// write writes the configurations with these paths, and reports whether all of them were written.
 func (w *cleanupWebhooks) write(ctx context.Context, path func(string) string) (written bool, again time.Duration, err error) {
 	bundle, err := w.certs.Bundle(ctx)
 	if err != nil {
@@ -58,14 +58,14 @@ func (w *cleanupWebhooks) write(ctx context.Context, path func(string) string) (
 	}
 	if bundle == nil {
 		w.log.Info("waiting for the certificate authority", "secret", w.certs.Flags.CASecret)
-		return false, 0, nil // its creation starts another round
+		return false, 0, nil // the creation of the missing object starts another round
 	}
 	if leaving, err := w.installation.Terminating(ctx); err != nil || leaving {
-		return false, 0, err // the admission controller removes the configurations, and they are not created again
+		return false, 0, err // the admission controller deletes the configurations, and they must not be created again
 	}
 	owner, err := w.installation.Owner(ctx)
 	if err != nil || owner == nil {
-		return false, 0, err // nothing would ever remove them; its creation starts a new round
+		return false, 0, err // without an owner, the configurations would never be removed; its creation starts a new round
 	}
 	want := webhookconf.DesiredCleanup(webhookconf.Input{
 		Settings: w.settings.Load(), CABundle: bundle, Owner: owner,
@@ -76,12 +76,12 @@ func (w *cleanupWebhooks) write(ctx context.Context, path func(string) string) (
 	})
 	_, err = w.apply.Apply(ctx, want)
 	if apierrors.IsConflict(err) || errors.Is(err, webhookserver.ErrUnlocked) {
-		return false, webhookserver.RetryConflict, nil // the cache lags behind a write, usually our own
+		return false, webhookserver.RetryConflict, nil // the cache is older than a write, usually our own
 	}
 	return err == nil, 0, err
 }
 
-// watched returns the kinds that the configurations depend on.
+// watched returns the kinds on which the configurations depend.
 func (w *cleanupWebhooks) watched() []intake.Watch {
 	news := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { w.wake.Fire() },

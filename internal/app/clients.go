@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/admission"
 )
 
-// clients returns the configuration of the clients that the admission server answers.
+// clients returns the configuration of the clients whose requests the admission server answers.
 func (f *servingFlags) clients() (admission.Clients, error) {
 	c := admission.Clients{Names: f.clientNames, MinVersion: f.minVersion, QPS: f.sourceQPS, Burst: f.sourceBurst}
 	if f.clientCA == "" {
@@ -24,7 +24,7 @@ func (f *servingFlags) clients() (admission.Clients, error) {
 	return c, nil
 }
 
-// authorities are the certificates in a file, which may be replaced at any time: it is a mounted ConfigMap or Secret.
+// authorities reads certificates from a file, which may be replaced at any time because it belongs to a mounted ConfigMap or Secret.
 type authorities struct {
 	file string
 	now  func() time.Time
@@ -38,7 +38,7 @@ type authorities struct {
 // lookAgain is the pause between two reads of the file.
 const lookAgain = 5 * time.Second
 
-// pool returns the certificates of the file. While a new version cannot be read, the last valid one counts.
+// pool returns the certificates of the file. If a new version of the file cannot be read, the last valid version stays in use.
 func (a *authorities) pool() (*x509.CertPool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -24,8 +24,8 @@ type cluster struct {
 	indexed [2]bool // role bindings, cluster role bindings; used by one goroutine
 }
 
-// NamespaceLabels returns the labels from the cache, or from the API server for a namespace that is newer than the cache. An unknown
-// namespace is an error.
+// NamespaceLabels returns the labels from the cache, or from the API server if the namespace is newer than the cache. For an unknown
+// namespace it returns an error.
 func (c *cluster) NamespaceLabels(ctx context.Context, namespace string) (map[string]string, error) {
 	ns := intake.NamespaceObject()
 	err := c.cached.Get(ctx, client.ObjectKey{Name: namespace}, ns)
@@ -41,8 +41,8 @@ func (c *cluster) NamespaceLabels(ctx context.Context, namespace string) (map[st
 // subjectIndex is the name of the index of bindings by subject.
 const subjectIndex = "subject"
 
-// indexBindings indexes bindings by subject, and waits until the existing ones are cached. It is called once a policy needs roles, and
-// again after a failure.
+// indexBindings indexes bindings by subject, and waits until the existing ones are cached. It is called when a policy first needs
+// roles, and again after a failure.
 func (c *cluster) indexBindings(ctx context.Context) error {
 	for _, b := range []struct {
 		object client.Object

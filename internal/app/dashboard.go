@@ -57,10 +57,10 @@ func (f *dashboardFlags) complete() error {
 	return errors.Join(errs...)
 }
 
-// The dashboard has a client of its own, so that its users do not slow scans down.
+// The dashboard uses its own client, so that its users do not slow down scans.
 const dashboardQPS, dashboardBurst = 100, 300
 
-// serveDashboard adds the tasks of every replica that serve the dashboard; none where it is disabled.
+// serveDashboard adds the tasks with which every replica serves the dashboard; none if it is disabled.
 func (c *reporting) serveDashboard() error {
 	f := &c.flags.dashboard
 	if !f.on {
@@ -111,7 +111,7 @@ func (c *reporting) serveDashboard() error {
 // userQPS and userBurst limit the requests for one evaluation of policies.
 const userQPS, userBurst = 50, 100
 
-// asUser returns the function that makes a client with the rights of the owner of a token, and none of the controller's.
+// asUser returns a function that creates a client with the rights of the owner of a token, and none of the controller's rights.
 func asUser(cfg *rest.Config) func(token string) (rest.Interface, error) {
 	return func(token string) (rest.Interface, error) {
 		user := rest.AnonymousClientConfig(cfg)
@@ -121,7 +121,7 @@ func asUser(cfg *rest.Config) func(token string) (rest.Interface, error) {
 	}
 }
 
-// reviewer writes TokenReviews and SubjectAccessReviews.
+// reviewer returns a client for TokenReviews and SubjectAccessReviews.
 func reviewer(cfg *rest.Config) (client.Client, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{authenticationv1.AddToScheme, authorizationv1.AddToScheme} {
@@ -136,7 +136,7 @@ func reviewer(cfg *rest.Config) (client.Client, error) {
 	return c, nil
 }
 
-// dashboardTLS returns the TLS configuration of the dashboard, and adds the task that keeps its certificate; nil without TLS.
+// dashboardTLS returns the TLS configuration of the dashboard, and adds the task that renews its certificate. Without TLS it returns nil.
 func (c *reporting) dashboardTLS() (*tls.Config, error) {
 	f, o := &c.flags.dashboard, c.base.observing
 	if f.tlsSecret == "" {

@@ -20,10 +20,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
-// decisionSender is the name in the certificates of those that send decisions. No host has it.
+// decisionSender is the name in the certificates of processes that send decisions. No host has this name.
 const decisionSender = "decisions-sender"
 
-// channelFlags name the Secrets of one end of the channel between those that record decisions and the store.
+// channelFlags name the Secrets of one end of the channel between the processes that record decisions and the store.
 type channelFlags struct{ caSecret, tlsSecret string }
 
 func (f *channelFlags) register(fs *pflag.FlagSet, prefix, end string) {
@@ -31,7 +31,7 @@ func (f *channelFlags) register(fs *pflag.FlagSet, prefix, end string) {
 	fs.StringVar(&f.tlsSecret, prefix+"TLSSecretName", "", "Secret of the certificate of "+end+"; both Secrets are made when they are not there")
 }
 
-// keeper returns the certificates of one end, and the task that renews them.
+// keeper returns the certificates of one end of the channel, and the task that renews them.
 func (f *channelFlags) keeper(o *telemetry.Telemetry, cfg *rest.Config, name string, names certs.Names, client bool) (*certs.Keeper, lifecycle.Task, error) {
 	keeper := &certs.Keeper{}
 	task, err := o.Certificate(name, cfg, keeper, certs.Config{
@@ -43,12 +43,12 @@ func (f *channelFlags) keeper(o *telemetry.Telemetry, cfg *rest.Config, name str
 	return keeper, task, err
 }
 
-// senderNames are the names of the certificates of those that send decisions.
+// senderNames returns the names in the certificates of processes that send decisions.
 func senderNames() certs.Names {
 	return certs.Names{Common: decisionSender, DNS: []string{decisionSender}}
 }
 
-// decisionStoreFlags configure the store of decisions of the reports controller.
+// decisionStoreFlags configure the decision store of the reports controller.
 type decisionStoreFlags struct {
 	address string
 	bytes   int64
@@ -89,7 +89,7 @@ func (f *decisionStoreFlags) complete() error {
 	return errors.Join(errs...)
 }
 
-// keepDecisions opens the store, and adds the tasks of every replica that take decisions.
+// keepDecisions opens the store, and adds the tasks with which every replica receives decisions.
 func (c *reporting) keepDecisions() error {
 	f := &c.flags.decisions
 	if f.address == "" {
@@ -119,7 +119,8 @@ func (c *reporting) keepDecisions() error {
 	return nil
 }
 
-// sendDecisions returns how decisions are sent to a store over the channel, and the task that renews its certificate; nothing where they are not.
+// sendDecisions returns the TLS configuration for sending decisions to a store, and the task that renews the certificate. It returns nothing
+// if decisions are not sent.
 func sendDecisions(f *channelFlags, o *telemetry.Telemetry, cfg *rest.Config) (configure func() (*tls.Config, error), renew *lifecycle.Task, err error) {
 	if f.caSecret == "" && f.tlsSecret == "" {
 		return nil, nil, nil

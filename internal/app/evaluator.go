@@ -56,8 +56,8 @@ func (f *evaluatorFlags) complete(fs *pflag.FlagSet, lookup func(string) (string
 	return errors.Join(f.commonFlags.complete(fs), f.calls.complete(fs, lookup), f.globals.complete(), f.registry.complete(), f.reporting.Complete())
 }
 
-// evaluator is the state of a controller that evaluates policies outside of reviews: the policies and the objects that they depend on.
-// Every replica follows them, so that a new leader begins at once.
+// evaluator is the state of a controller that evaluates policies outside of reviews: the policies and the objects on which they
+// depend. Every replica follows these objects, so that a new leader can start at once.
 type evaluator struct {
 	flags     *evaluatorFlags
 	env       env
@@ -72,15 +72,15 @@ type evaluator struct {
 	discovery *discovery.Discovery
 	cluster   *cluster
 	events    *event.Queue
-	// connections are the clients for evaluations and for work.
+	// connections is the HTTP client for evaluations and for work.
 	connections *http.Client
 	intake      *intake.Kinds
-	// kindsDefined is fired when a custom kind comes or goes.
+	// kindsDefined is fired when a custom kind is added or removed.
 	kindsDefined lifecycle.Trigger
 	filled       atomic.Bool
 }
 
-// newEvaluator returns the parts that do not need the cache; none of them runs yet. Policies are compiled with the options.
+// newEvaluator returns the parts that do not need the cache, without starting them. Policies are compiled with the options o.
 func newEvaluator(f *evaluatorFlags, e env, b *base, own cached, o family.Options) (*evaluator, error) {
 	own.transform = f.exceptions.transform
 	if own.objects == nil {
@@ -130,7 +130,8 @@ func (v *evaluator) client() (client.Client, error) {
 // conf returns the settings for rules.
 func (v *evaluator) conf() policy.Conf { return policy.ConfOf(v.settings.Load()) }
 
-// fill reads everything that exists. namespaces is called for Namespaces, definitions for a change of the served kinds.
+// fill fills the caches with all existing objects. namespaces handles events of Namespaces; definitions is called when the served kinds
+// change.
 func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEventHandler, definitions func(), more ...intake.Watch) error {
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    v.configure,
@@ -183,17 +184,17 @@ type controller struct {
 	probes probeFlags
 	build  func(context.Context) error
 	fill   func(context.Context) error
-	// changed is called for every change of the policies.
+	// changed is called after every change of the policies.
 	changed func(*catalog.Snapshot)
-	// every returns the tasks of each replica; nil for none.
+	// every returns the tasks that every replica runs; nil for none.
 	every func() []lifecycle.Task
 	// tasks returns the tasks of the leader.
 	tasks func() []lifecycle.Task
-	// last runs until all else has ended; nil for none.
+	// last runs until everything else has ended; nil for none.
 	last func(context.Context)
 }
 
-// run runs a controller until ctx is done and it has stopped in order.
+// run runs a controller until ctx is done and the controller has shut down in order.
 func (v *evaluator) run(ctx context.Context, c controller) error {
 	probes, err := c.probes.listen(v.ready, v.log)
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 )
 
-// exceptionFlags select the exceptions that have an effect. A user who may write an exception may disable rules, so none has an effect
-// until an administrator names the namespaces.
+// exceptionFlags select the exceptions that have an effect. Users who can write exceptions can disable rules, so no exception has an
+// effect until an administrator sets the namespaces.
 type exceptionFlags struct {
 	enabled   bool
 	namespace string
 }
 
-// allNamespaces as the namespace of exceptions accepts those of every namespace.
+// allNamespaces is the value for the namespace of exceptions that accepts exceptions of every namespace.
 const allNamespaces = "*"
 
 func (f *exceptionFlags) register(fs *pflag.FlagSet) {
@@ -30,7 +30,8 @@ func (f *exceptionFlags) accepts(namespace string) bool {
 	return f.on() && (f.namespace == allNamespaces || f.namespace == namespace)
 }
 
-// transform, for a cache, drops the content of exceptions without effect, since any user may fill memory with those.
+// transform removes the content of exceptions without effect before they are cached, since any user could fill the memory with such
+// exceptions.
 func (f *exceptionFlags) transform(obj any) (any, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok && compile.OwnsException(u.GetAPIVersion(), u.GetKind()) && !f.accepts(u.GetNamespace()) {
 		delete(u.Object, "spec")

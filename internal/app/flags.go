@@ -20,7 +20,7 @@ type admissionFlags struct {
 	webhookTimeout   int32
 	admissionReports bool
 	generateNative   bool
-	requireMutating  bool // the API server has to serve MutatingAdmissionPolicies
+	requireMutating  bool // the API server must serve MutatingAdmissionPolicies
 	maxReports       int
 	auditWorkers     int
 	auditCapacity    int
@@ -28,11 +28,11 @@ type admissionFlags struct {
 	reportsAccount   string
 	serving          servingFlags
 	decisions        results.DecisionFlags
-	sender           channelFlags // of decisions
+	sender           channelFlags // for decisions
 	webhooks         webhookFlags
 }
 
-// The switches' forms in the environment.
+// The environment variables of the switches.
 const (
 	envForceIgnore      = "FLAG_FORCE_FAILURE_POLICY_IGNORE"
 	envGenerateNative   = "FLAG_GENERATE_VALIDATING_ADMISSION_POLICY"
@@ -61,8 +61,8 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	flagset.Accept(fs, "A")
 }
 
-// secretPaths reports whether webhook paths carry a secret segment. With an authority for clients they need none, because the API server
-// shows a certificate.
+// secretPaths reports whether webhook paths contain a secret segment. If an authority for client certificates is set, they need none,
+// because the API server then presents a certificate.
 func (f *admissionFlags) secretPaths() bool {
 	return f.Paths.Secret == webhookserver.PathsAlways || f.Paths.Secret == webhookserver.PathsOn && f.serving.clientCA == ""
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// globalFlags bound the resources of GlobalContextEntries.
+// globalFlags limit the resources of GlobalContextEntries.
 type globalFlags struct{ maxEntries, maxBytes int }
 
 func (f *globalFlags) register(fs *pflag.FlagSet) {
@@ -34,18 +34,18 @@ func (f *globalFlags) complete() error {
 	return nil
 }
 
-// settleTime is how long a new process waits for the data of the entries before it evaluates: without them, policies that refer to entries
-// end in errors.
+// settleTime is how long a new process waits for the data of the entries before it evaluates policies. Without the data, policies that
+// read entries end in errors.
 const settleTime = 10 * time.Second
 
-// globals are the GlobalContextEntries with their data.
+// globals holds the GlobalContextEntries and their data.
 type globals struct {
 	*intake.Entries
 	// changed is fired when a status may have to be written.
 	changed lifecycle.Trigger
 }
 
-// newGlobals returns globals whose data are refreshed until ctx is done.
+// newGlobals returns globals. Their data is refreshed until ctx is done.
 func newGlobals(ctx context.Context, cfg *rest.Config, f globalFlags, api world.API, services world.Services, events event.Recorder, log *slog.Logger) (*globals, error) {
 	resources, err := dynamic.NewForConfig(cfg)
 	if err != nil {
@@ -62,7 +62,7 @@ func newGlobals(ctx context.Context, cfg *rest.Config, f globalFlags, api world.
 	return g, nil
 }
 
-// failure returns the event of an entry without data.
+// failure returns the event for an entry without data.
 func (g *globals) failure(name string, err error) event.Event {
 	at := event.Reference{APIVersion: intake.EntryKind.GroupVersion().String(), Kind: intake.EntryKind.Kind, Name: name}
 	if u := g.Get(name); u != nil {
@@ -74,14 +74,14 @@ func (g *globals) failure(name string, err error) event.Event {
 	}
 }
 
-// settle waits for the data of the entries that exist.
+// settle waits for the data of the existing entries.
 func (g *globals) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	g.Store.Settle(ctx)
 }
 
-// writeStatus returns a round of the leader, which reports in the status of entries whether they have data.
+// writeStatus returns a round of the leader that writes to the status of entries whether they have data.
 func (g *globals) writeStatus(w *status.Writer) func(context.Context) (time.Duration, error) {
 	return func(ctx context.Context) (time.Duration, error) {
 		var next time.Duration
@@ -89,11 +89,11 @@ func (g *globals) writeStatus(w *status.Writer) func(context.Context) (time.Dura
 		for name, object := range g.All() {
 			state, ok := g.Store.State(name)
 			if !ok || state.Pending {
-				continue // the result starts another round
+				continue // the arrival of the result starts another round
 			}
 			want, later := status.GlobalContext(object, state.Err, state.Refreshed, time.Now())
 			if _, err := w.WriteGlobalContext(ctx, object, want); err != nil {
-				failed = err // the others need their status, too
+				failed = err // continue, since the others need their status, too
 			}
 			if later > 0 && (next == 0 || later < next) {
 				next = later

@@ -11,7 +11,7 @@ import (
 )
 
 // keepFailOpen preserves failurePolicy Ignore in configurations that the cleanup controller made fail open (--deadManSeconds),
-// until this process knows that reviews are answered. After that the configurations are written as planned: they fail closed.
+// until this process knows that reviews are answered. Then the configurations are written as planned and fail closed.
 func (f *webhookReconciler) keepFailOpen(ctx context.Context, want webhookconf.Configurations) error {
 	if f.heartbeat.Healthy() {
 		return nil

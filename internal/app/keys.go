@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// keysFor is how long keys are used before they are read again; after that, every replica uses the current one.
+	// keysFor is how long keys are used before they are read again. After this time, every replica uses the current key.
 	keysFor = time.Minute
-	// keysPause is the pause between two reads for unknown keys, so that objects with invented keys do not cause a request each.
+	// keysPause is the pause between two reads for unknown keys, so that objects with invented keys do not each cause a request.
 	keysPause = 5 * time.Second
 )
 
@@ -28,8 +28,8 @@ type keys struct {
 
 func newKeys(s *keystore.Store) *keys { return &keys{store: s, now: time.Now} }
 
-// get returns the keyring. fresh: including keys that another replica, or an administrator, just added. If a later read fails, the last
-// keyring stays in use, since its proofs stay valid.
+// get returns the keyring. If fresh is set, it includes keys that another replica or an administrator has just added. If a later read
+// fails, the last keyring stays in use, since its proofs stay valid.
 func (k *keys) get(ctx context.Context, fresh bool) (*seal.Keyring, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
-// lookedUp returns the kinds that policies depend on: GlobalContextEntries, and exceptions if they are enabled.
+// lookedUp returns the kinds on which policies depend: GlobalContextEntries, and exceptions if they are enabled.
 func lookedUp(g *globals, f exceptionFlags, c *catalog.Catalog, o *telemetry.Telemetry) []intake.Watch {
 	all := o.TakenAll(telemetry.GlobalsName, g.Watches())
 	return append(all, excepted(f, &intake.Exceptions{Catalog: c}, o)...)
@@ -25,7 +25,7 @@ func excepted(f exceptionFlags, follow *intake.Exceptions, o *telemetry.Telemetr
 	return o.TakenAll(telemetry.ExceptionsName, follow.Watches())
 }
 
-// missingKinds returns the task that checks for kinds that are not defined. Fire wake when one may have been defined.
+// missingKinds returns the task that checks for kinds that are not defined. The caller fires wake when one may have been defined.
 func missingKinds(k *intake.Kinds, wake lifecycle.Trigger) lifecycle.Task {
 	return lifecycle.Task{Name: "optional-kinds", Wake: wake, Once: func(ctx context.Context) (time.Duration, error) { return k.Again(ctx) }}
 }

@@ -40,7 +40,7 @@ func (f *logFlags) handler() (slog.Handler, error) {
 	return h, nil
 }
 
-// logger returns the process's logger and sets it for the libraries. The flags must be valid.
+// logger returns the logger of the process and sets it for the libraries. The flags must be valid.
 func (f *logFlags) logger() *slog.Logger {
 	h, err := f.handler()
 	if err != nil {

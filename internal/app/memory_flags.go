@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
-// memoryFlags bound the memory by the limit of the container.
+// memoryFlags limit the memory according to the limit of the container.
 type memoryFlags struct {
 	enabled bool
 	ratio   float64
@@ -26,7 +26,7 @@ func (f *memoryFlags) complete() error {
 	return nil
 }
 
-// tune sets the garbage collector.
+// tune configures the garbage collector.
 func (f *memoryFlags) tune() {
 	ratio := f.ratio
 	if !f.enabled {

@@ -19,16 +19,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/intake"
 )
 
-// Labels by which policies of the API server are included in reports, and bindings are excluded.
+// Labels that include policies of the API server in reports, and that exclude bindings.
 const (
 	nativeEnabledLabel  = "reports.kyverno.io/enabled"
 	nativeDisabledLabel = "reports.kyverno.io/disabled"
 )
 
-// knownTypes are the types of all built-in kinds. They are large, so they are created for the first mutating policy.
+// knownTypes returns the types of all built-in kinds. They are large, so they are created for the first mutating policy.
 var knownTypes = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
 
-// natives follows policies of the API server, and adds those with the label for reports to the catalog of the scans.
+// natives follows the policies of the API server, and adds those with the label for reports to the catalog of the scans.
 func (c *reporting) natives() (*intake.Policies, error) {
 	kinds, err := c.flags.nativeKinds(c.resources)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *reporting) natives() (*intake.Policies, error) {
 	}), nil
 }
 
-// reported reports whether a policy, or a binding, of the API server is included in reports.
+// reported reports whether a policy or binding of the API server is included in reports.
 func reported(u *unstructured.Unstructured) bool {
 	if compile.CompanionOf(u.GetAPIVersion(), u.GetKind()) != nil {
 		_, off := u.GetLabels()[nativeDisabledLabel]
@@ -48,7 +48,7 @@ func reported(u *unstructured.Unstructured) bool {
 	return u.GetLabels()[nativeEnabledLabel] == "true"
 }
 
-// nativeKinds returns the kinds to follow by the flags. A kind that a flag requires but that is not served is an error.
+// nativeKinds returns the kinds that the flags select. It returns an error if a flag requires a kind that the API server does not serve.
 func (f *reportsFlags) nativeKinds(d discovery.ServerResourcesInterface) (family.Kinds, error) {
 	var out family.Kinds
 	for _, kind := range compile.Kinds {
@@ -68,7 +68,7 @@ func (f *reportsFlags) nativeKinds(d discovery.ServerResourcesInterface) (family
 	return out, nil
 }
 
-// serves reports whether the API server serves the kind in some version.
+// serves reports whether the API server serves the kind in any version.
 func serves(d discovery.ServerResourcesInterface, kind *family.Kind) (bool, error) {
 	var errs []error
 	for _, version := range kind.Versions {

@@ -12,11 +12,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// pendingPatience bounds the last writes of a process, since the kubelet waits for it.
+// pendingPatience limits the time for the last writes of a process, because the kubelet waits for them.
 const pendingPatience = 10 * time.Second
 
-// leavePending sets the state Pending on the UpdateRequests that this process leaves: our controllers do not need a state, but Kyverno's
-// execute only those that have it.
+// leavePending sets the state Pending on the UpdateRequests that this process leaves behind. Ephor's controllers do not need the state,
+// but Kyverno's controllers execute only requests that have it.
 func leavePending(b *base, e env, log *slog.Logger) {
 	scheme := runtime.NewScheme()
 	if err := kyvernov2.AddToScheme(scheme); err != nil {

@@ -11,7 +11,7 @@ import (
 // probeFlags configure the probes of a controller without webhooks.
 type probeFlags struct {
 	host string
-	port int // 0 for none, if another controller of the process serves them
+	port int // 0 for none, because another controller of the process serves the probes
 }
 
 func (f *probeFlags) register(fs *pflag.FlagSet) {

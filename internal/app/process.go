@@ -46,11 +46,11 @@ type process struct {
 	heartbeat *webhookserver.Heartbeat
 	events    *event.Queue
 	work      *enqueue.Writer
-	sending   *results.Sending // of results; nil where none are sent
-	decisions *decision.Feed   // nil where none are recorded
-	// renewSender keeps the certificate with which decisions are sent; nil where they are not.
+	sending   *results.Sending // sends results; nil if none are sent
+	decisions *decision.Feed   // nil if decisions are not recorded
+	// renewSender renews the certificate with which decisions are sent; nil if they are not sent.
 	renewSender *lifecycle.Task
-	// installation removes the webhook configurations with the namespace.
+	// installation removes the webhook configurations when the namespace is deleted.
 	installation *webhookserver.Installation
 	policies     *intake.Policies
 	exceeded     *results.Exceeded
@@ -61,15 +61,15 @@ type process struct {
 
 	observing *telemetry.Telemetry
 	intake    *intake.Kinds
-	// kindsDefined is fired when a custom kind is added or removed; policiesChanged after each event for a policy, and for other changes
-	// that affect the webhook configurations.
+	// kindsDefined is fired when a custom kind is added or removed. policiesChanged is fired after each event for a policy, and after
+	// other changes that affect the webhook configurations.
 	kindsDefined, policiesChanged lifecycle.Trigger
 
 	wakeBindings lifecycle.Trigger
 	// nativeChanged is fired when policies or exceptions change.
 	nativeChanged lifecycle.Trigger
 	filled        atomic.Bool // caches are filled and all policies compiled
-	rolesWanted   atomic.Bool // some policy uses roles
+	rolesWanted   atomic.Bool // a policy uses roles
 	rolesKnown    atomic.Bool // the bindings are indexed
 }
 
@@ -119,7 +119,7 @@ func (p *process) watch(ctx context.Context) error {
 	if err := p.intake.Follow(ctx, all); err != nil {
 		return err
 	}
-	// Nothing waits for the definitions: without them, a missing kind is looked up twice a minute.
+	// Nothing waits for the definitions. Without them, a missing kind is looked up twice a minute.
 	if err := intake.WatchDefinitions(ctx, p.manager.GetCache(), func() {
 		p.discovery.Invalidate()
 		p.kindsDefined.Fire()
@@ -132,7 +132,7 @@ func (p *process) watch(ctx context.Context) error {
 	return nil
 }
 
-// rolesChanged looks at everything again that depends on the controllers' ClusterRoles: the owner of the webhook configurations, and the
+// rolesChanged checks everything again that depends on the controllers' ClusterRoles: the owner of the webhook configurations, and the
 // rights of the controllers.
 func (p *process) rolesChanged() {
 	p.asked.doubt()
@@ -168,7 +168,7 @@ func (p *process) loadSettings(obj any) {
 	p.policiesChanged.Fire()
 }
 
-// every starts the tasks of each replica.
+// every starts the tasks that every replica runs.
 func (p *process) every(ctx context.Context, beside func(func())) {
 	beside(func() {
 		p.catalog.Follow(ctx, func(*catalog.Snapshot) {
@@ -197,7 +197,7 @@ func (p *process) every(ctx context.Context, beside func(func())) {
 	}
 }
 
-// removeOnShutdown returns the task that removes the configurations when no replica is left.
+// removeOnShutdown returns the task that removes the configurations when no replica remains.
 func (p *process) removeOnShutdown() *removeOnShutdown {
 	s := &removeOnShutdown{live: p.manager.GetAPIReader(), client: p.manager.GetClient(), log: p.log}
 	if p.flags.ServerIP == "" {
@@ -206,7 +206,7 @@ func (p *process) removeOnShutdown() *removeOnShutdown {
 	return s
 }
 
-// watchBindings starts to cache role bindings as soon as a policy or the settings use roles.
+// watchBindings starts to cache role bindings once a policy or the settings use roles.
 func (p *process) watchBindings(ctx context.Context) (time.Duration, error) {
 	if p.rolesKnown.Load() {
 		return 0, nil

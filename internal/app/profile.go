@@ -37,7 +37,7 @@ func (f *profileFlags) serve(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("serve profiles: %w", err)
 	}
-	mux := http.NewServeMux() // not the default one, to which any package may have added
+	mux := http.NewServeMux() // not the default mux, since any package may have added handlers to it
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

@@ -17,11 +17,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
 )
 
-// record is the record of generated objects, which all replicas write and follow.
+// record is the record of generated objects. All replicas write it and follow it.
 type record struct {
 	ledger  *ledger.Ledger
 	changed lifecycle.Trigger
-	// metadata follows the ConfigMaps that hold the record, and the objects that are in it.
+	// metadata follows the ConfigMaps that hold the record, and the recorded objects.
 	metadata  metadata.Interface
 	namespace string
 	log       *slog.Logger
@@ -43,7 +43,7 @@ func (r *record) resource(gvr schema.GroupVersionResource) metawatch.Resource {
 	return r.metadata.Resource(gvr)
 }
 
-// run stores the objects that this replica generates, and merges those of others.
+// run stores the objects that this replica generates, and merges the objects of other replicas.
 func (r *record) run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()

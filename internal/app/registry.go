@@ -23,8 +23,9 @@ type registryFlags struct {
 	insecure    bool
 	pullSecrets []string
 	helpers     []string
-	revocation  bool // certificates of Notary
-	// remember: answers about signatures are cached, up to the number in answers, each for ttl.
+	revocation  bool // check the revocation of Notary certificates
+	// remember: answers about signatures are cached. answers is the maximum number of cached answers, and ttl the time for which each is
+	// cached.
 	remember bool
 	answers  int
 	ttl      time.Duration
@@ -61,8 +62,8 @@ func (f *registryFlags) complete() error {
 	return f.trust.complete()
 }
 
-// options returns the registry options, with the pull secrets that secrets reads. Connections have the restrictions of calls to services:
-// the blocklist applies to registries, too, and an allowlist limits the registries of namespaced policies.
+// options returns the registry options. secrets reads the pull secrets. Connections have the same restrictions as calls to services: the
+// blocklist applies to registries, too, and an allowlist limits the registries of namespaced policies.
 func (f *registryFlags) options(namespace string, secrets client.Reader, services *apicall.Services) registry.Options {
 	o := registry.Options{Insecure: f.insecure, Providers: f.helpers, PullSecrets: f.pullSecrets, Namespace: namespace}
 	if len(o.Providers) == 0 {
@@ -96,7 +97,7 @@ func (f *registryFlags) options(namespace string, secrets client.Reader, service
 	return o
 }
 
-// remembering returns the verifier with a cache of its answers, unless the flags disable it.
+// remembering returns the verifier with a cache for its answers, unless the flags disable the cache.
 func (f *registryFlags) remembering(next world.Signatures, m *observe.Metrics) world.Signatures {
 	if next == nil || !f.remember {
 		return next

@@ -15,22 +15,22 @@ import (
 )
 
 // removeOnShutdown removes the webhook configurations when a process ends because its Deployment was scaled to zero or
-// deleted: no replica would answer any more. The next replica to start writes them again. A rolling change, or a Pod that is
-// evicted, leaves them.
+// deleted, because then no replica would answer reviews. The next replica that starts writes the configurations again. They
+// stay during a rolling update, and when a Pod is evicted.
 //
-// Every replica does it, after its own tasks have ended: one that still led when another was done may have written them
-// again.
+// Every replica removes them, after its own tasks have ended: a replica that was still leading while another one ended may
+// have written them again.
 type removeOnShutdown struct {
-	live   client.Reader // past the cache
+	live   client.Reader // reads from the API server, not from the cache
 	client client.Writer
-	// deployment is the Deployment of the process; without a name, as with --serverIP, the process stands alone.
+	// deployment is the Deployment of the process. Without a name, as with --serverIP, the process does not belong to a Deployment.
 	deployment client.ObjectKey
 	log        *slog.Logger
 
 	existed bool
 }
 
-// removalTimeout bounds the removal.
+// removalTimeout limits the time for the removal.
 const removalTimeout = 5 * time.Second
 
 // begin records whether the Deployment exists, to distinguish its deletion from a process that never had one.
@@ -42,7 +42,7 @@ func (s *removeOnShutdown) begin(ctx context.Context) {
 	s.existed = err == nil
 }
 
-// end removes the configurations if the Deployment was scaled to zero or deleted; ctx is the cancelled one.
+// end removes the configurations if the Deployment was scaled to zero or deleted. ctx is already cancelled.
 func (s *removeOnShutdown) end(ctx context.Context) {
 	if s.deployment.Name == "" || ctx.Err() == nil {
 		return
@@ -59,7 +59,7 @@ func (s *removeOnShutdown) end(ctx context.Context) {
 	}
 }
 
-// reason returns the reason why no Pod will follow this one; empty when one will.
+// reason returns the reason why no Pod will replace this one; it is empty if one will.
 func (s *removeOnShutdown) reason(ctx context.Context) (string, error) {
 	d, err := s.get(ctx)
 	switch {

@@ -41,7 +41,7 @@ type reporting struct {
 	writer  *reports.Writer
 	// consumer merges the results of other controllers into the reports; nil for none.
 	consumer *reports.Consumer
-	// decisions reads what admission decided; nil for none.
+	// decisions reads recorded admission decisions; nil for none.
 	decisions decision.Reader
 	rules     knownRules
 	leases    coordinationclient.LeasesGetter
@@ -51,7 +51,7 @@ type reporting struct {
 	everywhere []lifecycle.Task
 }
 
-// runReports runs the reports controller. It returns after ctx is done and the controller has stopped in order.
+// runReports runs the reports controller. It returns when ctx is done and the controller has shut down in order.
 func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
 	v, err := newEvaluator(&f.evaluatorFlags, e, b, cached{schemes: []func(*runtime.Scheme) error{policyreport.AddToScheme, openreports.AddToScheme}},
 		family.Options{Types: knownTypes, Existing: true})
@@ -65,7 +65,7 @@ func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
 	})
 }
 
-// build creates the scanner, the writer of reports and their parts.
+// build creates the scanner, the writer of reports and the parts that they need.
 func (c *reporting) build(ctx context.Context) error {
 	if err := errors.Join(c.reportsDefined(), c.keepDecisions(), c.serveDashboard()); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (c *reporting) form() reports.Form {
 	return reports.PolicyReports
 }
 
-// reportsDefined returns an error when reports cannot be written.
+// reportsDefined returns an error if reports cannot be written.
 func (c *reporting) reportsDefined() error {
 	if !c.flags.write {
 		return nil
@@ -163,7 +163,7 @@ func (c *reporting) reportsDefined() error {
 	return nil
 }
 
-// eventsOnly is the sink without reports: results become events and metrics only.
+// eventsOnly replaces the writer of reports: it turns results into events and metrics only.
 type eventsOnly struct{}
 
 func (eventsOnly) Put(context.Context, policy.Outcome, report.Evaluated) (bool, error) {
@@ -173,7 +173,7 @@ func (eventsOnly) Prune(context.Context, func(schema.GroupKind) bool, scan.Rules
 	return nil
 }
 
-// recordEvents records the events of a resource whose report changed.
+// recordEvents records the events for a resource whose report changed.
 func (c *reporting) recordEvents(out *policy.Outcome) {
 	results.RecordResults(c.events, out.Request, out.Results, event.Context{Controller: event.ScanController})
 }

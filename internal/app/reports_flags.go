@@ -18,7 +18,7 @@ type reportsFlags struct {
 	scan  bool
 	write bool
 	open  bool
-	// switches hold the flags of kinds of policies with a family.Switch.
+	// switches holds the flags of kinds of policies with a family.Switch.
 	switches    map[*family.Kind]*bool
 	workers     int
 	interval    time.Duration
@@ -26,7 +26,7 @@ type reportsFlags struct {
 	checkKinds  bool
 	aggregate   bool
 	takers      int
-	// admissionReports: results of admission are merged even without scans.
+	// admissionReports: results of admission are merged into reports even without scans.
 	admissionReports bool
 	dashboard        dashboardFlags
 	decisions        decisionStoreFlags

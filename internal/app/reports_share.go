@@ -11,10 +11,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/status"
 )
 
-// reportsRing is the ring of the replicas that share the namespaces to report about.
+// reportsRing is the ring of the replicas that share the namespaces for which reports are written.
 const reportsRing = "reports-controller"
 
-// shared returns the tasks that each replica runs, for its share of the namespaces.
+// shared returns the tasks that every replica runs for its share of the namespaces.
 func (c *reporting) shared() []lifecycle.Task {
 	if !c.flags.scans() {
 		c.log.Info("nothing is scanned", "reason", "--backgroundScan, --enableReporting")
@@ -28,7 +28,7 @@ func (c *reporting) shared() []lifecycle.Task {
 	}
 }
 
-// writeOmissions writes to the status of each policy what scans skip.
+// writeOmissions writes to the status of each policy which objects or kinds the scans skip.
 func (c *reporting) writeOmissions(ctx context.Context) (time.Duration, error) {
 	writer := &status.Writer{Client: c.manager.GetClient()}
 	omissions := c.scanner.Omissions()
@@ -43,7 +43,7 @@ func (c *reporting) writeOmissions(ctx context.Context) (time.Duration, error) {
 	return writeOmissionsEvery, errors.Join(errs...)
 }
 
-// writeOmissionsEvery is how often statuses are checked without changes: another client may have written them meanwhile.
+// writeOmissionsEvery is how often statuses are checked without changes, since another client may have overwritten them.
 const writeOmissionsEvery = time.Minute
 
 // scanStatus returns the status field for omissions; nil for none.

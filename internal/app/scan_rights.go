@@ -15,12 +15,12 @@ import (
 
 // scanRights checks the rights that the reports controller needs to scan the resources of policies.
 type scanRights struct {
-	account string // empty if not known; then no right is missing
+	account string // empty if unknown; then no right is reported as missing
 	access  world.Access
 }
 
-// missing returns the rights to get, list and watch the resources of a policy that the reports controller lacks, in order. With listable it
-// omits subresources, which scans do not read.
+// missing returns the rights to get, list and watch the resources of a policy that the reports controller lacks, sorted. If listable is
+// set, it omits subresources, which scans do not read.
 func (r *scanRights) missing(ctx context.Context, p *policy.Program, listable bool) (out []family.MissingRight, err error) {
 	if r.account == "" || p == nil || !p.Settings.Background {
 		return nil, nil
@@ -62,7 +62,7 @@ func (r *scanRights) missing(ctx context.Context, p *policy.Program, listable bo
 	return out, nil
 }
 
-// groupsOf returns the groups of every service account; none for another user.
+// groupsOf returns the groups that every service account has; none if the account is not a service account.
 func groupsOf(account string) []string {
 	parts := strings.Split(account, ":")
 	if len(parts) != 4 || parts[0] != "system" || parts[1] != "serviceaccount" {

@@ -10,12 +10,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/app/flagset"
 )
 
-// servingFlags configure the clients of the HTTPS server, and its treatment of requests beside evaluation.
+// servingFlags configure the clients of the HTTPS server, and how it handles requests apart from the evaluation.
 type servingFlags struct {
 	clientCA      string
 	clientNames   []string
 	tlsMinVersion string
-	minVersion    uint16 // from tlsMinVersion
+	minVersion    uint16 // parsed from tlsMinVersion
 	sourceQPS     float64
 	sourceBurst   int
 
@@ -24,7 +24,7 @@ type servingFlags struct {
 	backgroundAccount string
 }
 
-// envProtect is the environment's form of --protectManagedResources.
+// envProtect is the environment variable for --protectManagedResources.
 const envProtect = "FLAG_PROTECT_MANAGED_RESOURCES"
 
 func (f *servingFlags) register(fs *pflag.FlagSet) {

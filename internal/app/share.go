@@ -10,8 +10,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/ring"
 )
 
-// newRing makes this replica a member of those that share a controller's work, once the ring runs. Tasks for a single replica stay with the
-// leader. The client's transport does not send requests of work whose time is over (base.start).
+// newRing makes this replica a member of the replicas that share a controller's work, once the ring runs. Tasks for a single replica stay
+// with the leader. The client's transport does not send requests for work whose time has expired (base.start).
 func newRing(b *base, e env, controller string) (*ring.Ring, error) {
 	leases, err := ring.NewLeases(b.cfg, e.namespace)
 	if err != nil {
@@ -22,8 +22,8 @@ func newRing(b *base, e env, controller string) (*ring.Ring, error) {
 	return r, nil
 }
 
-// standingBy returns the controller that pauses this replica's share of the work while another program holds the controller's lease:
-// Kyverno's controllers work on the same objects, and the work may not be done twice.
+// standingBy returns the controller that pauses this replica's share of the work while another program holds the controller's lease.
+// Kyverno's controllers process the same objects, and the work must not be done twice.
 func standingBy(b *base, e env, lease string, r *ring.Ring) (lifecycle.Task, error) {
 	own := rest.CopyConfig(b.cfg)
 	own.QPS, own.Burst = -1, 0

@@ -12,8 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// signatures returns the verifier of images. Connections have the restrictions of calls to services, such as the blocklist. secret reads
-// the Secrets with keys. Trust roots are renewed until ctx is done.
+// signatures returns the verifier of images. Its connections have the same restrictions as calls to services, such as the blocklist.
+// secret reads Secrets with keys. Trust roots are renewed until ctx is done.
 func (l lookups) signatures(ctx context.Context, b *base, images *registry.Client, services *apicall.Services, secret func(context.Context, string, string) (map[string][]byte, error)) (world.Signatures, error) {
 	asks := l.registry.transport(services)
 	envelopes, err := notary.New(notary.Options{HTTP: asks, Permit: services.Permit, SkipRevocation: !l.registry.revocation})

@@ -23,13 +23,13 @@ type trustFlags struct {
 	mirror, root, rootData string
 	offline                string
 
-	decoded []byte // rootData
+	decoded []byte // decoded from rootData
 }
 
-// offlineRelease is the value of --offlineTrust for the trusted root of the release.
+// offlineRelease is the value of --offlineTrust that selects the trusted root included in the release.
 const offlineRelease = "release"
 
-// envTrustCache names the folder that keeps trust roots for the next start, as in Kyverno's charts.
+// envTrustCache is the environment variable for the folder that keeps trust roots across restarts, as in Kyverno's charts.
 const envTrustCache = "TUF_ROOT"
 
 func (f *trustFlags) register(fs *pflag.FlagSet) {
@@ -41,7 +41,7 @@ func (f *trustFlags) register(fs *pflag.FlagSet) {
 	fs.Lookup("offlineTrust").NoOptDefVal = offlineRelease
 }
 
-// complete checks combinations of flags. It sends no request: an unavailable mirror does not prevent the start.
+// complete checks combinations of flags. It sends no requests, so that an unavailable mirror does not prevent the start.
 func (f *trustFlags) complete() error {
 	if f.offline != "" && f.enabled {
 		return errors.New("--offlineTrust and --enableTuf exclude each other")
@@ -79,7 +79,8 @@ func trustCache(path string) string {
 	return path
 }
 
-// keeper keeps the trust roots of a process until ctx is done. Connections have the restrictions of calls to services.
+// keeper returns the trust roots of a process, which it renews until ctx is done. Connections have the same restrictions as calls to
+// services.
 func (f *registryFlags) keeper(ctx context.Context, services *apicall.Services, log *slog.Logger) (*trust.Keeper, error) {
 	o := f.trust.options()
 	o.Log, o.Permit = log, services.Permit
@@ -94,8 +95,8 @@ func (f *registryFlags) keeper(ctx context.Context, services *apicall.Services, 
 	return k, nil
 }
 
-// transport returns the transport for trust roots and transparency logs: with the restrictions of calls to services, through the operator's
-// proxy.
+// transport returns the transport for trust roots and transparency logs. It has the same restrictions as calls to services, and uses the
+// operator's proxy.
 func (f *registryFlags) transport(services *apicall.Services) *http.Transport {
 	t := &http.Transport{
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 20 * time.Second, MaxResponseHeaderBytes: 64 << 10,

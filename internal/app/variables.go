@@ -3,7 +3,7 @@ package app
 // Variable is an environment variable that a process reads.
 type Variable struct{ Name, Default, Doc string }
 
-// Variables returns all environment variables that processes read, as they are documented.
+// Variables returns all environment variables that processes read, with their documentation.
 func Variables() []Variable {
 	return []Variable{
 		{"KYVERNO_NAMESPACE", "`kyverno`", "The namespace that the process runs in."},

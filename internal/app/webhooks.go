@@ -34,7 +34,7 @@ type webhookReconciler struct {
 	settings  *settings.Store
 	discovery *discovery.Discovery
 	options   webhookconf.Options
-	reader    client.Reader // cached
+	reader    client.Reader // reads from the cache
 	certs     *webhookserver.Certificates
 	paths     *webhookserver.Paths
 	unlocked  *webhookserver.Unlocked
@@ -44,17 +44,17 @@ type webhookReconciler struct {
 	apply        *webhookconf.Reconciler
 	status       *status.Writer
 	rights       *scanRights
-	// asked are what is known about rights, work the account that carries out the work of policies; empty when it is not known.
+	// asked caches answers about rights. work is the account that executes the work of policies; empty if unknown.
 	asked  *answers
 	work   string
-	lacked map[policy.ID]string // the rights that the account lacks, as they were last reported
+	lacked map[policy.ID]string // the missing rights of the account, as last reported
 	events event.Recorder
 	log    *slog.Logger
 
-	// inForce are the Programs whose webhooks are written.
+	// inForce holds the Programs whose webhooks are written.
 	inForce atomic.Pointer[map[*policy.Program]bool]
 
-	unconfined []string // webhookconf.Configurations.Unconfined, as it was last logged
+	unconfined []string // the last logged value of webhookconf.Configurations.Unconfined
 }
 
 // configured reports whether the webhook configurations hold the webhooks of the Program.
@@ -74,14 +74,14 @@ func (f *webhookFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.derive, "deriveMatchConditions", true, "derive match conditions of webhooks from the policies, so that the API server asks only where a policy may apply")
 }
 
-// retryUnknown is the pause before a kind is looked up again that the API server did not serve; retrySettling is the same while it may be
-// served soon.
+// retryUnknown is the pause before a kind that the API server did not serve is looked up again. retrySettling is the pause while the kind
+// may be served soon.
 const (
 	retryUnknown  = 30 * time.Second
 	retrySettling = 300 * time.Millisecond
 )
 
-// warnUnconfined logs the webhooks that are called for all namespaces on behalf of namespaced policies, when that changes.
+// warnUnconfined logs the webhooks that are called for all namespaces because of namespaced policies, whenever the list changes.
 func (f *webhookReconciler) warnUnconfined(webhooks []string) {
 	if slices.Equal(webhooks, f.unconfined) {
 		return
@@ -99,8 +99,8 @@ func (f *webhookReconciler) once(ctx context.Context) (time.Duration, error) {
 	return f.paths.Round(ctx, f.unlocked, f.write)
 }
 
-// write writes the configurations with these paths, and then the status. It returns whether all configurations are written. The objects are
-// read before the snapshot, so that a status is never written for a policy whose Program is older than the object.
+// write writes the configurations with these paths, and then the status. It returns whether all configurations were written. It reads the
+// objects before the snapshot, so that it never writes a status for a policy whose Program is older than the object.
 func (f *webhookReconciler) write(ctx context.Context, path func(string) string) (written bool, again time.Duration, err error) {
 	objects, broken := f.policies.All()
 	programs := f.catalog.Snapshot().Programs()
@@ -110,10 +110,10 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 	}
 	if bundle == nil {
 		f.log.Info("waiting for the certificate authority", "secret", f.certs.Flags.CASecret)
-		return false, 0, nil // its creation starts another round
+		return false, 0, nil // the creation of the missing object starts another round
 	}
 	if leaving, err := f.installation.Terminating(ctx); err != nil || leaving {
-		return false, 0, err // the configurations are removed, and not created again
+		return false, 0, err // the configurations are deleted and must not be created again
 	}
 	owner, err := f.installation.Owner(ctx)
 	if err != nil {
@@ -144,7 +144,7 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 		}
 		switch _, err := f.apply.Apply(ctx, want); {
 		case apierrors.IsConflict(err), errors.Is(err, webhookserver.ErrUnlocked):
-			return false, webhookserver.RetryConflict, nil // the cache lags behind a write, usually our own
+			return false, webhookserver.RetryConflict, nil // the cache is older than a write, usually our own
 		case err != nil:
 			return false, 0, err
 		}
@@ -155,7 +155,7 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 		}
 		f.inForce.Store(&now)
 	}
-	mistakes := map[string]error{} // of policies that were stored without our review
+	mistakes := map[string]error{} // mistakes of policies that were stored without our review
 	byID := make(map[policy.ID]*policy.Program, len(programs))
 	for _, p := range programs {
 		byID[p.Identity()] = p
@@ -173,13 +173,13 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 		if err := broken[id]; err != nil {
 			notReady = err
 		} else if !known {
-			continue // its Program is compiled soon, which starts the next round
+			continue // its compilation ends soon and starts the next round
 		} else if err := mistakes[key]; err != nil && notReady == nil {
 			notReady = err
 		}
 		if errors.Is(notReady, webhookconf.ErrSettling) {
 			if status.IsNew(f.status.Families, object) {
-				continue // who waits for it to be ready wants it to be in force
+				continue // a policy must not be reported as ready before it is enforced
 			}
 			notReady = nil
 		}
@@ -212,7 +212,7 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 			continue
 		}
 		if _, err := f.status.Write(ctx, object, s); err != nil {
-			failed = err // the other policies need their status, too
+			failed = err // continue, since the other policies need their status, too
 		}
 	}
 	switch {
@@ -224,7 +224,7 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 	return written, f.asked.again(lacking, working), failed
 }
 
-// report writes an event and a line of the log when the rights that a policy's work lacks have changed.
+// report writes an event and logs a line when the missing rights for a policy's work have changed.
 func (f *webhookReconciler) report(id policy.ID, state family.State) {
 	text := family.Texts(state.Lacking)
 	if text == f.lacked[id] {
@@ -243,5 +243,5 @@ func (f *webhookReconciler) report(id policy.ID, state family.State) {
 	})
 }
 
-// aggregateToBackground is the label of ClusterRoles whose rights the background controller has.
+// aggregateToBackground is the label of ClusterRoles that extend the rights of the background controller.
 const aggregateToBackground = "rbac.kyverno.io/aggregate-to-background-controller=true"

@@ -16,8 +16,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest/enqueue"
 )
 
-// newWork returns the writer of UpdateRequests. It has its own client, since requests wait for its writes, which must not wait behind
-// others. updateRequestThreshold bounds the number of UpdateRequests.
+// newWork returns the writer of UpdateRequests. It has its own client, because requests wait for its writes, and these must not wait
+// behind others. updateRequestThreshold limits the number of UpdateRequests.
 func newWork(cfg *rest.Config, namespace string, s *settings.Store, events event.Recorder, o enqueue.Observer, log *slog.Logger) (*enqueue.Writer, error) {
 	own := rest.CopyConfig(cfg)
 	own.QPS, own.Burst = -1, 0

@@ -21,31 +21,31 @@ import (
 
 // lookups configure the lookups of a process's policies.
 type lookups struct {
-	namespace string // of the installation
+	namespace string // the namespace of the installation
 	calls     *callFlags
 	registry  *registryFlags // nil for no registries
 	globals   globalFlags
 	metrics   *observe.Metrics
-	seals     world.Seals   // of records of verified images; nil for none
-	rights    client.Writer // writes access reviews; nil if rights are not known
+	seals     world.Seals   // for records of verified images; nil for none
+	rights    client.Writer // writes access reviews; nil if rights are not checked
 	cluster   *cluster
 	events    event.Recorder
 	log       *slog.Logger
 }
 
-// imageSeals returns the seals of records of verified images.
+// imageSeals returns the seals for records of verified images.
 func imageSeals(m manager.Manager, namespace string) world.Seals {
 	store := &keystore.Store{Client: m.GetClient(), Reader: m.GetAPIReader(), Namespace: namespace, Name: keystore.Images}
 	return keystore.Seals{Keys: &keystore.Cached{Load: store.Load, Now: time.Now}}
 }
 
-// decisionDigests makes the digests in records of decisions.
+// decisionDigests returns the function that computes the digests in records of decisions.
 func decisionDigests(m manager.Manager, namespace string) decision.Digests {
 	store := &keystore.Store{Client: m.GetClient(), Reader: m.GetAPIReader(), Namespace: namespace, Name: keystore.Decisions}
 	return keystore.NewDigests(&keystore.Cached{Load: store.Load, Now: time.Now})
 }
 
-// open returns the world of a process. Global context is refreshed until ctx is done.
+// open returns the World of a process. Global context is refreshed until ctx is done.
 func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Root, *globals, error) {
 	var entries *globals
 	o := live.Options{

@@ -8,24 +8,24 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// knownFlag is a Kyverno flag without a meaning in a process of Ephor. It is accepted, so that charts and manifests for Kyverno start, and
-// reported in one line of the log.
+// knownFlag is a Kyverno flag that has no effect in a process of Ephor. The process accepts it, so that it starts with charts and
+// manifests for Kyverno, and logs one line about it.
 type knownFlag struct {
 	name string
-	// processes that accept it: A admission, B background, R reports, C cleanup, I the init container, whose work every process does
-	// itself.
+	// processes are the processes that accept the flag: A admission, B background, R reports, C cleanup, I the init container, whose
+	// work every process does itself.
 	processes string
-	boolean   bool // may be given without a value
+	boolean   bool // the flag may be given without a value
 	why       string
 }
 
-// The reasons why a flag has no meaning.
+// The reasons why a flag has no effect.
 const (
 	whyKlog     = "Ephor's log has one level, --v, and one destination"
 	whyInternal = "Ephor is not built on what the flag tunes"
 )
 
-// knownFlags is the table. A flag that gets a meaning leaves it.
+// knownFlags is the table of these flags. Remove a flag from it when the flag gets an effect.
 var knownFlags = []knownFlag{
 	{"add_dir_header", "ABRCI", true, whyKlog},
 	{"alsologtostderr", "ABRCI", true, whyKlog},
@@ -59,8 +59,8 @@ var knownFlags = []knownFlag{
 	{"openreportsEnabled", "AI", true, "the reports controller writes reports"},
 }
 
-// Accept registers the flags that the process, one letter of knownFlag.processes, accepts without effect. Call it after all other flags are
-// registered: a registered flag keeps its meaning.
+// Accept registers the flags that a process accepts without effect. process is one letter of knownFlag.processes. Call it after all other
+// flags are registered, since it skips flags that are already registered.
 func Accept(fs *pflag.FlagSet, process string) {
 	for _, k := range knownFlags {
 		if !strings.Contains(k.processes, process) || fs.Lookup(k.name) != nil {
@@ -74,7 +74,7 @@ func Accept(fs *pflag.FlagSet, process string) {
 	}
 }
 
-// knownValue is the value of a flag of the table. It is not read.
+// knownValue is the value of a flag in the table. Nothing reads it.
 type knownValue struct {
 	flag knownFlag
 	text string
@@ -94,7 +94,7 @@ func (v *knownValue) Set(text string) error {
 	return nil
 }
 
-// WithoutEffect returns the flags without effect that were given, each with the reason.
+// WithoutEffect returns the flags without effect that the user gave, each with the reason.
 func WithoutEffect(fs *pflag.FlagSet) []string {
 	var given []string
 	fs.Visit(func(f *pflag.Flag) {

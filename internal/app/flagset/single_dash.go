@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// NormalizeDashes returns args, the arguments of the command line, with two dashes before each flag that has one and belongs to a command
-// below parent. Kyverno accepts `-webhookTimeout=15` like `--webhookTimeout=15`, as all programs with Go's flag package do, so manifests
-// contain both. Other words, and those of all other commands, stay unchanged.
+// NormalizeDashes returns args with a second dash before each flag that has one dash and belongs to a command below parent. Kyverno
+// accepts both `-webhookTimeout=15` and `--webhookTimeout=15`, as all programs with Go's flag package do, so manifests contain both
+// forms. Other words, and the arguments of all other commands, stay unchanged.
 func NormalizeDashes(root, parent *cobra.Command, args []string) []string {
 	cmd, _, err := root.Find(args)
 	if err != nil || cmd.Parent() != parent {

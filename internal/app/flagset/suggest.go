@@ -19,7 +19,7 @@ func Suggest(cmd *cobra.Command, err error) error {
 	}
 	name := unknown.GetSpecifiedName()
 	var near []string
-	best := len(name)/3 + 1 // with more changes it is another word
+	best := len(name)/3 + 1 // a name that differs more is not a misspelling
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, noEffect := f.Value.(*knownValue); f.Hidden && !noEffect {
 			return

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// envSwitch is a boolean flag with an environment variable. The flag wins over the variable; an empty value sets neither.
+// envSwitch is a boolean flag with an environment variable. The flag takes precedence over the variable; an empty value sets neither.
 type envSwitch struct {
 	on    *bool
 	env   string
@@ -22,7 +22,7 @@ func Switch(fs *pflag.FlagSet, on *bool, name, env string, value bool, usage str
 	fs.VarPF(&envSwitch{on: on, env: env}, name, "", usage+" (environment: "+env+")").NoOptDefVal = "true"
 }
 
-// ReadSwitches sets the switches that no flag set from their environment variables, which lookup returns. It reports all wrong values.
+// ReadSwitches sets the switches that no flag has set from their environment variables, which lookup reads. It reports all invalid values.
 func ReadSwitches(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var errs []error
 	fs.VisitAll(func(f *pflag.Flag) {

@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/observe"
 )
 
-// DecisionFlags say which reviews are recorded, and where.
+// DecisionFlags configure which reviews are recorded, and where.
 type DecisionFlags struct {
 	to       string
 	fileSize int64
@@ -30,8 +30,8 @@ type DecisionFlags struct {
 	lookups  bool
 	redact   []string
 
-	keep      decision.Keep       // from shares
-	redaction *decision.Redaction // from redact
+	keep      decision.Keep       // parsed from shares
+	redaction *decision.Redaction // parsed from redact
 }
 
 // Register adds the flags.
@@ -90,7 +90,7 @@ func (f *DecisionFlags) Complete() error {
 	return errors.Join(errs...)
 }
 
-// Redaction names the values that are cut from records and traces.
+// Redaction returns the values that are removed from records and traces.
 func (f *DecisionFlags) Redaction() *decision.Redaction { return f.redaction }
 
 // Lookups reports whether the lookups of rules are recorded.
@@ -99,8 +99,8 @@ func (f *DecisionFlags) Lookups() bool { return f.lookups }
 // On reports whether decisions are recorded.
 func (f *DecisionFlags) On() bool { return f.to != "" }
 
-// Open returns the Feed of reviews; nil where nothing is recorded. configure returns the TLS configuration of connections to a store of another
-// process, damaged reports a store that was set aside.
+// Open returns the Feed of reviews, or nil if nothing is recorded. configure returns the TLS configuration for connections to a store in
+// another process. damaged reports a damaged store that was moved away.
 func (f *DecisionFlags) Open(configure func() (*tls.Config, error), digests decision.Digests, damaged func(path string, err error), m *observe.Metrics, log *slog.Logger) (*decision.Feed, error) {
 	if !f.On() {
 		return nil, nil

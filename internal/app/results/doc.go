@@ -1,12 +1,12 @@
-// Package results passes the results of evaluations to where they are reported: events, EphemeralReports, and the status of policies whose
-// budget was exceeded.
+// Package results reports the results of evaluations as events, as EphemeralReports, and in the status of policies that exceeded their
+// budget.
 //
 //	q, err := results.NewEvents(config, flags, settings, metrics, log)
 //	s, err := results.NewSending(results.SendingOptions{…})     // results, to the reports controller
 //	e := results.NewExceeded(policies, client, log)             // budgets, to the status of policies
 //
-// Packages event, ephemeral and status decide what is written; this one gives them clients of their own, so that reporting delays no
-// other request.
+// Packages event, ephemeral and status decide what is written. This package provides them with separate clients, so that reporting does
+// not delay other requests.
 //
 // Floor 8: imports the floors below.
 package results

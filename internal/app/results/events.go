@@ -37,8 +37,8 @@ func (f *EventFlags) Register(fs *pflag.FlagSet) {
 	fs.IntVar(&f.burst, "eventsRateLimitBurst", 2000, "events that may be written at once")
 }
 
-// NewEvents returns the queue of events. It writes through a client of its own, so that events never make other
-// requests wait.
+// NewEvents returns the queue of events. The queue writes through its own client, so that other requests never wait for
+// events.
 func NewEvents(cfg *rest.Config, f EventFlags, s *settings.Store, m *observe.Metrics, log *slog.Logger) (*event.Queue, error) {
 	own := rest.CopyConfig(cfg)
 	own.QPS, own.Burst = f.qps, f.burst
@@ -77,7 +77,8 @@ func RecordResults(q *event.Queue, req *policy.Request, results []policy.Result,
 	}
 }
 
-// worthRecording avoids building events that would be dropped: nearly all requests only pass.
+// worthRecording reports whether any result could become an event. Nearly all requests only pass, and building their events would be
+// wasted.
 func worthRecording(q *event.Queue, results []policy.Result) bool {
 	for i := range results {
 		switch r := &results[i]; r.Status {
@@ -96,7 +97,7 @@ func worthRecording(q *event.Queue, results []policy.Result) bool {
 // eventWriter writes events to the API server.
 type eventWriter struct{ client eventsclient.EventsGetter }
 
-// writeTimeout bounds the writing of one event.
+// writeTimeout limits the time for writing one event.
 const writeTimeout = 5 * time.Second
 
 func (w eventWriter) Create(ctx context.Context, e *eventsv1.Event) error {

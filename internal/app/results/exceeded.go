@@ -18,8 +18,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest/execute"
 )
 
-// Exceeded reports exceeded budgets in the status of policies and in the log. Every replica reports its own evaluations; a policy's status
-// is written at most once in status.BudgetEvery, by the first replica.
+// Exceeded reports exceeded budgets in the status of policies and in the log. Every replica reports its own evaluations. The first replica
+// writes a policy's status, at most once in status.BudgetEvery.
 type Exceeded struct {
 	policies *intake.Policies
 	writer   *status.Writer
@@ -28,8 +28,8 @@ type Exceeded struct {
 	news     lifecycle.Trigger
 
 	mu sync.Mutex
-	// waiting are the policies whose status is to be written; written holds the time of the last write of each by this replica. Deleted
-	// policies are removed from both.
+	// waiting holds the policies whose status must be written. written holds the time at which this replica last wrote the status of
+	// each policy. Deleted policies are removed from both.
 	waiting map[policy.ID]*kyvernov1.BudgetStatus
 	written map[policy.ID]lastWrite
 }
@@ -50,7 +50,7 @@ func NewExceeded(p *intake.Policies, c client.Client, log *slog.Logger) *Exceede
 // exceededPause is the time between two rounds of writing.
 const exceededPause = time.Second
 
-// Note records exceeded budgets, until Task writes them. Requests wait for it, so it writes nothing itself.
+// Note records exceeded budgets until Task writes them. Requests wait for Note, so it does not write itself.
 func (e *Exceeded) Note(list []policy.Exceeded) {
 	now := e.now()
 	e.mu.Lock()
@@ -70,7 +70,7 @@ func (e *Exceeded) Note(list []policy.Exceeded) {
 	}
 }
 
-// Evaluated calls Note for each outcome, and then next.
+// Evaluated returns a function that calls Note for each outcome, and then next.
 func (e *Exceeded) Evaluated(next func(*policy.Outcome)) func(*policy.Outcome) {
 	return func(out *policy.Outcome) {
 		if len(out.Exceeded) > 0 {
@@ -80,7 +80,7 @@ func (e *Exceeded) Evaluated(next func(*policy.Outcome)) func(*policy.Outcome) {
 	}
 }
 
-// Worked calls Note for the outcomes of background work, and then the observer.
+// Worked returns an observer that calls Note for the outcomes of background work, and then next.
 func (e *Exceeded) Worked(next execute.WorkerObserver) execute.WorkerObserver {
 	return exceededWork{next, e}
 }
@@ -100,7 +100,7 @@ func (e *Exceeded) Task() lifecycle.Task {
 	return lifecycle.Task{Name: "policy-budgets", Wake: e.news, Once: e.once}
 }
 
-// once writes the waiting statuses. A failed write is retried.
+// once writes the waiting statuses. It retries failed writes.
 func (e *Exceeded) once(ctx context.Context) (time.Duration, error) {
 	e.mu.Lock()
 	waiting := e.waiting

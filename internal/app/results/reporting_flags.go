@@ -18,7 +18,7 @@ type ReportingFlags struct {
 	results []string
 }
 
-// reportedRules are the kinds of rules whose results are reported, as --enableReporting names them.
+// reportedRules are the kinds of rules whose results are reported. The values are those of --enableReporting.
 var reportedRules = []string{"validate", "mutate", "mutateExisting", "generate", "imageVerify"}
 
 // Register adds the flags.
@@ -39,7 +39,7 @@ func (f *ReportingFlags) Complete() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// Reported reports whether results of such rules are reported.
+// Reported reports whether results of this kind of rules are reported.
 func (f *ReportingFlags) Reported(rule string) bool { return slices.Contains(f.rules, rule) }
 
 // Allowed returns the statuses that are reported.

@@ -23,7 +23,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Sending sends results to the reports controller, as EphemeralReports, while that controller merges them. The nil Sending sends nothing.
+// Sending sends results as EphemeralReports to the reports controller while that controller merges them. A nil Sending sends nothing.
 type Sending struct {
 	*ephemeral.Writer
 	view   ephemeral.View
@@ -38,7 +38,7 @@ type SendingOptions struct {
 	Config    *rest.Config
 	Namespace string
 	Source    ephemeral.Source
-	Max       int // EphemeralReports that there may be
+	Max       int // the maximum number of EphemeralReports
 	Flags     *ReportingFlags
 	Metrics   *observe.Metrics
 	Log       *slog.Logger
@@ -73,18 +73,18 @@ func NewSending(o SendingOptions) (*Sending, error) {
 	return s, nil
 }
 
-// ReportKeys returns the keys that seal intermediate reports; the client's scheme knows Secrets.
+// ReportKeys returns the keys that seal intermediate reports. The client's scheme must contain Secrets.
 func ReportKeys(c client.Client, namespace string) *keystore.Cached {
 	store := &keystore.Store{Client: c, Reader: c, Namespace: namespace, Name: keystore.Reports}
 	return &keystore.Cached{Load: store.Load, Now: time.Now}
 }
 
-// Doubts counts and logs intermediate reports whose seal proves no writer.
+// Doubts counts and logs intermediate reports whose seal does not prove who wrote them.
 func Doubts(m *observe.Metrics, log *slog.Logger) *ephemeral.Doubts {
 	return &ephemeral.Doubts{Count: m.ReportUnproved, Log: log, Now: time.Now}
 }
 
-// Follow keeps the state of the reports controller current until ctx is done: it watches that one Lease.
+// Follow keeps the state of the reports controller current until ctx is done, by watching its Lease.
 func (s *Sending) Follow(ctx context.Context) {
 	saw := func(obj any) {
 		l, ok := obj.(*coordinationv1.Lease)
@@ -94,7 +94,7 @@ func (s *Sending) Follow(ctx context.Context) {
 		if text, takes := l.Annotations[ephemeral.ScannedAnnotation]; takes {
 			s.view.Saw(time.Now(), l.Spec.RenewTime.Time, text)
 		} else {
-			s.view.Gone() // it exists, but merges nothing
+			s.view.Gone() // the controller exists, but does not merge results
 		}
 	}
 	_, informer := toolscache.NewInformerWithOptions(toolscache.InformerOptions{
@@ -113,7 +113,7 @@ func (s *Sending) Run(ctx context.Context) {
 	}
 }
 
-// AfterReporting calls tell with the results of a request, and then sends those of an admitted request.
+// AfterReporting returns a function that calls tell with the results of a request, and then sends the results if the request was admitted.
 func (s *Sending) AfterReporting(tell func(*policy.Request, []policy.Result, bool)) func(*policy.Request, []policy.Result, bool) {
 	if s == nil {
 		return tell
@@ -126,7 +126,7 @@ func (s *Sending) AfterReporting(tell func(*policy.Request, []policy.Result, boo
 	}
 }
 
-// sendingObserver counts like Kyverno's circuit breakers.
+// sendingObserver counts sent and dropped reports as Kyverno's circuit breakers do.
 type sendingObserver struct {
 	metrics *observe.Metrics
 	source  ephemeral.Source
@@ -135,7 +135,7 @@ type sendingObserver struct {
 func (o sendingObserver) Asked(dropped bool) {
 	circuit := "admission reports"
 	if o.source == ephemeral.Background {
-		circuit = "background-scan reports" // the spelling of the background controller
+		circuit = "background-scan reports" // the background controller spells it this way
 	}
 	o.metrics.Breaker(circuit, dropped)
 }

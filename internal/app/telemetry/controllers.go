@@ -10,15 +10,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
-// controllerNames maps our tasks to Kyverno's names in metrics; others have none. One of our rounds may do the work of several of its
-// controllers.
+// controllerNames maps Ephor's tasks to the names of Kyverno's controllers in metrics; other tasks have no name. One round of Ephor
+// may do the work of several of Kyverno's controllers.
 var controllerNames = map[string][]string{
 	"webhooks":         {"webhook-controller", "exception-webhook-controller", "global-context-webhook-controller"},
 	"certificates":     {"certmanager-controller"},
 	"cleanup-webhooks": {"policy-webhook-controller", "ttl-webhook-controller"},
 }
 
-// Kyverno's names of controllers that handle events of objects.
+// Kyverno's names for controllers that handle events of objects.
 const (
 	configName        = "config-controller"
 	metricsConfigName = "metrics-config-controller"
@@ -27,7 +27,7 @@ const (
 	GlobalsName       = "global-context"
 )
 
-// Counted returns the task with its rounds counted.
+// Counted returns a task that also counts its rounds.
 func (o *Telemetry) Counted(t lifecycle.Task) lifecycle.Task {
 	names := controllerNames[t.Name]
 	if names == nil {
@@ -52,13 +52,13 @@ func (o *Telemetry) Counted(t lifecycle.Task) lifecycle.Task {
 			}
 		}()
 		next, err = once(ctx)
-		done = true // otherwise it panicked, which the loop treats as an error
+		done = true // if the task panicked, done stays false and the loop treats the round as an error
 		return next, err
 	}
 	return t
 }
 
-// taken returns the handler of an informer, and counts its events as rounds of the controller.
+// taken returns a handler for an informer that also counts its events as rounds of the controller.
 func (o *Telemetry) taken(name string, next toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
 	o.Metrics.Controller(name)
 	return takes{next, func() { o.Metrics.Reconciled(name) }}

@@ -1,12 +1,12 @@
-// Package telemetry connects a process with what observes it: metrics, traces, and the server of the metrics.
+// Package telemetry sets up the metrics and traces of a process, and the server of the metrics.
 //
 //	t, err := telemetry.Start(ctx, flags, config, telemetry.Process{Name: "admission", …}, log)
 //	config = t.Wrap(config, observe.KubeClient)     // requests to the API server are counted and traced
-//	task = t.Counted(task)                          // so are the rounds of a controller
+//	task = t.Counted(task)                          // the rounds of a controller are counted, too
 //
-// It follows the metrics ConfigMap, and keeps the certificate of the metrics server if that uses TLS.
+// It follows the metrics ConfigMap, and renews the certificate of the metrics server if that uses TLS.
 //
-// Package observe has the metrics and traces themselves.
+// Package observe defines the metrics and traces themselves.
 //
 // Floor 8: imports the floors below.
 package telemetry

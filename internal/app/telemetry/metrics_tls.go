@@ -21,7 +21,7 @@ import (
 type metricsTLSFlags struct {
 	caSecret, tlsSecret string
 	keyAlgorithm        string
-	algorithm           certs.Algorithm // from keyAlgorithm
+	algorithm           certs.Algorithm // parsed from keyAlgorithm
 	renewBefore         time.Duration
 	serverIP            string
 }
@@ -47,7 +47,7 @@ func (f *metricsTLSFlags) complete() error {
 
 func (f *metricsTLSFlags) on() bool { return f.tlsSecret != "" }
 
-// task returns the task that keeps the certificate of the metrics server.
+// task returns the task that renews the certificate of the metrics server.
 func (f *metricsTLSFlags) task(cfg *rest.Config, o *Telemetry, keeper *certs.Keeper) (lifecycle.Task, error) {
 	return o.Certificate("metrics-certificates", o.Wrap(cfg, observe.KubeClient), keeper, certs.Config{
 		CASecret: f.caSecret, TLSSecret: f.tlsSecret, Algorithm: f.algorithm,
@@ -55,11 +55,11 @@ func (f *metricsTLSFlags) task(cfg *rest.Config, o *Telemetry, keeper *certs.Kee
 	})
 }
 
-// lookForCertificate is how often every replica checks for a certificate that another writer renewed.
+// lookForCertificate is how often every replica checks for a certificate that another replica renewed.
 const lookForCertificate = time.Minute
 
-// Certificate returns the task that keeps a certificate in Secrets of our namespace. Every replica runs it, since the server runs without a
-// lease. Writes carry the version that was read, so that of two concurrent renewals one starts over.
+// Certificate returns the task that renews a certificate in Secrets of the controller's namespace. Every replica runs it, since the server
+// runs without a lease. Writes include the resource version that was read, so that one of two concurrent renewals fails and starts over.
 func (o *Telemetry) Certificate(name string, cfg *rest.Config, keeper *certs.Keeper, want certs.Config) (lifecycle.Task, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {

@@ -82,7 +82,7 @@ func (f *Flags) Complete() error {
 	return errors.Join(errs...)
 }
 
-// Telemetry is the metrics and traces of a process. Metrics and Tracer may be nil.
+// Telemetry holds the metrics and traces of a process. Metrics and Tracer may be nil.
 type Telemetry struct {
 	Metrics *observe.Metrics
 	Tracer  *observe.Tracer
@@ -90,7 +90,7 @@ type Telemetry struct {
 	Process Process
 	Log     *slog.Logger
 	core    coreclient.CoreV1Interface
-	// policies are the policies in the metrics.
+	// policies are the policies that the metrics count.
 	policies atomic.Pointer[intake.Policies]
 
 	mu      sync.Mutex
@@ -99,7 +99,7 @@ type Telemetry struct {
 
 // Process names a process and its objects for metrics and traces.
 type Process struct {
-	// Name is the process's, such as admission.
+	// Name is the name of the process, such as admission.
 	Name, Version, Namespace      string
 	MetricsConfig, MetricsService string
 }
@@ -151,7 +151,7 @@ func Start(ctx context.Context, f *Flags, cfg *rest.Config, p Process, log *slog
 	return o, o.serve(ctx, cfg)
 }
 
-// serve answers /metrics until ctx is done.
+// serve serves /metrics until ctx is done.
 func (o *Telemetry) serve(ctx context.Context, cfg *rest.Config) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort(o.flags.host, strconv.Itoa(o.flags.port)))
 	if err != nil {
@@ -190,7 +190,7 @@ func (o *Telemetry) Close() {
 	}
 }
 
-// Wrap counts and traces the requests of a client of the API server.
+// Wrap returns the configuration of a client of the API server, whose requests are counted and traced.
 func (o *Telemetry) Wrap(cfg *rest.Config, t observe.ClientType) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	if o.Metrics != nil {
@@ -207,7 +207,7 @@ func (o *Telemetry) Server() observe.Server {
 	return observe.Server{Metrics: o.Metrics, Tracer: o.Tracer}
 }
 
-// collectorAt returns a collector, with the CA from a Secret of the process's namespace.
+// collectorAt returns the collector for traces or metrics at an address. It reads the CA from a Secret in the namespace of the process.
 func (o *Telemetry) collectorAt(ctx context.Context, host string, port int, secret string) (observe.Collector, error) {
 	c := observe.Collector{Address: net.JoinHostPort(host, strconv.Itoa(port))}
 	if secret == "" {
@@ -256,24 +256,25 @@ func (o *Telemetry) configure(obj any) {
 	o.Metrics.Reconciled(metricsConfigName)
 }
 
-// Configured counts that the process has read the main ConfigMap.
+// Configured counts a read of the main ConfigMap by the process.
 func (o *Telemetry) Configured() { o.Metrics.Reconciled(configName) }
 
-// ObservePolicies sets the policies in the metrics. If several controllers of a process follow the same policies, the first call counts.
+// ObservePolicies sets the policies that the metrics count. If several controllers of a process follow the same policies, only the first
+// call has an effect.
 func (o *Telemetry) ObservePolicies(p *intake.Policies) {
 	if o.policies.CompareAndSwap(nil, p) {
 		o.Metrics.Policies(func() []observe.PolicyState { return policyStates(p.Catalog.Snapshot()) })
 	}
 }
 
-// ObserveChanges counts further changes of these policies, but not existing ones.
+// ObserveChanges counts future changes of these policies, but not the existing policies.
 func (o *Telemetry) ObserveChanges(p *intake.Policies) {
 	if o.policies.Load() == p {
 		p.Observe(o.Metrics.PolicyChanged)
 	}
 }
 
-// ObserveCertificates adds the certificates of one more server to the metrics.
+// ObserveCertificates adds the certificates of another server to the metrics.
 func (o *Telemetry) ObserveCertificates(keeper *certs.Keeper) {
 	o.mu.Lock()
 	o.keepers = append(o.keepers, keeper)

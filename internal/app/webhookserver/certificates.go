@@ -29,7 +29,7 @@ type Flags struct {
 	CASecret       string
 	TLSSecret      string
 	keyAlgorithm   string
-	Algorithm      certs.Algorithm // from keyAlgorithm
+	Algorithm      certs.Algorithm // parsed from keyAlgorithm
 	renewBefore    time.Duration
 	unmanagedCerts bool
 	ServerIP       string
@@ -62,11 +62,11 @@ func (f *Flags) Complete() error {
 	return errors.Join(append(errs, f.Paths.complete())...)
 }
 
-// Certificates holds the certificates of one server: every replica serves them, the leader renews them.
+// Certificates holds the certificates of one server. Every replica serves them, and the leader renews them.
 type Certificates struct {
 	Flags              Flags
 	namespace, service string
-	controller         string // that reports events
+	controller         string // the controller that reports events
 	manager            manager.Manager
 	log                *slog.Logger
 	// Changed is called when the CA bundle may have changed.
@@ -75,23 +75,23 @@ type Certificates struct {
 
 	Keeper certs.Keeper
 	wake   lifecycle.Trigger // wakes the leader
-	again  lifecycle.Trigger // wakes every replica in a moment
+	again  lifecycle.Trigger // wakes every replica after a short delay
 
 	mu       sync.Mutex
-	serving  string               // serial and end of the certificate in use, for the log
-	trouble  string               // the last logged error of a Secret that is not used
-	warned   map[string]time.Time // by Secret, when its end was last logged
-	reported map[string]time.Time // by Secret, when its end was last an event
+	serving  string               // serial number and expiry of the certificate in use, for the log
+	trouble  string               // the last logged error of a Secret that cannot be used
+	warned   map[string]time.Time // by Secret: the time at which its expiry was last logged
+	reported map[string]time.Time // by Secret: the time of the last event about its expiry
 }
 
-// NewCertificates returns the certificates of a server; controller reports their events.
+// NewCertificates returns the certificates of a server. controller is the controller that reports their events.
 func NewCertificates(f Flags, namespace, service, controller string, m manager.Manager, log *slog.Logger) *Certificates {
 	c := &Certificates{
 		Flags: f, namespace: namespace, service: service, controller: controller, manager: m, log: log,
 		Changed: func() {}, wake: lifecycle.NewTrigger(), again: lifecycle.NewTrigger(), warned: map[string]time.Time{}, reported: map[string]time.Time{},
 	}
 	c.Keeper.Published = func() [][]byte {
-		bundles, err := c.published(context.Background()) // from the cache
+		bundles, err := c.published(context.Background()) // reads the cache
 		if err != nil {
 			c.log.Error("the bundles are not known", "error", err)
 		}
@@ -105,7 +105,7 @@ func (c *Certificates) Get(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	return c.Keeper.GetCertificate(hello)
 }
 
-// Ready returns the reason why the certificate cannot be served.
+// Ready returns the reason why the certificate cannot be served yet.
 func (c *Certificates) Ready() error {
 	if err := c.Keeper.Verify(time.Now()); err != nil {
 		return fmt.Errorf("certificate: %w", err)
@@ -135,7 +135,7 @@ func (c *Certificates) Handler(ctx context.Context) toolscache.ResourceEventHand
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: news, UpdateFunc: func(_, obj any) { news(obj) }, DeleteFunc: news}
 }
 
-// load reads the certificate from the cache and serves it. It reports whether another try soon may succeed.
+// load reads the certificate from the cache and serves it. It reports whether the caller should try again soon.
 func (c *Certificates) load(ctx context.Context) (again bool) {
 	var ca, pair corev1.Secret
 	reader := c.manager.GetCache()
@@ -166,7 +166,7 @@ func (c *Certificates) load(ctx context.Context) (again bool) {
 	return false
 }
 
-// Bundle returns the CA bundle that clients have to trust; nil as long as there is no authority.
+// Bundle returns the CA bundle that clients must trust, or nil if there is no authority yet.
 func (c *Certificates) Bundle(ctx context.Context) ([]byte, error) {
 	var ca corev1.Secret
 	if err := c.manager.GetCache().Get(ctx, c.key(c.Flags.CASecret), &ca); client.IgnoreNotFound(err) != nil {
@@ -175,7 +175,8 @@ func (c *Certificates) Bundle(ctx context.Context) ([]byte, error) {
 	return c.Keeper.Bundle(&ca, time.Now()), nil
 }
 
-// Watch returns a task of every replica: it reads the Secrets again, after events and at intervals, and warns of certificates that end.
+// Watch returns a task that every replica runs: it reads the Secrets again after events and at intervals, and warns of certificates that
+// expire soon.
 func (c *Certificates) Watch() lifecycle.Task {
 	return lifecycle.Task{Name: "certificate-watch", Wake: c.again, Once: func(ctx context.Context) (time.Duration, error) {
 		if c.load(ctx) {
@@ -194,13 +195,13 @@ func (c *Certificates) Watch() lifecycle.Task {
 	}}
 }
 
-// takeOverAgain is the pause before a certificate is tried again that clients did not trust yet.
+// takeOverAgain is the pause before another attempt to serve a certificate that clients did not trust yet.
 const takeOverAgain = 250 * time.Millisecond
 
-// remindEvery is the pause between two reports of the end of a certificate.
+// remindEvery is the pause between two reports about the expiry of a certificate.
 const remindEvery = time.Hour
 
-// due reports whether the end of a certificate has to be reported now.
+// due reports whether the expiry of a certificate must be reported now.
 func (c *Certificates) due(reported map[string]time.Time, e certs.Expiry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

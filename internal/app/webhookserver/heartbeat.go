@@ -16,34 +16,34 @@ import (
 	"github.com/ephor-dev/ephor/internal/admission"
 )
 
-// How often the heartbeat lease is written, how often while its time does not change, and how long the time may stay
-// unchanged before reviews count as unanswered.
+// The interval of heartbeats, the shorter interval while the time in the lease does not change, and how long the time
+// may stay unchanged before reviews count as unanswered.
 const (
 	heartbeatEvery = 10 * time.Second
 	heartbeatAgain = 2 * time.Second
 	heartbeatLimit = 30 * time.Second
 )
 
-// Heartbeat writes the lease `kyverno-health`. The API server sends the update through our
-// own webhook, which alone writes the time: the annotation shows whether reviews are being answered, and
-// not merely that there is a leader.
+// Heartbeat writes the lease `kyverno-health`. The API server sends the update through our own webhook, and only the
+// webhook sets the time in the annotation. So the annotation shows that reviews are answered, not merely that there is
+// a leader.
 type Heartbeat struct {
 	Client    client.Client
 	Namespace string
 	Now       func() time.Time
 	Log       *slog.Logger
-	// Changed is called when reviews start or stop being answered; nil for none.
+	// Changed is called when reviews start or stop being answered; nil if not needed.
 	Changed func()
-	// Missed is called for each heartbeat without a new stamp: its review failed. nil for none.
+	// Missed is called for each heartbeat whose stamp did not change because its review failed; nil if not needed.
 	Missed func()
 
 	stamp   string
-	sent    time.Time // when the last heartbeat was sent; zero before the first one
-	moved   time.Time // when the stamp last changed, or the first heartbeat was sent
+	sent    time.Time // the time of the last heartbeat; zero before the first one
+	moved   time.Time // the time at which the stamp last changed, or the first heartbeat was sent
 	healthy atomic.Bool
 }
 
-// Healthy reports whether reviews are answered. It is false until two heartbeats came back with different stamps.
+// Healthy reports whether reviews are answered. It is false until two heartbeats returned different stamps.
 func (h *Heartbeat) Healthy() bool { return h.healthy.Load() }
 
 // Once sends one heartbeat.
@@ -52,7 +52,7 @@ func (h *Heartbeat) Once(ctx context.Context) (time.Duration, error) {
 	lease.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"})
 	lease.SetNamespace(h.Namespace)
 	lease.SetName(admission.HeartbeatLease)
-	// The label makes the API server call the webhook. The patch changes nothing, but webhooks are called before that is known.
+	// The label makes the API server call the webhook. The patch changes nothing, but the API server calls webhooks before it notices that.
 	patch := []byte(`{"metadata":{"labels":{"app.kubernetes.io/name":"kyverno"}}}`)
 	err := h.Client.Patch(ctx, lease, client.RawPatch(types.MergePatchType, patch))
 	if apierrors.IsNotFound(err) {
@@ -65,11 +65,11 @@ func (h *Heartbeat) Once(ctx context.Context) (time.Duration, error) {
 	return h.evaluate(lease.GetAnnotations()[admission.HeartbeatAnnotation]), nil
 }
 
-// evaluate compares the stamp of a heartbeat with the last one, and returns when to send the next heartbeat.
+// evaluate compares the stamp of a heartbeat with the last one, and returns the time until the next heartbeat.
 func (h *Heartbeat) evaluate(stamp string) time.Duration {
 	now := h.Now()
 	if h.sent.IsZero() || now.Sub(h.sent) > heartbeatLimit {
-		// The first one of this term: the stamp may be an old one.
+		// This is the first heartbeat of this term, and its stamp may be old.
 		h.stamp, h.sent, h.moved = stamp, now, now
 		h.healthy.Store(false)
 		return heartbeatAgain

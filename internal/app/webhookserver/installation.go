@@ -23,24 +23,24 @@ import (
 // namespace.
 type Installation struct {
 	Namespace string
-	// Role is the name of the controller's ClusterRole, which owns the configurations; empty when there is none.
+	// Role is the name of the controller's ClusterRole, which owns the configurations; empty if there is none.
 	Role   string
-	Reader client.Reader // cached
+	Reader client.Reader // reads from the cache
 	Client client.Client
 	Events event.Recorder
-	// Controller reports the events.
+	// Controller is the name of the controller that reports the events.
 	Controller string
 	Log        *slog.Logger
 	// Leaving is fired when our namespace may be terminating.
 	Leaving lifecycle.Trigger
 
-	ownerless bool // it was reported already; used by one goroutine
+	ownerless bool // the missing owner is already reported; used by one goroutine
 }
 
-// ErrNoOwner is the error of configurations that are not written because there is no owner.
+// ErrNoOwner is the error when configurations are not written because there is no owner.
 var ErrNoOwner = errors.New("webhook configurations are not written: there is no ClusterRole that would take them along when it is deleted")
 
-// Owner returns the reference that configurations carry; nil when there is no owner, which it logs and reports in an event.
+// Owner returns the owner reference for the configurations. If there is no owner, it returns nil, logs a line and writes an event.
 func (i *Installation) Owner(ctx context.Context) (*metav1.OwnerReference, error) {
 	owner, err := webhookconf.FindOwner(ctx, i.Reader, i.Role)
 	if err != nil {
@@ -72,8 +72,8 @@ func (i *Installation) Terminating(ctx context.Context) (bool, error) {
 	return err == nil && ns.DeletionTimestamp != nil, err
 }
 
-// Remove deletes all webhook configurations when our namespace terminates: soon no replica can answer any more, and then we lose the right
-// to delete them. Every replica does it, without waiting for a lease.
+// Remove deletes all webhook configurations when our namespace terminates: soon no replica will be able to answer, and the controller will
+// lose the right to delete them. Every replica does this without waiting for a lease.
 func (i *Installation) Remove(ctx context.Context) (time.Duration, error) {
 	leaving, err := i.Terminating(ctx)
 	if err != nil || !leaving {
@@ -83,7 +83,7 @@ func (i *Installation) Remove(ctx context.Context) (time.Duration, error) {
 	return 0, webhookconf.Remove(ctx, i.Client)
 }
 
-// Handler is for the informer of namespaces.
+// Handler returns the handler for the informer of namespaces.
 func (i *Installation) Handler() toolscache.ResourceEventHandler {
 	look := func(obj any) {
 		if o, ok := obj.(metav1.Object); ok && o.GetName() == i.Namespace && o.GetDeletionTimestamp() != nil {
@@ -93,7 +93,7 @@ func (i *Installation) Handler() toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, obj any) { look(obj) }, DeleteFunc: look}
 }
 
-// OwnerObject stands for the kind of the owner, ClusterRole.
+// OwnerObject returns an empty object of the owner's kind, ClusterRole.
 func OwnerObject() client.Object { return &rbacv1.ClusterRole{} }
 
 // OnlyIdentity reduces an object to its name and its deletion timestamp.

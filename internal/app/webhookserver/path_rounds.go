@@ -15,10 +15,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// RetryConflict is the pause before a write is repeated after a conflict.
+// RetryConflict is the pause before a write is retried after a conflict.
 const RetryConflict = 100 * time.Millisecond
 
-// rolloutPatience is how long plain paths are kept during a rollout, rolloutLook the pause between two looks at it.
+// rolloutPatience is how long plain paths are kept during a rollout. rolloutLook is the pause between two checks of the rollout.
 const (
 	rolloutPatience = 10 * time.Minute
 	rolloutLook     = 2 * time.Second
@@ -26,9 +26,9 @@ const (
 
 // writing describes the paths in the configurations of one round.
 type writing struct {
-	// path returns the paths; nil for plain ones.
+	// path converts a plain path to the path to write; nil for plain paths.
 	path func(plain string) string
-	// retires is the ID of the epoch that ends when they are written; empty for none.
+	// retires is the ID of the epoch that ends once the paths are written; empty for none.
 	retires string
 	// wait is the time until the next check.
 	wait time.Duration
@@ -71,7 +71,7 @@ func (p *Paths) before(ctx context.Context) (writing, error) {
 	return writing{path: current.Path, wait: step.Wait}, nil
 }
 
-// after is called when all configurations are written. Until then the previous epoch stays valid, however long that takes.
+// after is called when all configurations are written. Until then the previous epoch stays valid, no matter how long that takes.
 func (p *Paths) after(ctx context.Context, w writing) error {
 	if w.retires == "" {
 		return nil
@@ -85,7 +85,7 @@ func (p *Paths) after(ctx context.Context, w writing) error {
 	return p.write(ctx, secret, epochs.Retire(p.now()))
 }
 
-// Round calls write with the paths in force, and moves the epochs on. It writes nothing while the cluster is unlocked.
+// Round calls write with the current paths, and advances the epochs. It writes nothing while the cluster is unlocked.
 func (p *Paths) Round(
 	ctx context.Context, u *Unlocked, write func(context.Context, func(string) string) (written bool, again time.Duration, err error),
 ) (time.Duration, error) {
@@ -94,7 +94,7 @@ func (p *Paths) Round(
 		if !p.on || p.present() {
 			return left, nil
 		}
-		// No configuration carries an epoch now, but epochs still start and end.
+		// The configurations contain no epoch now, but epochs still start and end.
 		write = func(context.Context, func(string) string) (bool, time.Duration, error) { return true, left, nil }
 	}
 	w, err := p.before(ctx)
@@ -122,8 +122,8 @@ func (p *Paths) present() bool {
 	return err != nil || slices.ContainsFunc(all, func(o client.Object) bool { return webhookconf.Asks(o, p.Ours) })
 }
 
-// keepPlain reports whether configurations keep their plain paths for now: during a rollout of the Deployment, Pods of the earlier version,
-// which know only plain paths, still answer some of the requests.
+// keepPlain reports whether configurations keep their plain paths for now. During a rollout of the Deployment, Pods of the earlier version
+// still answer some of the requests, and they know only plain paths.
 func (p *Paths) keepPlain(ctx context.Context, now time.Time) bool {
 	if p.deployment.Name == "" {
 		return false
@@ -137,7 +137,7 @@ func (p *Paths) keepPlain(ctx context.Context, now time.Time) bool {
 	d := &unstructured.Unstructured{}
 	d.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"})
 	if err := p.store.Reader.Get(ctx, p.deployment, d); err != nil {
-		return false // without an answer, secret paths come first
+		return false // without an answer, secret paths take precedence
 	}
 	number := func(fields ...string) int64 {
 		n, _, _ := unstructured.NestedInt64(d.Object, fields...)
@@ -147,7 +147,7 @@ func (p *Paths) keepPlain(ctx context.Context, now time.Time) bool {
 	return old || number("status", "observedGeneration") < d.GetGeneration()
 }
 
-// sooner returns the shorter of two waits; 0 means none.
+// sooner returns the shorter of two waits. 0 means no wait is set.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
-// Failed records that a call may have failed: the API server shows the URL of a failed call to the requester, so the epoch ends soon.
+// Failed records that a call may have failed. The API server shows the URL of a failed call to the requester, so the epoch is ended soon.
 func (p *Paths) Failed() {
 	if !p.on {
 		return
@@ -32,7 +32,7 @@ func (p *Paths) Failed() {
 // plainReason is the reason of the events that report plain paths.
 const plainReason = "PlainWebhookPath"
 
-// Watch returns a task of every replica: it creates a missing Secret, requests the end of a revealed epoch, and reports plain paths.
+// Watch returns a task that every replica runs: it creates a missing Secret, requests the end of a revealed epoch, and reports plain paths.
 func (p *Paths) Watch() lifecycle.Task {
 	return lifecycle.Task{Name: "webhook-paths", Wake: p.wake, Once: func(ctx context.Context) (time.Duration, error) {
 		if !p.on {
@@ -70,7 +70,7 @@ func (p *Paths) Watch() lifecycle.Task {
 	}}
 }
 
-// ask asks the leader to end an epoch.
+// ask requests that the leader ends an epoch.
 func (p *Paths) ask(ctx context.Context, epoch string) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.store.Namespace, Name: p.store.Name}}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, rotateAnnotation, epoch)
@@ -83,7 +83,7 @@ func (p *Paths) ask(ctx context.Context, epoch string) error {
 	return nil
 }
 
-// Term runs once when this process starts to lead. The last leader may have crashed during a call.
+// Term returns a task that runs once when this process becomes the leader, since the last leader may have crashed during a call.
 func (p *Paths) Term() lifecycle.Task {
 	return lifecycle.Task{Name: "webhook-paths-term", Wake: lifecycle.NewTrigger(), Once: func(context.Context) (time.Duration, error) {
 		p.mu.Lock()

@@ -26,17 +26,17 @@ import (
 // The annotations on the Secret with the key of the paths.
 const (
 	epochsAnnotation = secretpath.EpochsAnnotation
-	// rotateAnnotation requests a new epoch: its value is the ID of the current one, or rotateNow.
+	// rotateAnnotation requests a new epoch. Its value is the ID of the current epoch, or rotateNow.
 	rotateAnnotation = "ephor.dev/rotate"
 	rotateNow        = "now"
 )
 
-// pathSettle is how long the leader waits before it writes a new epoch into configurations, so that all replicas know it. A replica that
-// does not know it yet reads it when the first request comes.
+// pathSettle is how long the leader waits before it writes a new epoch into configurations, so that all replicas know the epoch. A
+// replica that does not know it yet reads it at the first request with the new path.
 const pathSettle = 3 * time.Second
 
-// Paths holds the secret segments in the webhook paths of one server. Every replica follows the Secret with the key and the epochs; the
-// leader, which writes the webhook configurations, starts and ends epochs.
+// Paths holds the secret segments in the webhook paths of one server. Every replica follows the Secret that holds the key and the
+// epochs. The leader writes the webhook configurations, and starts and ends epochs.
 type Paths struct {
 	flags   PathFlags
 	on      bool
@@ -44,13 +44,13 @@ type Paths struct {
 	manager manager.Manager
 	log     *slog.Logger
 	Events  event.Recorder // nil for none
-	// controller reports the events.
+	// controller is the controller that reports the events.
 	controller string
 	// Ours reports whether a webhook calls our server.
 	Ours func(admissionv1.WebhookClientConfig) bool
-	// Changed is called when configurations may have to be written.
+	// Changed is called when configurations may need to be written.
 	Changed func()
-	// deployment is the Deployment of the server; without a name there are no rollouts.
+	// deployment is the Deployment of the server. Without a name there are no rollouts.
 	deployment client.ObjectKey
 	now        func() time.Time
 
@@ -58,23 +58,23 @@ type Paths struct {
 	wake  lifecycle.Trigger
 
 	mu       sync.Mutex
-	secret   *corev1.Secret // as it was last seen; read-only
+	secret   *corev1.Secret // the last read version; read-only
 	epochs   secretpath.Epochs
 	current  *secretpath.Epoch
 	previous *secretpath.Epoch
 	trouble  string
-	made     string // the epoch that this process created at its start
-	leaked   string // the epoch that has to end, because a call may have failed
-	asked    string // the epoch whose end this process has asked for
+	made     string // the epoch that this process created when it started
+	leaked   string // the epoch that must end because a call may have failed
+	asked    string // the epoch whose end this process has requested
 	standing []webhookconf.PlainPath
 	reported []webhookconf.PlainPath
 
-	rotation secretpath.Rotation // of the process that leads
-	plain    time.Time           // since when it keeps plain paths during a rollout
+	rotation secretpath.Rotation // the state of the leader
+	plain    time.Time           // the time since which the leader keeps plain paths during a rollout
 }
 
-// NewPaths returns the paths of a server. on says whether they carry segments, name is that of the Secret, and deployment that of
-// the server; empty for none.
+// NewPaths returns the paths of a server. on enables the secret segments, name is the name of the Secret, and deployment the
+// Deployment of the server, empty for none.
 func NewPaths(f Flags, on bool, name, namespace, deployment, controller string, m manager.Manager, log *slog.Logger) *Paths {
 	p := &Paths{
 		flags: f.Paths, on: on, manager: m, log: log, controller: controller, Changed: func() {}, now: time.Now, wake: lifecycle.NewTrigger(),
@@ -88,7 +88,7 @@ func NewPaths(f Flags, on bool, name, namespace, deployment, controller string, 
 	return p
 }
 
-// Answered returns the check of paths for the server.
+// Answered returns the server's check of paths.
 func (p *Paths) Answered() admission.Paths {
 	if p.on {
 		return &p.guard
@@ -109,14 +109,14 @@ func (p *Paths) load(ctx context.Context) error {
 	if !p.on {
 		return nil
 	}
-	if _, err := p.store.Load(ctx); err != nil { // it exists now
+	if _, err := p.store.Load(ctx); err != nil { // after this, the Secret exists
 		return err
 	}
 	var secret corev1.Secret
 	if err := p.store.Reader.Get(ctx, p.key(), &secret); err != nil {
 		return fmt.Errorf("read the Secret %s: %w", p.key(), err)
 	}
-	if _, err := secretpath.ParseEpochs(secret.Annotations[epochsAnnotation]); err != nil { // none, or damaged
+	if _, err := secretpath.ParseEpochs(secret.Annotations[epochsAnnotation]); err != nil { // the epochs are missing or damaged
 		first := secretpath.Epochs{}.Begin(secretpath.NewID(), p.now())
 		if err := p.write(ctx, &secret, first); err != nil {
 			return err
@@ -130,7 +130,7 @@ func (p *Paths) load(ctx context.Context) error {
 	return nil
 }
 
-// Begin loads the Secret for the first time, maybe at the same time as another replica.
+// Begin loads the Secret for the first time. Another replica may do the same concurrently.
 func (p *Paths) Begin(ctx context.Context) error {
 	var err error
 	for range 5 {
@@ -144,7 +144,7 @@ func (p *Paths) Begin(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.on && p.epochs.Current.ID != p.made {
-		// Another process ran before, and calls may have failed when it ended.
+		// A process ran before this one, and calls may have failed when it ended.
 		p.leaked = p.epochs.Current.ID
 		p.wake.Fire()
 	}
@@ -155,7 +155,7 @@ func (p *Paths) key() client.ObjectKey {
 	return client.ObjectKey{Namespace: p.store.Namespace, Name: p.store.Name}
 }
 
-// take applies the content of the Secret. A damaged Secret changes nothing.
+// take applies the content of the Secret. It ignores a damaged Secret.
 func (p *Paths) take(secret *corev1.Secret) {
 	ring, err := keystore.Parse(secret)
 	var epochs secretpath.Epochs
@@ -180,7 +180,7 @@ func (p *Paths) take(secret *corev1.Secret) {
 	p.guard.Set(p.current, p.previous, retired)
 }
 
-// write stores changed epochs. This process applies them at once, because it writes the configurations that carry them.
+// write stores changed epochs. This process applies them at once, because it writes the configurations that contain them.
 func (p *Paths) write(ctx context.Context, secret *corev1.Secret, epochs secretpath.Epochs) error {
 	next := secret.DeepCopy()
 	if next.Annotations == nil {
@@ -197,10 +197,10 @@ func (p *Paths) write(ctx context.Context, secret *corev1.Secret, epochs secretp
 	return nil
 }
 
-// rereadTimeout bounds how long a request with an unknown segment waits.
+// rereadTimeout limits how long a request with an unknown segment waits.
 const rereadTimeout = time.Second
 
-// reread reads the Secret from the API server, since the cache may be late.
+// reread reads the Secret from the API server, since the cache may be outdated.
 func (p *Paths) reread() {
 	ctx, cancel := context.WithTimeout(context.Background(), rereadTimeout)
 	defer cancel()
@@ -228,12 +228,12 @@ func (p *Paths) Handler() toolscache.ResourceEventHandler {
 			p.mu.Lock()
 			p.secret = nil
 			p.mu.Unlock()
-			p.wake.Fire() // it is created again
+			p.wake.Fire() // the Secret is created again
 		}
 	}}
 }
 
-// Configurations returns the handler for both kinds of webhook configurations; it calls next.
+// Configurations returns the event handler for both kinds of webhook configurations, which also calls next.
 func (p *Paths) Configurations(next toolscache.ResourceEventHandlerFuncs) toolscache.ResourceEventHandler {
 	look := func() {
 		if p.on {

@@ -13,13 +13,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/unlock"
 )
 
-// Unlocked follows the annotation on the main ConfigMap by which `ephor unlock` stops the controllers from writing webhook configurations.
+// Unlocked follows the annotation on the main ConfigMap with which `ephor unlock` stops the controllers from writing webhook
+// configurations.
 type Unlocked struct {
 	until atomic.Pointer[time.Time]
 	Log   *slog.Logger
 }
 
-// Load reads the annotation; nil stands for a deleted ConfigMap.
+// Load reads the annotation. cm is nil if the ConfigMap was deleted.
 func (u *Unlocked) Load(cm *corev1.ConfigMap) {
 	var annotations map[string]string
 	if cm != nil {
@@ -39,7 +40,7 @@ func (u *Unlocked) Load(cm *corev1.ConfigMap) {
 	}
 }
 
-// left returns how long webhook configurations may not be written; zero when they may.
+// left returns how long webhook configurations must not be written; zero if they may be written.
 func (u *Unlocked) left() time.Duration {
 	until := u.until.Load()
 	if until == nil {
@@ -48,11 +49,11 @@ func (u *Unlocked) left() time.Duration {
 	return max(time.Until(*until), 0)
 }
 
-// ErrUnlocked stops a write before the event of the annotation has arrived.
+// ErrUnlocked stops a write if the annotation is set but its event has not arrived yet.
 var ErrUnlocked = errors.New("the cluster is unlocked")
 
-// HoldUnlocked reads the annotation from the API server. `ephor unlock` writes it and then deletes the configurations, but the event of a
-// deletion may arrive first.
+// HoldUnlocked returns a function that reads the annotation from the API server. `ephor unlock` writes the annotation and then deletes
+// the configurations, but the event of the deletion may arrive first.
 func HoldUnlocked(live client.Reader, configMap client.ObjectKey) func(context.Context) error {
 	return func(ctx context.Context) error {
 		cm := &corev1.ConfigMap{}
@@ -62,6 +63,6 @@ func HoldUnlocked(live client.Reader, configMap client.ObjectKey) func(context.C
 		if until, err := unlock.Until(cm.Annotations); err == nil && time.Until(until) > 0 {
 			return ErrUnlocked
 		}
-		return nil // an unreadable note is none
+		return nil // an unreadable annotation is ignored
 	}
 }
