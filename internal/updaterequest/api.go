@@ -14,12 +14,12 @@ type API interface {
 	Create(ctx context.Context, u *kyvernov2.UpdateRequest) error
 	Get(ctx context.Context, namespace, name string) (*kyvernov2.UpdateRequest, error)
 	Update(ctx context.Context, u *kyvernov2.UpdateRequest) error
-	// Count is the number of UpdateRequests in the namespace.
+	// Count returns the number of UpdateRequests in the namespace.
 	Count(ctx context.Context, namespace string) (int, error)
 }
 
-// NewAPI returns the API server behind a client that reads without a cache and whose scheme knows kyverno.io/v2. The client
-// should not be throttled: requests wait for it.
+// NewAPI returns an API that uses the client. The client must read without a cache, and its scheme must contain
+// kyverno.io/v2. It should not be throttled, since requests wait for it.
 func NewAPI(c client.Client) API { return apiServer{c} }
 
 type apiServer struct{ client client.Client }
@@ -37,7 +37,7 @@ func (c apiServer) Update(ctx context.Context, u *kyvernov2.UpdateRequest) error
 	return c.client.Update(ctx, u)
 }
 
-// Count lists a single object: the API server returns the number of the remaining ones.
+// Count lists a single object, because the API server then also returns the number of remaining objects.
 func (c apiServer) Count(ctx context.Context, namespace string) (int, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kyvernov2.GroupVersion.WithKind("UpdateRequestList"))

@@ -10,8 +10,8 @@ import (
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 )
 
-// LabelKey is on UpdateRequests for one trigger; its value is the key by which replicas share them. It allows to find the responsible
-// replica without reading them.
+// LabelKey is the label of UpdateRequests for one trigger. Its value is the key by which replicas share the work, so that the
+// responsible replica can be found without reading the UpdateRequests.
 const LabelKey = "ephor.dev/work-key"
 
 // Key returns the key of the work for a policy and a trigger. It is the same for all rules of the policy, since they share one
@@ -21,7 +21,7 @@ func Key(policyKey string, trigger kyvernov2.ResourceSpec) string {
 	return hex.EncodeToString(sum[:10])
 }
 
-// TriggerID identifies a trigger: by its UID, or by its kind and name while it has none.
+// TriggerID identifies a trigger by its UID, or by its kind and name if it has no UID yet.
 func TriggerID(trigger kyvernov2.ResourceSpec) string {
 	if trigger.UID != "" {
 		return string(trigger.UID)
@@ -29,10 +29,10 @@ func TriggerID(trigger kyvernov2.ResourceSpec) string {
 	return Text(trigger)
 }
 
-// KeyOf returns the key of an UpdateRequest by its metadata; empty if several replicas may share it.
+// KeyOf returns the key of an UpdateRequest from its metadata; it is empty if several replicas may share the work.
 func KeyOf(o metav1.Object) string { return o.GetLabels()[LabelKey] }
 
-// KeyOfRules returns the key of an UpdateRequest by its rules and triggers; empty if several replicas share it.
+// KeyOfRules returns the key of an UpdateRequest from its rules and triggers; it is empty if several replicas share the work.
 func KeyOfRules(u *kyvernov2.UpdateRequest) string {
 	key := ""
 	for _, r := range Rules(&u.Spec) {
@@ -52,7 +52,7 @@ func Text(r kyvernov2.ResourceSpec) string {
 	return strings.Join([]string{r.APIVersion, r.Kind, r.Namespace, r.Name}, "/")
 }
 
-// Name returns the name of the UpdateRequest for a key that consists of parts.
+// Name returns the name of the UpdateRequest for a key with these parts.
 func Name(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00\x00")))
 	return "ur-" + hex.EncodeToString(sum[:10])

@@ -7,11 +7,12 @@ import (
 const (
 	// Batch is the number of triggers in one UpdateRequest that was not created for an admission request.
 	Batch = 100
-	// Attempts bounds how often a write is retried after conflicts.
+	// Attempts is the maximum number of attempts for a write that has conflicts.
 	Attempts = 5
 )
 
-// ThresholdError is the reason why no UpdateRequest is added. Its text is constant, so that its events are aggregated.
+// ThresholdError means that no UpdateRequest is added because the limit is reached. Its text is constant, so that events with it are
+// aggregated.
 type ThresholdError struct{ Limit int }
 
 func (e ThresholdError) Error() string {

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// pendingPage is how many UpdateRequests are read at once, since each may hold an object.
+	// pendingPage is the number of UpdateRequests in a page, since each may hold an object.
 	pendingPage = 50
-	// pendingWriters is how many UpdateRequests are written at once.
+	// pendingWriters is the number of UpdateRequests that are written in parallel.
 	pendingWriters = 8
 )
 

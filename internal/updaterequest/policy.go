@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// SplitKey takes the key of a policy apart: namespace/name, or name.
+// SplitKey splits the key of a policy, which is namespace/name or name.
 func SplitKey(key string) (namespace, name string) {
 	if namespace, name, ok := strings.Cut(key, "/"); ok {
 		return namespace, name
@@ -20,8 +20,8 @@ func SplitKey(key string) (namespace, name string) {
 	return "", key
 }
 
-// PolicyID returns the ID of the policy that an UpdateRequest of a type names by its key. For an unknown type it returns the zero ID, which
-// no policy has.
+// PolicyID returns the ID of the policy from the type and the policy key of an UpdateRequest. For an unknown type it returns the zero ID,
+// which no policy has.
 func PolicyID(requestType kyvernov2.RequestType, key string) policy.ID {
 	namespace, name := SplitKey(key)
 	k := compile.Kinds.ForWork(string(requestType), namespace != "")
@@ -31,7 +31,7 @@ func PolicyID(requestType kyvernov2.RequestType, key string) policy.ID {
 	return policy.ID{Kind: k.Kind, Namespace: namespace, Name: name}
 }
 
-// Type returns the type of the UpdateRequests that ask for the work of a rule of the policy.
+// Type returns the type of the UpdateRequests for a rule of the policy.
 func Type(id policy.ID, r *policy.Rule) kyvernov2.RequestType {
 	k := compile.Kinds.Named(id.Kind)
 	switch {
@@ -43,7 +43,7 @@ func Type(id policy.ID, r *policy.Rule) kyvernov2.RequestType {
 	return kyvernov2.RequestType(k.Work.Generate)
 }
 
-// Mutates reports whether UpdateRequests of the type ask for changes of existing objects.
+// Mutates reports whether UpdateRequests of the type change existing objects.
 func Mutates(requestType kyvernov2.RequestType) bool {
 	return requestType != "" && slices.ContainsFunc(compile.Kinds, func(k *family.Kind) bool { return k.Work.Mutate == string(requestType) })
 }
@@ -57,7 +57,8 @@ func IDOf(c mark.Claim) policy.ID {
 	return policy.ID{Kind: c.Kind, Namespace: namespace, Name: name}
 }
 
-// ClaimOf returns the mark for objects of a rule of the policy, without the trigger. Marks omit the kind if IDOf knows it without.
+// ClaimOf returns the mark for objects of a rule of the policy, without the trigger. The mark omits the kind if IDOf can determine it
+// without.
 func ClaimOf(id policy.ID, rule string) mark.Claim {
 	c := mark.Claim{Policy: id.Key(), Rule: rule}
 	if IDOf(c) != id {
@@ -66,7 +67,7 @@ func ClaimOf(id policy.ID, rule string) mark.Claim {
 	return c
 }
 
-// FindRule looks a rule up by the ID of its policy.
+// FindRule finds a rule by the ID of its policy and its name.
 func FindRule(s *catalog.Snapshot, id policy.ID, rule string) (*policy.Program, *policy.Rule) {
 	p := s.Get(id)
 	if p == nil {

@@ -2,7 +2,7 @@ package updaterequest
 
 import kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 
-// Rules returns the rules of an UpdateRequest, each with its trigger. Requests of the older form have one rule.
+// Rules returns the rules of an UpdateRequest, each with its trigger. UpdateRequests in the older form have one rule.
 func Rules(s *kyvernov2.UpdateRequestSpec) []kyvernov2.RuleContext {
 	out := make([]kyvernov2.RuleContext, 0, len(s.RuleContext)+1)
 	if len(s.RuleContext) == 0 && s.Rule != "" {
@@ -20,7 +20,8 @@ func Rules(s *kyvernov2.UpdateRequestSpec) []kyvernov2.RuleContext {
 	return out
 }
 
-// Canonical returns the resource in the form that names are computed from: requests for a Namespace have it as their namespace, too.
+// Canonical returns the resource in the form from which names are computed. Requests for a Namespace also have it as their namespace, which
+// Canonical removes.
 func Canonical(r kyvernov2.ResourceSpec) kyvernov2.ResourceSpec {
 	if r.APIVersion == "v1" && r.Kind == "Namespace" {
 		r.Namespace = ""

@@ -4,11 +4,11 @@ import (
 	"maps"
 )
 
-// lastApplied is the annotation in which kubectl stores another copy of the object.
+// lastApplied is the annotation in which kubectl stores a copy of the object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// WithoutSecrets returns the object without the content of a Secret, because more users may read UpdateRequests than Secrets. The worker
-// reads the trigger again. It returns other objects unchanged.
+// WithoutSecrets returns the object without its content if it is a Secret, because more users may read UpdateRequests than Secrets. The
+// worker reads the trigger again. Other objects are returned unchanged.
 func WithoutSecrets(object map[string]any) map[string]any {
 	if !IsSecret(object) {
 		return object
@@ -31,7 +31,7 @@ func IsSecret(object map[string]any) bool {
 	return object["kind"] == "Secret" && object["apiVersion"] == "v1"
 }
 
-// WithoutManagedFields returns the object without the bookkeeping of field ownership, often its largest part.
+// WithoutManagedFields returns the object without managedFields, which are often its largest part.
 func WithoutManagedFields(object map[string]any) map[string]any {
 	metadata, _ := object["metadata"].(map[string]any)
 	if metadata["managedFields"] == nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// maxContent bounds the size of the request's objects that are copied into an UpdateRequest. The API server accepts objects of 1.5 MB. The
-// worker reads an existing trigger again in any case.
+// maxContent is the maximum size of the request's objects that are copied into an UpdateRequest. The API server accepts objects of 1.5 MB.
+// The worker reads an existing trigger again in any case.
 const maxContent = 1 << 20
 
 // plan is one UpdateRequest to write.
@@ -29,8 +29,8 @@ type plan struct {
 	program *policy.Program
 }
 
-// plans returns the UpdateRequests for the work of one request: one for each policy, trigger and type, in order of the work. roles are
-// those of the requester, where a rule needs them.
+// plans returns the UpdateRequests for the work of one request: one for each policy, trigger and type, in the order of the work. roles
+// are the roles of the requester, if a rule needs them.
 func plans(req *policy.Request, work []policy.Work, namespace string, roles policy.Roles) ([]plan, error) {
 	var out []plan
 	index := map[string]int{}
@@ -50,7 +50,7 @@ func plans(req *policy.Request, work []policy.Work, namespace string, roles poli
 		kind := updaterequest.Type(w.Program.Identity(), w.Rule)
 		name := nameOf(kind, w.Program.Key(), trigger, causeOf(w))
 		if causeOf(w) == ofDownstream {
-			// Each generated object has its own UpdateRequest: its request proves that its labels are true.
+			// Each generated object needs its own UpdateRequest, since the stored request proves that the labels of the object are true.
 			about, err := subjectOf(req)
 			if err != nil {
 				return nil, err
@@ -74,14 +74,14 @@ func plans(req *policy.Request, work []policy.Work, namespace string, roles poli
 			Rule: w.Rule.Name, Trigger: trigger, Synchronize: w.Synchronize, DeleteDownstream: w.Kind == policy.WorkDeleteDownstream,
 		}
 		if w.OfSource {
-			rule.Trigger = kyvernov2.ResourceSpec{} // the triggers are those of the copies
+			rule.Trigger = kyvernov2.ResourceSpec{} // the triggers are those of the copies, which the worker finds
 		}
 		addRule(spec, rule)
 	}
 	return out, nil
 }
 
-// addRule adds a rule, or replaces the rule of the same name: the last request counts.
+// addRule adds a rule, or replaces the rule with the same name, since the last request counts.
 func addRule(spec *kyvernov2.UpdateRequestSpec, rule kyvernov2.RuleContext) {
 	i := slices.IndexFunc(spec.RuleContext, func(r kyvernov2.RuleContext) bool { return r.Rule == rule.Rule })
 	if i < 0 {
@@ -94,14 +94,14 @@ func addRule(spec *kyvernov2.UpdateRequestSpec, rule kyvernov2.RuleContext) {
 	}
 }
 
-// cause is how the request of an UpdateRequest relates to the work. Work of different causes needs separate UpdateRequests, because the
-// stored request is about another object.
+// cause is the relation between the request of an UpdateRequest and the work. Work with different causes needs separate UpdateRequests,
+// because the stored requests are for different objects.
 type cause string
 
 const (
-	ofTrigger    cause = "trigger"    // the request is about the trigger
-	ofSource     cause = "source"     // the request is about an object that is copied: spec.resource, and the label LabelSource
-	ofDownstream cause = "downstream" // the request is about an object that was generated for the trigger
+	ofTrigger    cause = "trigger"    // the request is for the trigger
+	ofSource     cause = "source"     // the request is for the source of copies: spec.resource, and the label LabelSource
+	ofDownstream cause = "downstream" // the request is for an object that was generated for the trigger
 )
 
 func causeOf(w *policy.Work) cause {
@@ -114,8 +114,8 @@ func causeOf(w *policy.Work) cause {
 	return ofTrigger
 }
 
-// nameOf returns the name of the UpdateRequest for the key: type, policy, cause and trigger, which is identified by its UID once it has
-// one.
+// nameOf returns the name of the UpdateRequest for the key, which consists of type, policy, cause and trigger. The UID identifies the
+// trigger, once it has one.
 func nameOf(kind kyvernov2.RequestType, policyKey string, trigger kyvernov2.ResourceSpec, why cause) string {
 	return updaterequest.Name(string(kind), policyKey, updaterequest.TriggerID(trigger), string(why))
 }
@@ -182,7 +182,7 @@ func admissionOf(req *policy.Request) (*kyvernov2.AdmissionRequest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the old object: %w", err)
 	}
-	// The old object has priority: it cannot be read anywhere else.
+	// The old object takes precedence, because it cannot be read from the API server any more.
 	if len(old) <= maxContent {
 		out.OldObject.Raw = old
 	}
@@ -197,7 +197,7 @@ func admissionOf(req *policy.Request) (*kyvernov2.AdmissionRequest, error) {
 
 func gvk(g schema.GroupVersionKind) metav1.GroupVersionKind { return metav1.GroupVersionKind(g) }
 
-// content returns an object for an UpdateRequest: without the content of Secrets, and without managedFields.
+// content returns an object for an UpdateRequest, without the content of Secrets and without managedFields.
 func content(d *value.Doc) ([]byte, error) {
 	object, err := d.Map()
 	if err != nil || object == nil {
@@ -206,7 +206,7 @@ func content(d *value.Doc) ([]byte, error) {
 	return value.AppendJSON(nil, updaterequest.WithoutManagedFields(updaterequest.WithoutSecrets(object))), nil
 }
 
-// labelsOf returns the labels by which the UpdateRequest is found. A value that is too long for a label is cut.
+// labelsOf returns the labels with which the UpdateRequest can be found. It cuts values that are too long for a label.
 func labelsOf(w *policy.Work, kind kyvernov2.RequestType, trigger kyvernov2.ResourceSpec) map[string]string {
 	if !updaterequest.Mutates(kind) {
 		labels := map[string]string{updaterequest.LabelGeneratePolicy: updaterequest.LabelValue(w.Program.Name)}

@@ -1,17 +1,17 @@
-// Package enqueue writes the work that generate and mutate-existing rules ask for as UpdateRequests.
+// Package enqueue stores the work that generate and mutate-existing rules request, as UpdateRequests.
 //
 //	w := enqueue.New(enqueue.Options{API: updaterequest.NewAPI(client), Namespace: "kyverno", Threshold: threshold, …})
-//	go w.Run(ctx)                                   // writes later what could not be written in time
+//	go w.Run(ctx)                                   // retries the writes that did not succeed in time
 //	warnings := w.Keep(ctx, request, outcome.Work)  // before the request is answered
 //
 // The name of an UpdateRequest is derived from the policy and the trigger, so writing is idempotent: another request for the same work
-// raises the generation of the existing one. It holds the policy, the rules, the trigger, the requester and the request itself: the worker
-// evaluates the rules again and needs nothing else. The contents of Secrets are not copied.
+// raises the generation of the existing one. It holds the policy, the rules, the trigger, the requester and the request itself, so that
+// the worker can evaluate the rules again without further information. Contents of Secrets are not copied.
 //
-// No work is dropped silently. Work that cannot be written within the time of the request, or that exceeds the threshold, waits in a
-// bounded set and is written as soon as possible; the requester gets a warning, and events and counters report it.
+// No work is dropped silently. Work that cannot be written before the request times out, or that exceeds the threshold, waits in a bounded
+// set and is written as soon as possible. The requester gets a warning, and events and counters report the delay.
 //
-// The package does not execute work (execute does), and does not watch policies (follow does).
+// The package does not execute work (package execute does), and does not watch policies (package follow does).
 //
 // Floor 7: imports updaterequest and the floors below.
 package enqueue

@@ -15,7 +15,7 @@ func (w *Writer) Waiting() int {
 	return len(w.waiting)
 }
 
-// take removes the waiting UpdateRequest of that name; nil when there is none.
+// take removes the waiting UpdateRequest of that name and returns it, or nil if there is none.
 func (w *Writer) take(name string) *plan {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -28,7 +28,7 @@ func (w *Writer) take(name string) *plan {
 	return &x.plan
 }
 
-// putBack makes the plan wait. It reports false when there is no room.
+// putBack adds the plan to the waiting ones. It returns false if there is no room.
 func (w *Writer) putBack(p plan) bool {
 	x := &waiting{plan: p, bytes: 1 << 10}
 	if r := p.object.Spec.Context.AdmissionRequestInfo.AdmissionRequest; r != nil {
@@ -60,11 +60,11 @@ func (w *Writer) names() []string {
 	return out
 }
 
-// Run writes the waiting UpdateRequests until ctx is done, and then for a few more seconds: no other process can write them.
+// Run writes the waiting UpdateRequests until ctx is done, and then for a few more seconds, because no other process can write them.
 func (w *Writer) Run(ctx context.Context) {
 	recount := time.NewTicker(recountEvery)
 	defer recount.Stop()
-	w.recount(ctx) // the metric exists from the start
+	w.recount(ctx) // makes the metric exist from the start
 	pause := firstPause
 	var timer <-chan time.Time
 	for {
@@ -73,7 +73,7 @@ func (w *Writer) Run(ctx context.Context) {
 			timer = time.After(pause)
 		}
 		if timer != nil {
-			wake = nil // a failure is not retried faster because there are more
+			wake = nil // new waiting ones do not speed up the retries after a failure
 		}
 		select {
 		case <-ctx.Done():
@@ -96,8 +96,8 @@ func (w *Writer) Run(ctx context.Context) {
 	}
 }
 
-// flush tries to write all waiting UpdateRequests, and reports whether none is left. It stops at the first failure, since the others would
-// fail in the same way. It drops those that the API server rejects as invalid.
+// flush tries to write all waiting UpdateRequests, and reports whether none remains. It stops at the first failure, since the others would
+// probably fail in the same way. It drops those that the API server rejects as invalid.
 func (w *Writer) flush(ctx context.Context) (done bool) {
 	written, lost := 0, 0
 	defer func() {
@@ -127,8 +127,8 @@ func (w *Writer) flush(ctx context.Context) (done bool) {
 	return true
 }
 
-// retry writes one waiting UpdateRequest. It takes it out of the waiting ones meanwhile, so that a request for the same work waits only for
-// the key.
+// retry writes one waiting UpdateRequest. During the write it removes it from the waiting ones, so that a request for the same work waits
+// only for the lock of the name.
 func (w *Writer) retry(ctx context.Context, name string) error {
 	key := w.key(name)
 	key.Lock()

@@ -20,24 +20,25 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// Observer counts; nil for none.
+// Observer counts events of a Writer; nil for none.
 type Observer interface {
 	// UpdateRequests is called with the number of existing UpdateRequests after each count.
 	UpdateRequests(n int)
-	// UpdateRequestFailed is called for each UpdateRequest that was not written before the answer, with the number of waiting ones.
+	// UpdateRequestFailed is called for each UpdateRequest that was not written before the request was answered. waiting is the number of
+	// waiting UpdateRequests.
 	UpdateRequestFailed(waiting int)
-	// UpdateRequestsWaiting is called with the number of waiting ones whenever it falls.
+	// UpdateRequestsWaiting is called with the number of waiting UpdateRequests whenever it decreases.
 	UpdateRequestsWaiting(n int)
 }
 
 // Options are the limits and names of a Writer.
 type Options struct {
 	API updaterequest.API
-	// Namespace is where UpdateRequests are written.
+	// Namespace is the namespace in which UpdateRequests are written.
 	Namespace string
-	// Threshold is the maximal number of UpdateRequests; 0 or less for no limit.
+	// Threshold returns the maximum number of UpdateRequests; 0 or less means no limit.
 	Threshold func() int
-	// Events report the work that was not written in time; nil for none.
+	// Events report work that was not written in time; nil for none.
 	Events   event.Recorder
 	Observer Observer
 	Log      *slog.Logger
@@ -45,16 +46,16 @@ type Options struct {
 }
 
 const (
-	// writeTime bounds the write before an answer, however much time the request has left.
+	// writeTime limits the write before a request is answered, even if the request has more time left.
 	writeTime = 3 * time.Second
-	// maxWaiting bounds the number of waiting UpdateRequests, maxWaitingBytes their size.
+	// maxWaiting is the maximum number of waiting UpdateRequests, maxWaitingBytes their maximum size.
 	maxWaiting      = 10_000
 	maxWaitingBytes = 64 << 20
 	// countFor is how long a count of UpdateRequests is used.
 	countFor = time.Second
-	// fullFor is the same when there are too many.
+	// fullFor replaces countFor while the threshold is reached.
 	fullFor = countFor / 10
-	// recountEvery is the pause between two counts for the metric, when nothing is written.
+	// recountEvery is the pause between two counts for the metric while nothing is written.
 	recountEvery = 30 * time.Second
 	// firstPause and longestPause are the pauses between two attempts to write.
 	firstPause, longestPause = 500 * time.Millisecond, 30 * time.Second
@@ -62,18 +63,18 @@ const (
 	shutdownTime = 5 * time.Second
 )
 
-// refused reports whether the API server rejects the object for good.
+// refused reports whether a retry cannot succeed because the API server rejects the object.
 func refused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// Writer writes UpdateRequests. All methods are safe for all goroutines.
+// Writer writes UpdateRequests. Its methods are safe for concurrent use.
 type Writer struct {
 	Options
 	wake chan struct{}
-	keys [64]sync.Mutex // one write for a name at a time
+	keys [64]sync.Mutex // serializes the writes for a name
 	seed maphash.Seed
-	// failures counts since the last time that nothing waited.
+	// failures counts the failures since nothing was waiting.
 	failures atomic.Uint64
 
 	mu      sync.Mutex
@@ -88,13 +89,13 @@ type waiting struct {
 	bytes int
 }
 
-// count is the last counted number of UpdateRequests, with those that were added since.
+// count is the last counted number of UpdateRequests, plus those added since.
 type count struct {
 	n  int
 	at time.Time
 }
 
-// New returns a Writer. Run retries the writes that fail.
+// New returns a Writer. Its method Run retries failed writes.
 func New(o Options) *Writer {
 	if o.Events == nil {
 		o.Events = event.Discard
@@ -102,8 +103,8 @@ func New(o Options) *Writer {
 	return &Writer{Options: o, wake: make(chan struct{}, 1), seed: maphash.MakeSeed(), waiting: map[string]*waiting{}}
 }
 
-// Keep writes the work of a request before its answer. It returns soon after ctx is done. Work that is not written by then waits, and the
-// warnings report it.
+// Keep writes the work of a request before the request is answered. It returns soon after ctx is done. Work that is not written by then
+// waits, and the returned warnings report it.
 func (w *Writer) Keep(ctx context.Context, req *policy.Request, work []policy.Work) (warnings []string) {
 	roles, err := rolesFor(ctx, req, work)
 	var todo []plan
@@ -137,7 +138,7 @@ func (w *Writer) Keep(ctx context.Context, req *policy.Request, work []policy.Wo
 	return warnings
 }
 
-// rolesFor resolves the requester's roles when a rule with work asks for them.
+// rolesFor resolves the requester's roles if a rule with work needs them.
 func rolesFor(ctx context.Context, req *policy.Request, work []policy.Work) (policy.Roles, error) {
 	if slices.ContainsFunc(work, func(x policy.Work) bool { return x.Rule.Needs.Roles }) {
 		return req.Roles(ctx)
@@ -145,7 +146,7 @@ func rolesFor(ctx context.Context, req *policy.Request, work []policy.Work) (pol
 	return policy.Roles{}, nil
 }
 
-// keep writes one UpdateRequest, or lets it wait. The error is the one for the requester.
+// keep writes one UpdateRequest, or adds it to the waiting ones. The returned error is for the requester.
 func (w *Writer) keep(ctx context.Context, p plan) error {
 	key := w.key(p.object.Name)
 	key.Lock()
@@ -162,7 +163,7 @@ func (w *Writer) keep(ctx context.Context, p plan) error {
 	}
 	final := refused(err)
 	kept := !final && w.putBack(p)
-	if n := w.failures.Add(1); n&(n-1) == 0 || !kept { // the 1st, 2nd, 4th, 8th …: enough to be seen
+	if n := w.failures.Add(1); n&(n-1) == 0 || !kept { // log only the 1st, 2nd, 4th, 8th … failure
 		w.Log.Error("UpdateRequests could not be written before the answer", "failures", n, "policy", p.program.Key(), "name", p.object.Name, "waits", kept, "error", err)
 	}
 	if w.Observer != nil {
@@ -203,12 +204,12 @@ func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 		case apierrors.IsNotFound(getErr) && full != nil:
 			return full
 		case apierrors.IsNotFound(getErr):
-			continue // it was executed meanwhile
+			continue // the worker executed and removed it meanwhile
 		case getErr != nil:
 			return fmt.Errorf("read UpdateRequest %s: %w", u.Name, getErr)
 		}
 		if !mergeable(&there.Spec, &u.Spec) {
-			// Its rules need the request that they matched, and the new rules need this one.
+			// The existing rules need the request that they matched, and the new rules need the new request.
 			u = u.DeepCopy()
 			u.Name = updaterequest.Name(u.Name, string(u.Spec.Context.AdmissionRequestInfo.Operation))
 			continue
@@ -226,8 +227,8 @@ func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 	return fmt.Errorf("write UpdateRequest %s: %w", u.Name, err)
 }
 
-// mergeable reports whether the later work may replace the earlier one: both come from the same operation, or the later one asks for all
-// rules of the earlier one.
+// mergeable reports whether the later work may replace the earlier one: both belong to the same operation, or the later work includes
+// all rules of the earlier one.
 func mergeable(earlier, later *kyvernov2.UpdateRequestSpec) bool {
 	if earlier.Context.AdmissionRequestInfo.Operation == later.Context.AdmissionRequestInfo.Operation {
 		return true
@@ -240,7 +241,7 @@ func mergeable(earlier, later *kyvernov2.UpdateRequestSpec) bool {
 	return true
 }
 
-// join adds the rules of the earlier work that the later one does not ask for.
+// join adds the rules of the earlier work that the later work does not include.
 func join(earlier, later *kyvernov2.UpdateRequestSpec) {
 	for _, r := range earlier.RuleContext {
 		if !slices.ContainsFunc(later.RuleContext, func(x kyvernov2.RuleContext) bool { return x.Rule == r.Rule }) {
@@ -249,8 +250,8 @@ func join(earlier, later *kyvernov2.UpdateRequestSpec) {
 	}
 }
 
-// full returns an error when no UpdateRequest may be added. When the count fails it returns nil, and the write shows whether the API server
-// answers.
+// full returns an error if no UpdateRequest may be added. If the count fails, it returns nil, and the write will show whether the API
+// server answers.
 func (w *Writer) full(ctx context.Context) error {
 	limit := w.Threshold()
 	if limit <= 0 {
@@ -261,7 +262,7 @@ func (w *Writer) full(ctx context.Context) error {
 	w.mu.Unlock()
 	goodFor := countFor
 	if known.n >= limit {
-		goodFor = fullFor // some of the added ones may be done already
+		goodFor = fullFor // some of them may already be executed
 	}
 	if w.Now().Sub(known.at) >= goodFor {
 		var err error

@@ -22,7 +22,7 @@ import (
 // fieldManager is the field manager of server-side apply.
 const fieldManager = "generate"
 
-// apply writes one object exactly as it was planned. An existing object is left alone unless the rule synchronizes.
+// apply writes one object exactly as planned. It leaves an existing object unchanged unless the rule synchronizes.
 func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error {
 	planned := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(g.Object)}
 	text := ObjectText(planned)
@@ -77,7 +77,7 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 	return err
 }
 
-// create creates the object, and reports whether it exists already. It creates none in a terminating namespace.
+// create creates the object, or reports that it already exists. It does not create objects in a terminating namespace.
 func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unstructured, g *policy.Generated) (there bool, err error) {
 	created := planned.DeepCopy()
 	err = w.Client.Create(ctx, created, t.owner(fieldManager))
@@ -105,7 +105,7 @@ func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructure
 	written := next.DeepCopy()
 	err := w.Client.Update(ctx, written, t.owner(fieldManager))
 	if apierrors.IsInvalid(err) {
-		// Fields that the API server defaulted may not be removed again.
+		// Fields that the API server has set to defaults must not be removed.
 		if next.Object = overlay(live.Object, next.Object).(map[string]any); value.Equal(next.Object, live.Object) {
 			w.note(t, live, g)
 			return nil
@@ -121,8 +121,8 @@ func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructure
 	return nil
 }
 
-// applyOnServer writes the plan with server-side apply, also for a new object: fields of an ordinary create could not be removed later. The
-// write carries the object's resourceVersion, so that a late write does not undo a change of another client.
+// applyOnServer writes the plan with server-side apply. It also does so for a new object, because the fields of an ordinary create could
+// not be removed later. The write includes the object's resourceVersion, so that a late write does not undo a change of another client.
 func (w *Worker) applyOnServer(ctx context.Context, t *task, planned *unstructured.Unstructured, g *policy.Generated) error {
 	text := ObjectText(planned)
 	live := &unstructured.Unstructured{}
@@ -185,8 +185,8 @@ func union(a, b map[string]string) map[string]string {
 	return out
 }
 
-// overlay returns live with the fields of planned. A list holds the planned elements, each merged into the live element of the same name:
-// the containers of a Pod keep the volumes that admission added.
+// overlay returns live with the fields of planned. A list has the planned elements, each merged into the live element with the same name.
+// For example, the containers of a Pod keep the volumes that admission added.
 func overlay(live, planned any) any {
 	if list, ok := planned.([]any); ok {
 		have, _ := live.([]any)
@@ -208,7 +208,7 @@ func overlay(live, planned any) any {
 	return out
 }
 
-// named returns the element of the list with the name of e; nil when there is none.
+// named returns the element of the list that has the same name as e, or nil if there is none.
 func named(list []any, e any) any {
 	wanted, _ := e.(map[string]any)
 	name, _ := wanted["name"].(string)
@@ -223,7 +223,7 @@ func named(list []any, e any) any {
 	return nil
 }
 
-// markSource labels the source of a copy, so that admission notices its changes. The copy does not carry the label.
+// markSource labels the source of a copy, so that admission evaluates its changes. The copy does not get the label.
 func (w *Worker) markSource(ctx context.Context, t *task, g *policy.Generated, planned *unstructured.Unstructured) error {
 	labels := planned.GetLabels()
 	if _, marked := labels[updaterequest.LabelSource]; marked {
@@ -258,7 +258,7 @@ func (w *Worker) markSource(ctx context.Context, t *task, g *policy.Generated, p
 		w.reportFailure(event.GenerateController, t, event.Reference{
 			APIVersion: g.Source.APIVersion, Kind: g.Source.Kind, Namespace: g.Source.Namespace, Name: g.Source.Name, UID: g.Source.UID,
 		}, fmt.Errorf("changes of the source will not be noticed: %w", err))
-		return nil // the copy is good for now
+		return nil // the copy is current, although later changes of its source will be missed
 	}
 	return wrap(err, "label the source "+g.Source.Namespace+"/"+g.Source.Name)
 }

@@ -33,8 +33,8 @@ func (w *Worker) eval(ctx context.Context, t *task, req *policy.Request) policy.
 	return out
 }
 
-// doGenerate writes the objects of a generate rule for one trigger. When the trigger does not match any more, the objects of a
-// synchronizing rule are deleted.
+// doGenerate writes the objects of a generate rule for one trigger. If the trigger no longer matches, it deletes the objects
+// of a synchronizing rule.
 func (w *Worker) doGenerate(ctx context.Context, t *task) error {
 	req, err := w.request(ctx, t)
 	if gone := (goneError{}); asGone(err, &gone) {
@@ -45,7 +45,7 @@ func (w *Worker) doGenerate(ctx context.Context, t *task) error {
 			w.ReportUnproved(t.program, t.rule, t.only)
 			return nil
 		}
-		// The UpdateRequest of its deletion may be missing.
+		// There may be no UpdateRequest for the deletion of the trigger.
 		return w.removeFor(ctx, t, ceased{deleted: true, before: t.before()})
 	}
 	if err != nil {
@@ -63,8 +63,8 @@ func terminating(object map[string]any) bool {
 	return metadata["deletionTimestamp"] != nil
 }
 
-// generateFor writes the objects of the rule, and writes them again when their sources changed meanwhile: the handler of such a change sees
-// only the objects that exist already.
+// generateFor writes the objects of the rule, and writes them again if their sources changed meanwhile, because the handler of such a
+// change only finds objects that already exist.
 func (w *Worker) generateFor(ctx context.Context, t *task, req *policy.Request) error {
 	if !t.rule.Generation.Synchronize {
 		_, err := w.generateOnce(ctx, t, req)
@@ -90,7 +90,7 @@ func (w *Worker) generateFor(ctx context.Context, t *task, req *policy.Request) 
 	return meanwhile("the source of rule " + t.rule.Name)
 }
 
-// sameRule returns an error when the policy has changed since the work began.
+// sameRule returns an error if the policy has changed since the work began.
 func (w *Worker) sameRule(t *task) error {
 	now, _ := updaterequest.FindRule(w.Snapshot(), catalog.IDOf(t.program), t.Rule)
 	if now != nil && (now.UID != t.program.UID || now.Generation != t.program.Generation) {
@@ -145,7 +145,7 @@ func (w *Worker) generateOnce(ctx context.Context, t *task, req *policy.Request)
 	return copied, err
 }
 
-// planned returns the objects that an evaluation asks for.
+// planned returns the objects that an evaluation planned.
 func planned(made []policy.Generated) []*unstructured.Unstructured {
 	out := make([]*unstructured.Unstructured, len(made))
 	for i := range made {
@@ -154,7 +154,7 @@ func planned(made []policy.Generated) []*unstructured.Unstructured {
 	return out
 }
 
-// confine keeps only the work of an outcome that makes one object, and reports whether there is any.
+// confine removes all work from an outcome except the work that generates one object, and reports whether there is any.
 func confine(out *policy.Outcome, only *unstructured.Unstructured) bool {
 	some := false
 	for i := range out.Work {
@@ -169,8 +169,8 @@ func confine(out *policy.Outcome, only *unstructured.Unstructured) bool {
 	return some
 }
 
-// before returns the trigger as the request of the task found it: the object that an update replaced or a deletion removed, or the one to
-// create. It is nil when the request is about another object.
+// before returns the trigger as it was in the request of the task: the object before an update or a deletion, or the object to create. It
+// is nil if the request is for another object.
 func (t *task) before() map[string]any {
 	r := t.stored()
 	switch {
@@ -182,8 +182,8 @@ func (t *task) before() map[string]any {
 	return decode(r.OldObject)
 }
 
-// doDelete deletes the objects of a trigger that was deleted or does not match any more. It first checks that this is so, because the
-// request may have been denied after it asked for the work.
+// doDelete deletes the objects of a trigger that was deleted or no longer matches. It checks this first, because the request that
+// requested the work may have been denied.
 func (w *Worker) doDelete(ctx context.Context, t *task) error {
 	stored := t.stored()
 	object, err := t.reads.live(ctx, t.Trigger)
@@ -207,11 +207,11 @@ func (w *Worker) doDelete(ctx context.Context, t *task) error {
 		}
 		for i := range out.Results {
 			if r := &out.Results[i]; r.Status == policy.StatusError {
-				return errors.New(r.Message) // an object is kept when its condition cannot be evaluated
+				return errors.New(r.Message) // objects are kept if the rule cannot be evaluated
 			}
 		}
 		if t.rule.Needs.User && len(out.Work) == 0 {
-			// This requester does not match the rule, so the objects of other requesters stay.
+			// The rule does not match this requester, so the objects of other requesters stay.
 			return notYetError{"the trigger still matches"}
 		}
 		deleted = false
@@ -223,7 +223,7 @@ func (w *Worker) doDelete(ctx context.Context, t *task) error {
 	return nil
 }
 
-// doSource follows a change of a copied source: its copies are written again for their triggers, or deleted with it.
+// doSource handles a change of a copied source: it writes the copies again for their triggers, or deletes them if the source was deleted.
 func (w *Worker) doSource(ctx context.Context, t *task) error {
 	source := t.u.Spec.Resource
 	object, err := w.live(ctx, source)
@@ -285,7 +285,7 @@ func (w *Worker) doSource(ctx context.Context, t *task) error {
 	return errors.Join(append(errs, w.leave(ctx, t, others))...)
 }
 
-// again writes the objects of a trigger again. A deleted trigger has an UpdateRequest of its own.
+// again writes the objects of a trigger again. If the trigger was deleted, another UpdateRequest handles that.
 func (w *Worker) again(ctx context.Context, t *task, trigger kyvernov2.ResourceSpec) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -321,7 +321,7 @@ func (w *Worker) reportGenerated(t *task, u *unstructured.Unstructured) {
 	})
 }
 
-// reportFailure records the event of failed work; work that only has to wait has none.
+// reportFailure records the event for failed work. Work that only has to wait gets no event.
 func (w *Worker) reportFailure(controller string, t *task, about event.Reference, err error) {
 	if onlyConflicts(err) {
 		return
@@ -332,7 +332,7 @@ func (w *Worker) reportFailure(controller string, t *task, about event.Reference
 	})
 }
 
-// reportSkips records the events of exceptions.
+// reportSkips records the events for exceptions.
 func (w *Worker) reportSkips(req *policy.Request, results []policy.Result) {
 	for i := range results {
 		if len(results[i].Exceptions) == 0 || results[i].Status != policy.StatusSkip {

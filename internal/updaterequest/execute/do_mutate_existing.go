@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// doMutateExisting changes the targets of a mutate rule, for one trigger.
+// doMutateExisting changes the targets of a mutate rule for one trigger.
 func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 	req, err := w.request(ctx, t)
 	if gone := (goneError{}); asGone(err, &gone) {
@@ -58,7 +58,7 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 	return nil
 }
 
-// mutate writes one target as it was planned, unless another client has changed it since.
+// mutate writes one target as planned, unless another client has changed it since.
 func (w *Worker) mutate(ctx context.Context, t *task, m *policy.Mutated) error {
 	before := &unstructured.Unstructured{Object: m.Before}
 	text := ObjectText(before)
@@ -76,7 +76,7 @@ func (w *Worker) mutate(ctx context.Context, t *task, m *policy.Mutated) error {
 		return fmt.Errorf("%s is out of reach: a namespaced policy writes no policies", text)
 	}
 	after := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(m.After)}
-	// The write goes to the object that was read, whatever the patch says.
+	// The write goes to the object that was read, even if the patch changes its identity.
 	after.SetAPIVersion(before.GetAPIVersion())
 	after.SetKind(before.GetKind())
 	after.SetNamespace(before.GetNamespace())
@@ -106,7 +106,7 @@ func (w *Worker) mutate(ctx context.Context, t *task, m *policy.Mutated) error {
 	return nil
 }
 
-// scale writes the changes to the sub-resource scale, which has a kind of its own. It does so only while the object is as it was read.
+// scale writes the changes to the subresource scale, which has a kind of its own. It fails if the object has changed since it was read.
 func (w *Worker) scale(ctx context.Context, t *task, before, after *unstructured.Unstructured) error {
 	scale := &unstructured.Unstructured{}
 	scale.SetAPIVersion("autoscaling/v1")
@@ -125,7 +125,7 @@ func (w *Worker) scale(ctx context.Context, t *task, before, after *unstructured
 	return w.Client.SubResource("scale").Update(ctx, after, t.owner(""), client.WithSubResourceBody(scale))
 }
 
-// changedIn returns the fields of after that differ from before; nil when there are none.
+// changedIn returns the fields of after that differ from before, or nil if there are none.
 func changedIn(before, after any) any {
 	a, ok := after.(map[string]any)
 	if !ok {

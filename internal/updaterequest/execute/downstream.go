@@ -44,25 +44,25 @@ func (x Which) labels(set labels.Set) labels.Set {
 	return set
 }
 
-// Found holds the objects of a rule that are proved, and those that only carry its labels.
+// Found holds the objects of a rule in two groups: those with a proof, and those that only have its labels.
 type Found struct {
-	Proved   []Object                     // their marks, or the record of generated objects, prove that the rule made them
-	Unproved []*unstructured.Unstructured // only their labels say so
+	Proved   []Object                     // a mark or the record of generated objects proves that the rule generated them
+	Unproved []*unstructured.Unstructured // they only have the labels of the rule
 }
 
-// Object is an object of a rule, with the content of its mark or of the record.
+// Object is an object of a rule, with the content of its mark or of its entry in the record.
 type Object struct {
 	*unstructured.Unstructured
 	claim mark.Claim
 }
 
-// Keep drops the proved objects for which f is false.
+// Keep removes the proved objects for which is returns false.
 func (f *Found) Keep(is func(mark.Claim) bool) {
 	f.Proved = slices.DeleteFunc(f.Proved, func(m Object) bool { return !is(m.claim) })
 }
 
-// Downstream lists the objects of a rule, and those that carry its labels. It lists metadata only, since there may be many. The record of
-// generated objects finds objects whose labels and marks were removed.
+// Downstream lists the objects of a rule, and those that have its labels. It lists only metadata, since there may be many objects. With
+// the record of generated objects it also finds objects whose labels and marks were removed.
 func (w *Worker) Downstream(ctx context.Context, p *policy.Program, r *policy.Rule, which Which) (out Found, err error) {
 	set := which.labels(LabelsOfRule(p, r.Name))
 	kinds, err := w.kindsOf(p, r)
@@ -118,18 +118,18 @@ func identity(gvk schema.GroupVersionKind, o *metav1.PartialObjectMetadata) *uns
 	return u
 }
 
-// absent reports whether the kind cannot be listed: it is not served, or has no list.
+// absent reports whether the kind cannot be listed because it is not served or does not support lists.
 func absent(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || meta.IsNoMatchError(err)
 }
 
-// outputKind is a kind that a rule makes. guessed: the kind is a variable, and this is one of those that fit.
+// outputKind is a kind that a rule generates. guessed: the kind is a variable, and this is one of the kinds that match.
 type outputKind struct {
 	schema.GroupVersionKind
 	guessed bool
 }
 
-// kindsOf returns the kinds that a rule makes. For a kind in a variable it returns all served kinds that fit.
+// kindsOf returns the kinds that a rule generates. For a kind in a variable it returns all served kinds that match.
 func (w *Worker) kindsOf(p *policy.Program, r *policy.Rule) ([]outputKind, error) {
 	var out []outputKind
 	seen := map[schema.GroupKind]bool{}
@@ -143,7 +143,7 @@ func (w *Worker) kindsOf(p *policy.Program, r *policy.Rule) ([]outputKind, error
 		apiVersion, kind := kindPattern(g)
 		switch {
 		case g.Source:
-		case wildcard.Has(apiVersion+kind) && r.Generation != nil && r.Generation.Watched: // the record knows the kinds
+		case wildcard.Has(apiVersion+kind) && r.Generation != nil && r.Generation.Watched: // the record holds the kinds
 		case !wildcard.Has(apiVersion + kind):
 			add(outputKind{schema.FromAPIVersionAndKind(apiVersion, kind), false})
 		default:
@@ -162,7 +162,7 @@ func (w *Worker) kindsOf(p *policy.Program, r *policy.Rule) ([]outputKind, error
 	return out, nil
 }
 
-// target selects kinds by patterns.
+// target returns the target for patterns of kinds.
 func target(apiVersion, kind string) policy.Target {
 	group, version, named := strings.Cut(apiVersion, "/")
 	switch {
@@ -174,7 +174,7 @@ func target(apiVersion, kind string) policy.Target {
 	return policy.Target{Group: group, Version: version, Kind: kind}
 }
 
-// Remove deletes a generated object, if it is still as it was listed.
+// Remove deletes generated objects that have not changed since they were listed.
 func (w *Worker) Remove(ctx context.Context, p *policy.Program, objects []Object) error {
 	var errs []error
 	for _, u := range objects {
@@ -188,23 +188,24 @@ func (w *Worker) Remove(ctx context.Context, p *policy.Program, objects []Object
 			continue
 		}
 		if len(u.GetFinalizers()) == 0 {
-			w.Ledger.Drop(string(uid)) // otherwise it exists until its finalizers are done, and the next check drops it
+			w.Ledger.Drop(string(uid)) // otherwise the object exists until its finalizers are done, and a later check drops the entry
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// ceased says why the objects of a trigger are deleted.
+// ceased describes why the objects of a trigger are deleted.
 type ceased struct {
-	// deleted: the trigger does not exist, which is checked again for each trigger that a mark names. Otherwise it exists, and the rule was
-	// evaluated for it as the API server knows it.
+	// deleted: the trigger does not exist; this is checked again for each trigger that a mark names. Otherwise the trigger exists, and the
+	// rule was evaluated for its current state.
 	deleted bool
-	// before is the trigger as it was when the rule applied; nil when that is not known. An unmarked object that the rule makes for it
-	// predates marks, or has lost its mark.
+	// before is the state of the trigger when the rule applied; nil if unknown. If the rule generates an unmarked object for this
+	// state, the object is older than marks, or has lost its mark.
 	before map[string]any
 }
 
-// removeFor deletes the objects that a rule made for a trigger. Objects with labels but without proof are left alone and reported.
+// removeFor deletes the objects that a rule generated for a trigger. It leaves objects with labels but without proof unchanged, and reports
+// them.
 func (w *Worker) removeFor(ctx context.Context, t *task, why ceased) error {
 	if t.Trigger.UID == "" {
 		return nil // the objects of this trigger cannot be distinguished from those of others
@@ -236,7 +237,7 @@ func (w *Worker) removeFor(ctx context.Context, t *task, why ceased) error {
 	return w.Remove(ctx, t.program, all.Proved)
 }
 
-// identify moves the objects that the rule makes for the trigger as it was to the proved ones.
+// identify moves objects to the proved ones if the rule generates them for the former state of the trigger.
 func (w *Worker) identify(ctx context.Context, t *task, before map[string]any, all *Found) {
 	u := &unstructured.Unstructured{Object: before}
 	if before == nil || u.GetUID() != t.Trigger.UID {
@@ -268,7 +269,7 @@ func TriggersIn(objects []Object) []kyvernov2.ResourceSpec {
 	return out
 }
 
-// TriggersOf returns the distinct triggers that the labels of the objects name; labels prove nothing.
+// TriggersOf returns the distinct triggers in the labels of the objects. Labels are no proof.
 func TriggersOf(objects []*unstructured.Unstructured) []kyvernov2.ResourceSpec {
 	var out []kyvernov2.ResourceSpec
 	seen := map[kyvernov2.ResourceSpec]bool{}
@@ -291,7 +292,7 @@ func ObjectText(u *unstructured.Unstructured) string {
 	return updaterequest.Text(kyvernov2.ResourceSpec{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()})
 }
 
-// wrapped is an error with the attempted action. errors.Is and errors.As see through it.
+// wrapped adds the attempted action to the text of an error. errors.Is and errors.As find the original error.
 type wrapped struct {
 	error
 	attempt string

@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// finish removes an executed UpdateRequest, unless a request has asked for more meanwhile.
+// finish removes an executed UpdateRequest, unless a request has added work meanwhile.
 func (w *Worker) finish(ctx context.Context, u *kyvernov2.UpdateRequest) (again time.Duration) {
 	err := w.Client.Delete(ctx, u, client.Preconditions{UID: &u.UID, ResourceVersion: &u.ResourceVersion})
 	switch {
@@ -31,11 +31,12 @@ func (w *Worker) finish(ctx context.Context, u *kyvernov2.UpdateRequest) (again 
 	return firstRetry
 }
 
-// failed writes the reason of a failure to the status, and schedules the next attempt. A conflict with another writer is no failure.
+// failed writes the reason for a failure to the status, and schedules the next attempt. A conflict with another writer does not count as a
+// failure.
 func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why error) (again time.Duration) {
 	retries := u.Status.RetryCount
 	if u.Status.ObservedGeneration != u.Generation {
-		retries = 0 // it was requested again
+		retries = 0 // the work was requested again
 	}
 	if retries < maxRetries && onlyConflicts(why) {
 		return firstLook
@@ -70,7 +71,7 @@ func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why err
 	return min(firstRetry<<min(retries, 10), longestRetry)
 }
 
-// dropOldFailures remembers an UpdateRequest whose retries are used up, and removes the oldest of them beyond maxFailed.
+// dropOldFailures remembers an UpdateRequest without remaining retries, and removes the oldest of these beyond maxFailed.
 func (w *Worker) dropOldFailures(ctx context.Context, name string) {
 	w.mu.Lock()
 	w.lost = append(slices.DeleteFunc(w.lost, func(n string) bool { return n == name }), name)
@@ -92,12 +93,12 @@ func (w *Worker) dropOldFailures(ctx context.Context, name string) {
 // onlyConflicts reports whether conflicts with other writers are the only errors.
 func onlyConflicts(err error) bool { return all(err, apierrors.IsConflict) }
 
-// meanwhile returns a conflict that the worker noticed itself: the named object changed, or was created, during the work.
+// meanwhile returns a conflict error for a change that the worker noticed itself: the named object was changed or created during the work.
 func meanwhile(what string) error {
 	return apierrors.NewConflict(schema.GroupResource{}, what, errors.New("it was changed meanwhile"))
 }
 
-// all reports whether f is true of every joined error.
+// all reports whether f returns true for every joined error.
 func all(err error, f func(error) bool) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
@@ -110,7 +111,7 @@ func all(err error, f func(error) bool) bool {
 	return f(err)
 }
 
-// sweep puts all existing UpdateRequests into the queue. It removes those that failed long ago and those of deleted policies.
+// sweep queues all existing UpdateRequests. It removes those that failed long ago and those of deleted policies.
 func (w *Worker) sweep(ctx context.Context) error {
 	list := &kyvernov2.UpdateRequestList{}
 	options := &client.ListOptions{Namespace: w.Namespace, Limit: 100}

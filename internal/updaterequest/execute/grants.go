@@ -12,20 +12,20 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// kindPattern returns the kind of a grant with wildcards in the place of variables.
+// kindPattern returns the kind of a grant with wildcards in place of variables.
 func kindPattern(g policy.Grant) (apiVersion, kind string) {
 	apiVersion, kind = asPattern(g.APIVersion), asPattern(g.Kind)
 	if g.APIVersion != g.Kind {
 		return apiVersion, kind
 	}
-	// An entry of cloneList.kinds that is not of the form version/Kind.
+	// For an entry of cloneList.kinds with variables, both fields hold the whole entry.
 	if i := strings.LastIndexByte(kind, '/'); i >= 0 {
 		return kind[:i], kind[i+1:]
 	}
 	return "*", "*"
 }
 
-// Fits reports whether the rule may make the object: it compares the parts of the patterns that hold no variable.
+// Fits reports whether the rule may generate the object. It compares the parts of the patterns without variables.
 func Fits(r *policy.Rule, u *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(r.Grants, func(g policy.Grant) bool {
 		apiVersion, kind := kindPattern(g)
@@ -37,7 +37,7 @@ func Fits(r *policy.Rule, u *unstructured.Unstructured) bool {
 
 var variables = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{.*\}\}`) })
 
-// asPattern replaces variables by a wildcard. The text between two variables is dropped, too, because variables may be nested.
+// asPattern replaces variables by a wildcard. It also drops the text between two variables, because variables may be nested.
 func asPattern(template string) string {
 	if !strings.Contains(template, "{{") {
 		return template

@@ -12,15 +12,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Rules with skipBackgroundRequests: false are triggered by our own writes, so that policies can trigger each other without end. Therefore
-// each write that follows from our own write carries its number in the row as its field manager. The API server passes the field manager to
-// webhooks, whatever part of the object is written, and the UpdateRequest keeps it. Deletions have no field manager and count as the first.
+// Our own writes trigger rules with skipBackgroundRequests: false, so that policies can trigger each other endlessly. Therefore the field
+// manager of each write that results from one of our own writes contains its number in the chain. The API server passes the field manager
+// to webhooks, whichever part of the object is written, and the UpdateRequest stores it. Deletions have no field manager and count as the
+// first write of a chain.
 
 // hopManager is the prefix of such field managers.
 const hopManager = "ephor-hop-"
 
-// hops returns how many of our own writes in a row led to the work: 0 when another client asked for it. Only our own field manager counts:
-// others could name a field manager to escape a policy.
+// hops returns how many consecutive writes of our own led to the work; 0 if another client caused it. Only the field manager of our own
+// requests counts, because other clients could set a field manager to evade a policy.
 func (w *Worker) hops(u *kyvernov2.UpdateRequest) int {
 	r := u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
 	if r == nil || w.Account == "" || r.UserInfo.Username != w.Account {
@@ -35,7 +36,7 @@ func (w *Worker) hops(u *kyvernov2.UpdateRequest) int {
 	return 1
 }
 
-// owner returns the field manager of the task's writes: the usual one of its kind of rule, or the number of the hop.
+// owner returns the field manager for the task's writes: the usual one for this kind of rule, or the one with the number of the hop.
 func (t *task) owner(usual string) client.FieldOwner {
 	if t.hops == 0 {
 		return client.FieldOwner(usual)
@@ -45,7 +46,7 @@ func (t *task) owner(usual string) client.FieldOwner {
 
 func isHop(err error) bool { return errors.As(err, &hopError{}) }
 
-// hopError is the error of work that follows from itself.
+// hopError is the error for work that triggers itself.
 type hopError struct{ policy, rule string }
 
 func (e hopError) Error() string {

@@ -27,7 +27,7 @@ func LabelsOfRule(p *policy.Program, rule string) labels.Set {
 	}
 }
 
-// bareLabels reports whether the policy is of a kind whose labels are written here, and not by the evaluation.
+// bareLabels reports whether the labels for this kind of policy are set here, and not by the evaluation.
 func bareLabels(p *policy.Program) bool {
 	k := compile.Kinds.Named(p.Kind)
 	return k != nil && k.BareLabels

@@ -19,11 +19,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// Labels select the objects of rules, and marks prove them: every user who may write an object may write its labels. The worker acts on a
-// label only when a mark (package mark) says the same, or when the rule, evaluated for a trigger that the API server knows, makes exactly
-// the object with the label.
+// Labels select the objects of rules, and marks prove them, since every user who may write an object may write its labels. The worker
+// only acts on a label if a mark (package mark) confirms it, or if the rule, evaluated for a trigger that exists in the API server,
+// generates exactly the object with the label.
 
-// Keys returns the keys of marks. fresh: also those that another replica made a moment ago.
+// Keys returns the keys of marks. With fresh it includes keys that another replica has just created.
 type Keys func(ctx context.Context, fresh bool) (*seal.Keyring, error)
 
 // Keyring returns the keys of marks.
@@ -38,8 +38,8 @@ func (w *Worker) Keyring(ctx context.Context, fresh bool) (*seal.Keyring, error)
 	return ring, nil
 }
 
-// Claim returns the content of an object's mark or, without a mark, of the record of what was made. ok is false when neither proves
-// anything about this object. err is a failure to read the keys, which says nothing about the object.
+// Claim returns the content of an object's mark or, if there is no mark, of its entry in the record of generated objects. ok is
+// false if neither proves anything about this object. err is a failure to read the keys, which says nothing about the object.
 func (w *Worker) Claim(ctx context.Context, u *unstructured.Unstructured) (c mark.Claim, ok bool, err error) {
 	if c, ok, err = w.marked(ctx, u); ok || err != nil {
 		return c, ok, err
@@ -69,7 +69,7 @@ func (w *Worker) marked(ctx context.Context, u *unstructured.Unstructured) (c ma
 	return c, false, nil
 }
 
-// objectOf returns the identity of an object as marks hold it.
+// objectOf returns the identity of an object in the form that marks use.
 func objectOf(u *unstructured.Unstructured) mark.Object {
 	return mark.Object{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
 }
@@ -92,7 +92,7 @@ func IsOf(c mark.Claim, id policy.ID, rule string) bool {
 	return c.Rule == rule && updaterequest.IDOf(c) == id
 }
 
-// isFor reports whether the claim names the rule and the trigger. A trigger without a name is known by its UID.
+// isFor reports whether the claim names the rule and the trigger. It identifies a trigger without a name by its UID.
 func isFor(c mark.Claim, id policy.ID, rule string, t kyvernov2.ResourceSpec) bool {
 	a, b := schema.FromAPIVersionAndKind(c.Trigger.APIVersion, c.Trigger.Kind), schema.FromAPIVersionAndKind(t.APIVersion, t.Kind)
 	return IsOf(c, id, rule) && c.Trigger.UID != "" && c.Trigger.UID == string(t.UID) && a.GroupKind() == b.GroupKind() &&
@@ -127,15 +127,15 @@ func setMark(u *unstructured.Unstructured, text string) {
 	u.SetAnnotations(union(u.GetAnnotations(), map[string]string{mark.Annotation: text}))
 }
 
-// entitle decides whether the task may be executed for its trigger, which labels or a scan may have named. It stores in the task what the
-// work is limited to: the trigger as a mark names it, or the one object that the rule may make.
+// entitle decides whether the task may be executed for its trigger. Labels or a scan may have named the trigger. It stores the limits of
+// the work in the task: the trigger as named in a mark, or the one object that the rule may write.
 //
-//   - A request for the trigger itself is sufficient: the trigger is read before anything is done.
+//   - A request for the trigger itself is sufficient, because the worker reads the trigger before it does anything.
 //   - A request for an object whose labels name the trigger is sufficient if the mark of that object proves it. Without a proof, only
-//     this object is written, if the rule makes exactly that for the trigger; a rule that depends on the requester writes nothing,
-//     since the requester is not known.
-//   - For a trigger that we found ourselves, a rule that depends on the requester runs only if it made an object for the trigger
-//     before, for a requester that met the conditions.
+//     this object is written, if the rule generates exactly this object for the trigger. A rule that depends on the requester writes
+//     nothing, since the requester is unknown.
+//   - For a trigger that the controller found itself, a rule that depends on the requester is only executed if it has already
+//     generated an object for the trigger, for a requester that met the conditions.
 func (w *Worker) entitle(ctx context.Context, t *task) (ok bool, err error) {
 	if t.stored() != nil {
 		return true, nil
@@ -178,7 +178,8 @@ func (w *Worker) entitle(ctx context.Context, t *task) (ok bool, err error) {
 	return false, nil
 }
 
-// disturbed returns the object of the task's request, as it was before. Its identity is that of the request, not of its content.
+// disturbed returns the object of the task's request in its former state. Its identity is taken from the request, not from the content of
+// the object.
 func (t *task) disturbed() *unstructured.Unstructured {
 	r := t.u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
 	u := &unstructured.Unstructured{Object: decode(r.OldObject)}
@@ -201,8 +202,8 @@ func sameObject(a, b *unstructured.Unstructured) bool {
 	return a.GroupVersionKind().GroupKind() == b.GroupVersionKind().GroupKind() && a.GetNamespace() == b.GetNamespace() && a.GetName() == b.GetName()
 }
 
-// makes returns the objects that the rule makes for an object as a trigger, for any requester; nil when that is not known, or depends on
-// the requester.
+// makes returns the objects that the rule generates for an object as a trigger, for any requester. It returns nil if they are unknown,
+// or depend on the requester.
 func (w *Worker) makes(ctx context.Context, p *policy.Program, r *policy.Rule, trigger *unstructured.Unstructured) []policy.Generated {
 	if AsksRequester(r) {
 		return nil
@@ -220,7 +221,7 @@ func (w *Worker) makes(ctx context.Context, p *policy.Program, r *policy.Rule, t
 	return made
 }
 
-// plannedAs returns the planned object with the identity of u; nil when there is none.
+// plannedAs returns the planned object with the identity of u, or nil if there is none.
 func plannedAs(made []policy.Generated, u *unstructured.Unstructured) *policy.Generated {
 	for i := range made {
 		if sameObject(&unstructured.Unstructured{Object: made[i].Object}, u) {
@@ -230,8 +231,8 @@ func plannedAs(made []policy.Generated, u *unstructured.Unstructured) *policy.Ge
 	return nil
 }
 
-// Adopt marks an unmarked object with the labels of a rule, when the labels are true: the trigger exists with that UID, and the rule makes
-// exactly this object for it. An object without proof is left alone; adopted is false then.
+// Adopt marks an unmarked object that has the labels of a rule, if the labels are true: the trigger exists with that UID, and the rule
+// generates exactly this object for it. Otherwise it leaves the object unchanged, and adopted is false.
 func (w *Worker) Adopt(ctx context.Context, p *policy.Program, r *policy.Rule, u *unstructured.Unstructured, reads *reads) (adopted bool, err error) {
 	triggers := TriggersOf([]*unstructured.Unstructured{u})
 	if len(triggers) == 0 || AsksRequester(r) || !p.Reach().Allows(u.GetNamespace()) {
@@ -278,7 +279,7 @@ func (w *Worker) Remark(ctx context.Context, m Object) error {
 	return wrapUnlessNil(w.Client.Update(ctx, live), "mark "+ObjectText(live))
 }
 
-// reread reads an object with its content; nil when the listed object does not exist any more.
+// reread reads an object with its content. It returns nil if the listed object no longer exists.
 func (w *Worker) reread(ctx context.Context, found *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(found.GroupVersionKind())
@@ -303,10 +304,10 @@ func wrapUnlessNil(err error, attempt string) error {
 	return wrap(err, attempt)
 }
 
-// maxReported bounds the events about unproved objects of one rule in one round: any user can create more such objects.
+// maxReported is the maximum number of events about unproved objects of one rule in one round, since any user can create such objects.
 const maxReported = 20
 
-// ReportUnproved records the events of objects that carry the labels of a rule without a proof.
+// ReportUnproved records events about objects that have the labels of a rule but no proof.
 func (w *Worker) ReportUnproved(p *policy.Program, r *policy.Rule, objects ...*unstructured.Unstructured) {
 	if len(objects) == 0 {
 		return

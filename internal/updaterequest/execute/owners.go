@@ -15,8 +15,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// leaveForeignOwners removes the ownerReferences that name an object in another namespace. The garbage collector would not find that owner,
-// and would delete the object (S10 in docs/security/threat-model.md).
+// leaveForeignOwners removes ownerReferences to objects in other namespaces. The garbage collector would not find these owners, and would
+// delete the object (S10 in docs/security/threat-model.md).
 func (w *Worker) leaveForeignOwners(ctx context.Context, t *task, planned *unstructured.Unstructured) error {
 	owners := planned.GetOwnerReferences()
 	if len(owners) == 0 {
@@ -44,7 +44,7 @@ func (w *Worker) leaveForeignOwners(ctx context.Context, t *task, planned *unstr
 	return nil
 }
 
-// beside reports whether the owner is cluster-wide or in the namespace.
+// beside reports whether the owner is cluster-wide or in the given namespace.
 func (w *Worker) beside(ctx context.Context, t *task, namespace string, o metav1.OwnerReference) (bool, error) {
 	if o.UID == t.Trigger.UID && (t.Trigger.Namespace == namespace || t.Trigger.Namespace == "") {
 		return true, nil
@@ -59,7 +59,7 @@ func (w *Worker) beside(ctx context.Context, t *task, namespace string, o metav1
 	case mapping.Scope.Name() == meta.RESTScopeNameRoot:
 		namespace = ""
 	case namespace == "":
-		return false, nil // a cluster-wide object has no owner in a namespace
+		return false, nil // a cluster-wide object cannot have an owner in a namespace
 	}
 	owner := &metav1.PartialObjectMetadata{}
 	owner.SetGroupVersionKind(gvk)

@@ -15,11 +15,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// metadataPage is the number of objects whose metadata are listed at once.
+// metadataPage is the number of objects in a page when metadata is listed.
 const metadataPage = 500
 
-// reads shares the reads of one pass over an UpdateRequest among its rules and triggers: the trigger that several rules have in common, and
-// the names of triggers of which only the UID is known.
+// reads shares reads among the rules and triggers of an UpdateRequest during one pass: reads of triggers that several rules have in common,
+// and of the names of triggers that are known only by UID.
 type reads struct {
 	w      *Worker
 	shared map[kyvernov2.ResourceSpec]*sharedRead // triggers of several rules
@@ -27,7 +27,7 @@ type reads struct {
 
 	mu     sync.Mutex
 	names  map[kindIn]*sharedNames
-	marked map[string]bool // UIDs of sources that have their label
+	marked map[string]bool // UIDs of sources that already have the label
 }
 
 // kindIn is a kind in a namespace. An empty namespace stands for all namespaces, or for a cluster-wide kind.
@@ -36,21 +36,21 @@ type kindIn struct {
 	namespace string
 }
 
-// sharedRead is an object that is read once.
+// sharedRead is one shared read of an object.
 type sharedRead struct {
 	once   sync.Once
 	object *unstructured.Unstructured
 	err    error
 }
 
-// sharedNames holds the names of objects by UID, which are listed once.
+// sharedNames holds the names of objects by UID, from one shared list.
 type sharedNames struct {
 	once sync.Once
 	of   map[types.UID]client.ObjectKey
 	err  error
 }
 
-// NewReads returns the reads for triggers.
+// NewReads returns the shared reads for triggers.
 func (w *Worker) NewReads(triggers []kyvernov2.ResourceSpec) *reads {
 	r := &reads{
 		w: w, shared: map[kyvernov2.ResourceSpec]*sharedRead{}, wanted: map[kindIn]map[types.UID]bool{}, names: map[kindIn]*sharedNames{}, marked: map[string]bool{},
@@ -76,7 +76,7 @@ func kindOf(r kyvernov2.ResourceSpec) kindIn {
 	return kindIn{schema.FromAPIVersionAndKind(r.APIVersion, r.Kind), r.Namespace}
 }
 
-// live reads a trigger from the API server, once for all rules. The result is read-only.
+// live reads a trigger from the API server, once for all rules. The result must not be modified.
 func (r *reads) live(ctx context.Context, t kyvernov2.ResourceSpec) (*unstructured.Unstructured, error) {
 	s := r.shared[t]
 	if s == nil {
@@ -100,7 +100,7 @@ func (r *reads) read(ctx context.Context, t kyvernov2.ResourceSpec) (*unstructur
 	return r.w.live(ctx, t)
 }
 
-// name returns the name of an object of which only the UID is known.
+// name returns the name of an object that is known only by its UID.
 func (r *reads) name(ctx context.Context, t kyvernov2.ResourceSpec) (client.ObjectKey, error) {
 	in := kindOf(t)
 	r.mu.Lock()
@@ -121,7 +121,7 @@ func (r *reads) name(ctx context.Context, t kyvernov2.ResourceSpec) (client.Obje
 	return key, nil
 }
 
-// unmarked reports whether a source may still lack its label.
+// unmarked reports whether a source may not have its label yet.
 func (r *reads) unmarked(uid string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,7 +134,7 @@ func (r *reads) mark(uid string) {
 	r.marked[uid] = true
 }
 
-// namesOf lists a kind until all UIDs are found.
+// namesOf lists a kind until it has found all UIDs.
 func (w *Worker) namesOf(ctx context.Context, in kindIn, wanted map[types.UID]bool) (map[types.UID]client.ObjectKey, error) {
 	out := map[types.UID]client.ObjectKey{}
 	err := w.eachMetadata(ctx, in.gvk, &client.ListOptions{Namespace: in.namespace}, func(o *metav1.PartialObjectMetadata) bool {

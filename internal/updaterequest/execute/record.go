@@ -22,8 +22,8 @@ func ruleOf(p *policy.Program, r *policy.Rule) ledger.Rule {
 	return ledger.Rule{ID: p.Identity(), Name: r.Name}
 }
 
-// note records an object that the task made, in its written version. Objects that are not synchronized are left alone from then on, and are
-// not recorded.
+// note records an object that the task wrote, with its new version. It does not record objects that are not synchronized, because the
+// worker will not touch them again.
 func (w *Worker) note(t *task, u *unstructured.Unstructured, g *policy.Generated) {
 	if t.rule.Generation == nil || !t.rule.Generation.Synchronize {
 		return
@@ -47,7 +47,7 @@ func (w *Worker) NoteProved(r *policy.Rule, objects []Object) {
 	}
 }
 
-// recorded adds the objects of a rule that only the record knows.
+// recorded adds the objects of a rule that are only in the record.
 func (w *Worker) recorded(ctx context.Context, p *policy.Program, r *policy.Rule, which Which, found *Found) error {
 	var entries []ledger.Entry
 	if which.Trigger.UID != "" {
@@ -75,7 +75,7 @@ func (w *Worker) recorded(ctx context.Context, p *policy.Program, r *policy.Rule
 	return errors.Join(errs...)
 }
 
-// lookUp reads the object of an entry. It returns nil for a deleted object, and removes its entry from the record.
+// lookUp reads the object of an entry. If the object was deleted, it returns nil and removes the entry from the record.
 func (w *Worker) lookUp(ctx context.Context, of mark.Object) (*unstructured.Unstructured, error) {
 	o := &metav1.PartialObjectMetadata{}
 	o.APIVersion, o.Kind = of.APIVersion, of.Kind
@@ -86,7 +86,7 @@ func (w *Worker) lookUp(ctx context.Context, of mark.Object) (*unstructured.Unst
 		w.Ledger.Drop(of.UID)
 		return nil, nil
 	case err != nil && absent(err):
-		return nil, nil // its kind is not served now
+		return nil, nil // the API server does not serve its kind at the moment
 	case err != nil:
 		return nil, wrap(err, "read "+gvk.Kind+" "+of.Namespace+"/"+of.Name)
 	}

@@ -10,18 +10,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Reporter receives the results of executed work, for the reports of triggers and targets. It never waits; nil for none.
+// Reporter receives the results of executed work, for the reports of triggers and targets. It must not block; nil for none.
 type Reporter interface {
 	Put(req *policy.Request, results []policy.Result)
 }
 
-// severity orders statuses: the worst result of several targets is reported.
+// severity orders statuses. The worst result of several targets is reported.
 var severity = map[policy.Status]int{
 	policy.StatusSkip: 1, policy.StatusPass: 2, policy.StatusWarn: 3, policy.StatusFail: 4, policy.StatusError: 5,
 }
 
-// report reports the result of a rule for one trigger: the result of its evaluation, or the failure of its work. Reports hold one result of
-// a rule for an object, so the results of several targets become one.
+// report reports the result of a rule for one trigger: the result of its evaluation, or the failure of its work. A report holds one result
+// of a rule for an object, so the results of several targets are combined.
 func (w *Worker) report(t *task, req *policy.Request, out *policy.Outcome, err error) {
 	if w.Reports == nil || req.GVK.Empty() || err != nil && onlyConflicts(err) {
 		return
@@ -41,7 +41,7 @@ func (w *Worker) report(t *task, req *policy.Request, out *policy.Outcome, err e
 	if result.Status == policy.StatusPass {
 		result.Properties = withDone(result.Properties, out.Work)
 	}
-	result.Object, result.Work, result.Also = nil, nil, nil // they may be large, and are not needed any more
+	result.Object, result.Work, result.Also = nil, nil, nil // releases data that may be large and is no longer needed
 	if req.GVR.Resource == "" {
 		// There was no request, so there is no requester.
 		m, err := w.Client.RESTMapper().RESTMapping(req.GVK.GroupKind(), req.GVK.Version)
@@ -54,10 +54,12 @@ func (w *Worker) report(t *task, req *policy.Request, out *policy.Outcome, err e
 	w.Reports.Put(req, []policy.Result{result})
 }
 
-// maxReportedTargets bounds the targets of one evaluation that have a result of their own. The result of the trigger covers all of them.
+// maxReportedTargets is the maximum number of targets of one evaluation that get results of their own. The result of the trigger covers all
+// targets.
 const maxReportedTargets = 1000
 
-// reportTarget reports the result of a rule for one of its targets, in the report about the target. A target that the rule skips has none.
+// reportTarget reports the result of a rule for one of its targets, in the report of the target. A target that the rule skips gets no
+// result.
 func (w *Worker) reportTarget(t *task, m *policy.Mutated, err error) {
 	if w.Reports == nil || m.Status == policy.StatusSkip || err != nil && onlyConflicts(err) {
 		return
@@ -78,7 +80,7 @@ const (
 	patchedProperty   = "patched-target"
 )
 
-// withDone adds the created and the patched objects to the properties of a result. Objects that were up to date already are named, too.
+// withDone adds the names of created and patched objects to the properties of a result. It includes objects that were already up to date.
 func withDone(properties map[string]string, work []policy.Work) map[string]string {
 	var generated, patched []map[string]any
 	for i := range work {
@@ -94,7 +96,7 @@ func withDone(properties map[string]string, work []policy.Work) map[string]strin
 	if len(generated)+len(patched) == 0 {
 		return properties
 	}
-	out := maps.Clone(properties) // they may be shared
+	out := maps.Clone(properties) // the map may be shared
 	if out == nil {
 		out = map[string]string{}
 	}
@@ -106,10 +108,10 @@ func withDone(properties map[string]string, work []policy.Work) map[string]strin
 	return out
 }
 
-// maxListed bounds a list of objects in a property, in bytes.
+// maxListed is the maximum size of a list of objects in a property, in bytes.
 const maxListed = 8 << 10
 
-// objectList names objects in the form of reports: group/version, Kind=kind Name=name Namespace=namespace.
+// objectList lists objects in the format of reports: group/version, Kind=kind Name=name Namespace=namespace.
 func objectList(objects []map[string]any) string {
 	var b strings.Builder
 	for _, o := range objects {

@@ -17,26 +17,26 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// Share decides which keys this replica works for. Two replicas may work for the same key when one of them was stopped for a while, so
-// every write is harmless when it is late or repeated.
+// Share determines the keys for which this replica works. Two replicas may work for the same key if one of them was suspended for a
+// while; therefore late and repeated writes must do no harm.
 type Share interface {
-	// Holds reports whether this replica may begin work for the key now.
+	// Holds reports whether this replica may start work for the key now.
 	Holds(key string) bool
-	// Hold begins work for the key; ok is false when it may not begin. ctx is cancelled when the replica loses the key. release ends the
-	// work.
+	// Hold starts work for the key. ok is false if the replica may not start it. ctx is cancelled if the replica loses the key. The
+	// caller calls release when the work is done.
 	Hold(ctx context.Context, key string) (held context.Context, release func(), ok bool)
-	// Lapsed reports whether the time of a Hold is over.
+	// Lapsed reports whether the time of a Hold has expired.
 	Lapsed(held context.Context) bool
-	// Changed is closed when the replica holds other keys than at the time of the call.
+	// Changed returns a channel that is closed when the set of held keys differs from the set at the time of the call.
 	Changed() <-chan struct{}
 }
 
-// ours reports whether this replica decides about an UpdateRequest as a whole.
+// ours reports whether this replica is responsible for an UpdateRequest as a whole.
 func (w *Worker) ours(u *kyvernov2.UpdateRequest) bool {
 	return w.Share.Holds(cmp.Or(updaterequest.KeyOfRules(u), u.Name))
 }
 
-// elsewhereError is the error of work that belongs to another replica, or was lost to it before it was done.
+// elsewhereError means that the work belongs to another replica, or that this replica lost it before it was done.
 type elsewhereError struct{ lapsed bool }
 
 func (e elsewhereError) Error() string { return "another replica works for this key" }
@@ -55,7 +55,7 @@ func (w *Worker) held(ctx context.Context, key string, do func(context.Context) 
 	return err
 }
 
-// look queues all UpdateRequests that this replica may have a share in.
+// look queues all UpdateRequests in which this replica may have a share.
 func (w *Worker) look(ctx context.Context) error {
 	options := &client.ListOptions{Namespace: w.Namespace, Limit: metadataPage}
 	for {
@@ -73,8 +73,8 @@ func (w *Worker) look(ctx context.Context) error {
 	}
 }
 
-// divide removes the finished triggers from an UpdateRequest that other replicas have a share in, and removes the UpdateRequest when none
-// is left. The others notice the change, or the change of the ring when a replica ends.
+// divide removes the finished triggers from an UpdateRequest that this replica shares with others, and removes the UpdateRequest when no
+// trigger is left. The other replicas notice this change or, if a replica ends, the change of the ring.
 func (w *Worker) divide(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (again time.Duration) {
 	for range updaterequest.Attempts {
 		left := slices.DeleteFunc(updaterequest.Rules(&u.Spec), func(r kyvernov2.RuleContext) bool { return p.done[r] })
@@ -99,7 +99,7 @@ func (w *Worker) divide(ctx context.Context, u *kyvernov2.UpdateRequest, p *prog
 			return firstRetry
 		}
 		if asked(u) {
-			return firstLook // a request may have requested it again
+			return firstLook // another request may have requested the work again
 		}
 		fresh := &kyvernov2.UpdateRequest{}
 		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(u), fresh); err != nil || fresh.UID != u.UID {
@@ -110,14 +110,14 @@ func (w *Worker) divide(ctx context.Context, u *kyvernov2.UpdateRequest, p *prog
 	return firstRetry
 }
 
-// asked reports whether a request asked for the work. Another request for the same work may follow.
+// asked reports whether an admission request caused the work. Another request for the same work may follow.
 func asked(u *kyvernov2.UpdateRequest) bool {
 	return u.Spec.Context.AdmissionRequestInfo.AdmissionRequest != nil
 }
 
-// lookAgain requests another check of the triggers that were in progress when the replica lost the key, unless the work is pending anyway.
-// A late create may follow the work of the new owner, and recreate an object whose trigger was deleted. Late updates and deletions fail,
-// since they carry the version that was read.
+// lookAgain requests another check of the triggers that were in progress when the replica lost the key, unless the work is still pending.
+// A late create could follow the work of the new owner, and recreate an object whose trigger was deleted. Late updates and deletions fail,
+// because they include the version that was read.
 func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, lapsed []kyvernov2.RuleContext) {
 	lapsed = slices.DeleteFunc(lapsed, func(r kyvernov2.RuleContext) bool { return r.DeleteDownstream })
 	if updaterequest.Mutates(u.Spec.RequestType) || len(lapsed) == 0 {
@@ -140,7 +140,7 @@ func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, laps
 		}
 		next := w.NewWork(u.Spec.Policy, u.Spec.RequestType, u.Labels[updaterequest.LabelGeneratePolicy], rules, u.Name, string(u.UID), why)
 		if why == "there" {
-			next.Spec.Context = *u.Spec.Context.DeepCopy() // it is evaluated with the same request
+			next.Spec.Context = *u.Spec.Context.DeepCopy() // the triggers are evaluated with the same request
 		}
 		if err := w.Client.Create(ctx, next); err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
 			w.Log.Warn("the work in progress when this replica lost its share could not be recorded", "name", u.Name, "error", err)
@@ -148,7 +148,7 @@ func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, laps
 	}
 }
 
-// NewWork returns an UpdateRequest for triggers without a request. The worker determines again what to delete.
+// NewWork returns an UpdateRequest for triggers without a request. The worker decides again what to delete.
 func (w *Worker) NewWork(policyKey string, kind kyvernov2.RequestType, policyLabel string, rules []kyvernov2.RuleContext, name ...string) *kyvernov2.UpdateRequest {
 	u := &kyvernov2.UpdateRequest{
 		ObjectMeta: metav1.ObjectMeta{
@@ -169,7 +169,7 @@ func (w *Worker) NewWork(policyKey string, kind kyvernov2.RequestType, policyLab
 	return u
 }
 
-// NewSourceWork returns an UpdateRequest for all copies that a rule made of a changed or deleted source.
+// NewSourceWork returns an UpdateRequest for all copies that a rule made from a changed or deleted source.
 func (w *Worker) NewSourceWork(p *policy.Program, r *policy.Rule, source kyvernov2.ResourceSpec, gone bool, name ...string) *kyvernov2.UpdateRequest {
 	source = updaterequest.Canonical(source)
 	u := w.NewWork(p.Key(), updaterequest.Type(p.Identity(), r), updaterequest.LabelValue(p.Name), []kyvernov2.RuleContext{{Rule: r.Name, Trigger: source}}, name...)
@@ -179,7 +179,7 @@ func (w *Worker) NewSourceWork(p *policy.Program, r *policy.Rule, source kyverno
 	return u
 }
 
-// leave passes the triggers of a source that other replicas hold to them, in separate UpdateRequests.
+// leave passes the triggers of a source to the replicas that hold them, as separate UpdateRequests.
 func (w *Worker) leave(ctx context.Context, t *task, triggers []kyvernov2.ResourceSpec) error {
 	var errs []error
 	for n := 0; len(triggers) > 0; n++ {

@@ -18,40 +18,40 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// The handler of a source's change misses a copy that is written at the same moment, and the copy would stay outdated. So the worker
-// compares the source once more after it wrote the copy (sourceReads.outdated). Because of that check, a source may be copied from a read
-// that is some seconds old. With many copies, both cost next to nothing for each.
+// The handler for a change of a source misses a copy that is written at the same moment, and the copy would stay outdated. Therefore the
+// worker checks the source once more after it has written the copy (sourceReads.outdated). Because of that check, a copy may be made from
+// a read that is some seconds old. With many copies, both add next to no cost for each copy.
 
 const (
-	// sourceFor is how long a read of a source is used for further copies.
+	// sourceFor is how long a read of a source may be used for further copies.
 	sourceFor = 2 * time.Second
-	// maxSources bounds the kept sources.
+	// maxSources is the maximum number of cached sources.
 	maxSources = 16
-	// versionTime bounds the check of a copied source.
+	// versionTime limits the time for the check of a copied source.
 	versionTime = 10 * time.Second
 )
 
-// sources holds the objects that synchronizing rules copy. All methods are safe for all goroutines.
+// sources caches the objects that synchronizing rules copy. Its methods are safe for concurrent use.
 type sources struct {
 	client client.Reader
 	now    func() time.Time
 
 	mu    sync.Mutex
-	known map[policy.Source]*knownSource // without UIDs
+	known map[policy.Source]*knownSource // the keys have no UIDs
 	looks map[policy.Source]*looks
 }
 
-// knownSource is a source as it was read. object is nil if only its label is known.
+// knownSource is a source as last read. object is nil if only its label is known.
 type knownSource struct {
 	object map[string]any
 	until  time.Time
 }
 
-// looks are the checks of one source, one at a time. Calls during a check share the next one.
+// looks are the checks of one source, which run one at a time. Calls during a check share the next check.
 type looks struct {
 	reading sync.Mutex
 	next    *look
-	left    int // how many have not ended
+	left    int // the number of checks that have not ended
 }
 
 // look is one check of a source.
@@ -65,7 +65,7 @@ func newSources(c client.Reader, now func() time.Time) *sources {
 	return &sources{client: c, now: now, known: map[policy.Source]*knownSource{}, looks: map[policy.Source]*looks{}}
 }
 
-// get returns a source that was read a moment ago.
+// get returns a recently read source.
 func (s *sources) get(key policy.Source) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *sources) get(key policy.Source) map[string]any {
 	return nil
 }
 
-// keep keeps what was read of a source.
+// keep caches a source that was read.
 func (s *sources) keep(key policy.Source, object map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *sources) forget(key policy.Source) {
 	delete(s.known, key)
 }
 
-// version returns the resourceVersion of a source, read after the call began.
+// version returns the resourceVersion of a source, from a read that started after the call.
 func (s *sources) version(ctx context.Context, key policy.Source) (string, error) {
 	mine := s.join(key)
 	select {
@@ -102,7 +102,7 @@ func (s *sources) version(ctx context.Context, key policy.Source) (string, error
 	}
 }
 
-// join returns the next check of a source, which begins when the running one ends.
+// join returns the next check of a source. It starts when the running check ends.
 func (s *sources) join(key policy.Source) *look {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,21 +139,21 @@ func (s *sources) look(key policy.Source, l *looks, mine *look) {
 	s.mu.Unlock()
 }
 
-// sourceReads is the world.Root of one evaluation of a synchronizing rule. It records the sources that are read.
+// sourceReads is the world.Root of one evaluation of a synchronizing rule. It records which sources are read.
 type sourceReads struct {
 	root    world.Root
 	sources *sources
-	older   bool // a read of a moment ago is recent enough
-	// followed is the source whose change is followed, without UID. When it changes again, all existing copies follow again.
+	older   bool // a recent read may be used
+	// followed is the source whose change caused the work, without UID. If it changes again, that change updates all existing copies.
 	followed policy.Source
 	content  map[string]any
 
 	mu   sync.Mutex
-	read map[policy.Source]map[string]any // what was read; without content where it was listed
+	read map[policy.Source]map[string]any // the sources that were read; without content if they were listed
 }
 
-// newSourceReads returns the reads of a task. A rule that does not only copy may read sources for other reasons, and reads them as they are
-// now.
+// newSourceReads returns the reads of a task. A rule that does more than copy may read sources for other reasons, so it reads their current
+// state.
 func (w *Worker) newSourceReads(t *task) *sourceReads {
 	r := &sourceReads{root: w.Root, sources: w.sources, older: CopiesAll(t.rule), read: map[policy.Source]map[string]any{}}
 	if o := t.follows; o != nil {
@@ -187,7 +187,7 @@ type sourceObjects struct {
 	reach world.Reach
 }
 
-// Get implements world.Objects. It keeps only copied sources; all other objects are read as they are now.
+// Get implements world.Objects. It caches only copied sources, and always reads the current state of all other objects.
 func (o sourceObjects) Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
 	key := policy.Source{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}
 	if o.reads.content != nil && key == o.reads.followed && o.reach.Allows(namespace) {
@@ -223,7 +223,7 @@ func (l sourceLists) List(ctx context.Context, q world.Query) ([]map[string]any,
 	return objects, err
 }
 
-// version returns the version of a source as it was read; empty when it was not.
+// version returns the version of a source when it was read, or an empty text if it was not read.
 func (r *sourceReads) version(key policy.Source) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -232,7 +232,7 @@ func (r *sourceReads) version(key policy.Source) string {
 	return version
 }
 
-// written remembers our own change of a source, which its copies do not follow.
+// written records our own change of a source, which does not make its copies outdated.
 func (r *sourceReads) written(source policy.Source, before, after string) {
 	source.UID = ""
 	if r != nil && r.version(source) == before {
@@ -240,7 +240,7 @@ func (r *sourceReads) written(source policy.Source, before, after string) {
 	}
 }
 
-// sourceGoneError is the error of a source that was deleted while it was copied.
+// sourceGoneError is the error for a source that was deleted while it was copied.
 type sourceGoneError struct{ source policy.Source }
 
 func (e sourceGoneError) Error() string {
@@ -259,14 +259,14 @@ func (w *Worker) removeCopies(ctx context.Context, t *task, gone sourceGoneError
 	return w.Remove(ctx, t.program, copies.Proved)
 }
 
-// outdated reports whether a source has changed since it was read. err is a sourceGoneError when it was deleted.
+// outdated reports whether a source has changed since it was read. If a source was deleted, err is a sourceGoneError.
 func (r *sourceReads) outdated(ctx context.Context, copied []policy.Source) (changed bool, err error) {
 	for _, from := range copied {
 		source := from
 		source.UID = ""
 		before := r.version(source)
 		if before == "" || source == r.followed {
-			continue // it was not read here, or its next change is followed
+			continue // the source was not read here, or its next change will be handled
 		}
 		now, err := r.sources.version(ctx, source)
 		switch {
@@ -283,15 +283,15 @@ func (r *sourceReads) outdated(ctx context.Context, copied []policy.Source) (cha
 		r.mu.Lock()
 		object := r.read[source]
 		r.mu.Unlock()
-		if object["kind"] != nil { // with its content
+		if object["kind"] != nil { // the object was read with its content
 			r.sources.keep(source, object)
 		}
 	}
 	return changed, nil
 }
 
-// CopiesAll reports whether the rule only makes copies, which do not change with the policy. A rule whose outputs only an evaluation knows
-// may make anything.
+// CopiesAll reports whether the rule only makes copies, which do not change with the policy. It returns false for a rule whose outputs are
+// only known after an evaluation.
 func CopiesAll(r *policy.Rule) bool {
 	return len(r.Outputs) > 0 && !slices.ContainsFunc(r.Outputs, func(o policy.Output) bool { return !o.Copy })
 }

@@ -15,23 +15,23 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// task is one rule of an UpdateRequest with one trigger.
+// task is the work of one rule of an UpdateRequest for one trigger.
 type task struct {
 	kyvernov2.RuleContext
 	u       *kyvernov2.UpdateRequest
 	program *policy.Program
 	rule    *policy.Rule
-	waited  time.Duration // since the UpdateRequest was first seen
-	hops    int           // how many writes of ours in a row led here
+	waited  time.Duration // the time since the UpdateRequest was first seen
+	hops    int           // the number of consecutive writes of our own that led to the task
 	reads   *reads
-	sources *sourceReads               // what a synchronized rule reads
-	follows *unstructured.Unstructured // the source whose change is followed
+	sources *sourceReads               // the sources that a synchronizing rule reads
+	follows *unstructured.Unstructured // the source whose change caused the task
 	made    bool                       // the generated objects most likely exist already
-	only    *unstructured.Unstructured // only this object is written: its labels name the trigger, which proves nothing
-	lapsed  []kyvernov2.RuleContext    // the work in progress when this replica lost its key
+	only    *unstructured.Unstructured // if set, only this object is written: only its labels name the trigger, which is no proof
+	lapsed  []kyvernov2.RuleContext    // the work that was in progress when this replica lost its key
 }
 
-// notYetError names what the work waits for.
+// notYetError means that the work must wait, and names the reason.
 type notYetError struct{ reason string }
 
 func (e notYetError) Error() string { return e.reason }
@@ -48,7 +48,7 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 	if _, source := t.u.Labels[updaterequest.LabelSource]; source {
 		return w.held(ctx, key, func(ctx context.Context) error { return w.do(ctx, t, w.doSource) })
 	}
-	defer w.lock(key)() // for a source, each trigger is locked
+	defer w.lock(key)() // for a source, each trigger is locked separately
 	err = w.held(ctx, key, func(ctx context.Context) error { return w.do(ctx, t, w.doTrigger) })
 	if other := (elsewhereError{}); errors.As(err, &other) && other.lapsed {
 		t.lapsed = append(t.lapsed, t.RuleContext)
@@ -79,7 +79,7 @@ func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, 
 	return err
 }
 
-// entitled executes a task after entitle has allowed it.
+// entitled executes a task if entitle allows it.
 func (w *Worker) entitled(ctx context.Context, t *task, execute func(context.Context, *task) error) error {
 	if _, source := t.u.Labels[updaterequest.LabelSource]; !source {
 		if ok, err := w.entitle(ctx, t); !ok {
@@ -100,7 +100,7 @@ func (w *Worker) doTrigger(ctx context.Context, t *task) error {
 	return w.doGenerate(ctx, t)
 }
 
-// lock serializes the work of this process for a key, so that creations and deletions for one trigger do not overtake each other.
+// lock serializes this process's work for a key, so that creations and deletions for one trigger cannot overtake each other.
 func (w *Worker) lock(key string) (unlock func()) {
 	m := &w.keys[maphash.String(w.seed, key)%uint64(len(w.keys))]
 	m.Lock()

@@ -20,14 +20,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// goneError is the error of a trigger that does not exist any more; it ends the work.
+// goneError means that the trigger no longer exists. It ends the work.
 type goneError struct{ trigger kyvernov2.ResourceSpec }
 
 func (e goneError) Error() string {
 	return fmt.Sprintf("trigger %s with uid %s is not in the cluster; the API server may have rejected the request", updaterequest.Text(e.trigger), e.trigger.UID)
 }
 
-// live reads the object from the API server. An object of the same name with another UID does not count.
+// live reads the object from the API server. It ignores an object with the same name but another UID.
 func (w *Worker) live(ctx context.Context, r kyvernov2.ResourceSpec) (*unstructured.Unstructured, error) {
 	if r.Name == "" {
 		return nil, fmt.Errorf("read trigger %s: it has no name, so it is unknown whether it is gone", updaterequest.Text(r))
@@ -65,8 +65,8 @@ func (w *Worker) Each(ctx context.Context, gvk schema.GroupVersionKind, options 
 	}
 }
 
-// stored returns the admission request of the UpdateRequest when it is about the trigger itself; nil when it is about another object, or
-// missing.
+// stored returns the admission request of the UpdateRequest if it is for the trigger itself. It returns nil if the request is for
+// another object or is missing.
 func (t *task) stored() *kyvernov2.AdmissionRequest {
 	r := t.u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
 	if r == nil || r.Operation == "" {
@@ -76,7 +76,7 @@ func (t *task) stored() *kyvernov2.AdmissionRequest {
 		return r
 	}
 	if r.Kind.Group != schema.FromAPIVersionAndKind(t.Trigger.APIVersion, t.Trigger.Kind).Group || r.Kind.Kind != t.Trigger.Kind {
-		return nil // labels may hold any UID: the object is of another kind
+		return nil // labels may hold any UID: the object has another kind
 	}
 	for _, raw := range []runtime.RawExtension{r.Object, r.OldObject} {
 		metadata, _ := decode(raw)["metadata"].(map[string]any)
@@ -97,7 +97,7 @@ func (t *task) stored() *kyvernov2.AdmissionRequest {
 	}
 	if len(r.Object.Raw) == 0 && len(r.OldObject.Raw) == 0 && r.Name != "" && r.Name == t.Trigger.Name && t.Trigger == updaterequest.Canonical(t.u.Spec.Resource) &&
 		(r.Namespace == t.Trigger.Namespace || t.Trigger.Namespace == "") {
-		return r // they were too large to be kept
+		return r // the objects were too large to be stored
 	}
 	return nil
 }
@@ -114,8 +114,8 @@ func decode(raw runtime.RawExtension) map[string]any {
 	return m
 }
 
-// request returns the request for the evaluation of the rule: the one that asked for the work, with the trigger as it is now. Without a
-// request it is the creation of the trigger, as in a scan.
+// request returns the request with which the rule is evaluated: the request that caused the work, with the current state of the
+// trigger. If there is no such request, it is the creation of the trigger, as in a scan.
 func (w *Worker) request(ctx context.Context, t *task) (*policy.Request, error) {
 	stored := t.stored()
 	switch {
@@ -160,8 +160,8 @@ func (w *Worker) request(ctx context.Context, t *task) (*policy.Request, error) 
 	return w.admitted(t, stored, object.Object), nil
 }
 
-// parent reads the parent object of the task's sub-resource, because a request to a sub-resource is stored nowhere. An evicted Pod may be
-// gone; any other parent has to exist with the UID of the request.
+// parent reads the parent object of the task's subresource, because requests for a subresource are not stored. An evicted Pod may no
+// longer exist; any other parent must exist and have the UID in the request.
 func (w *Worker) parent(ctx context.Context, t *task, r *kyvernov2.AdmissionRequest) error {
 	gvk, err := w.Client.RESTMapper().KindFor(schema.GroupVersionResource(r.Resource))
 	if err != nil {
@@ -184,9 +184,9 @@ func asGone(err error, gone *goneError) bool {
 	return ok
 }
 
-// unsettled reports whether the API server has not stored the update yet: the live object still has the version that the update replaces.
-// An update without changes is never stored. UpdateRequests hold no content of Secrets (updaterequest.WithoutSecrets), so an update of a
-// Secret may look like one without changes.
+// unsettled reports whether the API server has not stored the update yet, which is so if the live object still has the version that the
+// update replaces. An update without changes is never stored. UpdateRequests contain no content of Secrets
+// (updaterequest.WithoutSecrets), so an update of a Secret may look like one without changes.
 func unsettled(r *kyvernov2.AdmissionRequest, liveVersion string) bool {
 	if r.Operation != "UPDATE" {
 		return false
@@ -199,8 +199,8 @@ func unsettled(r *kyvernov2.AdmissionRequest, liveVersion string) bool {
 	return updaterequest.IsSecret(object) || !value.Equal(old, object)
 }
 
-// patienceFor returns how long the work of a request waits until its update is stored. An update of a Secret may be one without changes, so
-// it gets only some seconds.
+// patienceFor returns how long the work of a request waits until the update is stored. It is only some seconds for an update of a Secret,
+// since that may be an update without changes.
 func patienceFor(r *kyvernov2.AdmissionRequest) time.Duration {
 	if updaterequest.IsSecret(decode(r.Object)) {
 		return secretPatience
@@ -208,8 +208,8 @@ func patienceFor(r *kyvernov2.AdmissionRequest) time.Duration {
 	return patience
 }
 
-// disturbanceStored returns a notYetError while the request that changed or deleted a generated object is not stored. Without the
-// wait the worker could find the object unchanged, write nothing, and leave the change that is stored afterwards.
+// disturbanceStored returns a notYetError until the API server has stored the request that changed or deleted a generated object.
+// Otherwise the worker could find the object unchanged, write nothing, and miss the change that is stored afterwards.
 func (w *Worker) disturbanceStored(ctx context.Context, t *task, object *unstructured.Unstructured) error {
 	r := t.u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
 	if r.SubResource != "" || r.Operation == "CREATE" || t.waited >= patienceFor(r) {
@@ -231,21 +231,21 @@ func (w *Worker) disturbanceStored(ctx context.Context, t *task, object *unstruc
 	return nil
 }
 
-// ScanRequest returns the request by which an existing object is evaluated.
+// ScanRequest returns the request with which an existing object is evaluated.
 func (w *Worker) ScanRequest(object *unstructured.Unstructured) *policy.Request {
 	gvk := object.GroupVersionKind()
 	r := &policy.Request{
 		Origin: policy.FromScan, Operation: policy.Create, GVK: gvk, RequestGVK: gvk,
 		Namespace: object.GetNamespace(), Name: object.GetName(), Object: value.Of(object.Object), Conf: w.Conf(),
 	}
-	// Without its resource only policies that name kinds match for sure; the others end in an error.
+	// Without the resource, only policies that name kinds are sure to match; others end in an error.
 	if m, err := w.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); err == nil {
 		r.GVR = m.Resource
 	}
 	return w.attach(r)
 }
 
-// admitted returns the stored request with the object as it is now.
+// admitted returns the stored request with the current state of the object.
 func (w *Worker) admitted(t *task, a *kyvernov2.AdmissionRequest, object map[string]any) *policy.Request {
 	info := t.u.Spec.Context.UserInfo
 	r := &policy.Request{
@@ -282,7 +282,7 @@ func (w *Worker) admitted(t *task, a *kyvernov2.AdmissionRequest, object map[str
 	return w.attach(r)
 }
 
-// attach adds to the request the lookups of what the UpdateRequest does not hold.
+// attach adds lookups to the request for the data that the UpdateRequest does not hold.
 func (w *Worker) attach(r *policy.Request) *policy.Request {
 	if r.GVK.Group == "" && r.GVK.Kind == "Namespace" {
 		r.ResolveNamespace = func(context.Context) (map[string]string, error) { return nil, nil }

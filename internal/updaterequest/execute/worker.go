@@ -27,12 +27,12 @@ import (
 // WorkerName is the controller's name in metrics.
 const WorkerName = "background-controller"
 
-// WorkerObserver counts; nil for none.
+// WorkerObserver counts events of a Worker; nil for none.
 type WorkerObserver interface {
 	// Evaluated is called with the outcome of each evaluation.
 	Evaluated(*policy.Outcome)
-	// Reconciled is called after each pass, Requeued after one that failed (with how many failed in a row), Dropped when
-	// no further one is made.
+	// Reconciled is called after each pass. Requeued is called after a failed pass, with the number of consecutive
+	// failures. Dropped is called when there will be no further pass.
 	Reconciled(controller string)
 	Requeued(controller string, failures int)
 	Dropped(controller string)
@@ -40,55 +40,55 @@ type WorkerObserver interface {
 
 // WorkerOptions are the dependencies of a Worker.
 type WorkerOptions struct {
-	// Client reads without a cache; its scheme knows kyverno.io/v2.
+	// Client must read without a cache, and its scheme must contain kyverno.io/v2.
 	Client client.Client
 	// Keys are the keys of the marks that identify generated objects.
 	Keys Keys
-	// Namespace is where UpdateRequests are.
+	// Namespace is the namespace of UpdateRequests.
 	Namespace string
-	// Account is our user name at the API server; empty when it is not known.
+	// Account is our own user name at the API server; empty if unknown.
 	Account  string
 	Snapshot func() *catalog.Snapshot
-	// Root is the world of the policies, Conf their settings.
+	// Root is the World of policies; Conf returns their settings.
 	Root world.Root
 	Conf func() policy.Conf
 	// Find returns the kinds of a kind selector, each in one version.
 	Find func(policy.Target) ([]schema.GroupVersionKind, error)
 	// Labels returns the labels of a namespace.
 	Labels func(ctx context.Context, namespace string) (map[string]string, error)
-	// Eval evaluates; nil for engine.Eval.
+	// Eval evaluates rules; nil for engine.Eval.
 	Eval     func(context.Context, engine.Input) policy.Outcome
 	Events   event.Recorder
 	Observer WorkerObserver
 	Reports  Reporter
-	// Share decides which part of the work is ours; nil for all of it.
+	// Share determines which part of the work belongs to this replica; nil for all of it.
 	Share Share
 	// Ledger is the record of generated objects; nil for none.
 	Ledger *ledger.Ledger
-	// Workers is how many UpdateRequests are executed at once.
+	// Workers is the number of UpdateRequests that are executed in parallel.
 	Workers int
 	Log     *slog.Logger
 	Now     func() time.Time
 }
 
 const (
-	// patience is how long the work waits for the object of its request: UpdateRequests are written before the API server stores, or
-	// refuses, the object.
+	// patience is how long the work waits for the object of its request, because UpdateRequests are written before the API server
+	// stores or rejects the object.
 	patience = 30 * time.Second
-	// secretPatience is the same for updates of Secrets, whose content is not kept.
+	// secretPatience replaces patience for updates of Secrets, whose content is not stored.
 	secretPatience = 3 * time.Second
-	// policyPatience is how long the work waits for a policy that another replica already has.
+	// policyPatience is how long the work waits for a policy that only another replica has so far.
 	policyPatience = 5 * time.Second
-	// firstRetry and longestRetry are the pauses between two attempts, maxRetries is their number.
+	// firstRetry and longestRetry are the shortest and longest pause between two attempts. maxRetries is the number of attempts.
 	firstRetry, longestRetry, maxRetries = 500 * time.Millisecond, time.Minute, 10
-	// firstLook and longestLook are the pauses between two checks of an object that the work waits for.
+	// firstLook and longestLook are the shortest and longest pause between two checks of an object for which the work waits.
 	firstLook, longestLook = 50 * time.Millisecond, 2 * time.Second
-	// keepFailed is how long a failed UpdateRequest is kept for inspection; it counts for the threshold.
+	// keepFailed is how long a failed UpdateRequest is kept for inspection. It counts towards the threshold.
 	keepFailed = time.Hour
-	// maxFailed is how many failed UpdateRequests are kept, so that they leave room for new work.
+	// maxFailed is the maximum number of failed UpdateRequests that are kept, so that there is room for new work.
 	maxFailed  = 100
 	sweepEvery = 10 * time.Minute
-	// parallel is how many rules or triggers of one UpdateRequest are worked on at once.
+	// parallel is the number of rules or triggers of one UpdateRequest that are executed in parallel.
 	parallel = 4
 )
 
@@ -96,17 +96,17 @@ const (
 type Worker struct {
 	WorkerOptions
 	seed maphash.Seed
-	keys [256]sync.Mutex // one at a time for a policy and trigger
+	keys [256]sync.Mutex // serializes the work for a policy and trigger
 
 	sources *sources
 
 	mu       sync.Mutex
-	queue    workqueue.TypedDelayingInterface[string] // nil while it does not run
+	queue    workqueue.TypedDelayingInterface[string] // nil while the Worker does not run
 	progress map[string]*progress
 	lost     []string // failed UpdateRequests, oldest first
 }
 
-// progress is the worker's own state of an UpdateRequest.
+// progress is the worker's local state of an UpdateRequest.
 type progress struct {
 	uid        string
 	generation int64
@@ -115,7 +115,7 @@ type progress struct {
 	done       map[kyvernov2.RuleContext]bool // the executed rules
 }
 
-// NewWorker returns a Worker, which does nothing until it runs.
+// NewWorker returns a Worker. It does nothing until Run is called.
 func NewWorker(o WorkerOptions) *Worker {
 	if o.Eval == nil {
 		o.Eval = engine.Eval
@@ -139,10 +139,10 @@ func (unobserved) Reconciled(string)         {}
 func (unobserved) Requeued(string, int)      {}
 func (unobserved) Dropped(string)            {}
 
-// Add queues the UpdateRequest of that name while the Worker runs, unless its key (KeyOf) belongs to another replica. It never waits.
+// Add queues the UpdateRequest of that name while the Worker runs, unless its key (KeyOf) belongs to another replica. It does not block.
 func (w *Worker) Add(name, key string) {
 	if key != "" && !w.Share.Holds(key) {
-		return // all are checked again when that changes
+		return // all UpdateRequests are checked again when the Share changes
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,10 +151,10 @@ func (w *Worker) Add(name, key string) {
 	}
 }
 
-// Forget drops the state of a deleted UpdateRequest.
+// Forget discards the state of a deleted UpdateRequest.
 func (w *Worker) Forget(name string) { w.forget(name) }
 
-// Run executes the existing UpdateRequests, and those of Add, until ctx is done.
+// Run executes the existing UpdateRequests, and those that Add queues, until ctx is done.
 func (w *Worker) Run(ctx context.Context) error {
 	queue := workqueue.NewTypedDelayingQueue[string]()
 	w.mu.Lock()
@@ -211,7 +211,7 @@ func (w *Worker) work(ctx context.Context, queue workqueue.TypedDelayingInterfac
 	}
 }
 
-// pass handles one UpdateRequest once, and returns when to handle it again; 0 for not before the next event.
+// pass handles one UpdateRequest once, and returns when to handle it again; 0 means not before the next event.
 func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	defer w.Observer.Reconciled(WorkerName)
 	u := &kyvernov2.UpdateRequest{}
@@ -227,7 +227,7 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	case u.DeletionTimestamp != nil, u.Status.State == kyvernov2.Skip:
 		return 0
 	case updaterequest.KeyOfRules(u) != "" && !w.ours(u):
-		return 0 // another replica works for its key
+		return 0 // another replica holds its key
 	case u.Status.State == kyvernov2.Completed:
 		return w.finish(ctx, u)
 	case u.Status.State == kyvernov2.Failed && u.Status.ObservedGeneration == u.Generation:
@@ -249,7 +249,8 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	return w.finish(ctx, u)
 }
 
-// carryOut does the remaining work. The error joins the failures. waiting: some work has to wait; elsewhere: other replicas have a share.
+// carryOut executes the remaining work. The error joins the failures. waiting reports that some work must wait, and elsewhere that other
+// replicas have a share.
 func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (waiting, elsewhere bool, failed error) {
 	todo := updaterequest.Rules(&u.Spec)
 	tasks, errs := make([]*task, len(todo)), make([]error, len(todo))

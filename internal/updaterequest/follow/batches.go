@@ -51,7 +51,8 @@ func (b *batches) add(t kyvernov2.ResourceSpec) error {
 	return b.flush()
 }
 
-// flush writes one UpdateRequest as soon as the threshold allows it. An UpdateRequest of the same name that still exists serves as well.
+// flush writes one UpdateRequest as soon as the threshold allows it. If an UpdateRequest with the same name still exists, it writes
+// nothing.
 func (b *batches) flush() error {
 	if len(b.triggers) == 0 {
 		return nil
@@ -74,10 +75,11 @@ func (b *batches) flush() error {
 	return nil
 }
 
-// errSuperseded ends the work for a policy that has changed meanwhile.
+// errSuperseded ends the work for a policy that has changed in the meantime.
 var errSuperseded = errors.New("the policy was changed or deleted")
 
-// room waits until there are fewer UpdateRequests than updateRequestThreshold. It reports the wait, and ends when the policy changes.
+// room waits until the number of UpdateRequests is below updateRequestThreshold. It reports the wait, and returns an error if the policy
+// changes.
 func (b *batches) room() error {
 	defer func() {
 		if b.delayed {

@@ -25,33 +25,33 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest/execute"
 )
 
-// Follower turns changes of policies into work: rules for existing objects get UpdateRequests for their triggers, and the objects of
-// deleted rules are deleted. One replica at a time runs it.
+// Follower creates the work that changes of policies require: rules for existing objects get UpdateRequests for their triggers, and
+// the objects of deleted rules are deleted. One replica at a time runs it.
 type Follower struct {
 	Worker *execute.Worker
 	// Every is the pause between two rounds without events.
 	Every time.Duration
-	// Threshold is the maximal number of UpdateRequests; 0 or less, or nil, for no limit.
+	// Threshold returns the maximum number of UpdateRequests. A nil function, or 0 or less, means no limit.
 	Threshold func() int
 	Observer  FollowerObserver
 	Log       *slog.Logger
 
-	// known are the rules that this process last wrote to the ledger.
+	// known holds the rules that this process last wrote to the ledger.
 	known []entry
-	// settled are the policies that the last settle saw; settling is set while it runs.
+	// settled is the snapshot of policies in the last call of settle. settling is set while settle runs.
 	settled  *catalog.Snapshot
 	settling bool
-	// handled are the policies whose rules got UpdateRequests, with the time.
+	// handled holds the policies whose rules got UpdateRequests, with the time.
 	handled map[catalog.ID]handled
-	// again are the rules whose objects were deleted a moment ago, oldest first.
+	// again holds the rules whose objects were recently deleted, oldest first.
 	again []undoneAt
 }
 
-// FollowerObserver counts; nil for none.
+// FollowerObserver counts events of a Follower; nil for none.
 type FollowerObserver interface {
 	// UpdateRequests is called with the number of existing UpdateRequests after each count.
 	UpdateRequests(n int)
-	// UpdateRequestsWaiting is called with the number of those that wait to be written.
+	// UpdateRequestsWaiting is called with the number of UpdateRequests that wait to be written.
 	UpdateRequestsWaiting(n int)
 }
 
@@ -92,7 +92,7 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 		f.handled[id] = handled{p.UID, p.Generation, now}
 	}
 	if len(f.again) > 0 && (soon == 0 || soon > lag) {
-		soon = lag // they were added while policies were followed
+		soon = lag // rules were added to again in the meantime
 	}
 	if soon > 0 && (next <= 0 || soon < next) {
 		next = soon
@@ -100,7 +100,7 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 	return next, err
 }
 
-// followed reports whether the rule needs work after a change of its policy.
+// followed reports whether the rule needs work when its policy changes.
 func followed(r *policy.Rule) bool {
 	return r.OnPolicyChange || r.Generation != nil && (r.Generation.Existing || r.Generation.Synchronize)
 }
@@ -143,7 +143,7 @@ func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 	return errors.Join(errs...)
 }
 
-// leaveToRequests reports a rule that depends on the requester: it is not executed for existing objects, since they have no requester.
+// leaveToRequests reports that a rule depends on the requester, and is not executed for existing objects because these have no requester.
 func (f *Follower) leaveToRequests(p *policy.Program, r *policy.Rule) {
 	f.Log.Warn("a rule that depends on the requester is not executed for existing objects", "policy", p.Key(), "rule", r.Name)
 	f.Worker.Events.Record(event.Event{
@@ -152,8 +152,8 @@ func (f *Follower) leaveToRequests(p *policy.Program, r *policy.Rule) {
 	})
 }
 
-// marked returns the objects that a rule made. It renews marks of older keys, and adopts unmarked objects whose labels are proved. Objects
-// without proof are left alone and reported.
+// marked returns the objects that a rule generated. It renews marks with older keys, and adopts unmarked objects whose labels are proved.
+// It leaves objects without proof unchanged and reports them.
 func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule) ([]execute.Object, error) {
 	w := f.Worker
 	all, err := w.Downstream(ctx, p, r, execute.Which{})
@@ -165,14 +165,15 @@ func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule
 	if err != nil {
 		return nil, err
 	}
-	// A failure for one object does not stop the others, and the next round tries it again: labels may name a kind that does not exist.
+	// A failure for one object does not stop the work for the others, and the next round retries it: labels may name a kind that does not
+	// exist.
 	failed := func(u *unstructured.Unstructured, err error) {
 		if ctx.Err() == nil {
 			f.Log.Warn("an object was not marked, will try again", "policy", p.Key(), "rule", r.Name, "object", execute.ObjectText(u), "error", err)
 		}
 	}
 	superseded := func() bool {
-		f.settleMeanwhile(ctx) // there may be many objects
+		f.settleMeanwhile(ctx) // the loop may take long
 		return w.Snapshot().Get(catalog.IDOf(p)) != p
 	}
 	for _, m := range all.Proved {
@@ -212,10 +213,10 @@ func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule
 	return all.Proved, ctx.Err()
 }
 
-// existing lists the triggers of a rule among all objects.
+// existing finds the triggers of a rule among all existing objects.
 func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Rule, b *batches) error {
 	seen := map[schema.GroupKind]bool{}
-	// An object that the rule made is no trigger of it; otherwise each round would make more.
+	// An object that the rule generated is not a trigger of the rule; otherwise each round would generate more objects.
 	labelled := labels.SelectorFromSet(execute.LabelsOfRule(p, r.Name))
 	own := func(u *unstructured.Unstructured) (bool, error) {
 		if !labelled.Matches(labels.Set(u.GetLabels())) {
@@ -259,7 +260,7 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 	return nil
 }
 
-// applies reports whether the rule has work for the object. When a lookup fails it returns true, and the worker reports the failure.
+// applies reports whether the rule has work for the object. If a lookup fails, it returns true, and the worker reports the failure.
 func (f *Follower) applies(ctx context.Context, p *policy.Program, r *policy.Rule, u *unstructured.Unstructured) bool {
 	out := f.Worker.Eval(ctx, engine.Input{
 		Selections: []policy.Selection{{Program: p, Rules: []*policy.Rule{r}}},

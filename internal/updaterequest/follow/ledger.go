@@ -16,20 +16,20 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// LedgerName is the ConfigMap with the generate rules that were last seen, and what each makes. The last definition of a rule decides what
-// happens to its objects when it is changed or deleted. The ledger keeps that definition, also when a policy is deleted while no replica
-// runs.
+// LedgerName is the ConfigMap that lists the generate rules that were last seen, and what each of them generates. When a rule is changed
+// or deleted, its last definition determines what happens to its objects. The ledger keeps that definition even if the policy is deleted
+// while no replica runs.
 const LedgerName = "ephor-generate-rules"
 
 const ledgerKey = "rules"
 
-// maxLedger is the size up to which it is stored; ConfigMaps may have 1 MiB.
+// maxLedger is the maximum size of the stored ledger. ConfigMaps may have 1 MiB.
 const maxLedger = 900 << 10
 
-// entry is one generate rule, with the parts that are needed after its deletion.
+// entry is one generate rule, with the parts that are needed after it was deleted.
 type entry struct {
-	Kind        string `json:"kind,omitempty"` // of the policy; records of older releases have none
-	Policy      string `json:"policy"`         // its key
+	Kind        string `json:"kind,omitempty"` // the kind of the policy; empty in records of older releases
+	Policy      string `json:"policy"`         // the key of the policy
 	Rule        string `json:"rule"`
 	Synchronize bool   `json:"synchronize,omitempty"`
 	Orphan      bool   `json:"orphan,omitempty"`
@@ -38,17 +38,17 @@ type entry struct {
 	KeepCopies bool `json:"keepCopies,omitempty"`
 }
 
-// made is a pattern of the objects that a rule makes or, for a source, copies.
+// made is a pattern of the objects that a rule generates or, for a source, copies.
 type made struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name,omitempty"`
 	Source     bool   `json:"source,omitempty"`
-	Selector   string `json:"selector,omitempty"` // of the objects that are copied
+	Selector   string `json:"selector,omitempty"` // the label selector of the copied objects
 }
 
-// entriesOf returns the generate rules of all policies, in order.
+// entriesOf returns the generate rules of all policies, sorted.
 func entriesOf(s *catalog.Snapshot) []entry {
 	var out []entry
 	for _, p := range s.Programs() {
@@ -75,7 +75,7 @@ func (e *entry) id() catalog.ID {
 	return catalog.ID{Kind: e.Kind, Namespace: namespace, Name: name}
 }
 
-// program returns the policy with the rule, as far as the entry holds it.
+// program returns the policy and the rule, as far as the entry describes them.
 func (e *entry) program() (*policy.Program, *policy.Rule) {
 	id := e.id()
 	p := &policy.Program{Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
@@ -90,9 +90,9 @@ func (e *entry) program() (*policy.Program, *policy.Rule) {
 // undo is the work for the objects of one deleted or changed rule.
 type undo struct {
 	entry
-	// release: the objects lose their labels and stay, since the rule now makes other objects. Otherwise they are deleted.
+	// release: the objects stay but lose their labels, since the rule now generates other objects. Otherwise they are deleted.
 	release bool
-	// keepCopies: copies stay, since only the rule is deleted and its policy still exists.
+	// keepCopies: copies stay, since only the rule was deleted and its policy still exists.
 	keepCopies bool
 }
 
@@ -107,8 +107,8 @@ func (e *entry) copiesOnly() bool {
 	return len(e.Makes) > 0 && 2*sources == len(e.Makes)
 }
 
-// undone compares the known rules with the current ones, and returns the work for the differences. stays reports whether a policy still
-// exists. Copies are deleted with their policy, but not when only their rule is removed.
+// undone compares the known rules with today's rules, and returns the work for the differences. stays reports whether a policy still
+// exists. Copies are deleted with their policy, but not if only their rule was removed.
 func undone(known, today []entry, stays func(catalog.ID) bool) []undo {
 	type key struct {
 		policy catalog.ID
@@ -133,14 +133,14 @@ func undone(known, today []entry, stays func(catalog.ID) bool) []undo {
 	return out
 }
 
-// rulesRecord is the stored record of rules, and the rules that this process knows while it cannot store it.
+// rulesRecord is the stored record of rules, together with the rules that this process knows while it cannot store them.
 type rulesRecord struct {
 	entries []entry
-	object  *unstructured.Unstructured // as it was read; nil when there is none
+	object  *unstructured.Unstructured // the record as read; nil if there is none
 	text    string
 }
 
-// load reads the record. Without the right to read it, the rules that this process knows are used.
+// load reads the record. If the controller may not read it, load uses the rules that this process knows.
 func (f *Follower) load(ctx context.Context) (*rulesRecord, error) {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion("v1")
@@ -164,7 +164,7 @@ func (f *Follower) load(ctx context.Context) (*rulesRecord, error) {
 	return l, nil
 }
 
-// store writes the record when it has changed. After a conflict with another writer it reads the record again.
+// store writes the record if it has changed. After a conflict with another writer, it reads the record again.
 func (f *Follower) store(ctx context.Context, l *rulesRecord, entries []entry) error {
 	f.known = entries
 	text, err := json.Marshal(entries)
@@ -193,7 +193,7 @@ func (f *Follower) store(ctx context.Context, l *rulesRecord, entries []entry) e
 		err = f.Worker.Client.Update(ctx, u)
 	}
 	if apierrors.IsForbidden(err) {
-		return nil // reported when it was read
+		return nil // the error was reported when the record was read
 	}
 	if err != nil {
 		return fmt.Errorf("write the ConfigMap %s: %w", LedgerName, err)

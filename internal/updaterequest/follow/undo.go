@@ -16,8 +16,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest/execute"
 )
 
-// settle deletes or releases the objects of rules that are deleted or make other objects now, and writes the current rules to the ledger. A
-// rule whose work fails stays in the ledger as it was, and the next call tries again.
+// settle deletes or releases the objects of rules that were deleted or now generate other objects, and writes the current rules to the
+// ledger. If the work for a rule fails, its old entry stays in the ledger, and the next call retries the work.
 func (f *Follower) settle(ctx context.Context) error {
 	f.settling = true
 	defer func() { f.settling = false }()
@@ -45,7 +45,7 @@ func (f *Follower) settle(ctx context.Context) error {
 	return errors.Join(append(errs, f.store(ctx, l, today))...)
 }
 
-// forgetRules removes deleted rules from the record once their objects are handled.
+// forgetRules removes deleted rules from the record after their objects were handled.
 func (f *Follower) forgetRules() {
 	for _, r := range f.Worker.Ledger.Rules() {
 		if _, rule := updaterequest.FindRule(f.settled, r.ID, r.Name); rule != nil {
@@ -57,7 +57,7 @@ func (f *Follower) forgetRules() {
 	}
 }
 
-// settleMeanwhile calls settle while other work waits for the threshold: deletions do not count for it.
+// settleMeanwhile calls settle while other work waits for the threshold, because deletions do not count towards it.
 func (f *Follower) settleMeanwhile(ctx context.Context) {
 	if f.settling || f.settled == f.Worker.Snapshot() {
 		return
@@ -88,12 +88,12 @@ func (f *Follower) undo(ctx context.Context, x *undo) error {
 	if rule == nil {
 		return nil // the next change triggers another call
 	}
-	// The new objects of the rule may exist already, with the same labels.
+	// The new objects of the rule may already exist and have the same labels.
 	objects = slices.DeleteFunc(objects, func(m execute.Object) bool {
 		return execute.Fits(rule, m.Unstructured) && !execute.Fits(r, m.Unstructured)
 	})
 	if rule.Generation != nil && rule.Generation.Synchronize && !execute.CopiesAll(rule) {
-		// The triggers are collected first, since the labels hold them.
+		// The triggers are collected first, since the labels that will be removed hold them.
 		b := &batches{f: f, program: now, rule: rule, ctx: ctx, why: "released"}
 		for _, t := range execute.TriggersIn(objects) {
 			if err := b.add(t); err != nil {
@@ -116,8 +116,8 @@ func (f *Follower) undo(ctx context.Context, x *undo) error {
 	return errors.Join(errs...)
 }
 
-// release removes the labels and the mark of the rule from an object. It reads the object with its content, and writes it with the version
-// that it read.
+// release removes the rule's labels and mark from an object. It reads the complete object, and includes the version that it read in the
+// write.
 func (f *Follower) release(ctx context.Context, found *unstructured.Unstructured) error {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(found.GroupVersionKind())

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// lag is how long other replicas may still work for a deleted rule.
+	// lag is how long other replicas may still execute work for a deleted rule.
 	lag = 15 * time.Second
-	// maxAgain bounds the remembered rules.
+	// maxAgain is the maximum number of remembered rules.
 	maxAgain = 1000
 )
 
-// undoneAt is a rule whose objects were deleted, with the time of the next check.
+// undoneAt is a rule whose objects were deleted, and the time of the next check.
 type undoneAt struct {
 	undo
 	at time.Time
@@ -34,7 +34,7 @@ func (f *Follower) remember(x undo) {
 	}
 }
 
-// undoAgain checks again for objects of deleted rules, and returns when to call it again; 0 for never.
+// undoAgain checks again for objects of deleted rules. It returns the time until the next call; 0 means never.
 func (f *Follower) undoAgain(ctx context.Context) (next time.Duration, err error) {
 	var errs []error
 	now := f.Worker.Now()
@@ -56,7 +56,7 @@ func (f *Follower) undoAgain(ctx context.Context) (next time.Duration, err error
 	return next, errors.Join(errs...)
 }
 
-// isBack reports whether there is a rule of that name again, which owns the objects.
+// isBack reports whether a rule with this name exists again. Then the objects belong to that rule.
 func isBack(s *catalog.Snapshot, e entry) bool {
 	_, rule := updaterequest.FindRule(s, e.id(), e.Rule)
 	return rule != nil

@@ -23,8 +23,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
 )
 
-// Watcher watches the objects of synchronized rules and the sources of their copies, for rules without webhooks for them
-// (Generation.Watched). A change becomes an UpdateRequest. One replica at a time runs it.
+// Watcher watches the objects of synchronized rules and the sources of their copies, for rules that have no webhooks for
+// these objects (Generation.Watched). It creates an UpdateRequest for each change. One replica at a time runs it.
 type Watcher struct {
 	Follower *Follower
 	// Resource lists and watches the metadata of a resource.
@@ -36,21 +36,22 @@ type Watcher struct {
 	mu      sync.Mutex
 	watched map[schema.GroupVersionResource]*watched
 	pending map[change]pending
-	// last is when work was last written for a change, so that two writers that overwrite each other do not use all the capacity.
+	// last holds the time at which work was last written for a change, so that two writers that overwrite each other's changes do not use all
+	// the capacity.
 	last map[change]time.Time
 }
 
-// watched is one resource that is watched.
+// watched is one watched resource.
 type watched struct {
 	gvk  schema.GroupVersionKind
 	stop context.CancelFunc
-	seen map[string]bool // the UIDs of this list, as far as they are in the record
+	seen map[string]bool // the UIDs in the current list that are in the record
 	// failing is set from a failure until the next complete list.
 	failing bool
 	ended   bool
 }
 
-// change identifies work: a rule for a trigger, or all of its copies of a source.
+// change identifies work: for a rule and a trigger, or for all copies that a rule made from a source.
 type change struct {
 	rule    ledger.Rule
 	trigger mark.Object
@@ -59,14 +60,14 @@ type change struct {
 
 // pending is the cause of work.
 type pending struct {
-	uid, version string // of the object as it was seen; no version for one that is gone
+	uid, version string // of the observed object; version is empty for a deleted object
 	gone         bool
 }
 
 const (
-	// quiet is how long changes are collected.
+	// quiet is how long changes are collected before work is written.
 	quiet = 200 * time.Millisecond
-	// sameAgain is the least time between two UpdateRequests for the same change.
+	// sameAgain is the minimum time between two UpdateRequests for the same change.
 	sameAgain = time.Second
 )
 
@@ -87,7 +88,7 @@ func (w *Watcher) Once(ctx context.Context) (time.Duration, error) {
 	return w.flush(ctx)
 }
 
-// rule returns the rule of an entry when its objects are watched; nil otherwise.
+// rule returns the rule of an entry if its objects are watched, and nil otherwise.
 func (w *Watcher) rule(r ledger.Rule) (*policy.Program, *policy.Rule) {
 	p, rule := updaterequest.FindRule(w.Follower.Worker.Snapshot(), r.ID, r.Name)
 	if rule == nil || rule.Generation == nil || !rule.Generation.Watched || !rule.Generation.Synchronize {
@@ -96,7 +97,7 @@ func (w *Watcher) rule(r ledger.Rule) (*policy.Program, *policy.Rule) {
 	return p, rule
 }
 
-// reconcile starts the watches that are needed and stops the others. Those of an earlier time as leader have ended.
+// reconcile starts the necessary watches and stops the others. Watches from an earlier term as leader have ended.
 func (w *Watcher) reconcile(ctx context.Context) {
 	worker := w.Follower.Worker
 	want := map[schema.GroupVersionResource]schema.GroupVersionKind{}
@@ -153,7 +154,7 @@ func (w *Watcher) follow(ctx context.Context, gvr schema.GroupVersionResource, x
 	x.ended = true
 }
 
-// failed reports that a resource cannot be watched, once until it can be again.
+// failed reports that a resource cannot be watched. It reports this once until a list succeeds.
 func (w *Watcher) failed(ctx context.Context, gvr schema.GroupVersionResource, x *watched, err error, pause time.Duration) {
 	w.mu.Lock()
 	known := x.failing
@@ -168,7 +169,7 @@ func (w *Watcher) failed(ctx context.Context, gvr schema.GroupVersionResource, x
 	}
 }
 
-// report records events about rules whose objects the controller may not watch.
+// report records events about rules whose objects the controller is not allowed to watch.
 func (w *Watcher) report(gvk schema.GroupVersionKind, err error) {
 	worker := w.Follower.Worker
 	for _, r := range worker.Ledger.Rules() {
@@ -188,7 +189,7 @@ func (w *Watcher) report(gvk schema.GroupVersionKind, err error) {
 	}
 }
 
-// see handles an existing object and its version.
+// see handles the observed version of an existing object.
 func (w *Watcher) see(x *watched, uid, version string) {
 	l := w.Follower.Worker.Ledger
 	e, made := l.Object(uid)
@@ -224,7 +225,7 @@ func (w *Watcher) lose(uid string) {
 	}
 }
 
-// listed handles the end of a list: objects that were not in it are deleted.
+// listed handles the end of a list: objects that were not in the list are deleted.
 func (w *Watcher) listed(x *watched) {
 	l := w.Follower.Worker.Ledger
 	w.mu.Lock()
@@ -257,7 +258,7 @@ func (w *Watcher) wait(c change, why pending) {
 	w.Wake()
 }
 
-// flush writes the UpdateRequests for queued changes, and returns when to call it again for those that have to wait.
+// flush writes the UpdateRequests for queued changes. It returns when to call it again for changes that have to wait.
 func (w *Watcher) flush(ctx context.Context) (again time.Duration, err error) {
 	worker := w.Follower.Worker
 	now := worker.Now()
@@ -276,7 +277,7 @@ func (w *Watcher) flush(ctx context.Context) (again time.Duration, err error) {
 		}
 		delete(w.pending, c)
 		if w.current(c, p) {
-			continue // it was our own write
+			continue // we wrote this version ourselves
 		}
 		todo[c.rule], why[c] = append(todo[c.rule], c), p
 		w.last[c] = now
@@ -302,7 +303,7 @@ func (w *Watcher) flush(ctx context.Context) (again time.Duration, err error) {
 	return again, errors.Join(errs...)
 }
 
-// current reports whether the record has the observed version by now.
+// current reports whether the record already contains the observed version.
 func (w *Watcher) current(c change, p pending) bool {
 	l := w.Follower.Worker.Ledger
 	if p.gone {

@@ -13,17 +13,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// Max bounds the entries. One takes about 1 KB of memory.
+// Max is the maximum number of entries. An entry takes about 1 KB of memory.
 const Max = 50_000
 
-// Entry is one object that a rule made.
+// Entry is one object that a rule generated.
 type Entry struct {
 	mark.Claim
 	// Object is the object, with its UID.
 	Object mark.Object `json:"object"`
 	// From is the source of a copy; empty for other objects. Claim.Source is its UID.
 	From mark.Object `json:"from,omitzero"`
-	// Version is the resourceVersion of the object's last write, FromVersion that of the copied source. They are empty if not known.
+	// Version is the resourceVersion of the object's last write, and FromVersion that of the copied source. They are empty if unknown.
 	Version     string `json:"version,omitempty"`
 	FromVersion string `json:"fromVersion,omitempty"`
 }
@@ -34,16 +34,16 @@ type Rule struct {
 	Name string
 }
 
-// Rule returns the rule that made the object.
+// Rule returns the rule that generated the object.
 func (e *Entry) Rule() Rule { return Rule{updaterequest.IDOf(e.Claim), e.Claim.Rule} }
 
-// Options are what a Ledger works with.
+// Options are the dependencies of a Ledger.
 type Options struct {
-	// Client reads without a cache; nil to store nothing.
+	// Client reads without a cache; nil if nothing is stored.
 	Client client.Client
-	// Namespace is the installation's.
+	// Namespace is the namespace of the installation.
 	Namespace string
-	// Changed is called after changes, without waiting; nil for nothing.
+	// Changed is called after changes and must not block; nil for none.
 	Changed func()
 	Log     *slog.Logger
 }
@@ -58,8 +58,8 @@ type Ledger struct {
 	byRule    index[Rule]
 	byTrigger index[trigger]
 	bySource  index[string]
-	kinds     kinds // of the objects
-	sources   kinds // of what they are copies of
+	kinds     kinds // the kinds of the objects
+	sources   kinds // the kinds of the sources
 	full      bool
 	shards    [Shards]shard
 }
@@ -69,7 +69,7 @@ type trigger struct {
 	uid string
 }
 
-// index finds the UIDs of objects by a common property.
+// index finds the UIDs of objects that share a property.
 type index[K comparable] map[K]map[string]struct{}
 
 func (x index[K]) add(k K, uid string) {
@@ -86,7 +86,7 @@ func (x index[K]) remove(k K, uid string) {
 	}
 }
 
-// kinds counts the kinds of a rule.
+// kinds counts the objects of each rule by kind.
 type kinds map[Rule]map[schema.GroupVersionKind]int
 
 func (k kinds) add(r Rule, o mark.Object, n int) {
@@ -126,7 +126,7 @@ func New(o Options) *Ledger {
 	return l
 }
 
-// Note records an object that was generated, or that a mark proves to be generated. An object without a UID is not recorded.
+// Note records an object that was generated, or that is generated according to its mark. It does not record objects without a UID.
 func (l *Ledger) Note(e Entry) {
 	uid := e.Object.UID
 	if l == nil || uid == "" {
@@ -139,7 +139,7 @@ func (l *Ledger) Note(e Entry) {
 	case have != nil && *have == e:
 		return
 	case have != nil && have.Claim == e.Claim && e.Version == "":
-		return // a mark holds less than the entry
+		return // the mark holds less information than the entry
 	case have == nil && len(l.entries) >= Max:
 		if !l.full {
 			l.o.Log.Warn("the record of generated objects is full: further objects are identified by their marks only", "objects", Max)
@@ -152,7 +152,7 @@ func (l *Ledger) Note(e Entry) {
 	l.changed()
 }
 
-// Drop removes an object that was deleted, or that no rule owns any more.
+// Drop removes an object that was deleted, or that no longer belongs to a rule.
 func (l *Ledger) Drop(uid string) {
 	if l == nil {
 		return
@@ -186,7 +186,7 @@ func (l *Ledger) changed() {
 	}
 }
 
-// put adds an entry; it replaces an earlier one for the same object.
+// put adds an entry. It replaces an existing entry for the same object.
 func (l *Ledger) put(e *Entry) {
 	uid, rule := e.Object.UID, e.Rule()
 	l.take(uid)
@@ -234,7 +234,7 @@ func (l *Ledger) Object(uid string) (e Entry, ok bool) {
 	return e, false
 }
 
-// OfRule returns the entries of a rule, in order.
+// OfRule returns the entries of a rule, sorted.
 func (l *Ledger) OfRule(r Rule) []Entry {
 	return l.some(func() map[string]struct{} { return l.byRule[r] })
 }
@@ -288,7 +288,7 @@ func (l *Ledger) Kinds(r Rule) []schema.GroupVersionKind {
 	return l.kinds.of(r)
 }
 
-// Sources returns the kinds of the sources of a rule.
+// Sources returns the kinds of the sources that a rule copies.
 func (l *Ledger) Sources(r Rule) []schema.GroupVersionKind {
 	if l == nil {
 		return nil

@@ -30,12 +30,12 @@ const Shards = 8
 // Name returns the name of a ConfigMap of the record.
 func Name(shard int) string { return "ephor-generated-" + strconv.Itoa(shard) }
 
-// Label is on the ConfigMaps of the record.
+// Label and LabelValue are the label of the ConfigMaps with the record.
 const Label, LabelValue = "ephor.dev/record", "generated"
 
 const (
 	contentKey = "objects.json.gz"
-	// maxStored bounds the content of a ConfigMap, which may have 1 MiB; maxContent the same before it is compressed.
+	// maxStored is the maximum size of a ConfigMap's content; ConfigMaps may have 1 MiB. maxContent is the maximum size before compression.
 	maxStored, maxContent = 900 << 10, 64 << 20
 	// settleTime is how long changes are collected before they are stored.
 	settleTime = time.Second
@@ -45,8 +45,8 @@ const (
 
 // shard is one ConfigMap of the record.
 type shard struct {
-	version string            // as it was last read or written
-	pending map[string]*Entry // by UID; nil for an entry that goes
+	version string            // the version that was last read or written
+	pending map[string]*Entry // by UID; nil for an entry to remove
 }
 
 func shardOf(uid string) int {
@@ -55,14 +55,14 @@ func shardOf(uid string) int {
 	return int(h.Sum32() % Shards)
 }
 
-// ShardOf returns the shard that a ConfigMap holds.
+// ShardOf returns the shard that is stored in a ConfigMap.
 func ShardOf(name string) (shard int, ok bool) {
 	n, found := strings.CutPrefix(name, "ephor-generated-")
 	shard, err := strconv.Atoi(n)
 	return shard, found && err == nil && shard >= 0 && shard < Shards
 }
 
-// Load reads the record. Without the right to read the ConfigMaps, the record holds only the objects of this process.
+// Load reads the record. If the controller may not read the ConfigMaps, the record holds only the objects of this process.
 func (l *Ledger) Load(ctx context.Context) error {
 	for i := range Shards {
 		if err := l.reload(ctx, i); err != nil {
@@ -106,7 +106,7 @@ func (l *Ledger) read(ctx context.Context, i int) (*corev1.ConfigMap, error) {
 	return cm, err
 }
 
-// merge merges the stored state of a shard: the entries that others added and removed. Pending changes of this process stay.
+// merge applies the stored state of a shard: the entries that other replicas added and removed. Pending changes of this process stay.
 func (l *Ledger) merge(i int, stored map[string]*Entry, version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,7 +139,7 @@ func (l *Ledger) merge(i int, stored map[string]*Entry, version string) {
 	}
 }
 
-// Stored is called when a shard was written, by this replica or another one.
+// Stored handles a write of a shard, by this replica or another one.
 func (l *Ledger) Stored(ctx context.Context, name, version string) {
 	i, ok := ShardOf(name)
 	if !ok {
@@ -212,7 +212,7 @@ func (l *Ledger) Store(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// storeShard writes the changes of one shard into the stored state, which another replica may have written.
+// storeShard adds the changes of one shard to its stored state, which another replica may have written.
 func (l *Ledger) storeShard(ctx context.Context, i int) error {
 	for range updaterequest.Attempts {
 		l.mu.Lock()
@@ -220,7 +220,7 @@ func (l *Ledger) storeShard(ctx context.Context, i int) error {
 		l.mu.Unlock()
 		cm, err := l.read(ctx, i)
 		if apierrors.IsForbidden(err) {
-			return nil // reported when it was loaded
+			return nil // the error was reported when the shard was loaded
 		}
 		if err != nil {
 			return fmt.Errorf("read the ConfigMap %s: %w", Name(i), err)
@@ -232,7 +232,7 @@ func (l *Ledger) storeShard(ctx context.Context, i int) error {
 		}
 		stored, err := decode(cm.BinaryData[contentKey])
 		if err != nil {
-			stored = map[string]*Entry{} // reported when it was loaded
+			stored = map[string]*Entry{} // the error was reported when the shard was loaded
 		}
 		for uid, e := range changes {
 			if e == nil {
@@ -270,7 +270,7 @@ func (l *Ledger) storeShard(ctx context.Context, i int) error {
 	return fmt.Errorf("write the ConfigMap %s: other replicas write it all the time", Name(i))
 }
 
-// written records what is stored.
+// written updates the state of a shard after it was stored.
 func (l *Ledger) written(i int, changes, stored map[string]*Entry, version string) {
 	l.mu.Lock()
 	for uid, e := range changes {
@@ -282,7 +282,7 @@ func (l *Ledger) written(i int, changes, stored map[string]*Entry, version strin
 	l.merge(i, stored, version)
 }
 
-// encode encodes entries deterministically.
+// encode encodes entries. Equal entries have equal encodings.
 func encode(entries map[string]*Entry) ([]byte, error) {
 	all := slices.SortedFunc(maps.Values(entries), func(a, b *Entry) int { return compare(a.Object, b.Object) })
 	var out bytes.Buffer
