@@ -2,23 +2,24 @@ package celenv
 
 import "fmt"
 
-// What the expressions of one policy may be together, those of its computed rules included. Compiling takes the library
-// half a millisecond for each, and 60 µs for each byte of the worst; policies that people write have dozens.
+// Limits for the expressions of one policy as a whole, including those of its generated rules. Compiling takes the
+// library half a millisecond for each expression, and up to 60 µs for each byte. Policies that people write have dozens
+// of expressions.
 const (
 	maxExpressions     = 1000
 	maxExpressionBytes = 128 << 10
 )
 
-// Allowance bounds how much the Compilers of one policy compile, all together. The zero Allowance is unused. It is used by
-// one goroutine.
+// Allowance limits what the Compilers of one policy compile altogether. The zero Allowance is unused. It must be used by
+// only one goroutine.
 type Allowance struct{ expressions, bytes int }
 
-// AllowanceError says that the expressions of a policy are too many, or too long.
+// AllowanceError means that a policy has too many expressions, or that they are too long.
 type AllowanceError struct{ what string }
 
 func (e *AllowanceError) Error() string { return e.what }
 
-// take counts an expression before it is compiled; nil counts nothing.
+// take counts an expression before it is compiled. A nil Allowance counts nothing.
 func (a *Allowance) take(expression string) error {
 	if a == nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// The base environments. They have what the API server's environment for stored expressions has, which a test compares; they are put
-// together here because the environment of GeneratingPolicies has some of it only.
+// The base environments. They contain the same as the API server's environment for stored expressions, and a test compares the two.
+// They are assembled here because the environment of GeneratingPolicies contains only a part of it.
 var (
 	base = sync.OnceValue(func() *cel.Env {
 		return mustEnv(append(shared(), cel.ASTValidators(homogeneous{}), ext.TwoVarComprehensions())...)
@@ -17,7 +17,8 @@ var (
 	plain = sync.OnceValue(func() *cel.Env { return mustEnv(shared()...) })
 )
 
-// mustEnv cannot fail on any input: it depends on the libraries alone, and the tests call it.
+// mustEnv returns an environment and panics on an error. The error does not depend on any input, only on the libraries, and the tests call
+// mustEnv.
 func mustEnv(options ...cel.EnvOption) *cel.Env {
 	env, err := cel.NewEnv(options...)
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// libraryCall is a call of a Function of ours. Unlike the library's own bindings it knows the evaluation, and so the world, the
-// budget and the context of it.
+// libraryCall is a call of one of our Functions. Unlike the library's own bindings, it has access to the evaluation, and so to
+// its World, budget and context.
 type libraryCall struct {
 	interpreter.InterpretableCall
 	function *Function
-	written  bool // the first argument is written in the expression, as far as the host of a URL goes
+	written  bool // the first argument is a literal, at least up to the host of a URL
 }
 
-// functionOf is the Function that a call calls; nil for the library's own.
+// functionOf returns the Function that is called, or nil for a function of the CEL library.
 func functionOf(c interpreter.InterpretableCall) *Function {
 	if c.OverloadID() == "" || strings.HasPrefix(c.OverloadID(), overloadPrefix) {
 		return byName[c.Function()]
@@ -27,7 +27,7 @@ func functionOf(c interpreter.InterpretableCall) *Function {
 	return nil
 }
 
-// timestamp is a conversion to a time. Its error says which text is none.
+// timestamp is a conversion to a timestamp. Its error contains the invalid text.
 type timestamp struct{ interpreter.InterpretableCall }
 
 // Eval implements the library's interface.
@@ -45,10 +45,10 @@ func (t *timestamp) Eval(vars interpreter.Activation) ref.Val {
 	return v
 }
 
-// overloadPrefix begins the names of the overloads of Functions.
+// overloadPrefix is the prefix of the names of our Functions' overloads.
 const overloadPrefix = "policies_"
 
-// bytesPerPart is how many bytes of text a function handles while one part of an expression is evaluated.
+// bytesPerPart is the number of bytes that a function processes in the time in which one part of an expression is evaluated.
 const bytesPerPart = 64
 
 // Eval implements the library's interface.
@@ -79,10 +79,11 @@ func (c *libraryCall) Eval(vars interpreter.Activation) ref.Val {
 	return limitValues(c.function.call(e, args), vars)
 }
 
-// isWritten reports whether the first argument is a literal, or begins with one that holds the scheme and host of a URL and a slash.
+// isWritten reports whether the first argument is a literal, or starts with a literal that contains the scheme and host of a URL and a
+// slash.
 func isWritten(args []interpreter.Interpretable, f *Function) bool {
 	if f.Member && len(args) > 0 {
-		args = args[1:] // behind the client
+		args = args[1:] // skips the client
 	}
 	if len(args) == 0 {
 		return false
@@ -105,7 +106,7 @@ func isWritten(args []interpreter.Interpretable, f *Function) bool {
 	}
 }
 
-// costOfText is a part for the call, and one for each 64 bytes of its arguments.
+// costOfText returns the cost of a call: one part for the call itself, and one for each 64 bytes of its arguments.
 func costOfText(args []ref.Val) int {
 	n := 0
 	for _, a := range args {
@@ -119,23 +120,23 @@ func costOfText(args []ref.Val) int {
 	return 1 + n/bytesPerPart
 }
 
-// take charges parts of expressions; beyond the bound the evaluation ends.
+// take charges parts of expressions. The evaluation ends when it exceeds the limit.
 func (e *Evaluation) take(parts int) {
 	if e.loopParts += parts; e.loopParts > maxLoopParts {
 		e.remaining = -1
 	}
 }
 
-// failed is the value of a call that has none: a mistake of the policy or of the data.
+// failed returns the error value of a call, for a mistake in the policy or in the data.
 func failed(format string, args ...any) ref.Val { return types.NewErr(format, args...) }
 
-// unknown ends the evaluation: what a function asked the world for could not be found out.
+// unknown ends the evaluation, because a function could not find out the answer to its query to the World.
 func (e *Evaluation) unknown(err error) ref.Val {
 	e.failure = err
 	return types.WrapErr(err)
 }
 
-// text is an argument that is a text.
+// text returns the text in an argument.
 func text(v ref.Val) string {
 	s, _ := v.(types.String)
 	return string(s)

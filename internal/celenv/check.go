@@ -11,7 +11,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// httpRequest is what expressions for HTTPChecks see as object.
+// httpRequest is the type of object in expressions for HTTPChecks.
 var httpRequest = messageOf("http.CheckRequest", map[string]*shape{"attributes": httpAttributes})
 
 var httpAttributes = messageOf("http.Attributes", map[string]*shape{
@@ -19,7 +19,7 @@ var httpAttributes = messageOf("http.Attributes", map[string]*shape{
 	"scheme": aText, "path": aText, "query": mapShape(listShape(aText)), "fragment": aText,
 })
 
-// envoyRequest is what expressions for EnvoyChecks see as object: Envoy's CheckRequest, version 3 of its API for external authorization.
+// envoyRequest is the type of object in expressions for EnvoyChecks: Envoy's CheckRequest, version 3 of its API for external authorization.
 var envoyRequest = messageOf("envoy.service.auth.v3.CheckRequest", map[string]*shape{
 	"attributes": messageOf("envoy.service.auth.v3.AttributeContext", map[string]*shape{
 		"source": envoyPeer, "destination": envoyPeer,
@@ -54,7 +54,7 @@ var (
 	})
 )
 
-// requestOf is the type of the check requests that expressions of the kind are about; nil for other kinds.
+// requestOf returns the type of the check requests for expressions of the kind; nil for other kinds.
 func requestOf(k Kind) *shape {
 	switch k {
 	case HTTPChecks:
@@ -65,8 +65,8 @@ func requestOf(k Kind) *shape {
 	return nil
 }
 
-// CheckRequest makes the object that expressions of the kind see of a decoded check request. The error names the field that is
-// unknown, or has another type.
+// CheckRequest converts a decoded check request to the value of object in expressions of the kind. The error names an unknown
+// field, or a field with the wrong type.
 func CheckRequest(k Kind, request map[string]any) (any, error) {
 	s := requestOf(k)
 	if s == nil {
@@ -78,12 +78,12 @@ func CheckRequest(k Kind, request map[string]any) (any, error) {
 // Response is the answer to a check request.
 type Response struct {
 	Allowed bool
-	// Reason is why an HTTP request is denied, and Status the HTTP status of the denial of a request to Envoy.
+	// Reason is the reason why an HTTP request is denied. Status is the HTTP status for a denied request to Envoy.
 	Reason string
 	Status int64
 }
 
-// The types of answers, and of what they are made of. An answer may be null, which these types allow.
+// The types of answers and of their parts. An answer may be null, which these types allow.
 var (
 	httpResponse  = cel.ObjectType("http.CheckResponse")
 	httpAllowed   = cel.ObjectType("http.AllowedResponse")
@@ -94,14 +94,14 @@ var (
 	envoyHeader   = cel.ObjectType("envoy.config.core.v3.HeaderValueOption")
 )
 
-// reply is an answer, or a part of one.
+// reply is an answer or a part of one.
 type reply struct {
 	kind *cel.Type
 	Response
-	more map[string]any // what it holds besides, as JSON
+	more map[string]any // the other fields, as JSON
 }
 
-// ResponseOf is the answer that an expression gives; ok is false for null.
+// ResponseOf returns the answer in the value of an expression. ok is false for null.
 func ResponseOf(v ref.Val) (response Response, ok bool) {
 	r, ok := v.(*reply)
 	if !ok {
@@ -110,7 +110,7 @@ func ResponseOf(v ref.Val) (response Response, ok bool) {
 	return r.Response, true
 }
 
-// with is the reply with a field set to what change makes of its value.
+// with returns a copy of the reply in which change has converted the value of a field.
 func (r *reply) with(field string, change func(any) any) *reply {
 	out := *r
 	if out.more = maps.Clone(r.more); out.more == nil {
@@ -120,7 +120,7 @@ func (r *reply) with(field string, change func(any) any) *reply {
 	return &out
 }
 
-// appended adds an element to the list in a field.
+// appended returns a copy of the reply with an element appended to the list in a field.
 func (r *reply) appended(field string, v any) *reply {
 	return r.with(field, func(old any) any {
 		list, _ := old.([]any)
@@ -128,7 +128,7 @@ func (r *reply) appended(field string, v any) *reply {
 	})
 }
 
-// document shows the reply as JSON.
+// document returns the reply as JSON.
 func (r *reply) document() any {
 	out := maps.Clone(r.more)
 	if out == nil {

@@ -12,12 +12,12 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// Result is a type that an expression may have.
+// Result is a type that the value of an expression may have.
 type Result uint8
 
-// The types of results. Dyn is that of what depends on the object alone, such as one of its fields; Any allows all. Object and
-// JSONPatches are those of mutations, Strings and Dyns lists, HTTPResponse and EnvoyResponse those of answers to check requests, Map any map
-// with texts as keys.
+// The types of results. Dyn is the type of values that depend only on the object, such as its fields; Any allows all types. Object and
+// JSONPatches are the types of mutations, Strings and Dyns are lists, HTTPResponse and EnvoyResponse are answers to check requests, and Map
+// is any map with texts as keys.
 const (
 	Bool Result = iota
 	String
@@ -42,7 +42,7 @@ var resultTypes = [...]*cel.Type{
 
 var mapResult = cel.MapType(cel.StringType, cel.AnyType)
 
-// Expression is a compiled expression. It is immutable and safe for all goroutines.
+// Expression is a compiled expression. It is immutable and safe for concurrent use.
 type Expression struct {
 	text string
 	*planned
@@ -52,32 +52,32 @@ type Expression struct {
 type Compiler struct {
 	declared  Declarations
 	env       *cel.Env
-	mapType   *apiservercel.DeclType // of `variables`; nil until there is one
+	mapType   *apiservercel.DeclType // the type of `variables`; nil until there is a variable
 	planner   *planner
 	variables *Variables
-	signature [sha256.Size]byte // of the variables
+	signature [sha256.Size]byte // a digest of the variables
 	alone     bool              // its plans are not shared
 	allowance *Allowance
 	reads     reads
 	objects   objects
 }
 
-// NewCompiler makes a Compiler without variables.
+// NewCompiler returns a Compiler without variables.
 func NewCompiler(d Declarations) *Compiler {
 	return &Compiler{declared: d, env: d.env(), planner: d.planner(), variables: &Variables{declared: d}}
 }
 
-// Within lets the Compiler take what it compiles from an Allowance. An expression beyond it is an *AllowanceError.
+// Within makes the Compiler count its expressions in an Allowance. An expression that exceeds it results in an *AllowanceError.
 func (c *Compiler) Within(a *Allowance) *Compiler {
 	c.allowance = a
 	return c
 }
 
-// Variables gives the variables compiled so far, for evaluations.
+// Variables returns the variables compiled so far, for evaluations.
 func (c *Compiler) Variables() *Variables { return c.variables }
 
-// Variable compiles a variable; expressions compiled after it see it as variables.⟨name⟩, with the type that it has. One
-// that does not compile is known all the same, with any type, so that its mistake is reported once.
+// Variable compiles a variable. Expressions that are compiled later can use it as variables.⟨name⟩, with its type. A
+// variable that does not compile is declared with any type, so that its mistake is reported only once.
 func (c *Compiler) Variable(name, expression string) error {
 	if err := c.allowance.take(expression); err != nil {
 		return err
@@ -108,8 +108,8 @@ func (c *Compiler) Variable(name, expression string) error {
 	return err
 }
 
-// Compile compiles an expression whose result has one of the types. The error is a *CompileError or an *AllowanceError, or
-// says that the type is another one.
+// Compile compiles an expression whose result must have one of the types. The error is a *CompileError or an
+// *AllowanceError, or reports the wrong type.
 func (c *Compiler) Compile(expression string, results ...Result) (*Expression, error) {
 	if err := c.allowance.take(expression); err != nil {
 		return nil, err
@@ -124,23 +124,23 @@ func (c *Compiler) Compile(expression string, results ...Result) (*Expression, e
 
 // Issue is one mistake in an expression.
 type Issue struct {
-	Line, Column int // from 1 and from 0, as the library counts
+	Line, Column int // Line counts from 1 and Column from 0, as in the library
 	Message      string
 }
 
 // CompileError lists the mistakes of an expression.
 type CompileError struct {
 	Issues []Issue
-	text   string // as the library prints them, with the source and carets
+	text   string // the output of the library, with the source and carets
 }
 
-// Error is the text that the API server shows.
+// Error returns the text that the API server shows.
 func (e *CompileError) Error() string { return "compilation failed: " + e.text }
 
-// Text is what the library prints: each mistake with the source and a caret.
+// Text returns the output of the library: each mistake with the source and a caret.
 func (e *CompileError) Text() string { return e.text }
 
-// Summary is why an expression does not compile, on one line.
+// Summary returns the reason why an expression does not compile, on one line.
 func Summary(err error) string {
 	if e := (*CompileError)(nil); errors.As(err, &e) {
 		return e.summary()
@@ -156,7 +156,8 @@ func (e *CompileError) summary() string {
 	return strings.Join(out, "; ")
 }
 
-// compile also gives the checked form, as far as the expression can be evaluated. A panic of the library is a mistake of the expression.
+// compile compiles an expression, and also returns its checked form if it can be evaluated. A panic of the library becomes a mistake in the
+// expression.
 func (c *Compiler) compile(expression string, results ...Result) (_ *Expression, checked *cel.Ast, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -189,16 +190,16 @@ func compileError(issues *cel.Issues) *CompileError {
 	return e
 }
 
-// typeWords words a wrong type.
+// typeWords formats the error for a wrong type.
 type typeWords func(wanted []*cel.Type, got *cel.Type) error
 
-// words are those of the API server, or Kyverno's.
+// words returns the function for the API server's text, or for Kyverno's.
 func (k Kind) words() typeWords {
 	if k == Native {
 		return serverWords
 	}
 	return func(wanted []*cel.Type, _ *cel.Type) error {
-		if response := wanted[0]; response == httpResponse || response == envoyResponse { // or null
+		if response := wanted[0]; response == httpResponse || response == envoyResponse { // the answer may also be null
 			return fmt.Errorf("rule response output is expected to be of type %s", response.TypeName())
 		}
 		if wanted[0] == mapResult {
@@ -245,7 +246,8 @@ var declTypes = map[*cel.Type]*apiservercel.DeclType{
 	cel.TimestampType: apiservercel.TimestampType, cel.UintType: apiservercel.UintType,
 }
 
-// declType is the type of a variable for those who use it. What has no form of its own can be anything.
+// declType returns the type of a variable for the expressions that use it. A type that cannot be declared, or is nested too deeply, becomes
+// dyn.
 func declType(t *cel.Type) *apiservercel.DeclType {
 	if t == nil || typeNesting(t) > maxTypeNesting {
 		return apiservercel.DynType

@@ -9,25 +9,25 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// What evaluations cost is counted in the units of the API server. The library's accounting observes every node and keeps all values
-// on a stack, which takes longer than evaluating. So an expression pays for its parts when it begins, a loop for those of its step at
-// each iteration, and calls pay for what depends on the size of their arguments, by the library's formulas.
+// The cost of evaluations is measured in the units of the API server. The library's own accounting observes every node and keeps all
+// values on a stack, which takes longer than the evaluation itself. Instead, an expression is charged for its parts when it starts, a
+// loop for the parts of its step in each iteration, and a call for the size of its arguments, with the library's formulas.
 
-// perExpression is what one expression may cost.
+// perExpression is the maximum cost of one expression.
 const perExpression = celconfig.PerCallLimit
 
-// cost says how the price of a call follows from its arguments.
+// cost is the way in which the price of a call depends on its arguments.
 type cost uint8
 
 const (
-	costNothing   cost = iota // that of the node
-	costText                  // a tenth of the text
-	costTexts                 // a tenth of both
-	costLesser                // a tenth of the shorter one
-	costList                  // the length of the second
-	costSearch                // a tenth of each, multiplied
-	costPattern               // a tenth of the text, multiplied with a quarter of the pattern
-	costByLibrary             // what the library's estimator says
+	costNothing   cost = iota // only the cost of the node
+	costText                  // a tenth of the length of the text
+	costTexts                 // a tenth of both lengths
+	costLesser                // a tenth of the shorter length
+	costList                  // the length of the second argument
+	costSearch                // the product of a tenth of each length
+	costPattern               // the product of a tenth of the text and a quarter of the pattern
+	costByLibrary             // the result of the library's estimator
 )
 
 var costs = map[string]cost{
@@ -36,7 +36,7 @@ var costs = map[string]cost{
 	operators.Less: costLesser, operators.LessEquals: costLesser, operators.Greater: costLesser, operators.GreaterEquals: costLesser,
 }
 
-// fixedCost are the functions that pay no more than a node does.
+// fixedCost are the functions that cost no more than their node.
 var fixedCost = map[string]bool{
 	"size": true, "int": true, "uint": true, "double": true, "bool": true, "type": true, "dyn": true, "duration": true, "timestamp": true,
 	operators.LogicalNot: true, operators.Negate: true, operators.Subtract: true, operators.Multiply: true, operators.Divide: true,
@@ -79,8 +79,8 @@ func length(v ref.Val) int {
 
 var estimator = &library.CostEstimator{}
 
-// libraryCost is the price of a call that was made. known is false for a function that the library's estimator does not know; it costs one
-// unit, whatever its arguments are.
+// libraryCost returns the price of a completed call. known is false for a function that is unknown to the library's estimator; such a call
+// costs one unit, whatever its arguments.
 func libraryCost(function, overload string, args []ref.Val, result ref.Val) (n int64, known bool) {
 	if n := estimator.CallCost(function, overload, args, result); n != nil {
 		return int64(min(*n, perExpression+1)), true
@@ -88,22 +88,22 @@ func libraryCost(function, overload string, args []ref.Val, result ref.Val) (n i
 	return 1, false
 }
 
-// Sizes of what counts as one part of an expression in calls that the library has no price for.
+// The sizes that count as one part of an expression, in calls for which the library has no price.
 const (
 	bytesPerCallPart    = 64
 	elementsPerCallPart = 8
 )
 
-// slow are the functions that take several times as long, or make several times as much, as others for the same sizes.
+// slow are the functions that take several times as long as others for arguments of the same size, or have results several times as large.
 var slow = map[string]int{"sort": 4, "@sortByAssociatedKeys": 4, "lists.range": 4, "reverse": 2, "slice": 2, "flatten": 2, "regex.replace": 8, "regex.extract": 8, "regex.extractAll": 8}
 
-// callParts is how many parts of expressions a call counts as that the library has no price for, so that loops of such calls end.
+// callParts returns the number of parts for a call for which the library has no price, so that loops of such calls end.
 func callParts(function string, args []ref.Val, result ref.Val) int {
 	sum := sizeInParts(result)
 	for _, a := range args {
 		sum += sizeInParts(a)
 	}
-	if function == "distinct" { // it compares all elements with one another
+	if function == "distinct" { // distinct compares all elements with each other
 		n := size(args[0])
 		sum += n * n / elementsPerCallPart
 	}
@@ -120,10 +120,10 @@ func sizeInParts(v ref.Val) int {
 	return 0
 }
 
-// ended reports that the evaluation is over because of what it costs, or of what could not be had.
+// ended reports whether the evaluation has ended because of its cost, or because a lookup failed.
 func (e *Evaluation) ended() bool { return e.remaining < 0 || e.failure != nil }
 
-// spend charges units of cost. Beyond what one expression may cost the evaluation ends.
+// spend charges units of cost. The evaluation ends when it exceeds the cost limit of one expression.
 func (e *Evaluation) spend(n int64) {
 	e.spent += n
 	e.remaining -= n

@@ -1,6 +1,5 @@
-// Package celenv compiles and evaluates CEL expressions in the environment of the API server's admission policies: the
-// libraries, the variables object, oldObject, request, namespaceObject, params, authorizer and variables, and the cost
-// limits.
+// Package celenv compiles and evaluates CEL expressions in the environment of the API server's admission policies, with the same libraries,
+// cost limits, and variables: object, oldObject, request, namespaceObject, params, authorizer and variables.
 //
 //	c := celenv.NewCompiler(celenv.Declarations{})
 //	err := c.Variable("containers", "object.spec.containers")
@@ -8,17 +7,18 @@
 //	e := c.Variables().Evaluate(ctx, &celenv.Input{Object: object}, celenv.Budget)
 //	ok, err := e.Bool(hosts)
 //
-// Objects are read as they are decoded: map[string]any with int64 or float64 numbers (native.go, path.go). Expressions are planned by
-// the library, with nodes of our own for what is frequent and for what has a price (plan.go, node.go, cost.go). The environment is built once, on
-// first use, so that programs without CEL pay nothing for it; expressions are compiled once per policy. Compiler.Reads says which
-// parts of the documents they read, from their checked form (reads.go). TypeCheck holds an
-// expression against the Go types of built-in kinds, for warnings.
+// Expressions read objects as decoded, as map[string]any with int64 or float64 numbers, without conversion (native.go, path.go). The library
+// plans the expressions, with nodes of our own for frequent operations and for operations with a price (plan.go, node.go, cost.go).
+// Environments are built on first use, so that programs without CEL need no time for them; expressions are compiled once per policy.
+// Compiler.Reads derives from their checked form which parts of the documents they read (reads.go). NewTypeCheck checks expressions against
+// the schemas of kinds, for warnings.
 //
-// The package reads nothing by itself: parameters, namespaces and answers about access are given to it, and what the functions of
-// libraries ask comes from the World of the Input.
+// The package reads nothing by itself. The caller provides parameters, namespaces and answers about access, and the functions of libraries
+// query the World of the Input.
 //
-// Declarations say for which kind of policy expressions are compiled, and in which mode. What is added to the base environment, or
-// guarded in it, is a Library in a file of its own, lib_⟨name⟩.go; library.go has the list, and Library.Kinds says who has it.
+// Declarations state for which kind of policy and in which mode expressions are compiled. Each addition to the base environment, and each
+// restriction of it, is a Library in its own file lib_⟨name⟩.go. library.go has the list, and Library.Kinds states which kinds of policies
+// have the library.
 //
 // Floor 0 (leaf): imports value, trace, world, apipath, textgen and certificate.
 package celenv

@@ -9,7 +9,7 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// Names of variables that exist besides those of the API server's admission policies.
+// Names of variables that the API server's admission policies do not have.
 const (
 	varVariables    = "variables"
 	varExceptions   = "exceptions"
@@ -19,10 +19,10 @@ const (
 	varAttestations = "attestations"
 )
 
-// variablesType is the name of the type of `variables`, as messages show it.
+// variablesType is the name of the type of `variables` in messages.
 const variablesType = "kubernetes.variables"
 
-// environments are made on first use, once for all Declarations.
+// environments holds one environment for each Declarations, built on first use.
 var environments sync.Map // Declarations → func() *cel.Env
 
 func (d Declarations) env() *cel.Env {
@@ -30,7 +30,7 @@ func (d Declarations) env() *cel.Env {
 	if !known {
 		made, _ = environments.LoadOrStore(d, sync.OnceValue(func() *cel.Env {
 			env, err := extend(d.base(), d, cel.DynType, nil)
-			if err != nil { // this depends on the libraries alone, and the tests make every environment
+			if err != nil { // the error depends only on the libraries, and the tests build every environment
 				panic("celenv: the environment cannot be extended: " + err.Error())
 			}
 			return env
@@ -46,7 +46,7 @@ func (d Declarations) base() *cel.Env {
 	return base()
 }
 
-// extend declares the variables of admission, with object and oldObject of the type given, and the libraries.
+// extend declares the variables of admission, with the given type of object and oldObject, and the libraries.
 func extend(from *cel.Env, d Declarations, object *cel.Type, more []*apiservercel.DeclType) (*cel.Env, error) {
 	types, options := d.variables(object)
 	libraries, theirs := declarations(d)
@@ -54,10 +54,10 @@ func extend(from *cel.Env, d Declarations, object *cel.Type, more []*apiserverce
 	if err != nil {
 		return nil, err
 	}
-	return extended(env, libraries...) // after the types, since a library may resolve more of them
+	return extended(env, libraries...) // last, since a library may resolve further types
 }
 
-// variables are those that expressions see, besides `variables`, with their types.
+// variables returns the variables of expressions, except `variables`, with their types.
 func (d Declarations) variables(object *cel.Type) ([]*apiservercel.DeclType, []cel.EnvOption) {
 	if d.Kind == ImageReferences {
 		return nil, []cel.EnvOption{cel.Variable(varReference, cel.StringType)}
@@ -95,7 +95,7 @@ func (d Declarations) variables(object *cel.Type) ([]*apiservercel.DeclType, []c
 	return types, options
 }
 
-// exceptionsType is the type of `exceptions`.
+// exceptionsType returns the type of `exceptions`.
 func exceptionsType() *apiservercel.DeclType {
 	texts := apiservercel.NewListType(apiservercel.StringType, -1)
 	return apiservercel.NewObjectType("policies.Exceptions", map[string]*apiservercel.DeclField{

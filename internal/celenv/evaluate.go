@@ -18,54 +18,55 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Budgets of one evaluation, in the library's units of cost: for the expressions of a rule, and for match conditions.
-// One expression alone may cost no more than a tenth of Budget. Loops are counted besides, see maxLoopParts.
+// Budgets of one evaluation, in the library's units of cost: for the expressions of a rule, and for match conditions. A
+// single expression may cost at most a tenth of Budget. Loops have a separate limit, see maxLoopParts.
 const (
 	Budget          int64 = celconfig.RuntimeCELCostBudget
 	BudgetCondition int64 = celconfig.RuntimeCELCostBudgetMatchConditions
 )
 
-// ErrBudget is wrapped by the error of an evaluation that cost too much.
+// ErrBudget is wrapped by the error of an evaluation that exceeded its budget.
 var ErrBudget = apiservercel.ErrOutOfBudget
 
-// Input is what expressions see. Values are decoded JSON and are not changed.
+// Input holds the values that expressions read. They are decoded JSON and must not be changed.
 type Input struct {
 	Object, OldObject, Params any
-	// Source gives what only some expressions read; nil gives null, and no rights.
+	// Source provides values that only some expressions read. If it is nil, these values are null, and the requester has no rights.
 	Source Source
-	// Exceptions are what partial exceptions allow, for exceptions.
+	// Exceptions are the images and values that partial exceptions allow, for the variable exceptions.
 	Exceptions Exceptions
-	// Images are the images of the object by group, lists of texts, for images; Reference is the image that is selected or not, for ref.
+	// Images are the images of the object, as lists of texts by group, for the variable images. Reference is the image reference that is
+	// evaluated, for the variable ref.
 	Images    map[string]any
 	Reference string
-	// Attestors and Attestations are those of the policy by their names, for attestors and attestations: each is its name. Verifier
-	// answers for them; nil where nothing can be verified.
+	// Attestors and Attestations are those of the policy, for the variables attestors and attestations; each name maps to itself.
+	// Verifier answers queries about them; nil if nothing can be verified.
 	Attestors, Attestations map[string]any
 	Verifier                Verifier
-	// World is what the libraries ask, cut to the policy's Reach; nil when they may ask nothing. Namespaced is the namespace of the policy; empty for a policy of
-	// the cluster. Registry says how to log in to registries.
+	// World is the World that libraries query, restricted to the policy's Reach; nil if they may not query anything. Namespaced is the namespace
+	// of the policy; empty for a cluster-wide policy. Registry describes how to log in to registries.
 	World      *world.World
 	Namespaced string
 	Registry   world.ImageRequest
-	// Generate takes the objects of a call of generator.apply; nil when nothing may be generated.
+	// Generate receives the objects of a call of generator.apply; nil if nothing may be generated.
 	Generate func(namespace string, objects []map[string]any) error
 	// Memo is shared with the other evaluations of the same request; nil where there are none.
 	Memo *Memo
-	// Trace takes notes of what the expressions give; nil takes none.
+	// Trace records the values of expressions; nil records nothing.
 	Trace *trace.Log
 }
 
-// Source gives the values that are expensive to make. Each method is called on first use, at most once in an evaluation.
+// Source provides the values that are expensive to compute. Each method is called on first use, at most once in an evaluation.
 type Source interface {
-	// Request is the variable request.
+	// Request returns the variable request.
 	Request() (any, error)
-	// Namespace is the variable namespaceObject.
+	// Namespace returns the variable namespaceObject.
 	Namespace() (any, error)
-	// Authorizer is the variable authorizer; nil when the requester's rights are not known.
+	// Authorizer returns the variable authorizer, or nil if the requester's rights are unknown.
 	Authorizer() *Authorizer
 }
 
-// Exceptions are what the exceptions allow that relax a policy in part.
+// Exceptions are the images and values allowed by exceptions that partly relax a policy.
 type Exceptions struct{ AllowedImages, AllowedValues []string }
 
 // Variables are the named expressions of a rule.
@@ -82,7 +83,7 @@ type variable struct {
 	err        error
 }
 
-// Evaluate begins an evaluation, in which variables are computed at most once, on first use. It belongs to one goroutine.
+// Evaluate starts an evaluation. It computes variables at most once, on first use. Only one goroutine may use it.
 func (v *Variables) Evaluate(ctx context.Context, in *Input, budget int64) *Evaluation {
 	e := in.Memo.evaluation()
 	e.ctx, e.in, e.variables, e.remaining = ctx, in, v, budget
@@ -99,20 +100,20 @@ type Evaluation struct {
 	variables *Variables
 	remaining int64
 	spent     int64
-	cost      int64              // of the expression that is being evaluated
-	failure   error              // why something that an expression asked for could not be had
-	counted   map[inputPart]int  // values in large parts of the object
-	arguments map[node][]ref.Val // of structs
-	structs   map[ref.Val]int    // values in structs
+	cost      int64              // the cost of the current expression
+	failure   error              // the reason why a lookup of an expression failed
+	counted   map[inputPart]int  // the number of values in large parts of the object
+	arguments map[node][]ref.Val // the field values of structs under construction
+	structs   map[ref.Val]int    // the number of values in structs
 
-	loops     int  // iterations of all loops
-	loopParts int  // what they took, in parts of expressions
-	over      bool // the context is done
+	loops     int  // the number of iterations of all loops
+	loopParts int  // the parts of expressions that these iterations evaluated
+	over      bool // whether the context is done
 
-	written bool   // see libraryCall, for the call that is being made
+	written bool   // libraryCall.written of the current call
 	text    TextOf // for the Verifier
 
-	values []ref.Val // of the variables, as far as they are known
+	values []ref.Val // the values of the variables computed so far
 	scopes *element  // of loops, for reuse
 
 	request, namespace, lazies any
@@ -120,14 +121,14 @@ type Evaluation struct {
 	authorizer                 *Authorizer
 }
 
-// Rebind gives the expressions that are evaluated from now on another object. Variables that have a value keep it.
+// Rebind changes the object for the expressions that are evaluated from now on. Variables that already have a value keep it.
 func (e *Evaluation) Rebind(object any) {
 	in := *e.in
 	in.Object = object
-	e.in, e.counted = &in, nil // what was counted may be gone, and its place in memory taken by something else
+	e.in, e.counted = &in, nil // counted objects may have been freed, and their memory reused
 }
 
-// Spent is what the expressions cost so far, in the library's units.
+// Spent returns the cost of the expressions so far, in the library's units.
 func (e *Evaluation) Spent() int64 { return max(e.spent, int64(e.loopParts)) }
 
 // Bool evaluates an expression of type Bool.
@@ -139,7 +140,7 @@ func (e *Evaluation) Bool(x *Expression) (bool, error) {
 	return v == types.True, nil
 }
 
-// Text evaluates an expression of type String, or Null; ok is false when the value is no text.
+// Text evaluates an expression of type String or Null. ok is false if the value is not a text.
 func (e *Evaluation) Text(x *Expression) (text string, ok bool, err error) {
 	v, err := e.value(x)
 	if err != nil {
@@ -151,10 +152,10 @@ func (e *Evaluation) Text(x *Expression) (text string, ok bool, err error) {
 
 var errOutOfBudget = fmt.Errorf("validation failed due to running out of cost budget, no further validation rules will be run%w", quiet{ErrBudget})
 
-// errCallLimit is for one expression that alone costs too much, in the library's words.
+// errCallLimit is the error of a single expression that costs too much, with the library's text.
 var errCallLimit = fmt.Errorf("operation cancelled: actual cost limit exceeded%w", quiet{ErrBudget})
 
-// quiet wraps an error without its text.
+// quiet wraps an error without adding its text.
 type quiet struct{ error }
 
 func (quiet) Error() string   { return "" }
@@ -180,8 +181,8 @@ func (e *Evaluation) value(x *Expression) (ref.Val, error) {
 	return nil, &EvaluationError{x.text, err}
 }
 
-// EvaluationError says that an expression has no value: a key is missing, or types do not fit. What could not be looked
-// up, and evaluations that cost too much or were cancelled, are other errors.
+// EvaluationError means that an expression has no value because a key is missing or types do not match. Failed lookups,
+// exceeded budgets and cancelled evaluations are other errors.
 type EvaluationError struct {
 	Expression string
 	Err        error
@@ -191,10 +192,10 @@ func (e *EvaluationError) Error() string {
 	return fmt.Sprintf("expression '%v' resulted in error: %v", e.Expression, e.Err)
 }
 
-// Unwrap gives the library's error.
+// Unwrap returns the library's error.
 func (e *EvaluationError) Unwrap() error { return e.Err }
 
-// run evaluates an expression, whose cost counts for itself and for the rule.
+// run evaluates an expression. Its cost counts towards the limit of the expression and that of the rule.
 func (e *Evaluation) run(x *Expression) (ref.Val, error) {
 	if e.failure != nil {
 		return nil, e.failure
@@ -216,7 +217,7 @@ func (e *Evaluation) run(x *Expression) (ref.Val, error) {
 	return v, err
 }
 
-// evaluate turns the values that are errors, and the panics of functions of libraries, into errors.
+// evaluate converts error values and panics in library functions to errors.
 func (x *Expression) evaluate(e *Evaluation) (v ref.Val, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -243,11 +244,11 @@ func (e *Evaluation) textOf(x *Expression) (string, error) {
 	return string(s), nil
 }
 
-// interrupted is the name that loops ask for after every element, to know whether they should end.
+// interrupted is the name that loops read after every element to find out whether they must end.
 const interrupted = "#interrupted"
 
-// interrupted reports that the evaluation is over: what was asked for could not be had, the budget is used up, or the
-// context is done. Once it is true it stays true, so that all loops end and not only the innermost.
+// interrupted reports whether the evaluation has ended because a lookup failed, the budget is used up, or the context
+// is done. Once it returns true, it always does, so that all nested loops end.
 func (e *Evaluation) interrupted() bool {
 	if e.failure != nil || e.remaining < 0 || e.over {
 		return true
@@ -267,7 +268,7 @@ func (e *Evaluation) ResolveName(name string) (any, bool) {
 	case plugincel.ObjectVarName:
 		return e.in.Object, true
 	case plugincel.OldObjectVarName:
-		if e.variables.declared.Kind == Deleting { // it is declared, and never there
+		if e.variables.declared.Kind == Deleting { // the variable is declared but never has a value
 			return nil, false
 		}
 		return e.in.OldObject, true
@@ -309,7 +310,7 @@ func (e *Evaluation) ResolveName(name string) (any, bool) {
 	return nil, false
 }
 
-// known is a map that is empty where nothing is known.
+// known returns m, or an empty map for nil.
 func known(m map[string]any) map[string]any {
 	if m == nil {
 		return map[string]any{}
@@ -328,7 +329,7 @@ func anyList(in []string) []any {
 // Parent implements the library's Activation.
 func (e *Evaluation) Parent() interpreter.Activation { return nil }
 
-// nowhere has nothing to ask.
+// nowhere is a World without any data.
 var nowhere world.World
 
 func (e *Evaluation) world() *world.World {
@@ -338,7 +339,7 @@ func (e *Evaluation) world() *world.World {
 	return e.in.World
 }
 
-// rights are the requester's; nil when they are not known.
+// rights returns the requester's rights, or nil if they are unknown.
 func (e *Evaluation) rights() *Authorizer {
 	if e.authorizer == nil && e.in.Source != nil {
 		e.authorizer = e.in.Source.Authorizer()
@@ -365,7 +366,7 @@ func (e *Evaluation) fail(err error) (any, bool) {
 
 var errNoAuthorizer = errors.New("the rights of the requester are not known here")
 
-// variable is the value of a variable, which is computed on first use.
+// variable returns the value of a variable, which it computes on first use.
 func (e *Evaluation) variable(i int) ref.Val {
 	if len(e.values) == 0 {
 		n := len(e.variables.list)
@@ -375,7 +376,7 @@ func (e *Evaluation) variable(i int) ref.Val {
 		return v
 	}
 	x := &e.variables.list[i]
-	e.values[i] = dependsOnItself // by way of `variables` as a whole
+	e.values[i] = dependsOnItself // a cycle is possible through `variables` as a whole
 	e.values[i] = e.compute(x)
 	return e.values[i]
 }
@@ -404,7 +405,7 @@ func (e *Evaluation) compute(x *variable) ref.Val {
 	return v
 }
 
-// lazy makes the value of `variables` as a whole.
+// lazy returns the value of `variables` as a whole.
 func (v *Variables) lazy(e *Evaluation) any {
 	if v.mapType == nil {
 		return types.NullValue

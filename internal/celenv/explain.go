@@ -15,19 +15,19 @@ import (
 	"github.com/ephor-dev/ephor/internal/trace"
 )
 
-// An expression whose notes are taken is compiled once more for each evaluation, with nodes that keep the value of each part.
-// It is the same evaluation otherwise, and takes place once. Nothing of this is kept for other evaluations.
+// To explain an expression, it is compiled again for each evaluation, with nodes that keep the value of each part. Apart from
+// that the evaluation is the same, and it runs once. Other evaluations share none of this.
 
-// maxShownNesting is how deeply a value may nest that is shown as JSON.
+// maxShownNesting is the maximum nesting of a value that is shown as JSON.
 const maxShownNesting = 100
 
-// maxExplained is how many parts of one expression are noted.
+// maxExplained is the maximum number of parts of one expression in a trace.
 const maxExplained = 60
 
-// explained evaluates an expression and reports the values of its parts.
+// explained evaluates an expression and returns the values of its parts.
 func (e *Evaluation) explained(x *Expression) (ref.Val, []trace.Part, error) {
 	checked, plan, values, err := e.variables.recording(x.text)
-	if err != nil { // it is an expression of another environment, such as that of mutations
+	if err != nil { // the expression belongs to another environment, such as that of mutations
 		v, err := x.evaluate(e)
 		return v, nil, err
 	}
@@ -62,13 +62,13 @@ func (v *Variables) recording(text string) (*cel.Ast, interpreter.Interpretable,
 	return checked, plan, values, err
 }
 
-// recorder keeps the last value of each part, by its id. An iteration of a loop forgets those of the one before.
+// recorder keeps the last value of each part by its ID. Each iteration of a loop discards the values of the previous one.
 type recorder struct {
 	last  map[int64]ref.Val
-	loops map[int64][]int64 // the parts of loops, by the one that is evaluated in each iteration
+	loops map[int64][]int64 // the parts of the step of each loop, by the ID of the step
 }
 
-// loopsOf finds the parts of loops.
+// loopsOf returns the parts of loops.
 func loopsOf(checked *ast.AST) map[int64][]int64 {
 	out := map[int64][]int64{}
 	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -81,8 +81,8 @@ func loopsOf(checked *ast.AST) map[int64][]int64 {
 	return out
 }
 
-// around makes the nodes of a plan keep their values. Decorators see an attribute again for each of its members, and expect it
-// as they made it.
+// around makes the nodes of a plan keep their values. Decorators receive an attribute again for each of its members, and
+// expect it in the form that they returned.
 func (r *recorder) around(checks interpreter.InterpretableDecorator) interpreter.InterpretableDecorator {
 	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
 		i, err := checks(unrecorded(i))
@@ -99,7 +99,7 @@ func (r *recorder) around(checks interpreter.InterpretableDecorator) interpreter
 	}
 }
 
-// unrecorded is a node without the one around it that keeps its values.
+// unrecorded returns a node without its wrapper that keeps the values.
 func unrecorded(i interpreter.Interpretable) interpreter.Interpretable {
 	switch n := i.(type) {
 	case *recorded:
@@ -137,8 +137,8 @@ func (n *recordedAttribute) Eval(vars interpreter.Activation) ref.Val {
 	return v
 }
 
-// explainer walks an expression and notes the parts that have a value. A part that was not evaluated, since another one decided, has
-// none. Inside of a macro it is the value for the element that was looked at last.
+// explainer walks an expression and collects the parts that have a value. A part has none if another part decided and it was not
+// evaluated. Inside a macro, the value is that of the last evaluated element.
 type explainer struct {
 	values map[int64]ref.Val
 	info   *ast.SourceInfo
@@ -146,7 +146,7 @@ type explainer struct {
 	parts  []trace.Part
 }
 
-// part notes an expression, and what it is made of.
+// part adds an expression, and its parts.
 func (w *explainer) part(e ast.Expr, depth int) {
 	if !w.worthy(e) {
 		w.inside(e, depth)
@@ -154,7 +154,7 @@ func (w *explainer) part(e ast.Expr, depth int) {
 	}
 	v, known := w.values[e.ID()]
 	if !known || len(w.parts) >= maxExplained {
-		if e.Kind() != ast.SelectKind { // a path may be part of another one
+		if e.Kind() != ast.SelectKind { // a path without a value may be part of a longer path
 			w.inside(e, depth)
 		}
 		return
@@ -174,13 +174,13 @@ func (w *explainer) part(e ast.Expr, depth int) {
 	w.inside(e, depth+1)
 }
 
-// worthy reports whether the value of the part says something: not what is written, and no document as a whole.
+// worthy reports whether the value of the part is informative. Literals and whole documents are not.
 func (w *explainer) worthy(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.CallKind:
 		call := e.AsCall()
 		for _, a := range call.Args() {
-			if w.ofMacro(a) { // a step of a loop
+			if w.ofMacro(a) { // an internal step of a loop
 				return false
 			}
 		}
@@ -193,12 +193,12 @@ func (w *explainer) worthy(e ast.Expr) bool {
 	return false
 }
 
-// ofMacro reports whether the expression is the result so far of a loop, which the author did not write.
+// ofMacro reports whether the expression is the accumulator of a loop, which the author did not write.
 func (w *explainer) ofMacro(e ast.Expr) bool {
 	return e.Kind() == ast.IdentKind && (e.AsIdent() == parser.AccumulatorName || e.AsIdent() == parser.HiddenAccumulatorName)
 }
 
-// inside notes the parts of an expression.
+// inside adds the parts of an expression.
 func (w *explainer) inside(e ast.Expr, depth int) {
 	switch e.Kind() {
 	case ast.CallKind:
@@ -208,7 +208,7 @@ func (w *explainer) inside(e ast.Expr, depth int) {
 		}
 		args := call.Args()
 		if name := call.FunctionName(); len(args) == 2 && (name == operators.Index || name == operators.OptIndex || name == operators.OptSelect) {
-			w.inside(args[0], depth) // the path as a whole is noted
+			w.inside(args[0], depth) // the path is added as a whole
 			args = args[1:]
 		}
 		for _, a := range args {
@@ -237,7 +237,7 @@ func (w *explainer) inside(e ast.Expr, depth int) {
 	}
 }
 
-// shown is a value as notes show it: as JSON where it can be that, else in the notation of the language.
+// shown returns a value for the trace: as JSON if it has that form, otherwise in CEL notation.
 func shown(v ref.Val) any {
 	if v == nil || types.IsUnknownOrError(v) {
 		return nil

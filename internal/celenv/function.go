@@ -9,21 +9,21 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Function is a function of a library, under all its names. It declares itself: the environment, the dispatch at run time and the
-// documentation come from here.
+// Function is a function of a library, with all its names. The declaration in the environment, the dispatch at run time and the
+// documentation are derived from it.
 type Function struct {
-	// Names are all spellings, such as hash.sha1 and sha1; the first is the one that new policies should use.
+	// Names are all spellings, such as hash.sha1 and sha1. New policies should use the first one.
 	Names []string
-	// Member: the first argument stands before the name.
+	// Member: the function is called on its first argument, as in x.f().
 	Member bool
 	// Overloads are the signatures, in the order in which they are tried.
 	Overloads []Overload
 	Doc       string
 	Example   string // an expression that uses the first name
-	Result    string // its value as JSON, in the world of the tests
-	// call makes the value. Its arguments fit one of the overloads and are no errors.
+	Result    string // its value as JSON, in the World of the tests
+	// call computes the value. Its arguments match one of the overloads and are not errors.
 	call func(e *Evaluation, args []ref.Val) ref.Val
-	// cost is what the call takes besides, in parts of expressions (see maxLoopParts); nil for one part for each 64 bytes of text.
+	// cost returns the additional cost of the call, in parts of expressions (see maxLoopParts); nil means one part for each 64 bytes of text.
 	cost func(args []ref.Val) int
 }
 
@@ -31,11 +31,11 @@ type Function struct {
 type Overload struct {
 	Args   []*cel.Type
 	Result *cel.Type
-	// cluster and namespaced: the overload exists in policies of the cluster only, or in namespaced ones only.
+	// cluster and namespaced: the overload exists only in cluster-wide policies, or only in namespaced ones.
 	cluster, namespaced bool
 }
 
-// Signature writes an overload as documentation shows it.
+// Signature returns an overload in the form of the documentation.
 func (f *Function) Signature(o Overload) string {
 	args := make([]string, len(o.Args))
 	for i, a := range o.Args {
@@ -47,14 +47,14 @@ func (f *Function) Signature(o Overload) string {
 	return fmt.Sprintf("%s(%s) -> %s", f.Names[0], strings.Join(args, ", "), o.Result)
 }
 
-// Reaches reports for which policies the overload exists.
+// Reaches returns the policies for which the overload exists.
 func (o Overload) Reaches() (cluster, namespaced bool) { return !o.namespaced, !o.cluster }
 
 func (o Overload) exists(d Declarations) bool {
 	return !(o.cluster && d.Namespaced) && !(o.namespaced && !d.Namespaced)
 }
 
-// declare declares the function for the checker. Calls are made by a node of our own (call.go), so that the binding is never used.
+// declare declares the function for the type checker. A node of our own executes calls (call.go), so the binding is never used.
 func (f *Function) declare(d Declarations) []cel.EnvOption {
 	var out []cel.EnvOption
 	for _, name := range f.Names {
@@ -80,7 +80,7 @@ func (f *Function) declare(d Declarations) []cel.EnvOption {
 	return out
 }
 
-// unused is the binding that the library asks for.
+// unused returns the binding that the library requires.
 func unused(args int) cel.OverloadOpt {
 	value := types.NewErr("the call needs an evaluation")
 	switch args {
@@ -92,7 +92,7 @@ func unused(args int) cel.OverloadOpt {
 	return cel.FunctionBinding(func(...ref.Val) ref.Val { return value })
 }
 
-// fits reports whether the arguments fit an overload that exists.
+// fits reports whether the arguments match an existing overload.
 func (f *Function) fits(args []ref.Val) bool {
 	for _, o := range f.Overloads {
 		if len(o.Args) == len(args) && o.accepts(args) {

@@ -8,26 +8,26 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// The library charges for a call after it was made. Functions whose result or work is much larger than their arguments
-// are asked for their price before.
+// The library charges for a call after it was made. Therefore functions whose result or work is much larger than their
+// arguments are checked before the call.
 const (
-	// maxText is the longest text that a function may make, in bytes.
+	// maxText is the maximum length of a text that a function may create, in bytes.
 	maxText = 4 << 20
-	// maxSteps is how many comparisons or steps of a regular expression one call may take.
+	// maxSteps is the maximum number of comparisons, or of steps of a regular expression, in one call.
 	maxSteps = 20_000_000
-	// costPerValue is what comparing one value of a large list or map costs.
+	// costPerValue is the cost of comparing one value of a large list or map.
 	costPerValue = 10
 )
 
-// price says what a call would make or do, and whether that is too much. It is called with the arguments evaluated.
+// price reports whether a call would create or do too much. It is called with the evaluated arguments.
 type price func(args []ref.Val, vars interpreter.Activation) (tooMuch bool)
 
-// crossed is the price of comparing each part of one argument with each of another.
+// crossed reports whether comparing each part of one argument with each part of the other takes too many steps.
 func crossed(args []ref.Val, _ interpreter.Activation) bool {
 	return len(args) > 1 && size(args[0])*size(args[1]) > maxSteps
 }
 
-// size is the length of a text or list; 1 of others.
+// size returns the length of a text or list, and 1 for other values.
 func size(v ref.Val) int {
 	switch x := v.(type) {
 	case types.String:
@@ -40,20 +40,20 @@ func size(v ref.Val) int {
 	return 1
 }
 
-// node is a part of an expression. The library counts the parts of each expression from 1, and an argument may be a variable,
-// which is an expression of its own.
+// node identifies a part of an expression. The library numbers the parts of each expression from 1, and an argument may be a
+// variable, which is a separate expression.
 type node struct {
 	of *ast.AST
 	id int64
 }
 
-// fieldOf is a field of a struct, which is remembered until the struct is made.
+// fieldOf is a field of a struct. Its value is kept until the struct is complete.
 type fieldOf struct {
 	parent node
 	index  int
 }
 
-// fields finds the fields of structs by the ids of their nodes.
+// fields returns the fields of structs by the IDs of their nodes.
 func fields(checked *ast.AST) map[int64]fieldOf {
 	var out map[int64]fieldOf
 	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -70,7 +70,7 @@ func fields(checked *ast.AST) map[int64]fieldOf {
 	return out
 }
 
-// checks makes the evaluation bound the values that expressions make, ask for the price of calls, and count the iterations of loops.
+// checks returns a decorator that limits the values that expressions create, checks the price of calls, and counts the iterations of loops.
 func (in *planning) checks(loops map[int64]int) interpreter.InterpretableDecorator {
 	of := fields(in.checked)
 	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
@@ -86,7 +86,7 @@ func (in *planning) checks(loops map[int64]int) interpreter.InterpretableDecorat
 	}
 }
 
-// remembered evaluates a field of a struct.
+// remembered evaluates a field of a struct and keeps its value.
 type remembered struct {
 	interpreter.Interpretable
 	fieldOf
@@ -107,7 +107,7 @@ func (r *remembered) Eval(vars interpreter.Activation) ref.Val {
 	return v
 }
 
-// payComparison charges for comparing a list or map, by the number of its values. The value is an error when the budget is used up.
+// payComparison charges for comparing a list or map, by the number of its values. It returns an error value if the budget is used up.
 func payComparison(vars interpreter.Activation, v ref.Val) ref.Val {
 	w := 0
 	switch x := v.(type) {
@@ -132,14 +132,14 @@ func payComparison(vars interpreter.Activation, v ref.Val) ref.Val {
 	return nil
 }
 
-// valuesInJSON counts the values in decoded JSON, as far as anything may hold.
+// valuesInJSON counts the values in decoded JSON, up to the maximum that a value may hold.
 func valuesInJSON(v any) int {
 	left := maxValues
 	count(v, &left)
 	return maxValues - left
 }
 
-// evaluationOf finds the evaluation behind the scopes of comprehensions.
+// evaluationOf returns the evaluation, which may be hidden by the scopes of comprehensions.
 func evaluationOf(vars interpreter.Activation) *Evaluation {
 	for ; vars != nil; vars = vars.Parent() {
 		if e, ok := vars.(*Evaluation); ok {

@@ -21,21 +21,21 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Bounds of what is handed to the functions of crypto.
+// Limits for the values that are passed to the functions of package crypto.
 const (
 	maxKeys    = 100
 	minRSABits = 1024
 	maxRSABits = 8192
 )
 
-// verificationKey is a secret ([]byte) or a public key. algorithm, when not empty, is the only one that it is for.
+// verificationKey is a secret ([]byte) or a public key. If algorithm is not empty, the key may be used only with that algorithm.
 type verificationKey struct {
 	id, algorithm string
 	key           any
 }
 
-// keyOf reads a public key or a certificate in PEM; any other text is a secret. A public key never serves as a secret, so that a
-// token cannot choose what its key is.
+// keyOf parses a public key or a certificate in PEM. Any other text is a secret. A public key is never used as a secret, so that
+// a token cannot choose how its key is used.
 func keyOf(text string) (verificationKey, error) {
 	if text == "" {
 		return verificationKey{}, errors.New("the key is empty")
@@ -61,7 +61,7 @@ func keyOf(text string) (verificationKey, error) {
 	return public(key)
 }
 
-// public accepts the public keys that algorithms are known for.
+// public accepts the types of public keys for which algorithms exist.
 func public(key any) (verificationKey, error) {
 	switch k := key.(type) {
 	case *rsa.PublicKey:
@@ -75,7 +75,7 @@ func public(key any) (verificationKey, error) {
 	return verificationKey{key: key}, nil
 }
 
-// webKey reads a JSON Web Key. usable is false for keys that do not verify signatures of tokens, or of unknown types.
+// webKey parses a JSON Web Key. usable is false for keys of unknown types, and for keys that are not for signatures of tokens.
 func webKey(v any) (_ verificationKey, usable bool, err error) {
 	k, ok := v.(map[string]any)
 	if !ok {
@@ -107,7 +107,7 @@ func webKey(v any) (_ verificationKey, usable bool, err error) {
 			return out, false, errors.New("x is no Ed25519 key")
 		}
 		out, err = public(ed25519.PublicKey(x))
-	default: // a secret is none to be published
+	default: // secrets must not be published, so they are not accepted
 		return out, false, nil
 	}
 	out.id, _ = k["kid"].(string)
@@ -155,7 +155,8 @@ func number(k map[string]any, name string) (*big.Int, error) {
 	return new(big.Int).SetBytes(raw), nil
 }
 
-// algorithms are the ways to sign a token, by their names. A key serves an algorithm only if it has its type.
+// algorithms maps the names of signature algorithms to functions that verify a signature. A key can be used with an algorithm only if it
+// has the required type.
 var algorithms = map[string]func(key any, signed, signature []byte) bool{
 	"HS256": secret(crypto.SHA256), "HS384": secret(crypto.SHA384), "HS512": secret(crypto.SHA512),
 	"RS256": pkcs1(crypto.SHA256), "RS384": pkcs1(crypto.SHA384), "RS512": pkcs1(crypto.SHA512),
@@ -211,8 +212,8 @@ func curve(h crypto.Hash, name string) func(any, []byte, []byte) bool {
 	}
 }
 
-// verified gives the claims of a token, as far as it has the form of one, and an error unless it is valid: one of the keys made its
-// signature, and it is neither expired nor from the future.
+// verified returns the claims of a token as far as it can be parsed. It returns an error if the token is not valid: a token is
+// valid if one of the keys signed it, and the current time is within its period of validity.
 func verified(token string, keys []verificationKey, now time.Time) (map[string]any, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -251,7 +252,7 @@ func verified(token string, keys []verificationKey, now time.Time) (map[string]a
 	return claims, errors.New("no key fits the signature")
 }
 
-// segment reads a part of a token.
+// segment decodes a part of a token.
 func segment(part string) (map[string]any, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(part)
 	if err != nil {
@@ -268,7 +269,7 @@ func segment(part string) (map[string]any, error) {
 	return m, nil
 }
 
-// timely checks when a token begins and ends to be valid. A time that is no number makes it invalid.
+// timely checks that the current time is within the token's period of validity. A time that is not a number makes the token invalid.
 func timely(claims map[string]any, now time.Time) error {
 	seconds := float64(now.UnixNano()) / 1e9
 	for name, early := range map[string]bool{"exp": false, "nbf": true, "iat": true} {

@@ -30,7 +30,7 @@ func (s keySet) Type() ref.Type { return keySetType }
 // Value implements the library's interface.
 func (s keySet) Value() any { return s.document() }
 
-// document names the keys; their contents are not shown.
+// document returns the IDs of the keys. It does not show the keys themselves.
 func (s keySet) document() any {
 	ids := []any{}
 	for _, k := range s.list {

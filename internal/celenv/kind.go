@@ -1,10 +1,10 @@
 package celenv
 
-// Kind says for which kind of policy expressions are written. It decides which libraries they have.
+// Kind is the kind of policy to which expressions belong. It determines which libraries they can use.
 type Kind uint8
 
-// The kinds. Native is the environment of the API server's own admission policies; ImageReferences is that of the expressions that
-// select images, Exempting that of the conditions of exceptions in a cluster, which have none of the libraries of policies, and HTTPChecks and
+// The kinds. Native is the environment of the API server's own admission policies. ImageReferences is the environment of expressions that
+// select images. Exempting is that of the conditions of exceptions in a cluster, which have none of the libraries of policies. HTTPChecks and
 // EnvoyChecks are those of policies for check requests of proxies.
 const (
 	Native Kind = iota
@@ -33,7 +33,7 @@ func kindsOf(list ...Kind) Kinds {
 // Has reports whether k is in the set.
 func (s Kinds) Has(k Kind) bool { return s&(1<<k) != 0 }
 
-// Sets of kinds that libraries are for.
+// The sets of kinds that libraries use.
 var (
 	everyPolicy = kindsOf(Validating, Mutating, Generating, Deleting, ImageValidating)
 	withUser    = kindsOf(Validating, Mutating, ImageValidating)
@@ -42,25 +42,25 @@ var (
 	checks      = kindsOf(HTTPChecks, EnvoyChecks)
 )
 
-// Mode says what expressions are evaluated on.
+// Mode is the type of input on which expressions are evaluated.
 type Mode uint8
 
-// The modes. Kubernetes is an object of the cluster with its request; JSON is any document, where request, oldObject and
-// namespaceObject are null.
+// The modes. In mode Kubernetes, the input is an object of the cluster with its request. In mode JSON, it is any
+// document, and request, oldObject and namespaceObject are null.
 const (
 	Kubernetes Mode = iota
 	JSON
 )
 
-// Declarations say in which environment expressions are compiled.
+// Declarations describe the environment in which expressions are compiled.
 type Declarations struct {
 	// Kind is the kind of the policy.
 	Kind Kind
-	// Mode is what the policy is about.
+	// Mode is the type of input that the policy evaluates.
 	Mode Mode
-	// Namespaced: the policy belongs to a namespace. The functions of `resource` and `generator` then have no argument for the
-	// namespace: they always mean that of the policy.
+	// Namespaced: the policy is namespaced. Then the functions of `resource` and `generator` have no argument for the
+	// namespace, and always use the namespace of the policy.
 	Namespaced bool
-	// Params declares `params`, in the API server's own policies.
+	// Params declares the variable `params`, for the API server's own policies.
 	Params bool
 }

@@ -26,7 +26,7 @@ var libAuthorizer = &Library{
 	},
 }
 
-// Authorizer answers what the requester may do, for the variables authorizer and authorizer.requestResource.
+// Authorizer answers whether the requester has a right, for the variables authorizer and authorizer.requestResource.
 type Authorizer struct {
 	Access world.Access
 	// The requester.
@@ -48,8 +48,8 @@ func (a *Authorizer) user() user.Info {
 	return &user.DefaultInfo{Name: a.Username, UID: a.UID, Groups: a.Groups, Extra: a.Extra}
 }
 
-// Authorize implements the library's interface. Whatever is not allowed is no opinion, never a denial: only the API
-// server denies.
+// Authorize implements the library's interface. A missing right is reported as "no opinion" and never as a denial,
+// because only the API server denies.
 func (a *Authorizer) Authorize(ctx context.Context, q authorizer.Attributes) (authorizer.Decision, string, error) {
 	who := q.GetUser()
 	r := world.AccessRequest{
@@ -67,7 +67,7 @@ func (a *Authorizer) Authorize(ctx context.Context, q authorizer.Attributes) (au
 	return authorizer.DecisionAllow, reason, nil
 }
 
-// requestResource is the resource of the request as the library asks for it.
+// requestResource returns the resource of the request in the form that the library expects.
 type requestResource struct{ a *Authorizer }
 
 func (r requestResource) GetName() string        { return r.a.Name }

@@ -14,7 +14,7 @@ import (
 
 var textsType = cel.ListType(cel.StringType)
 
-// libCheck has what policies for check requests of both modes have.
+// libCheck contains the functions for check requests of both modes.
 var libCheck = &Library{
 	Name:  "check",
 	Doc:   "Answers to check requests, in policies with evaluation.mode HTTP or Envoy. A validation gives an answer, or null to leave it to the next one.",
@@ -44,7 +44,7 @@ var libCheck = &Library{
 	},
 }
 
-// libCheckHTTP has what policies for HTTP requests have.
+// libCheckHTTP contains the functions for HTTP requests.
 var libCheckHTTP = &Library{
 	Name:  "httpCheck",
 	Doc:   "The parts of HTTP requests, and answers to them, in policies with evaluation.mode HTTP. object.attributes has the fields method, header, host, protocol, contentLength, body, scheme, path, query and fragment.",
@@ -96,7 +96,7 @@ func partOfHTTP(name, field, doc, result string, same func(a, b string) bool) Fu
 	}
 }
 
-// libCheckEnvoy has what policies for check requests of Envoy have.
+// libCheckEnvoy contains the functions for check requests of Envoy.
 var libCheckEnvoy = &Library{
 	Name:  "envoy",
 	Doc:   "Answers to Envoy's check requests, in policies with evaluation.mode Envoy. object is Envoy's CheckRequest (version 3 of the API).",
@@ -171,14 +171,14 @@ var libCheckEnvoy = &Library{
 	},
 }
 
-// setting sets a field to the text that is the second argument.
+// setting returns a function that sets a field to its second argument, a text.
 func setting(field string) func(*Evaluation, []ref.Val) ref.Val {
 	return func(_ *Evaluation, args []ref.Val) ref.Val {
 		return args[0].(*reply).with(field, func(any) any { return text(args[1]) })
 	}
 }
 
-// adding adds a text to a list of what is allowed.
+// adding returns a Function that adds a text to a list in an allowed response.
 func adding(name, field, doc string) Function {
 	return Function{
 		Names: []string{name}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyAllowed, cel.StringType}, Result: envoyAllowed}},
@@ -187,7 +187,7 @@ func adding(name, field, doc string) Function {
 	}
 }
 
-// withHeader adds a header to a list: a name and a value, or what envoy.Header gives.
+// withHeader returns a Function that adds a header to a list. The header is a name and a value, or the result of envoy.Header.
 func withHeader(name, field, doc string, to ...*cel.Type) Function {
 	f := Function{
 		Names: []string{name}, Member: true, Doc: doc, Example: "envoy.Allowed()." + name + "('x', 'y').Response()",
@@ -207,7 +207,7 @@ func withHeader(name, field, doc string, to ...*cel.Type) Function {
 
 func unmarshalCost(args []ref.Val) int { return 1 + len(text(args[0]))/4 }
 
-// unmarshal reads a JSON text.
+// unmarshal returns a function that parses a JSON text.
 func unmarshal(name string) func(*Evaluation, []ref.Val) ref.Val {
 	return func(e *Evaluation, args []ref.Val) ref.Val {
 		s := text(args[0])

@@ -5,7 +5,7 @@ import (
 	"github.com/google/cel-go/ext"
 )
 
-// libExtensions are extensions of the language that policies of policies.kyverno.io have, and the API server's do not.
+// libExtensions contains extensions of CEL that policies of policies.kyverno.io have and the API server's policies do not.
 var libExtensions = &Library{
 	Name: "extensions",
 	Doc: "Extensions of the language: math.*, base64.encode and base64.decode, regex.replace, regex.extract and regex.extractAll, cel.bind, and helpers " +

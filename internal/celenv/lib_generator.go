@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// libGenerator hands objects to Input.Generate.
+// libGenerator passes objects to Input.Generate.
 var libGenerator = &Library{
 	Name:  "generator",
 	Doc:   "What a policy generates. In a namespaced policy the function has no argument for the namespace.",

@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// libGlobalContext asks world.Globals, which namespaced policies have none of.
+// libGlobalContext queries world.Globals, which namespaced policies cannot access.
 var libGlobalContext = &Library{
 	Name:  "globalContext",
 	Doc:   "The data of GlobalContextEntries. Namespaced policies may not read them.",

@@ -21,7 +21,7 @@ var libGzip = &Library{
 			Doc:       "The compressed bytes of a text, without a time stamp.",
 			Example:   `base64.encode(gzip.compress('a')).startsWith('H4sI')`,
 			Result:    `true`,
-			// The compressor alone takes 800 kB.
+			// The compressor alone needs 800 kB of memory.
 			cost: func(args []ref.Val) int { return 2000 + len(text(args[0])) },
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
 				var out bytes.Buffer

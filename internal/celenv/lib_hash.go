@@ -1,8 +1,8 @@
 package celenv
 
 import (
-	"crypto/md5"  //nolint:gosec // the policy asks for it
-	"crypto/sha1" //nolint:gosec // the policy asks for it
+	"crypto/md5"  //nolint:gosec // the policy chooses the hash
+	"crypto/sha1" //nolint:gosec // the policy chooses the hash
 	"crypto/sha256"
 	"encoding/hex"
 

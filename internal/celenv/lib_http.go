@@ -16,7 +16,7 @@ import (
 
 var clientType = cel.OpaqueType("policies.HTTPClient")
 
-// libHTTP asks world.HTTP, which namespaced policies have where the operator allows that.
+// libHTTP queries world.HTTP. Namespaced policies can access it only if the operator allows that.
 var libHTTP = &Library{
 	Name: "http",
 	Doc: "Requests to HTTP services. The answer is the JSON object that the service sends, with statusCode added; any other JSON is in body. " +
@@ -110,7 +110,7 @@ func (e *Evaluation) exchange(method, bundle string, args []ref.Val) ref.Val {
 	return e.answer(answer)
 }
 
-// httpClient is a client with certificates of its own.
+// httpClient is a client with its own CA certificates.
 type httpClient struct{ bundle string }
 
 // ConvertToNative implements the library's interface.

@@ -77,7 +77,7 @@ func imageParts() []Function {
 	}
 }
 
-// partsOfNginx are the parts of nginx:1.25, as the documentation shows them.
+// partsOfNginx are the parts of nginx:1.25, for the examples in the documentation.
 var partsOfNginx = map[string]string{
 	"registry": `"index.docker.io"`, "repository": `"library/nginx"`, "identifier": `"1.25"`, "identifierWithSeparator": `":1.25"`, "tag": `"1.25"`,
 	"digest": `""`, "containsDigest": `false`,
@@ -93,7 +93,7 @@ func (i image) tagOr() string {
 	return i.tag
 }
 
-// maxImage bounds what is parsed: no reference is as long.
+// maxImage is the maximum length of a text that is parsed. No image reference is that long.
 const maxImage = 4096
 
 func parseImage(text string) (image, error) {
@@ -118,10 +118,10 @@ func parseImage(text string) (image, error) {
 	return out, nil
 }
 
-// minRepository is how many characters a repository has at least.
+// minRepository is the minimum number of characters in the name of a repository.
 const minRepository = 2
 
-// implied is what the library puts before the names of Docker's own images.
+// implied returns the prefix that the library adds to the names of Docker's official images.
 func implied(r name.Repository, text string) string {
 	const official = "library/"
 	if r.RegistryStr() == name.DefaultRegistry && !strings.Contains(text, official) {
@@ -142,7 +142,7 @@ func (i image) ConvertToNative(t reflect.Type) (any, error) {
 // ConvertToType implements the library's interface.
 func (i image) ConvertToType(t ref.Type) ref.Val { return opaque{imageType}.convert(i, t) }
 
-// Equal implements the library's interface. The text as it was written counts.
+// Equal implements the library's interface. It compares the original texts.
 func (i image) Equal(other ref.Val) ref.Val { return types.Bool(ref.Val(i) == other) }
 
 // Type implements the library's interface.

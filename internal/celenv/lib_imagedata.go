@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// libImageData asks world.Images, which is cut to the policy's Reach.
+// libImageData queries world.Images, which is restricted to the policy's Reach.
 var libImageData = &Library{
 	Name:  "imagedata",
 	Doc:   "What registries say about images.",
@@ -33,7 +33,7 @@ var libImageData = &Library{
 	}},
 }
 
-// metadata is what a registry says about an image, with the names that CEL policies have for it.
+// metadata returns the metadata of an image in its registry, with the field names of CEL policies.
 func (e *Evaluation) metadata(reference string) (map[string]any, error) {
 	if e.world().Images == nil {
 		return nil, fmt.Errorf("registries are %w", world.ErrUnavailable)
@@ -64,7 +64,7 @@ func (e *Evaluation) metadata(reference string) (map[string]any, error) {
 	return out, nil
 }
 
-// metadataNames are the members of world.Images' answers and what they are called here.
+// metadataNames maps the fields in the answers of world.Images to the names in CEL policies.
 var metadataNames = map[string]string{
 	"image": "image", "resolvedImage": "resolvedImage", "registry": "registry", "repository": "repository", "tag": "tag", "digest": "digest",
 	"manifestList": "imageIndex", "imageIndex": "imageIndex", "manifest": "manifest", "configData": "config", "config": "config",

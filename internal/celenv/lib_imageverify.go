@@ -13,29 +13,29 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// LibraryImageVerify is the library whose functions ask a Verifier.
+// LibraryImageVerify is the name of the library whose functions query a Verifier.
 const LibraryImageVerify = "imageverify"
 
-// Verifier answers the functions about signatures and attestations of images. It belongs to one evaluation. An error is a *MistakeError
-// when the expression asks for something that cannot be; any other error means that there is no answer.
+// Verifier answers queries about signatures and attestations of images. It belongs to one evaluation. An error is a *MistakeError if
+// the expression asks for something impossible; any other error means that there is no answer.
 type Verifier interface {
-	// Signed counts those of the named attestors whose signature the image has.
+	// Signed returns how many of the named attestors signed the image.
 	Signed(ctx context.Context, image string, attestors []string, text TextOf) (int, error)
-	// Attested counts those of the named attestors that signed the attestation of that name.
+	// Attested returns how many of the named attestors signed the attestation of that name.
 	Attested(ctx context.Context, image, attestation string, attestors []string, text TextOf) (int, error)
-	// Payload is what the attestation of that name says.
+	// Payload returns the content of the attestation of that name.
 	Payload(ctx context.Context, image, attestation string) (any, error)
 }
 
-// TextOf evaluates an expression of the same rule, whose value has to be a text.
+// TextOf evaluates an expression of the same rule. Its value must be a text.
 type TextOf func(*Expression) (string, error)
 
-// MistakeError says that a call of a function makes no sense.
+// MistakeError means that a function was called in an invalid way.
 type MistakeError struct{ Reason string }
 
 func (e *MistakeError) Error() string { return e.Reason }
 
-// libPolicyImageData asks world.Images with the credentials of the policy.
+// libPolicyImageData queries world.Images with the credentials of the policy.
 var libPolicyImageData = &Library{
 	Name:  "getImageData",
 	Doc:   "What registries say about images, read with the credentials of the policy.",
@@ -58,7 +58,7 @@ var libPolicyImageData = &Library{
 	}},
 }
 
-// libImageVerify asks Input.Verifier.
+// libImageVerify queries Input.Verifier.
 var libImageVerify = &Library{
 	Name:  LibraryImageVerify,
 	Doc:   "Signatures and attestations of images. Attestors and attestations are those of the policy: attestors.⟨name⟩, attestations.⟨name⟩.",
@@ -116,7 +116,7 @@ var libImageVerify = &Library{
 // listOfAny is the type of a list of attestors.
 var listOfAny = cel.ListType(cel.DynType)
 
-// verifier returns Input.Verifier, or an error where nothing can be verified.
+// verifier returns Input.Verifier, or an error if nothing can be verified.
 func (e *Evaluation) verifier() (Verifier, error) {
 	if e.in.Verifier == nil {
 		return nil, fmt.Errorf("image verification is %w", world.ErrUnavailable)
@@ -124,7 +124,7 @@ func (e *Evaluation) verifier() (Verifier, error) {
 	return e.in.Verifier, nil
 }
 
-// count calls a function that counts attestors; they are the last argument.
+// count calls a function that counts attestors. The attestors are the last argument.
 func (e *Evaluation) count(args []ref.Val, how func(Verifier, []string) (int, error)) ref.Val {
 	v, err := e.verifier()
 	if err != nil {
@@ -145,13 +145,13 @@ func (e *Evaluation) count(args []ref.Val, how func(Verifier, []string) (int, er
 	return types.Int(n)
 }
 
-// unverified is the value of a verification without a result.
+// unverified returns the value of a verification that failed with an error.
 func (e *Evaluation) unverified(err error) ref.Val {
 	if m := (*MistakeError)(nil); errors.As(err, &m) {
 		return types.WrapErr(m)
 	}
 	if x := (*EvaluationError)(nil); errors.As(err, &x) {
-		return types.WrapErr(x.Err) // of an expression of an attestor
+		return types.WrapErr(x.Err) // the error of an expression in an attestor
 	}
 	return e.unanswered("failed to verify the image", err)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// maxDocument bounds the texts that are decoded as JSON or YAML.
+// maxDocument is the maximum size of texts that are decoded as JSON or YAML, in bytes.
 const maxDocument = 1 << 20
 
 var libJSON = &Library{
@@ -51,21 +51,21 @@ var libJSON = &Library{
 	},
 }
 
-// escapeHTML writes characters of HTML as encoding/json does.
+// escapeHTML escapes HTML characters as encoding/json does.
 var escapeHTML = strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`)
 
-// maxNestingOfValues is how deeply lists and maps may nest that are converted.
+// maxNestingOfValues is the maximum nesting of lists and maps that are converted.
 const maxNestingOfValues = 1000
 
-// costOfValue is a part for each value that the first argument holds.
+// costOfValue returns the cost of a call: one part for each value in the first argument.
 func costOfValue(args []ref.Val) int {
 	return valuesIn(args[0], nil)
 }
 
-// native makes a value of the language of decoded JSON.
+// native converts decoded JSON to a CEL value.
 func (e *Evaluation) native(v any) ref.Val { return types.DefaultTypeAdapter.NativeToValue(v) }
 
-// decoded makes decoded JSON of a value of the language.
+// decoded converts a CEL value to decoded JSON.
 func decoded(v ref.Val, depth int) (any, error) {
 	if depth == 0 {
 		return nil, fmt.Errorf("lists and maps nest more than %d levels deep", maxNestingOfValues)
@@ -137,7 +137,7 @@ func decodedMap(m traits.Mapper, depth int) (any, error) {
 	return out, nil
 }
 
-// decodedPatch is an operation of a JSON patch, without the fields that it does not have.
+// decodedPatch converts an operation of a JSON patch, and omits the fields that it does not have.
 func decodedPatch(p *mutation.JSONPatchVal, depth int) (any, error) {
 	out := map[string]any{"op": p.Op, "path": p.Path}
 	if p.From != "" {
@@ -153,5 +153,5 @@ func decodedPatch(p *mutation.JSONPatchVal, depth int) (any, error) {
 	return out, nil
 }
 
-// documented is a value of a library that has a form in JSON.
+// documented is a value of a library type that has a JSON form.
 type documented interface{ document() any }

@@ -17,13 +17,13 @@ var (
 	tokenShape = messageOf("jwt.Token", map[string]*shape{"Claims": anyMap, "Valid": aBool})
 )
 
-// maxToken bounds the tokens that are decoded.
+// maxToken is the maximum size of tokens that are decoded, in bytes.
 const maxToken = 64 << 10
 
 // exampleToken has the claim role=admin, and is signed with the text secret.
 const exampleToken = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJyb2xlIjoiYWRtaW4ifQ.m0CF2My0uwEjcJXQzHibukFCbYzPHv-dvwuU2BUTwkc"
 
-// libJWT asks world.HTTP for key sets, and the clock whether a token has expired.
+// libJWT queries world.HTTP for key sets, and uses the clock to check whether a token has expired.
 var libJWT = &Library{
 	Name: "jwt",
 	Doc: "JSON Web Tokens, in policies with evaluation.mode HTTP or Envoy. Claims are the claims of the token, also when it is not valid. Valid says that the signature fits the key and " +
@@ -62,7 +62,7 @@ var libJWT = &Library{
 				if claims == nil {
 					claims = map[string]any{}
 				}
-				made, _ := tokenShape.read(map[string]any{"Claims": claims, "Valid": err == nil}, "token") // its shape is the one that is needed
+				made, _ := tokenShape.read(map[string]any{"Claims": claims, "Valid": err == nil}, "token") // cannot fail: the value has this shape
 				return made
 			},
 		},
@@ -91,7 +91,7 @@ var libJWT = &Library{
 	types: func() []*apiservercel.DeclType { return []*apiservercel.DeclType{tokenShape.declared()} },
 }
 
-// keysOf reads the answer of a server of keys.
+// keysOf parses the response of a key server.
 func keysOf(answer any) (keySet, error) {
 	m, _ := answer.(map[string]any)
 	if code, _ := m["statusCode"].(int64); code != 200 {

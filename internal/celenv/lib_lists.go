@@ -17,13 +17,13 @@ var libLists = &Library{
 	},
 }
 
-// ranged is the price of a list of so many numbers.
+// ranged reports whether a list with this many numbers would be too large.
 func ranged(args []ref.Val, _ interpreter.Activation) bool {
 	n, ok := args[0].(types.Int)
 	return ok && n > maxValues
 }
 
-// squared is the price of comparing all elements with one another.
+// squared reports whether comparing all elements with each other takes too many steps.
 func squared(args []ref.Val, _ interpreter.Activation) bool {
 	n := size(args[0])
 	return n*n > maxSteps

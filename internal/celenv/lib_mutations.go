@@ -26,10 +26,10 @@ var libMutations = &Library{
 	optIn: true,
 }
 
-// Mutations lets the expressions compiled from now on make mutations: values of type Object, and lists of JSONPatch.
+// Mutations allows the expressions that are compiled from now on to return mutations: values of type Object, and lists of JSONPatch.
 func (c *Compiler) Mutations() error {
 	if c.declared.Kind != Native {
-		return nil // it has them, or may not make any
+		return nil // mutations are already allowed, or never allowed
 	}
 	env, err := extended(c.env, libMutations.options(c.declared)...)
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *Compiler) Mutations() error {
 	return err
 }
 
-// mutating is the planner of the API server's policies that mutate.
+// mutating returns the planner for the API server's mutating policies.
 func mutating(env *cel.Env) (*planner, error) {
 	mutatingOnce.Do(func() { mutatingPlanner, errMutating = newPlanner(env, Declarations{}) })
 	return mutatingPlanner, errMutating
@@ -52,5 +52,5 @@ var (
 	errMutating     error
 )
 
-// Value evaluates an expression of any type. Lists and maps of the result hold no more values than the guards allow.
+// Value evaluates an expression of any type. The number of values in lists and maps of the result is limited by the guards.
 func (e *Evaluation) Value(x *Expression) (ref.Val, error) { return e.value(x) }

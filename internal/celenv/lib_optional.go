@@ -8,7 +8,7 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// libOptional makes orValue lenient: what is no optional value is its own value. The type of the result is dyn, as in Kyverno.
+// libOptional makes orValue lenient: a value that is not optional is returned as it is. The result has the type dyn, as in Kyverno.
 var libOptional = &Library{
 	Name:  "optional",
 	Doc:   "orValue takes a value that is not optional too, and gives it unchanged. The type of its result is dyn.",
@@ -28,12 +28,12 @@ const (
 	lenientOrValue = "policies_orValue_dyn_dyn"
 )
 
-// orElse is a call of orValue. The second argument is evaluated when it is needed. As in Kyverno, its error is that of the call where the
-// value is not optional.
+// orElse is a call of orValue. It evaluates the second argument only if necessary. As in Kyverno, an error in the second argument is the
+// result of the call if the value is not optional.
 type orElse struct {
 	interpreter.InterpretableCall
 	value, other interpreter.Interpretable
-	direct       *path // the value, when it is a path
+	direct       *path // the value, if it is a path
 }
 
 // Eval implements the library's interface.
@@ -62,7 +62,7 @@ func (o *orElse) Eval(vars interpreter.Activation) ref.Val {
 	return o.other.Eval(vars)
 }
 
-// orOptional is a call of or, of two optional values.
+// orOptional is a call of or with two optional values.
 type orOptional struct {
 	interpreter.InterpretableCall
 	value, other interpreter.Interpretable

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// defaultPattern is what random makes a text of when it is given none.
+// defaultPattern is the pattern that random uses if it is called without one.
 const defaultPattern = "[0-9a-z]{8}"
 
 var libRandom = &Library{
@@ -45,7 +45,7 @@ var libRandom = &Library{
 	}},
 }
 
-// step charges the steps of a function that takes many; the error is that of the bound.
+// step charges the steps of a function that takes many. It returns an error if the limit is exceeded.
 func (e *Evaluation) step(n int) error {
 	if e.take(n); e.remaining < 0 {
 		return errOutOfBudget

@@ -24,14 +24,15 @@ var libRegex = &Library{
 }
 
 const (
-	// maxProgram is how many instructions a regular expression may become: a{1000} is short, and a thousand instructions.
+	// maxProgram is the maximum number of instructions of a compiled regular expression. The expression a{1000} is short but has a thousand
+	// instructions.
 	maxProgram = 8_000
-	// maxMatches is how many matches of a regular expression a call may find.
+	// maxMatches is the maximum number of matches that a call may find.
 	maxMatches = 1 << 16
 )
 
-// searched is the price of looking for a regular expression in a text, the first two arguments: each part of the text is compared with each
-// instruction of what the expression becomes.
+// searched reports whether searching a text for a regular expression, the first two arguments, takes too many steps: each part of the text
+// is compared with each instruction of the compiled expression.
 func searched(args []ref.Val, _ interpreter.Activation) bool {
 	if len(args) < 2 {
 		return false
@@ -42,20 +43,20 @@ func searched(args []ref.Val, _ interpreter.Activation) bool {
 	}
 	source, ok := args[1].(types.String)
 	if !ok || !strings.Contains(string(source), "{") || pattern*maxRepeat <= maxProgram && text*pattern*maxRepeat <= maxSteps {
-		return false // without repetitions a program is about as long as its text
+		return false // without repetitions, the compiled program is about as long as the expression
 	}
 	tree, err := syntax.Parse(string(source), syntax.Perl)
 	if err != nil {
-		return false // the call says what is wrong
+		return false // the call reports the mistake
 	}
 	program := instructions(tree)
 	return program > maxProgram || text*program > maxSteps
 }
 
-// maxRepeat is how often a part of a regular expression may be repeated, a limit of the package regexp.
+// maxRepeat is the maximum repetition count in a regular expression, a limit of package regexp.
 const maxRepeat = 1000
 
-// instructions estimates the length of the program that a regular expression becomes.
+// instructions estimates the number of instructions of a compiled regular expression.
 func instructions(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)/8
 	if re.Op == syntax.OpLiteral {
@@ -70,7 +71,7 @@ func instructions(re *syntax.Regexp) int {
 	return min(n, 1<<30)
 }
 
-// searchedAll is the price of finding all matches.
+// searchedAll reports whether finding all matches takes too many steps or finds too many matches.
 func searchedAll(args []ref.Val, vars interpreter.Activation) bool {
 	if searched(args, vars) {
 		return true
@@ -82,7 +83,8 @@ func searchedAll(args []ref.Val, vars interpreter.Activation) bool {
 	return !few
 }
 
-// rewritten is the price of replacing all matches. A match is replaced by at most the text of the replacement, and by what it refers to.
+// rewritten reports whether replacing all matches takes too many steps, or creates too long a text. Each match is replaced by at most the
+// replacement text and the groups to which it refers.
 func rewritten(args []ref.Val, vars interpreter.Activation) bool {
 	if len(args) < 3 || searched(args, vars) {
 		return len(args) >= 3
@@ -105,7 +107,7 @@ func rewritten(args []ref.Val, vars interpreter.Activation) bool {
 	return false
 }
 
-// matchesOf are the matches of a regular expression in a text, the first two arguments. few is false where there are too many.
+// matchesOf returns the matches of a regular expression in a text, which are the first two arguments. few is false if there are too many.
 func matchesOf(args []ref.Val) (matches [][]int, few bool) {
 	text, ok1 := args[0].(types.String)
 	pattern, ok2 := args[1].(types.String)
@@ -114,7 +116,7 @@ func matchesOf(args []ref.Val) (matches [][]int, few bool) {
 	}
 	re, err := regexp.Compile(string(pattern))
 	if err != nil {
-		return nil, true // the call says what is wrong
+		return nil, true // the call reports the mistake
 	}
 	matches = re.FindAllStringIndex(string(text), maxMatches+1)
 	return matches, len(matches) <= maxMatches

@@ -26,12 +26,12 @@ var (
 	objectArg    = cel.MapType(cel.StringType, cel.DynType)
 )
 
-// costOfAsking is what a question to the world counts for, in parts of expressions.
+// costOfAsking is the cost of a query to the World, in parts of expressions.
 const costOfAsking = 1000
 
 func asking([]ref.Val) int { return costOfAsking }
 
-// libResource asks world.Resources, which is cut to the policy's Reach.
+// libResource queries world.Resources, which is restricted to the policy's Reach.
 var libResource = &Library{
 	Name: "resource",
 	Doc: "Objects of the cluster, read with the rights of the process. A resource is written as its plural, with a subresource behind a slash if need be. " +
@@ -93,7 +93,7 @@ func inNamespace(result *cel.Type, args ...*cel.Type) Overload {
 	return Overload{Args: args, Result: result, namespaced: true}
 }
 
-// place takes the resource and, in policies of the cluster, the namespace from the front of the arguments. rest are the others.
+// place takes the resource and, in cluster-wide policies, the namespace from the first arguments. rest are the other arguments.
 func (e *Evaluation) place(args []ref.Val) (p apipath.Path, rest []ref.Val, err error) {
 	var apiVersion, plural string
 	if v, ok := args[0].(gvr); ok {
@@ -120,7 +120,7 @@ func (e *Evaluation) place(args []ref.Val) (p apipath.Path, rest []ref.Val, err 
 	return p, rest, err
 }
 
-// resourcePath builds the path by way of its text, so that every part is checked.
+// resourcePath builds the path from its text, so that every part is checked.
 func resourcePath(apiVersion, namespace, plural, name string) (apipath.Path, error) {
 	plural, sub, _ := strings.Cut(plural, "/")
 	root := "/apis/"
@@ -204,8 +204,8 @@ func listResources(e *Evaluation, args []ref.Val) ref.Val {
 	return e.answer(withKinds(v))
 }
 
-// withKinds returns a list whose items say what they are. API servers leave that out for the kinds that they build in, and clients, such as
-// Kyverno's, add it.
+// withKinds returns a list whose items have an apiVersion and a kind. API servers omit these for built-in kinds, and clients, such as
+// Kyverno's, add them.
 func withKinds(v any) any {
 	list, _ := v.(map[string]any)
 	items, _ := list["items"].([]any)
@@ -248,10 +248,10 @@ func postResource(e *Evaluation, args []ref.Val) ref.Val {
 	return e.answer(v)
 }
 
-// errNotImplemented is the text of Kyverno for what only a cluster can answer.
+// errNotImplemented is Kyverno's text for a query that only a cluster can answer.
 var errNotImplemented = fmt.Errorf("internal error: not implemented%w", quiet{world.ErrUnavailable})
 
-// answer is the value of what the world answered.
+// answer converts an answer of the World to a CEL value.
 func (e *Evaluation) answer(v any) ref.Val {
 	left := maxValues
 	if count(v, &left); left < 0 {
@@ -261,7 +261,7 @@ func (e *Evaluation) answer(v any) ref.Val {
 	return e.native(v)
 }
 
-// unanswered is the value of a question that has no answer.
+// unanswered returns the value for a query without an answer.
 func (e *Evaluation) unanswered(what string, err error) ref.Val {
 	err = &UnansweredError{what, err}
 	if e.ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
@@ -270,15 +270,15 @@ func (e *Evaluation) unanswered(what string, err error) ref.Val {
 	return types.WrapErr(err)
 }
 
-// UnansweredError says that an expression has no value because a question to the world has no answer.
+// UnansweredError means that an expression has no value because a query to the World has no answer.
 type UnansweredError struct {
-	Question string // that failed
+	Question string // the query that failed
 	Err      error
 }
 
 func (e *UnansweredError) Error() string { return e.Question + ": " + e.Err.Error() }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (e *UnansweredError) Unwrap() error { return e.Err }
 
 func textMap(v ref.Val) map[string]string {

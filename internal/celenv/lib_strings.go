@@ -32,12 +32,14 @@ func replaced(args []ref.Val, _ interpreter.Activation) bool {
 	return ok1 && ok2 && ok3 && len(text)+strings.Count(string(text), string(from))*(len(to)-len(from)) > maxText
 }
 
-// joined is the price of joining: the texts of the list, each as often as it stands there, and what is between them.
+// joined reports whether joining a list creates too long a text. It counts the texts of the list, each as often as it occurs, and the
+// separators.
 func joined(args []ref.Val, vars interpreter.Activation) bool {
 	return len(args) > 1 && size(args[0])*size(args[1]) > maxText || len(args) > 0 && valuesIn(args[0], vars) > maxValues
 }
 
-// formatted is the price of formatting: what the list holds, each part of it as often as the text may use it, and the digits of numbers.
+// formatted reports whether formatting creates too long a text. It counts all parts of the values in the list, as often as the format may
+// use them, and the digits of numbers.
 func formatted(args []ref.Val, vars interpreter.Activation) bool {
 	if len(args) < 2 {
 		return false
@@ -46,7 +48,7 @@ func formatted(args []ref.Val, vars interpreter.Activation) bool {
 	return valuesIn(args[1], vars) > maxValues || digits(string(format)) > maxText
 }
 
-// digits adds up the precisions in a format, such as %.3f.
+// digits returns the sum of the precisions in a format, such as %.3f.
 func digits(format string) (sum int) {
 	for at := strings.Index(format, "%."); at >= 0 && sum <= maxText; at = strings.Index(format, "%.") {
 		format = format[at+2:]
@@ -57,13 +59,13 @@ func digits(format string) (sum int) {
 		if precision, err := strconv.Atoi(format[:n]); err == nil {
 			sum += precision
 		} else if n > 0 {
-			return maxText + 1 // more digits than a number has
+			return maxText + 1 // a precision that is too large to parse
 		}
 	}
 	return sum
 }
 
-// divided is the price of splitting a text: the parts that it is divided into.
+// divided reports whether splitting a text creates too many parts.
 func divided(args []ref.Val, _ interpreter.Activation) bool {
 	if len(args) < 2 || size(args[0]) < maxValues {
 		return false

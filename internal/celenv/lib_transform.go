@@ -31,7 +31,7 @@ var libTransform = &Library{
 				key, _ := field(keys.Get(types.Int(i)), args[2])
 				name, ok := key.(types.String)
 				if !ok {
-					return failed("the passed key name cannot be handled as a string in the key object list") // Kyverno's text, verbatim
+					return failed("the passed key name cannot be handled as a string in the key object list") // copied verbatim from Kyverno
 				}
 				v, ok := field(values.Get(types.Int(i)), args[3])
 				if !ok {
@@ -44,7 +44,7 @@ var libTransform = &Library{
 	}},
 }
 
-// field is a member of a map.
+// field returns a member of a map.
 func field(of, name ref.Val) (ref.Val, bool) {
 	m, ok := of.(traits.Mapper)
 	if !ok {

@@ -8,10 +8,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/certificate"
 )
 
-// maxCertificate bounds what is handed to the certificate parser.
+// maxCertificate is the maximum size of a text that is passed to the certificate parser, in bytes.
 const maxCertificate = 64 << 10
 
-// hiddenFields of a certificate are not shown: Kyverno does not have them here.
+// hiddenFields are the fields of a certificate that are not shown, because Kyverno does not have them here.
 var hiddenFields = []string{"Subject", "URIs", "Version", "SubjectKeyId", "SignatureAlgorithm"}
 
 var libX509 = &Library{

@@ -8,29 +8,29 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// Library is one part of the environment: functions, types or names, with what the guards know about its functions. Each has a
-// file of its own, lib_⟨name⟩.go. A library that asks the world for something says so, and takes it from Input.
+// Library is one part of the environment: functions, types or names, together with the limits for its functions. Each has its
+// own file, lib_⟨name⟩.go. A library that queries the World sets Asks, and uses the World in Input.
 type Library struct {
 	Name string
 	Doc  string // one or two sentences for the reference documentation
-	// Kinds are the kinds of policies that have the library; none for all of them, the API server's own included.
+	// Kinds are the kinds of policies that have the library. An empty set means all kinds, including the API server's own policies.
 	Kinds Kinds
-	// Asks: its functions ask the world, so that a rule that calls them needs one.
+	// Asks: the functions query the World, so a rule that calls them needs one.
 	Asks bool
-	// Functions are those that the library adds.
+	// Functions are the functions that the library adds.
 	Functions []Function
-	// options declare what the library adds besides; nil for nothing.
+	// options returns further declarations of the library; nil for none.
 	options func(Declarations) []cel.EnvOption
-	// types are those that the functions need; nil for none.
+	// types returns the types that the functions need; nil for none.
 	types func() []*apiservercel.DeclType
-	// prices are the functions whose calls are checked before they are made, because their result or work is much larger than
-	// their arguments.
+	// prices are the functions whose calls are checked in advance, because their result or work is much larger than their
+	// arguments.
 	prices map[string]price
-	// optIn: in the API server's own policies, only Compilers that ask for it have the library.
+	// optIn: for the API server's own policies, only Compilers that request the library have it.
 	optIn bool
 }
 
-// Libraries is the explicit list of libraries that have more to them than what the API server's base environment brings.
+// Libraries is the explicit list of all libraries that add to the API server's base environment, or restrict it.
 var Libraries = []*Library{
 	libAuthorizer, libExtensions, libHash, libLists, libMath, libMutations, libOptional, libRegex, libSets, libStrings,
 	libJSON, libYAML, libGzip, libTime, libRandom, libTransform, libUser, libX509, libImage,
@@ -38,7 +38,8 @@ var Libraries = []*Library{
 	libCheck, libCheckHTTP, libCheckEnvoy, libJWT,
 }
 
-// prices are those of all libraries, by the names of the functions. A name that two libraries have has the same price.
+// prices holds the prices of all libraries by function name. If two libraries have a function of the same name, it has the same price in
+// both.
 var prices = pricesOf(Libraries)
 
 func pricesOf(libraries []*Library) map[string]price {
@@ -51,7 +52,7 @@ func pricesOf(libraries []*Library) map[string]price {
 	return out
 }
 
-// byName are the Functions of all libraries; libraryOf is the library of each.
+// byName holds the Functions of all libraries; libraryOf holds the library of each.
 var byName, libraryOf = functionsOf(Libraries)
 
 func functionsOf(libraries []*Library) (map[string]*Function, map[string]*Library) {
@@ -73,7 +74,7 @@ func libraryNamed(name string) *Library {
 // In reports whether the expressions of a kind have the library.
 func (l *Library) In(k Kind) bool { return l.Kinds == 0 || l.Kinds.Has(k) }
 
-// declarations are the options and types of the libraries that an environment has.
+// declarations returns the options and types of the libraries in an environment.
 func declarations(d Declarations) (out []cel.EnvOption, types []*apiservercel.DeclType) {
 	for _, l := range Libraries {
 		if !l.In(d.Kind) || l.optIn && d.Kind == Native {

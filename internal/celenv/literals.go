@@ -7,11 +7,11 @@ import (
 	"github.com/google/cel-go/common/ast"
 )
 
-// homogeneous finds lists and maps in literals whose entries have several types, as the library's validator of that name does. It also takes
-// an optional entry whose type is only known at run time, such as [?object.spec.x], at which the library's validator panics.
+// homogeneous finds lists and maps in literals whose entries have different types, like the library's validator of that name. It also
+// accepts an optional entry whose type is only known at run time, such as [?object.spec.x], for which the library's validator panics.
 type homogeneous struct{}
 
-// Name implements the library's interface: that of the validator that it replaces, for which libraries name exempt functions.
+// Name implements the library's interface. It is the name of the replaced validator, for which libraries exempt functions by name.
 func (homogeneous) Name() string { return cel.ValidateHomogeneousAggregateLiterals().Name() }
 
 // Validate implements the library's interface.
@@ -42,14 +42,14 @@ func (homogeneous) Validate(_ *cel.Env, config cel.ValidatorConfig, checked *ast
 	}
 }
 
-// sameType takes the entries of one literal, the first of which says the type.
+// sameType checks the entries of one literal. The first entry determines the type.
 type sameType struct {
 	checked *ast.AST
 	issues  *cel.Issues
 	want    *cel.Type
 }
 
-// take reports whether an entry has the type, and notes a mistake when it does not.
+// take reports whether an entry has the type, and records a mistake if it does not.
 func (s *sameType) take(e ast.Expr, optional bool) bool {
 	t := s.checked.GetType(e.ID())
 	if t == nil {

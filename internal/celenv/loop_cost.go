@@ -6,13 +6,13 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// maxLoopParts is what all loops of one evaluation may take, in parts of expressions that they evaluate: an iteration counts for the
-// parts of the loop's condition and step, those of inner loops not included. A part takes less than 100 ns, so that loops
-// end within the time that every other kind of rule has; the limits of the API server allow a second. What looks at each of
-// 10,000 elements with a handful of calls fits in.
+// maxLoopParts is the limit for all loops of one evaluation, in evaluated parts of expressions. An iteration counts the parts of the
+// loop's condition and step, without those of inner loops. A part takes less than 100 ns, so loops end within the time that every
+// other kind of rule has; the limits of the API server allow a second. A loop that calls a handful of functions on each of 10,000
+// elements stays within the limit.
 const maxLoopParts = 200_000
 
-// steps finds the steps of loops by their ids, with the number of parts that an iteration evaluates.
+// steps returns, by the ID of each loop's step, the number of parts that an iteration evaluates.
 func steps(checked *ast.AST) map[int64]int {
 	var out map[int64]int
 	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -28,7 +28,7 @@ func steps(checked *ast.AST) map[int64]int {
 	return out
 }
 
-// partsOf counts the parts of an expression, of loops in it only the range.
+// partsOf counts the parts of an expression. For nested loops it counts only the range.
 func partsOf(e ast.Expr) int {
 	n := 1
 	switch e.Kind() {
@@ -60,7 +60,7 @@ func partsOf(e ast.Expr) int {
 	return n
 }
 
-// loopStep evaluates the step of a loop.
+// loopStep evaluates the step of a loop and charges for it.
 type loopStep struct {
 	interpreter.Interpretable
 	parts int

@@ -17,12 +17,12 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// shape is the type of a message, or of a part of it. A message is a document with known fields: a field that is not set reads as the
-// zero value of its type, and has() reports that it is not set, as in protocol buffers.
+// shape is the type of a message, or of a part of a message. A message is a document with known fields. As in protocol buffers, an
+// unset field has the zero value of its type, and has() returns false for it.
 type shape struct {
 	kind    shapeKind
-	message *messageShape    // of shapeMessage
-	element *shape           // of lists, and of the values of maps
+	message *messageShape    // for shapeMessage
+	element *shape           // the elements of lists, and the values of maps
 	enum    map[string]int64 // the names of an integer's values; nil for plain integers
 }
 
@@ -37,11 +37,11 @@ const (
 	shapeTime
 	shapeAny // any JSON object
 	shapeList
-	shapeMap // its keys are texts
+	shapeMap // a map whose keys are texts
 	shapeMessage
 )
 
-// messageShape has the fields by the names that expressions use. kind is the type of the expressions' values.
+// messageShape holds the fields by the names that expressions use. kind is the type of the values in expressions.
 type messageShape struct {
 	kind   *cel.Type
 	fields map[string]*shape
@@ -64,7 +64,7 @@ var (
 func listShape(of *shape) *shape { return &shape{kind: shapeList, element: of} }
 func mapShape(of *shape) *shape  { return &shape{kind: shapeMap, element: of} }
 
-// declared is the type for the checker.
+// declared returns the type for the type checker.
 func (s *shape) declared() *apiservercel.DeclType {
 	switch s.kind {
 	case shapeText:
@@ -93,7 +93,7 @@ func (s *shape) declared() *apiservercel.DeclType {
 	return apiservercel.NewMapType(apiservercel.StringType, apiservercel.DynType, -1)
 }
 
-// read makes a value of decoded JSON. path is where it is, for errors.
+// read converts decoded JSON to a value. path is its path, for errors.
 func (s *shape) read(v any, path string) (ref.Val, error) {
 	if v == nil {
 		return s.zero(), nil
@@ -158,7 +158,7 @@ func (s *shape) read(v any, path string) (ref.Val, error) {
 	return nil, fmt.Errorf("%s: %s is needed", path, s.words())
 }
 
-// wholeNumber is a number without a fraction. JSON of protocol buffers also writes 64-bit numbers as texts.
+// wholeNumber returns a number without a fraction. The JSON form of protocol buffers also allows 64-bit numbers as texts.
 func wholeNumber(v any) (int64, bool) {
 	switch x := v.(type) {
 	case int64:
@@ -215,7 +215,7 @@ func (m *messageShape) read(in map[string]any, path string) (ref.Val, error) {
 	return out, nil
 }
 
-// field finds a field by its name, or by the name that JSON of protocol buffers gives it: portValue for port_value.
+// field finds a field by its name, or by its name in the JSON form of protocol buffers: portValue for port_value.
 func (m *messageShape) field(key string) (string, *shape) {
 	if f := m.fields[key]; f != nil {
 		return key, f
@@ -238,7 +238,7 @@ func camelCase(name string) string {
 	return strings.Join(parts, "")
 }
 
-// zero is the value of what is not set.
+// zero returns the value of an unset field.
 func (s *shape) zero() ref.Val {
 	switch s.kind {
 	case shapeText:
@@ -282,8 +282,8 @@ func (s *shape) words() string {
 // message is a value with the fields of a messageShape.
 type message struct {
 	of     *messageShape
-	fields map[string]ref.Val // those that are set
-	shown  map[string]any     // as JSON shows it
+	fields map[string]ref.Val // the fields that are set
+	shown  map[string]any     // the JSON form
 }
 
 // ConvertToNative implements the library's interface.
@@ -294,7 +294,7 @@ func (m message) ConvertToNative(t reflect.Type) (any, error) {
 // ConvertToType implements the library's interface.
 func (m message) ConvertToType(t ref.Type) ref.Val { return opaque{m.of.kind}.convert(m, t) }
 
-// Equal implements the library's interface. A field that is not set is equal to one that is set to its zero value.
+// Equal implements the library's interface. An unset field equals a field with the zero value.
 func (m message) Equal(other ref.Val) ref.Val {
 	o, ok := other.(message)
 	if !ok || o.of != m.of {

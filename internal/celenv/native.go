@@ -10,14 +10,14 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// The maps and lists of decoded JSON are values of the language as they are: a jsonMap takes no memory of its own, and a jsonList
-// takes that of a slice header. The library's own wrappers allocate for each access.
+// Maps and lists of decoded JSON are used as CEL values without conversion: a jsonMap needs no additional memory, and a jsonList
+// only a slice header. The library's own wrappers allocate memory for each access.
 type (
 	jsonMap  map[string]any
 	jsonList []any
 )
 
-// adapter makes values of decoded JSON; all others are for the library's adapter.
+// adapter converts decoded JSON to CEL values. It passes all other values to the library's adapter.
 type adapter struct{ next types.Adapter }
 
 // NativeToValue implements the library's interface.
@@ -46,7 +46,7 @@ func (a adapter) NativeToValue(v any) ref.Val {
 	return a.next.NativeToValue(v)
 }
 
-// natively is the adapter where no environment is at hand.
+// natively is the adapter for code without access to an environment.
 var natively = adapter{types.DefaultTypeAdapter}
 
 func (m jsonMap) full() traits.Mapper {
@@ -114,7 +114,8 @@ func (m jsonMap) Size() ref.Val { return types.Int(len(m)) }
 // IsZeroValue implements the library's interface.
 func (m jsonMap) IsZeroValue() bool { return len(m) == 0 }
 
-// Iterator implements the library's interface. The names come in order, so that the same request always gives the same text.
+// Iterator implements the library's interface. It returns the names in sorted order, so that the same request always produces the same
+// text.
 func (m jsonMap) Iterator() traits.Iterator {
 	i := &nameIterator{}
 	i.names = m.names(i.room[:0])
@@ -167,7 +168,7 @@ func (jsonList) Type() ref.Type { return types.ListType }
 // Value implements the library's interface.
 func (l jsonList) Value() any { return []any(l) }
 
-// Add implements the library's interface. Two lists of JSON make a list of JSON.
+// Add implements the library's interface. The sum of two lists of JSON is a list of JSON.
 func (l jsonList) Add(other ref.Val) ref.Val {
 	o, ok := other.(traits.Lister)
 	switch {
@@ -225,7 +226,7 @@ func (l jsonList) Fold(f traits.Folder) {
 
 func (l jsonList) String() string { return fmt.Sprint(l.full()) }
 
-// equal compares decoded JSON as the language does: numbers by their value, whatever their types.
+// equal compares decoded JSON as CEL does: it compares numbers by value, whatever their types.
 func equal(a, b any) bool {
 	switch x := a.(type) {
 	case string:
@@ -257,7 +258,7 @@ func equal(a, b any) bool {
 	return types.Equal(natively.NativeToValue(a), natively.NativeToValue(b)) == types.True
 }
 
-// iterator is what iterators are besides.
+// iterator implements the methods of ref.Val for iterators.
 type iterator struct{}
 
 // ConvertToNative implements the library's interface.

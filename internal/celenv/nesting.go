@@ -8,16 +8,16 @@ import (
 	"github.com/google/cel-go/common/operators"
 )
 
-// The library's type checker takes time that grows with the fourth power of how deeply types nest and with the square of
-// their number, and cannot be stopped: 2 kB of maps in maps would cost seconds, a policy of them hours. Expressions that
-// people write have five levels, and dozens of calls.
+// The time of the library's type checker grows with the fourth power of the nesting depth of types and with the square
+// of their number, and it cannot be stopped: 2 kB of nested maps would take seconds, and a policy full of them hours.
+// Expressions that people write have five levels, and dozens of calls.
 const (
-	maxMakers      = 500 // calls, and what makes types, in one expression
-	maxNesting     = 20  // of what makes types around one another
-	maxTypeNesting = 8   // of the type of a variable; what is deeper can be anything
+	maxMakers      = 500 // calls, and parts that create types, in one expression
+	maxNesting     = 20  // nesting depth of parts that create types
+	maxTypeNesting = 8   // nesting depth of the type of a variable; a deeper type becomes dyn
 )
 
-// parse is Env.Parse, and an error for what is too much to be checked.
+// parse calls Env.Parse, and returns an error if the expression is too large for the type checker.
 func parse(env *cel.Env, expression string) (*cel.Ast, error) {
 	parsed, issues := env.Parse(expression)
 	if issues != nil && issues.Err() != nil {
@@ -33,10 +33,10 @@ func parse(env *cel.Env, expression string) (*cel.Ast, error) {
 	return parsed, nil
 }
 
-// makers counts the calls of an expression, and the parts that make a type of the types of their own parts.
+// makers counts the calls of an expression, and the parts that create a type from the types of their own parts.
 type makers struct{ count int }
 
-// nesting is the largest number of the latter around one another in e.
+// nesting returns the maximum nesting depth of the parts of e that create types.
 func (m *makers) nesting(e ast.Expr) (deepest int) {
 	of := func(parts ...ast.Expr) {
 		for _, p := range parts {
@@ -70,9 +70,9 @@ func (m *makers) nesting(e ast.Expr) (deepest int) {
 		}
 		of(c.Args()...)
 		switch c.FunctionName() {
-		case operators.LogicalAnd, operators.LogicalOr: // of no types but one
+		case operators.LogicalAnd, operators.LogicalOr: // their type is always bool
 			return deepest
-		case "of", "ofNonZeroValue", "type": // of optional, see the library's names
+		case "of", "ofNonZeroValue", "type": // functions of optional, by the library's names
 			return m.made(deepest)
 		}
 		m.count++
@@ -85,7 +85,7 @@ func (m *makers) made(around int) int {
 	return around + 1
 }
 
-// typeNesting is how many types t has around one another.
+// typeNesting returns the nesting depth of the type t.
 func typeNesting(t *cel.Type) int {
 	deepest := 0
 	for _, p := range t.Parameters() {

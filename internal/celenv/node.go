@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/interpreter/functions"
 )
 
-// node replaces a node of the library by one of ours, where there is one. Decorators see some nodes twice.
+// node replaces a node of the library by one of ours, if there is one. Decorators receive some nodes twice.
 func (in *planning) node(i interpreter.Interpretable) interpreter.Interpretable {
 	switch n := i.(type) {
 	case *test:
@@ -17,7 +17,7 @@ func (in *planning) node(i interpreter.Interpretable) interpreter.Interpretable 
 	case *path:
 		in.variable(n)
 	case interpreter.InterpretableAttribute:
-		if p, ok := n.Attr().(*path); ok { // the library's has()
+		if p, ok := n.Attr().(*path); ok { // a call of has()
 			in.variable(p)
 			return &test{n, p}
 		}
@@ -56,7 +56,7 @@ func (in *planning) call(n interpreter.InterpretableCall) interpreter.Interpreta
 	return in.ordinary(n)
 }
 
-// ordinary is a call of one of the library's functions.
+// ordinary returns the node for a call of one of the library's functions.
 func (in *planning) ordinary(n interpreter.InterpretableCall) interpreter.InterpretableCall {
 	args := n.Args()
 	if len(args) == 0 {
@@ -78,11 +78,11 @@ func (in *planning) ordinary(n interpreter.InterpretableCall) interpreter.Interp
 	return out
 }
 
-// call is a call of one of the library's functions: it evaluates the arguments, asks for the price, calls, and pays.
+// call is a call of one of the library's functions. It evaluates the arguments, checks the price, calls the function, and charges for it.
 type call struct {
 	interpreter.InterpretableCall
 	args    []interpreter.Interpretable
-	to      *functions.Overload // nil when only the value knows the function
+	to      *functions.Overload // nil if the function depends on the type of the value
 	pattern interpreter.Interpretable
 	ask     price
 	cost    cost
@@ -151,7 +151,7 @@ func (c *call) Eval(vars interpreter.Activation) ref.Val {
 	if c.cost == costByLibrary {
 		e := evaluationOf(vars)
 		if types.IsUnknownOrError(out) {
-			if e != nil { // an operator may pass over the error, in a loop
+			if e != nil { // an operator in a loop may ignore the error
 				e.take(callParts(c.Function(), args, nil))
 			}
 			return out
@@ -169,7 +169,7 @@ func (c *call) Eval(vars interpreter.Activation) ref.Val {
 	return limitResult(out, vars)
 }
 
-// pay charges for a call whose price depends on the size of the arguments. The value is an error when it is too much.
+// pay charges for a call whose price depends on the size of the arguments. It returns an error value if that is too much.
 func (c *call) pay(vars interpreter.Activation, l, r ref.Val) ref.Val {
 	if c.cost == costNothing {
 		return nil
@@ -186,7 +186,7 @@ func (c *call) pay(vars interpreter.Activation, l, r ref.Val) ref.Val {
 	return nil
 }
 
-// apply calls with one or two arguments; the second is nil for one.
+// apply calls the function with one or two arguments; r is nil if there is only one.
 func (c *call) apply(l, r ref.Val) ref.Val {
 	to := c.to
 	if to == nil {
@@ -231,7 +231,7 @@ func (c *call) applyAll(args []ref.Val) ref.Val {
 	return types.LabelErrNode(c.ID(), to.Function(args...))
 }
 
-// equality is == or !=.
+// equality is an evaluation of == or !=.
 type equality struct {
 	interpreter.InterpretableCall
 	left, right interpreter.Interpretable
@@ -270,7 +270,7 @@ func (q *equality) Eval(vars interpreter.Activation) ref.Val {
 	return same
 }
 
-// notFalse is what loops ask of their result before each iteration.
+// notFalse is the check that loops make on their result before each iteration.
 type notFalse struct {
 	interpreter.InterpretableCall
 	value interpreter.Interpretable

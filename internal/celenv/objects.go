@@ -9,18 +9,18 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// NamedObject is a kind of objects that an expression names in literals: one that it writes down, with apiVersion, kind and metadata, or
-// one that it reads by a function of `resource`.
+// NamedObject is a kind of objects that an expression names in literals: a kind of an object that it writes, with apiVersion, kind and
+// metadata, or a kind that it reads with a function of `resource`.
 type NamedObject struct {
 	APIVersion string
-	Name       string // the kind, or the plural of a resource that is read
-	Verb       string // get or list for what is read; empty otherwise
+	Name       string // the kind, or the plural of the resource for reads
+	Verb       string // get or list for reads; empty otherwise
 }
 
 // objects collects the objects that the expressions of a generating policy name.
 type objects struct{ list []NamedObject }
 
-// Objects returns the objects that the expressions name that were compiled so far. Only policies that generate have some.
+// Objects returns the objects that the expressions compiled so far name. Only generating policies have any.
 func (c *Compiler) Objects() []NamedObject { return c.objects.list }
 
 func (o *objects) take(d Declarations, checked *cel.Ast) {
@@ -41,7 +41,7 @@ func (o *objects) add(found NamedObject) {
 	}
 }
 
-// written finds objects that are written down. A map within another one is a part of it, such as an owner reference.
+// written finds objects that are written as literals. A map inside another one is a part of it, such as an owner reference.
 func (o *objects) written(e ast.Expr) {
 	switch e.Kind() {
 	case ast.MapKind:
@@ -82,7 +82,7 @@ func (o *objects) written(e ast.Expr) {
 	}
 }
 
-// readBy returns what a call of resource.get or resource.list reads.
+// readBy returns the kind that a call of resource.get or resource.list reads.
 func readBy(e ast.Expr) (NamedObject, bool) {
 	if e.Kind() != ast.CallKind {
 		return NamedObject{}, false
@@ -97,7 +97,7 @@ func readBy(e ast.Expr) (NamedObject, bool) {
 	return NamedObject{apiVersion, plural, verb}, ok && also && apiVersion != "" && plural != ""
 }
 
-// writtenText is the text of a literal, which may be within dyn().
+// writtenText returns the text of a literal, which may be inside dyn().
 func writtenText(e ast.Expr) (string, bool) {
 	for e.Kind() == ast.CallKind && e.AsCall().FunctionName() == "dyn" && len(e.AsCall().Args()) == 1 {
 		e = e.AsCall().Args()[0]

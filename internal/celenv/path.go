@@ -10,17 +10,17 @@ import (
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 )
 
-// path is a name with members behind it, such as object.spec.?volumes, read from decoded JSON without values of the language in between.
-// Whatever is not as expected (a missing member, an index, a value that is no JSON) is left to the library's attribute, which it
-// embeds and which makes the errors.
+// path is a name followed by members, such as object.spec.?volumes. It is read from decoded JSON without intermediate CEL values. All
+// other cases (a missing member, an index, a value that is not JSON) are left to the embedded attribute of the library, which also
+// creates the errors.
 type path struct {
 	interpreter.InterpretableAttribute
 	root  root
 	name  string
-	index int // of a variable
+	index int // the index of a variable
 	steps []pathStep
-	other bool // there are qualifiers that are no names
-	tests bool // the last step asks only whether the member is there
+	other bool // there are qualifiers that are not names
+	tests bool // the last step only tests whether the member exists
 }
 
 type pathStep struct {
@@ -28,17 +28,17 @@ type pathStep struct {
 	optional bool
 }
 
-// root is what a path begins with.
+// root is the kind of name with which a path begins.
 type root uint8
 
 const (
-	rootOther root = iota // a name that the library resolves, such as the variable of a macro
+	rootOther root = iota // a name that the library resolves, such as a variable of a macro
 	rootObject
 	rootOldObject
 	rootVariable
 )
 
-// newPath takes over an attribute that is a name so far.
+// newPath returns the path for an attribute that consists of a name.
 func newPath(a interpreter.InterpretableAttribute, in *planning) *path {
 	named, ok := a.Attr().(interpreter.NamespacedAttribute)
 	if !ok || len(named.CandidateVariableNames()) != 1 || len(named.Qualifiers()) != 0 {
@@ -58,7 +58,7 @@ func newPath(a interpreter.InterpretableAttribute, in *planning) *path {
 	return p
 }
 
-// Attr is the path itself, so that decorators know it when it comes again.
+// Attr returns the path itself, so that decorators recognize it.
 func (p *path) Attr() interpreter.Attribute { return p }
 
 // AddQualifier implements the library's interface.
@@ -81,7 +81,7 @@ func (p *path) AddQualifier(q interpreter.Qualifier) (interpreter.Attribute, err
 	return p, nil
 }
 
-// isTest reports whether the qualifier is one of has(). The type has no exported name.
+// isTest reports whether the qualifier belongs to has(). Its type has no exported name.
 func isTest(q interpreter.Qualifier) bool {
 	return reflect.TypeOf(q).String() == "*interpreter.testOnlyQualifier"
 }
@@ -89,16 +89,16 @@ func isTest(q interpreter.Qualifier) bool {
 // IsOptional implements the library's interface.
 func (p *path) IsOptional() bool { return p.InterpretableAttribute.IsOptional() }
 
-// found is how far a path could be followed.
+// found is the result of following a path.
 type found uint8
 
 const (
-	elsewhere found = iota // the library has to find out
-	absent                 // an optional member is not there
+	elsewhere found = iota // the library must evaluate the path
+	absent                 // an optional member is missing
 	present
 )
 
-// find follows the path. optional is whether a member on it is optional, so that the value is too.
+// find follows the path. optional reports whether any member on it is optional, which makes the value optional.
 func (p *path) find(vars interpreter.Activation) (v any, optional bool, f found) {
 	if p.other {
 		return nil, false, elsewhere
@@ -181,7 +181,7 @@ func asValue(v any) ref.Val {
 	return out
 }
 
-// test is has() of a path.
+// test is a call of has() with a path.
 type test struct {
 	interpreter.InterpretableAttribute
 	of *path

@@ -7,14 +7,14 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// The library compiles constant regular expressions when an expression is planned, in a call that evaluates its own arguments. Ours
-// have their values already, so that call gets arguments that give these values back.
+// The library compiles constant regular expressions when it plans an expression, into a call that evaluates its own arguments. Our
+// nodes have already evaluated the arguments, so this call gets arguments that return these values.
 
 var patterns = map[string]*interpreter.RegexOptimization{
 	"matches": interpreter.MatchesRegexOptimization, "find": library.FindRegexOptimization, "findAll": library.FindAllRegexOptimization,
 }
 
-// constantPattern makes the call of a function whose regular expression is a constant.
+// constantPattern returns a function that plans a call whose regular expression is a constant.
 func constantPattern(n interpreter.InterpretableCall) (func(interpreter.InterpretableCall) interpreter.Interpretable, bool) {
 	known := patterns[n.Function()]
 	if known == nil || known.RegexIndex >= len(n.Args()) {
@@ -31,13 +31,13 @@ func constantPattern(n interpreter.InterpretableCall) (func(interpreter.Interpre
 	return func(n interpreter.InterpretableCall) interpreter.Interpretable {
 		out, err := known.Factory(givenArguments{n}, string(text))
 		if err != nil {
-			return nil // the call itself gives the error
+			return nil // the call itself returns the error
 		}
 		return out
 	}, true
 }
 
-// givenArguments is a call whose arguments are taken from argumentsOf.
+// givenArguments is a call that takes its arguments from argumentsOf.
 type givenArguments struct{ interpreter.InterpretableCall }
 
 // Args implements the library's interface.
@@ -49,7 +49,7 @@ func (g givenArguments) Args() []interpreter.Interpretable {
 	return out
 }
 
-// argument is an argument by its number.
+// argument is an argument, identified by its index.
 type argument int
 
 // ID implements the library's interface.
@@ -58,7 +58,7 @@ func (argument) ID() int64 { return 0 }
 // Eval implements the library's interface.
 func (a argument) Eval(vars interpreter.Activation) ref.Val { return vars.(argumentsOf).args[a] }
 
-// argumentsOf hands the values of arguments to a call.
+// argumentsOf passes the values of arguments to a call.
 type argumentsOf struct{ args []ref.Val }
 
 // ResolveName implements the library's interface.

@@ -11,8 +11,9 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 )
 
-// Plain is a value as JSON values hold it: what an object is made of. Numbers stay what they are; times and durations become texts, and
-// bytes base64. What has no form in JSON, such as a quantity or optional.none(), is an error. Parts of the input are shared and not copied.
+// Plain converts a value to JSON values, of which objects consist. Numbers keep their type, times and durations become texts, and bytes
+// become base64. A value without a JSON form, such as a quantity or optional.none(), is an error. Parts of the input are shared, not
+// copied.
 func Plain(v ref.Val) (any, error) {
 	switch x := v.(type) {
 	case types.Null:
@@ -54,7 +55,7 @@ func Plain(v ref.Val) (any, error) {
 	return p.(*structpb.Value).AsInterface(), nil
 }
 
-// errNoValue is the library's text.
+// errNoValue has the library's text.
 var errNoValue = fmt.Errorf("optional.none() dereference")
 
 func nativeList(l traits.Lister) (any, error) {
@@ -92,7 +93,7 @@ func nativeMap(m traits.Mapper) (any, error) {
 	return out, nil
 }
 
-// isPlain reports whether a value is decoded JSON, whole.
+// isPlain reports whether a value consists entirely of decoded JSON.
 func isPlain(v any) bool {
 	switch x := v.(type) {
 	case nil, bool, string, int64, float64:

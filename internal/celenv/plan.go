@@ -9,14 +9,15 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// planner makes what is evaluated of checked expressions. Unlike the library's Program it has one table of functions for all
-// expressions of an environment, and none of the library's accounting: nodes of our own charge for themselves (see guard.go).
+// planner converts checked expressions to plans that can be evaluated. Unlike the library's Program, it has one table of
+// functions for all expressions of an environment, and does not use the library's accounting: our own nodes charge the costs
+// (see guard.go).
 type planner struct {
 	functions interpreter.Dispatcher
 	declared  Declarations
 }
 
-// planners are made on first use, for each environment.
+// planners holds one planner for each environment, created on first use.
 var planners sync.Map // Declarations → func() *planner
 
 func (d Declarations) planner() *planner {
@@ -24,7 +25,7 @@ func (d Declarations) planner() *planner {
 	if !known {
 		made, _ = planners.LoadOrStore(d, sync.OnceValue(func() *planner {
 			p, err := newPlanner(d.env(), d)
-			if err != nil { // this depends on the libraries alone, and the tests make every environment
+			if err != nil { // the error depends only on the libraries, and the tests build every environment
 				panic("celenv: the functions of the environment: " + err.Error())
 			}
 			return p
@@ -47,7 +48,7 @@ func newPlanner(env *cel.Env, d Declarations) (*planner, error) {
 	return p, nil
 }
 
-// planning is what decorators know of the expression that is being planned.
+// planning holds the information that decorators need about the expression that is being planned.
 type planning struct {
 	*planner
 	checked   *ast.AST
@@ -55,7 +56,8 @@ type planning struct {
 	variables map[string]int  // indexes of the rule's variables
 }
 
-// plan makes what is evaluated of a checked expression. around changes how nodes are made. An error is one of its constants.
+// plan converts a checked expression to a plan. The functions in around change how nodes are created. An error concerns a constant in the
+// expression.
 func (p *planner) plan(env *cel.Env, checked *ast.AST, variables map[string]int, around ...func(interpreter.InterpretableDecorator) interpreter.InterpretableDecorator) (interpreter.Interpretable, error) {
 	in := &planning{planner: p, checked: checked, locals: locals(checked), variables: variables}
 	values, types := adapter{env.CELTypeAdapter()}, env.CELTypeProvider()
@@ -76,7 +78,7 @@ func (p *planner) plan(env *cel.Env, checked *ast.AST, variables map[string]int,
 	)
 }
 
-// locals are the names of the variables of macros.
+// locals returns the names of the variables of macros.
 func locals(checked *ast.AST) map[string]bool {
 	var out map[string]bool
 	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -92,7 +94,7 @@ func locals(checked *ast.AST) map[string]bool {
 	return out
 }
 
-// variable makes a path that begins with `variables.name` know the variable.
+// variable connects a path that begins with `variables.name` to that variable.
 func (in *planning) variable(p *path) {
 	if p.root != rootOther || strings.TrimPrefix(p.name, ".") != varVariables || in.locals[p.name] || p.other || len(p.steps) == 0 || p.steps[0].optional || p.tests && len(p.steps) == 1 {
 		return

@@ -9,17 +9,17 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// basePrices are the prices of functions that every environment has, and no Library of ours.
+// basePrices holds the prices of functions that every environment has and that belong to none of our Libraries.
 var basePrices = map[string]price{"quantity": measured, "isQuantity": measured}
 
-// A quantity in a text has at most so many bytes, and its decimal exponent so many digits before or behind the point: adding and comparing
-// write all of them out.
+// Limits for a quantity in a text: its length in bytes, and its decimal exponent, since adding and comparing write all digits out.
 const (
 	maxQuantity = 1 << 10
 	maxExponent = 100
 )
 
-// measured is the price of reading a quantity: one with a large exponent would take a lifetime, or all memory, as soon as it is added or compared.
+// measured reports whether reading a quantity is too expensive. Adding or comparing a quantity with a large exponent would take a lifetime,
+// or all memory.
 func measured(args []ref.Val, _ interpreter.Activation) bool {
 	if len(args) == 0 {
 		return false
@@ -32,12 +32,12 @@ func measured(args []ref.Val, _ interpreter.Activation) bool {
 		return true
 	}
 	at := strings.IndexAny(string(text), "eE")
-	if at < 0 || at+1 == len(text) { // E alone is a suffix
+	if at < 0 || at+1 == len(text) { // E without digits is a suffix
 		return false
 	}
 	exponent, err := strconv.Atoi(string(text[at+1:]))
 	if err != nil {
-		// The function itself says what is wrong, unless the number is too large to be read.
+		// The function itself reports the mistake, unless the number is too large to be parsed.
 		return strings.Trim(string(text[at+1:]), "+-0123456789") == ""
 	}
 	return exponent > maxExponent || exponent < -maxExponent

@@ -13,23 +13,23 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// documents are the names whose parts are followed through expressions.
+// documents are the variables whose parts are tracked through expressions.
 var documents = []string{
 	plugincel.ObjectVarName, plugincel.OldObjectVarName, plugincel.RequestVarName, plugincel.NamespaceVarName,
 	plugincel.ParamsVarName, plugincel.AuthorizerVarName, plugincel.RequestResourceAuthorizerVarName,
 }
 
-// reads finds out which parts of the documents the expressions of a Compiler read.
+// reads determines which parts of the documents the expressions of a Compiler read.
 type reads struct {
-	doc       value.Fields // its members are the documents
+	doc       value.Fields // the members are the documents
 	variables map[string]*value.Part
-	called    map[string]bool // names of libraries
-	lost      bool            // an expression could not be followed: it may read anything
+	called    map[string]bool // the names of the called libraries
+	lost      bool            // an expression could not be tracked, so it may read anything
 }
 
-// Reads says which parts of object, oldObject, request, namespaceObject, params and authorizer the expressions read that were
-// compiled so far; these are its members. A document that is not among them is not read. An object that has only these
-// parts gives the same results.
+// Reads returns which parts of object, oldObject, request, namespaceObject, params and authorizer the expressions compiled so
+// far read. The members of the result are the documents that are read. Evaluations of an object with only these parts have
+// the same results.
 func (c *Compiler) Reads() *value.Fields {
 	out := &value.Fields{}
 	out.Merge(&c.reads.doc)
@@ -41,10 +41,10 @@ func (c *Compiler) Reads() *value.Fields {
 	return out
 }
 
-// Calls reports whether an expression compiled so far calls a function of the library, such as http.
+// Calls reports whether any expression compiled so far calls a function of the library, such as http.
 func (c *Compiler) Calls(library string) bool { return c.reads.called[library] }
 
-// Asks reports whether an expression compiled so far asks the world for something: resources, services, registries.
+// Asks reports whether any expression compiled so far queries the World, such as resources, services or registries.
 func (c *Compiler) Asks() bool {
 	for name := range c.reads.called {
 		if l := libraryNamed(name); l.Asks {
@@ -54,18 +54,18 @@ func (c *Compiler) Asks() bool {
 	return false
 }
 
-// variable notes what a variable is made of, for the expressions that use it.
+// variable records the parts that make up a variable, for the expressions that use it.
 func (r *reads) variable(name string, checked *cel.Ast) {
 	if r.variables == nil {
 		r.variables = map[string]*value.Part{}
 	}
 	r.variables[name] = &value.Part{}
-	if checked != nil { // else it has a mistake
+	if checked != nil { // otherwise it has a mistake
 		r.variables[name] = r.follow(checked)
 	}
 }
 
-// expression notes what an expression reads.
+// expression records the parts that an expression reads.
 func (r *reads) expression(checked *cel.Ast) { r.follow(checked).Read() }
 
 func (r *reads) follow(checked *cel.Ast) *value.Part {
@@ -78,7 +78,7 @@ func (r *reads) follow(checked *cel.Ast) *value.Part {
 	return out
 }
 
-// follower follows the parts of the documents through one expression.
+// follower tracks the parts of the documents through one expression.
 type follower struct {
 	value.Flow
 	*reads
@@ -101,7 +101,7 @@ func (l *local) find(name string) *value.Part {
 	return nil
 }
 
-// walk returns what the value of e is made of. What is looked at on the way is read.
+// walk returns the parts that make up the value of e. It records the parts that the evaluation reads on the way.
 func (f *follower) walk(e ast.Expr, locals *local) *value.Part {
 	if f.Lost() {
 		return &value.Part{}
@@ -148,7 +148,7 @@ func (f *follower) name(name string, locals *local) *value.Part {
 
 func (f *follower) selected(e ast.Expr, locals *local) *value.Part {
 	if known := f.checked.ReferenceMap()[e.ID()]; known != nil && known.Name != "" {
-		return f.name(known.Name, nil) // authorizer.requestResource is one name
+		return f.name(known.Name, nil) // authorizer.requestResource is a single name
 	}
 	s := e.AsSelect()
 	if of := s.Operand(); of.Kind() == ast.IdentKind && of.AsIdent() == "variables" && locals.find("variables") == nil {
@@ -156,7 +156,7 @@ func (f *follower) selected(e ast.Expr, locals *local) *value.Part {
 	}
 	p := f.Member(f.walk(s.Operand(), locals), s.FieldName())
 	if s.IsTestOnly() {
-		return &value.Part{} // it is there, or not
+		return &value.Part{} // has() only tests whether the member exists
 	}
 	return p
 }
@@ -176,8 +176,8 @@ func (f *follower) madeMap(m ast.MapExpr, locals *local) *value.Part {
 	return f.Object(members)
 }
 
-// loop follows a macro. Its variable is each item of a list, or each name of a map: which of both is not known before the
-// object is there.
+// loop tracks a macro. Its variable is each item of a list, or each name of a map. Which of the two it is depends on the
+// object.
 func (f *follower) loop(c ast.ComprehensionExpr, locals *local) *value.Part {
 	over := f.walk(c.IterRange(), locals)
 	items := &value.Part{}
@@ -198,7 +198,7 @@ func (f *follower) loop(c ast.ComprehensionExpr, locals *local) *value.Part {
 	return f.walk(c.Result(), &local{c.AccuVar(), made, locals})
 }
 
-// Functions that pass their arguments on, whole or in part. All others look at their arguments and make something new.
+// Functions that return their arguments, whole or in part. All other functions read their arguments and create a new value.
 const (
 	optionalSelect = "_?._"
 	optionalIndex  = "_[?_]"
@@ -206,7 +206,7 @@ const (
 
 func (f *follower) call(c ast.CallExpr, locals *local) *value.Part {
 	args := c.Args()
-	if l := libraryOf[c.FunctionName()]; l != nil && (!c.IsMemberFunction() || l != libHTTP) { // `get` after a client comes with the client
+	if l := libraryOf[c.FunctionName()]; l != nil && (!c.IsMemberFunction() || l != libHTTP) { // a member call of libHTTP is counted with the client
 		if f.called == nil {
 			f.called = map[string]bool{}
 		}
@@ -245,7 +245,7 @@ func (f *follower) call(c ast.CallExpr, locals *local) *value.Part {
 	return &value.Part{}
 }
 
-// indexed is a member by its name, or an item by its index.
+// indexed returns the parts for a member by name, or for an item by index.
 func (f *follower) indexed(of, by ast.Expr, locals *local) *value.Part {
 	p := f.walk(of, locals)
 	if name, ok := literalText(by); ok {
@@ -259,7 +259,7 @@ func (f *follower) indexed(of, by ast.Expr, locals *local) *value.Part {
 	return &value.Part{}
 }
 
-// in is whether a map has a name, or a list an item.
+// in tracks a test whether a map has a name, or a list an item.
 func (f *follower) in(what, of ast.Expr, locals *local) *value.Part {
 	p := f.walk(of, locals)
 	if name, ok := literalText(what); ok {
@@ -271,7 +271,7 @@ func (f *follower) in(what, of ast.Expr, locals *local) *value.Part {
 	return &value.Part{}
 }
 
-// isLook reports whether e only says which part of a document is meant.
+// isLook reports whether e only selects a part of a document.
 func isLook(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.SelectKind:

@@ -10,27 +10,27 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// Policies have expressions in common: generated rules, and policies that were made of one another. Equal expressions that see the same
-// variables in the same environment have one plan, for as long as any of them is in use.
+// Policies have expressions in common: those of generated rules, and those of policies that were copied from each other. Equal
+// expressions with the same variables in the same environment share one plan while any of them is in use.
 
-// planned is what is evaluated of an expression. It is immutable.
+// planned is the plan of an expression. It is immutable.
 type planned struct {
 	root  interpreter.Interpretable
-	parts int64 // what it costs to evaluate each part once
+	parts int64 // the cost of evaluating each part once
 	// ofObject: the value depends on the object alone.
 	ofObject bool
 }
 
-// planKey is all that a plan depends on.
+// planKey holds everything on which a plan depends.
 type planKey struct {
 	planner    *planner
-	variables  [sha256.Size]byte // of the names and expressions of the variables before it
+	variables  [sha256.Size]byte // a digest of the names and expressions of the preceding variables
 	expression string
 }
 
 var plans = planTable{of: map[planKey]weak.Pointer[planned]{}}
 
-// planTable holds plans weakly. Entries whose plan is gone are removed when the table has doubled.
+// planTable holds weak pointers to plans. It removes the entries of freed plans when the table has doubled.
 type planTable struct {
 	mu    sync.Mutex
 	of    map[planKey]weak.Pointer[planned]
@@ -45,7 +45,7 @@ func (t *planTable) get(key planKey) *planned {
 	return t.of[key].Value()
 }
 
-// put adds a plan, unless an equal one was added meanwhile; it gives the one that counts.
+// put adds a plan, unless an equal one was added in the meantime. It returns the plan to use.
 func (t *planTable) put(key planKey, p *planned) *planned {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -64,7 +64,7 @@ func (t *planTable) put(key planKey, p *planned) *planned {
 	return p
 }
 
-// plan gives the plan of a checked expression, a shared one if there is one.
+// plan returns the plan of a checked expression. It uses a shared plan if there is one.
 func (c *Compiler) plan(expression string, checked *ast.AST) (*planned, error) {
 	key := planKey{c.planner, c.signature, expression}
 	if c.alone {
@@ -83,7 +83,7 @@ func (c *Compiler) plan(expression string, checked *ast.AST) (*planned, error) {
 	return plans.put(key, p), nil
 }
 
-// sign makes the signature know one more variable.
+// sign adds a variable to the signature.
 func (c *Compiler) sign(name, expression string) {
 	h := sha256.New()
 	h.Write(c.signature[:])

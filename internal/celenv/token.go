@@ -2,8 +2,9 @@ package celenv
 
 import "strings"
 
-// SkipToken is where what begins at the place in the text of an expression ends: a name or number, a text in quotes, a comment, or one
-// other character. It is for code that rewrites expressions, or looks for the end of one; a text without its closing quote goes up to the end.
+// SkipToken returns the end of the token that starts at the given position of an expression: a name or number, a text in quotes, a comment,
+// or any other single character. It is for code that rewrites expressions, or searches for the end of one. A text without a closing quote
+// extends to the end of the expression.
 func SkipToken(expression string, at int) int {
 	rest := expression[at:]
 	switch {
@@ -35,7 +36,7 @@ func isWord(c byte) bool {
 
 func isQuote(c byte) bool { return c == '\'' || c == '"' }
 
-// isPrefix reports whether the word before a quote belongs to it: r for raw, b for bytes, and both.
+// isPrefix reports whether the word before a quote belongs to the text: r for raw, b for bytes, or both.
 func isPrefix(word string) bool {
 	switch strings.ToLower(word) {
 	case "r", "b", "rb", "br":
@@ -44,7 +45,7 @@ func isPrefix(word string) bool {
 	return false
 }
 
-// quoted is the length of the text in quotes with which rest begins.
+// quoted returns the length of the text in quotes at the start of rest.
 func quoted(rest string, raw bool) int {
 	quote := rest[:1]
 	if strings.HasPrefix(rest, strings.Repeat(quote, 3)) {

@@ -7,29 +7,29 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// Shape is what is known of the fields of a value.
+// Shape describes what is known about the fields of a value.
 type Shape interface {
-	// Field is the shape of a member; ok is false when there cannot be one of that name.
+	// Field returns the shape of a member. ok is false if no member can have that name.
 	Field(name string) (s Shape, ok bool)
-	// Element is the shape of the elements of a list; ok is false when the value is none.
+	// Element returns the shape of the elements of a list. ok is false if the value is not a list.
 	Element() (s Shape, ok bool)
-	// Names are the members that are known by name; none for maps, lists and scalars.
+	// Names returns the names of the known members; none for maps, lists and scalars.
 	Names() []string
 }
 
-// Limits of what is looked at of a kind: a CustomResourceDefinition describes itself without end.
+// Limits for the shape of a kind. They are necessary because the schema of a CustomResourceDefinition refers to itself.
 const (
 	maxShapeDepth = 14
 	maxShapeTypes = 20_000
 )
 
-// NewTypeCheck makes a Compiler that knows the fields of object and oldObject, whose kind has the name. What it compiles is
-// not for evaluation: UndefinedFields of its errors tells which fields cannot exist.
+// NewTypeCheck returns a Compiler that knows the fields of object and oldObject. name is the name of their kind. The
+// compiled expressions are not for evaluation: call UndefinedFields on the errors to find fields that cannot exist.
 func NewTypeCheck(d Declarations, name string, object Shape) (*Compiler, error) {
 	b := shapeBuilder{left: maxShapeTypes}
 	t := b.build(object, 0).MaybeAssignTypeName("kubernetes.object." + name)
 	if !t.IsObject() {
-		return NewCompiler(d), nil // nothing is known
+		return NewCompiler(d), nil // nothing is known about the object
 	}
 	env, err := extend(d.base(), d, t.CelType(), []*apiservercel.DeclType{t})
 	if err != nil {
@@ -38,15 +38,15 @@ func NewTypeCheck(d Declarations, name string, object Shape) (*Compiler, error) 
 	return &Compiler{declared: d, env: env, planner: d.planner(), alone: true, variables: &Variables{declared: d}}, nil
 }
 
-// UndefinedFields words those mistakes of a compilation that say that a field does not exist, as the API server words
-// them, each on one line. Other mistakes are left out: the shapes know no types of scalars.
+// UndefinedFields returns the mistakes about fields that do not exist, with the API server's texts, each on one line.
+// It omits other mistakes, since shapes do not know the types of scalars.
 func UndefinedFields(err error) []string {
 	var e *CompileError
 	if !errors.As(err, &e) {
 		return nil
 	}
 	var out []string
-	// The library prints every mistake as a line that begins with ERROR, with two lines of source behind it.
+	// The library prints every mistake as a line that begins with ERROR, followed by two lines of source.
 	for _, text := range strings.Split("\n"+e.text, "\nERROR: ")[1:] {
 		if strings.Contains(text, "undefined field '") {
 			lines := strings.Split(strings.TrimSpace(text), "\n")
@@ -61,7 +61,7 @@ func UndefinedFields(err error) []string {
 
 type shapeBuilder struct{ left int }
 
-// notAName is the name of no field: a shape that has it anyway is a map, or may be anything.
+// notAName is not the name of any field. A shape that has such a field is a map, or may be anything.
 const notAName = "\x00"
 
 func (b *shapeBuilder) build(s Shape, depth int) *apiservercel.DeclType {
@@ -76,7 +76,7 @@ func (b *shapeBuilder) build(s Shape, depth int) *apiservercel.DeclType {
 		return apiservercel.NewListType(b.build(element, depth+1), -1)
 	case isMap && len(names) == 0:
 		return apiservercel.NewMapType(apiservercel.StringType, b.build(value, depth+1), -1)
-	case isMap || len(names) == 0: // free fields beside known ones, or a scalar
+	case isMap || len(names) == 0: // arbitrary fields besides the known ones, or a scalar
 		return apiservercel.DynType
 	}
 	fields := make(map[string]*apiservercel.DeclField, len(names))

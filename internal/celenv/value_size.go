@@ -12,16 +12,16 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 )
 
-// The library charges an expression for what it does, but not for what sharing hides: [x, x] costs the same whatever x
-// is, so that thirty variables, each a list of the one before, make a value which nothing can compare or print in a
-// lifetime. So the values in lists and maps that an expression makes are counted as if nothing were shared, and too large ones end
-// the evaluation.
+// The library charges an expression for its work, but not for values that are hidden by sharing: [x, x] costs the same whatever x
+// is. Thirty variables, each a list with the previous one twice, create a value that could not be compared or printed in a
+// lifetime. Therefore the values in lists and maps that an expression creates are counted as if nothing were shared, and a value
+// that is too large ends the evaluation.
 const (
-	// maxValues is how many values a list or map may hold, at all depths.
+	// maxValues is the maximum number of values in a list or map, at all depths.
 	maxValues = 200_000
-	// smallValues is up to where the values are counted again and again instead of being kept.
+	// smallValues is the number up to which values are counted again each time. Larger counts are stored.
 	smallValues = 64
-	// bytesPerValue is how many bytes of text count as one value.
+	// bytesPerValue is the number of bytes of text that count as one value.
 	bytesPerValue = maxText / maxValues
 )
 
@@ -40,7 +40,7 @@ func (w limitedConstructor) Eval(vars interpreter.Activation) ref.Val {
 	return limitValues(v, vars)
 }
 
-// isStruct reports whether v is an Object or a JSONPatch. These values do not give their fields away.
+// isStruct reports whether v is an Object or a JSONPatch. Their fields cannot be read from outside.
 func isStruct(v ref.Val) bool {
 	switch v.(type) {
 	case *dynamic.ObjectVal, *mutation.JSONPatchVal:
@@ -49,7 +49,7 @@ func isStruct(v ref.Val) bool {
 	return false
 }
 
-// limitStruct notes how many values a struct holds: those of the fields in its literal.
+// limitStruct stores the number of values in a struct, which is counted from the fields in its literal.
 func (n node) limitStruct(v ref.Val, vars interpreter.Activation) ref.Val {
 	e := evaluationOf(vars)
 	if e == nil {
@@ -77,7 +77,7 @@ func valuesInStruct(v ref.Val, vars interpreter.Activation) int {
 	return smallValues
 }
 
-// limitResult bounds what a function of the library made.
+// limitResult limits the size of the result of a library function.
 func limitResult(v ref.Val, vars interpreter.Activation) ref.Val {
 	switch x := v.(type) {
 	case types.String:
@@ -90,7 +90,7 @@ func limitResult(v ref.Val, vars interpreter.Activation) ref.Val {
 	return v
 }
 
-// largeList and largeMap are lists and maps with the number of values in them.
+// largeList and largeMap are lists and maps together with the number of values in them.
 type largeList struct {
 	traits.Lister
 	values int
@@ -101,19 +101,19 @@ type largeMap struct {
 	values int
 }
 
-// limitValues returns v, with the number of its values noted if v is large, or the error that it is too large.
+// limitValues returns v, together with the number of its values if v is large. If v is too large, it returns an error.
 func limitValues(v ref.Val, vars interpreter.Activation) ref.Val {
 	switch x := v.(type) {
 	case types.Bool, types.String, types.Int, types.Double:
 		return v
-	case jsonMap: // a part of what is given; its values are counted where that matters
+	case jsonMap: // a part of the input; its values are counted where that matters
 		return v
-	case jsonList: // or a sum of such parts
+	case jsonList: // a part of the input, or a sum of such parts
 		if len(x) > maxValues {
 			return tooLarge(vars)
 		}
 		return v
-	case traits.MutableLister, traits.MutableMapper: // still being made
+	case traits.MutableLister, traits.MutableMapper: // still under construction
 		return v
 	case largeList, largeMap:
 		return v
@@ -142,7 +142,7 @@ func limitValues(v ref.Val, vars interpreter.Activation) ref.Val {
 	return v
 }
 
-// tooLarge is the error as a value; the evaluation gets it separately, since variables pass on only the text.
+// tooLarge returns the error as a value. It also stores the error in the evaluation, since variables pass on only its text.
 func tooLarge(vars interpreter.Activation) ref.Val {
 	if e := evaluationOf(vars); e != nil {
 		e.failure = errTooLarge
@@ -150,11 +150,11 @@ func tooLarge(vars interpreter.Activation) ref.Val {
 	return types.WrapErr(errTooLarge)
 }
 
-// isConcatenation reports whether v is the library's list of two lists, which asks both for every element, again and
-// again. The type has no exported name.
+// isConcatenation reports whether v is the library's list of two lists, which searches both for every element each
+// time. Its type has no exported name.
 func isConcatenation(v any) bool { return reflect.TypeOf(v).String() == "*types.concatList" }
 
-// flatten copies a list; ok is false when it is too long.
+// flatten copies a list. ok is false if it is too long.
 func flatten(l traits.Lister) (flat traits.Lister, ok bool) {
 	n, isInt := l.Size().(types.Int)
 	if !isInt || n > maxValues {
@@ -167,7 +167,7 @@ func flatten(l traits.Lister) (flat traits.Lister, ok bool) {
 	return types.NewRefValList(types.DefaultTypeAdapter, out), true
 }
 
-// valuesIn counts the values in v, shared ones as often as they occur. It stops soon above maxValues.
+// valuesIn counts the values in v, shared values as often as they occur. It stops soon above maxValues.
 func valuesIn(v ref.Val, vars interpreter.Activation) int {
 	switch x := v.(type) {
 	case largeList:
@@ -175,10 +175,10 @@ func valuesIn(v ref.Val, vars interpreter.Activation) int {
 	case largeMap:
 		return x.values
 	case traits.MutableLister, traits.MutableMapper:
-		return smallValues // counted when it is made
+		return smallValues // counted when it is complete
 	case traits.Lister:
 		if isConcatenation(x) {
-			return size(x) // neither is large, or it would have been flattened
+			return size(x) // neither part is large, or the list would have been flattened
 		}
 		return valuesInContent(x.Value(), vars)
 	case traits.Mapper:
@@ -220,7 +220,8 @@ func valuesInContent(content any, vars interpreter.Activation) int {
 	return n
 }
 
-// valuesInInput is the number of values in a large part of the object, counted once in an evaluation: the object does not change.
+// valuesInInput returns the number of values in a large part of the object. It counts them once per evaluation, since the object does not
+// change.
 func valuesInInput(content any, vars interpreter.Activation) int {
 	e := evaluationOf(vars)
 	v := reflect.ValueOf(content)
@@ -246,7 +247,7 @@ type inputPart struct {
 	length  int
 }
 
-// count takes the number of values in a decoded value off left, and ends when nothing is left.
+// count subtracts the number of values in a decoded value from left, and stops when left is negative.
 func count(v any, left *int) {
 	if *left--; *left < 0 {
 		return

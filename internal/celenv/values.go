@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// opaque is what the values of libraries that have a type of their own share: they convert to nothing.
+// opaque implements the common behaviour of library types: their values cannot be converted to other types.
 type opaque struct{ kind *cel.Type }
 
 // ConvertToNative implements the library's interface.
@@ -31,7 +31,7 @@ func (o opaque) convert(v ref.Val, t ref.Type) ref.Val {
 	return types.NewErr("type conversion error from '%s' to '%s'", o.kind.TypeName(), t.TypeName())
 }
 
-// gvr is a resource of a group and version.
+// gvr is a resource with its group and version.
 type gvr struct{ apiVersion, resource string }
 
 // ConvertToNative implements the library's interface.
@@ -60,8 +60,8 @@ func (g gvr) document() any {
 // record is a value with named texts, such as a service account.
 type record struct {
 	kind   *cel.Type
-	fields *map[string]any // as expressions name them
-	shown  *map[string]any // as JSON shows them
+	fields *map[string]any // by the names in expressions
+	shown  *map[string]any // by the names in JSON
 }
 
 // ConvertToNative implements the library's interface.
@@ -101,7 +101,7 @@ func (r record) IsSet(field ref.Val) ref.Val {
 	return types.Bool(ok)
 }
 
-// decodedOther is decoded JSON of a value that is no part of JSON.
+// decodedOther converts a value that is not a JSON type to decoded JSON.
 func decodedOther(v ref.Val) (any, error) {
 	raw, err := json.Marshal(v.Value())
 	if err != nil {
