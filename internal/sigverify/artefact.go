@@ -16,30 +16,31 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature"
 )
 
-// artefact is one signature in the form that all formats become.
+// artefact is one signature. Signatures of all formats are converted to this type.
 type artefact struct {
-	place  string // tag or digest, and layer
-	bundle bool   // of Sigstore's format; else layers of cosign
-	broken error  // why it cannot be verified at all
-	blob   bool   // the payload itself is what is signed, and no claim about an image
+	place  string // the tag or digest, and the layer
+	bundle bool   // whether it is a Sigstore bundle; otherwise it is a layer of cosign
+	broken error  // the reason why it cannot be verified at all
+	blob   bool   // the payload itself is signed, not a claim about an image
 
-	// Exactly one of the three says what is signed: the text of a claim, an envelope with a statement, or the digest of the image's manifest.
+	// Exactly one of these three is set and is what is signed: the text of a claim, an envelope with a statement, or the digest of the image's
+	// manifest.
 	payload  func(context.Context) ([]byte, error)
 	envelope *dsse.Envelope
 	message  *bundle.MessageSignature
 
 	signature []byte
-	cert      *x509.Certificate   // of who signed; nil for a bare key
-	chain     []*x509.Certificate // above it, not trusted by themselves
-	hint      string              // which key signed, as a bundle says
+	cert      *x509.Certificate   // the certificate of the signer; nil for a bare key
+	chain     []*x509.Certificate // the certificates above cert, which are not trusted by themselves
+	hint      string              // the key that signed, according to the bundle
 	entries   []*tlog.Entry
-	old       *oldEntry // of the kind intoto 0.0.1
-	stamps    [][]byte  // by timestamp authorities
-	stamped   []byte    // what they are over
+	old       *oldEntry // a log entry of the kind intoto 0.0.1
+	stamps    [][]byte  // the timestamps of timestamp authorities
+	stamped   []byte    // the bytes that are timestamped
 	statement *statement
 }
 
-// entity is an artefact for sigstore-go's verification of log entries.
+// entity presents an artefact to sigstore-go, which verifies the log entries.
 type entity struct {
 	verify.BaseSignedEntity
 	content verify.SignatureContent
@@ -56,7 +57,7 @@ func (e *entity) VerificationContent() (verify.VerificationContent, error) { ret
 // TlogEntries implements verify.TlogEntryProvider.
 func (e *entity) TlogEntries() ([]*tlog.Entry, error) { return e.entries, nil }
 
-// signer is who signed an artefact: a key, which a certificate may hold.
+// signer is the signer of an artefact: a key, which may be in a certificate.
 type signer struct {
 	cert *x509.Certificate
 	key  crypto.PublicKey
@@ -70,16 +71,16 @@ func (s *signer) CompareKey(logged any, _ root.TrustedMaterial) bool {
 	return s.cert == nil && sameKey(s.key, logged)
 }
 
-// ValidAtTime leaves validity to checks with better texts.
+// ValidAtTime always returns true, since other checks test the validity with better error texts.
 func (s *signer) ValidAtTime(time.Time, root.TrustedMaterial) bool { return true }
 
-// Certificate is the signer's certificate, or nil.
+// Certificate returns the signer's certificate, or nil.
 func (s *signer) Certificate() *x509.Certificate { return s.cert }
 
-// Intermediates are given elsewhere.
+// Intermediates returns nil, since intermediate certificates are passed elsewhere.
 func (s *signer) Intermediates() []*x509.Certificate { return nil }
 
-// PublicKey is nil for a signer with a certificate.
+// PublicKey returns nil for a signer with a certificate.
 func (s *signer) PublicKey() verify.PublicKeyProvider {
 	if s.cert != nil {
 		return nil
@@ -90,13 +91,13 @@ func (s *signer) PublicKey() verify.PublicKeyProvider {
 // Hint implements verify.PublicKeyProvider.
 func (s *signer) Hint() string { return "" }
 
-// sameKey compares public keys.
+// sameKey reports whether two public keys are equal.
 func sameKey(a crypto.PublicKey, b any) bool {
 	k, ok := a.(interface{ Equal(crypto.PublicKey) bool })
 	return ok && k.Equal(b)
 }
 
-// logMaterial is the part of trusted material that the verification of log entries reads.
+// logMaterial is the part of the trusted material that the verification of log entries reads.
 type logMaterial struct {
 	root.BaseTrustedMaterial
 	logs map[string]*root.TransparencyLog
@@ -115,7 +116,7 @@ func (m *logMaterial) PublicKeyVerifier(string) (root.TimeConstrainedVerifier, e
 	return root.NewExpiringKey(v, time.Time{}, time.Time{}), nil
 }
 
-// ctMaterial is the part of trusted material that the verification of certificate timestamps reads.
+// ctMaterial is the part of the trusted material that the verification of certificate timestamps reads.
 type ctMaterial struct {
 	root.BaseTrustedMaterial
 	logs map[string]*root.TransparencyLog
@@ -124,7 +125,7 @@ type ctMaterial struct {
 // CTLogs implements root.TrustedMaterial.
 func (m *ctMaterial) CTLogs() map[string]*root.TransparencyLog { return m.logs }
 
-// single reads the only signature of an envelope, and the payload.
+// single returns the payload and the signature of an envelope that has exactly one signature.
 func single(e *dsse.Envelope) (payload, sig []byte, err error) {
 	if len(e.Signatures) != 1 {
 		return nil, nil, errors.New("exactly one signature is required")

@@ -12,31 +12,32 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// attestor is what one attestor trusts and demands. One goroutine uses it, for one question.
+// attestor holds what one attestor trusts and requires. It belongs to one goroutine and one query.
 type attestor struct {
 	*world.Attestor
 	verifier *Verifier
 	confined bool
 
-	hash    crypto.Hash                 // of signatures; 0 for that of the key
-	keys    []crypto.PublicKey          // one of which has to have signed; none for any that a certificate vouches for
-	cert    *x509.Certificate           // of the key, with the authorities that have to vouch for it
-	roots   []root.CertificateAuthority // nil for those of the trust
+	hash    crypto.Hash                 // the hash of signatures; 0 for the one that belongs to the key
+	keys    []crypto.PublicKey          // one of these keys must have signed; empty if any certified key is accepted
+	cert    *x509.Certificate           // the certificate of the key, for which one of roots must vouch
+	roots   []root.CertificateAuthority // nil for the authorities of the trusted material
 	rekor   map[string]*root.TransparencyLog
 	ct      map[string]*root.TransparencyLog
 	stamps  []root.TimestampingAuthority
 	who     []identity
 	details []detail
 
-	material root.TrustedMaterial // of the trust, once it was needed
-	accepted crypto.PublicKey     // the key that the last accepted signature is by; nil for that of its certificate
+	material root.TrustedMaterial // the trusted material, set when it is first needed
+	accepted crypto.PublicKey     // the key that made the last accepted signature; nil for the key of its certificate
 }
 
 var algorithms = map[string]crypto.Hash{
 	"": crypto.SHA256, "sha224": crypto.SHA224, "sha256": crypto.SHA256, "sha384": crypto.SHA384, "sha512": crypto.SHA512,
 }
 
-// prepare reads what an attestor names. An error is a mistake in the attestor, or a key that cannot be read. A nil attestor is any signer that the public authorities vouch for.
+// prepare reads the keys and certificates of an attestor. An error is a mistake in the attestor, or a key that cannot be read. A nil attestor
+// accepts any signer whom the public authorities certify.
 func (v *Verifier) prepare(ctx context.Context, in *world.Attestor, confined bool) (a *attestor, err error) {
 	if in == nil {
 		in = &world.Attestor{Keyless: &world.KeylessAttestor{}}
@@ -87,7 +88,7 @@ func (v *Verifier) prepare(ctx context.Context, in *world.Attestor, confined boo
 	return a, nil
 }
 
-// AllKeys is what Keys may be too: some keys have several versions, of which each may have signed.
+// AllKeys is an optional extension of Keys: some keys have several versions, each of which may have signed.
 type AllKeys interface {
 	// All returns the keys that k names, the newest first.
 	All(ctx context.Context, k *world.KeyAttestor, confined bool) ([]crypto.PublicKey, error)
@@ -118,7 +119,7 @@ func (a *attestor) prepareCertificate(in *world.CertificateAttestor) error {
 		return fmt.Errorf("failed to load certificate from %s: %w", firstLine(in.Certificate), err)
 	}
 	a.cert, a.keys = certs[0], []crypto.PublicKey{certs[0].PublicKey}
-	if len(chain) > 0 { // the parent first, the root last
+	if len(chain) > 0 { // the order is from the parent to the root
 		a.roots = []root.CertificateAuthority{&root.FulcioCertificateAuthority{Root: chain[len(chain)-1], Intermediates: chain}}
 	}
 	return nil
@@ -129,7 +130,7 @@ func firstLine(text string) string {
 	return line[:min(len(line), 64)]
 }
 
-// trust asks for the material that the attestor does not name itself.
+// trust returns the trusted material, for the parts that the attestor does not set itself.
 func (a *attestor) trust(ctx context.Context) (root.TrustedMaterial, error) {
 	if a.material == nil {
 		m, err := a.verifier.options.Trust.Material(ctx, a.Trust)
@@ -141,7 +142,7 @@ func (a *attestor) trust(ctx context.Context) (root.TrustedMaterial, error) {
 	return a.material, nil
 }
 
-// authorities vouch for certificates of signers.
+// authorities returns the authorities that certify signers.
 func (a *attestor) authorities(ctx context.Context) ([]root.CertificateAuthority, error) {
 	if a.roots != nil {
 		return a.roots, nil
@@ -153,7 +154,7 @@ func (a *attestor) authorities(ctx context.Context) ([]root.CertificateAuthority
 	return m.FulcioCertificateAuthorities(), nil
 }
 
-// logs are the transparency logs whose entries count.
+// logs returns the transparency logs whose entries are accepted.
 func (a *attestor) logs(ctx context.Context) (map[string]*root.TransparencyLog, error) {
 	if a.rekor != nil {
 		return a.rekor, nil
@@ -165,7 +166,7 @@ func (a *attestor) logs(ctx context.Context) (map[string]*root.TransparencyLog, 
 	return m.RekorLogs(), nil
 }
 
-// ctLogs are the logs of certificates.
+// ctLogs returns the certificate transparency logs.
 func (a *attestor) ctLogs(ctx context.Context) (map[string]*root.TransparencyLog, error) {
 	if a.ct != nil {
 		return a.ct, nil

@@ -11,10 +11,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// maxBlobSignatures bounds the signatures of one text.
+// maxBlobSignatures is the maximum number of signatures of one text.
 const maxBlobSignatures = 32
 
-// Blob implements world.Signatures: signatures of texts have the forms of those below the tag .sig, without a claim about an image.
+// Blob implements world.Signatures. Signatures of texts have the same forms as those below the tag .sig, but contain no claim about an
+// image.
 func (v *Verifier) Blob(ctx context.Context, r world.BlobRequest) (signer string, err error) {
 	a, err := v.prepare(ctx, r.Attestor, r.Confined)
 	if err != nil {
@@ -47,7 +48,7 @@ func (v *Verifier) Blob(ctx context.Context, r world.BlobRequest) (signer string
 	return "", unverified("%s", strings.Join(slices.Compact(t.reasons), "; "))
 }
 
-// blobArtefact is a signature of a text. What cannot be read is broken.
+// blobArtefact converts a signature of a text. If the signature cannot be read, the artefact is broken.
 func blobArtefact(content []byte, s *world.BlobSignature) *artefact {
 	f := &artefact{
 		blob: true, signature: s.Signature, stamped: s.Signature,

@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Types of what refers to an image.
+// Artifact types of referrers of an image.
 const (
-	typeBundle    = "application/vnd.dev.sigstore.bundle" // with a version behind it
+	typeBundle    = "application/vnd.dev.sigstore.bundle" // followed by a version
 	typeSignature = "application/vnd.dev.cosign.artifact.sig.v1+json"
 	typeNotary    = "application/vnd.cncf.notary.signature"
-	// typeUnknown is what registries report that look at the configuration instead of the artifact type.
+	// typeUnknown is the type that a registry reports if it reads the configuration instead of the artifact type.
 	typeUnknown = "application/vnd.oci.empty.v1+json"
 
 	notePredicate = "dev.sigstore.bundle.predicateType"
@@ -29,7 +29,8 @@ const (
 	predicateSign = "https://sigstore.dev/cosign/sign/v1"
 )
 
-// signatureReferrers are the referrers that may hold a signature of the image: first those that say so, since any bundle counts.
+// signatureReferrers returns the referrers that may hold a signature of the image. Since any bundle may hold one, those that declare a
+// signature come first.
 func (i *image) signatureReferrers(ctx context.Context, bundlesOnly bool) ([]referrer, error) {
 	all, err := i.referrers(ctx)
 	if err != nil {
@@ -57,7 +58,7 @@ func (i *image) signatureReferrers(ctx context.Context, bundlesOnly bool) ([]ref
 	return out, tooMany(out)
 }
 
-// statementReferrers are the referrers that may hold a statement of the type.
+// statementReferrers returns the referrers that may hold a statement of the type.
 func (i *image) statementReferrers(ctx context.Context, kind string) ([]referrer, error) {
 	all, err := i.referrers(ctx)
 	if err != nil {
@@ -75,7 +76,7 @@ func (i *image) statementReferrers(ctx context.Context, kind string) ([]referrer
 	return out, tooMany(out)
 }
 
-// untyped are the referrers whose own manifests have to say what they are.
+// untyped returns the referrers whose type is only known from their own manifests.
 func untyped(all []referrer) (out []referrer) {
 	for _, r := range all {
 		if r.kind == typeUnknown {
@@ -92,7 +93,7 @@ func tooMany(found []referrer) error {
 	return nil
 }
 
-// referred reads the signatures in a referrer. What cannot be verified is a broken artefact.
+// referred reads the signatures in a referrer. If a signature cannot be verified, its artefact is broken.
 func (i *image) referred(ctx context.Context, r referrer) ([]*artefact, error) {
 	return i.artefacts.get(ctx, r.Digest.String(), func(ctx context.Context) ([]*artefact, error) {
 		m, err := i.manifest(ctx, r.Digest.String())
@@ -138,7 +139,7 @@ func (i *image) read(ctx context.Context, m *v1.Manifest, a *artefact) error {
 	return nil
 }
 
-// parseBundle reads a bundle of any version.
+// parseBundle parses a bundle of any version.
 func (a *artefact) parseBundle(text []byte) error {
 	var b bundle.Bundle
 	err := b.UnmarshalJSON(text)
@@ -200,7 +201,7 @@ func (a *artefact) parseBundle(text []byte) error {
 	return nil
 }
 
-// each calls a function for 0 to n-1, some at a time, and returns the results in order.
+// each calls a function for 0 to n-1, some calls at a time, and returns the results in order.
 func each[T any](ctx context.Context, n int, f func(context.Context, int) (T, error)) ([]T, error) {
 	out := make([]T, n)
 	g, ctx := errgroup.WithContext(ctx)

@@ -11,7 +11,7 @@ import (
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 )
 
-// vouched checks that an authority vouches for a certificate at all times, and that the certificate was logged.
+// vouched checks that an authority vouches for a certificate at all of the given times, and that the certificate was logged.
 func (a *attestor) vouched(ctx context.Context, f *artefact, cert *x509.Certificate, times []time.Time) error {
 	authorities, err := a.authorities(ctx)
 	if err != nil {
@@ -20,7 +20,7 @@ func (a *attestor) vouched(ctx context.Context, f *artefact, cert *x509.Certific
 	leaf := *cert
 	leaf.UnhandledCriticalExtensions = nil
 	for _, oid := range cert.UnhandledCriticalExtensions {
-		if !oid.Equal(cryptoutils.SANOID) { // a subject of Fulcio's own kind is read by identify
+		if !oid.Equal(cryptoutils.SANOID) { // identify reads subjects of Fulcio's own kind
 			leaf.UnhandledCriticalExtensions = append(leaf.UnhandledCriticalExtensions, oid)
 		}
 	}
@@ -38,7 +38,7 @@ func (a *attestor) vouched(ctx context.Context, f *artefact, cert *x509.Certific
 		return err
 	}
 	if f.bundle && len(known) == 0 {
-		return nil // this trust has no log of certificates
+		return nil // the trusted material contains no certificate log
 	}
 	if err := verify.VerifySignedCertificateTimestamp(chains, 1, &ctMaterial{logs: known}); err != nil {
 		return refuse("certificate does not include required embedded SCT and no detached SCT was set: %s", err)
@@ -46,7 +46,8 @@ func (a *attestor) vouched(ctx context.Context, f *artefact, cert *x509.Certific
 	return nil
 }
 
-// chainsOf finds the chains from a certificate to an authority, by way of certificates that are not trusted by themselves.
+// chainsOf returns the chains from a certificate to an authority. between are intermediate certificates, which are not trusted by
+// themselves.
 func chainsOf(authorities []root.CertificateAuthority, leaf *x509.Certificate, between []*x509.Certificate, at time.Time) (chains [][]*x509.Certificate, err error) {
 	err = refuse("no certificate authority is known")
 	for _, authority := range authorities {
@@ -62,7 +63,7 @@ func chainsOf(authorities []root.CertificateAuthority, leaf *x509.Certificate, b
 	return nil, err
 }
 
-// hasArc reports whether Fulcio made the certificate.
+// hasArc reports whether Fulcio issued the certificate.
 func hasArc(cert *x509.Certificate) bool {
 	for _, e := range cert.Extensions {
 		if len(e.Id) > len(arc) && asn1.ObjectIdentifier(e.Id[:len(arc)]).Equal(arc) {
@@ -72,7 +73,7 @@ func hasArc(cert *x509.Certificate) bool {
 	return false
 }
 
-// valid checks that a certificate was valid at a time.
+// valid checks that a certificate was valid at the given time.
 func valid(cert *x509.Certificate, at time.Time) error {
 	switch {
 	case cert.NotAfter.Before(at):

@@ -19,10 +19,10 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 )
 
-// refusal says why an artefact does not satisfy an attestor.
+// refusal is the reason why an artefact does not satisfy an attestor.
 type refusal struct {
 	reason string
-	// genuine: it was made by who the attestor trusts, and is not what the attestor wants.
+	// genuine: a signer whom the attestor trusts made the artefact, but it does not meet the attestor's other requirements.
 	genuine bool
 }
 
@@ -30,8 +30,9 @@ func (r *refusal) Error() string { return r.reason }
 
 func refuse(format string, args ...any) error { return &refusal{reason: fmt.Sprintf(format, args...)} }
 
-// check checks that an artefact satisfies everything that the attestor demands, for an image by its digest. The error is a *refusal when it does not,
-// and any other when that cannot be found out. Cheap checks come first, and those that need more trust only for what passed them.
+// check checks that an artefact satisfies all requirements of the attestor for an image, which is identified by its digest. If it does not,
+// the error is a *refusal. Any other error means that this could not be determined. Cheap checks come first; checks that need trusted
+// material are made only if the others succeed.
 func (a *attestor) check(ctx context.Context, f *artefact, of subject) (err error) {
 	if f.broken != nil {
 		return refuse("%s", f.broken)
@@ -56,7 +57,7 @@ func isRefusal(err error) bool {
 	return errors.As(err, &r)
 }
 
-// signedBy checks an artefact with one key of the attestor; nil for that of the certificate.
+// signedBy checks an artefact with one key of the attestor; nil stands for the key of the certificate.
 func (a *attestor) signedBy(ctx context.Context, f *artefact, of subject, key crypto.PublicKey) error {
 	s := &signer{cert: f.cert, key: key}
 	switch {
@@ -75,7 +76,7 @@ func (a *attestor) signedBy(ctx context.Context, f *artefact, of subject, key cr
 	if err != nil {
 		return err
 	}
-	certified := key == nil || a.roots != nil // some authority has to vouch for the signer
+	certified := key == nil || a.roots != nil // an authority must vouch for the signer
 	stamped, err := a.stampTimes(ctx, f, certified && len(times) == 0)
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ func (a *attestor) signedBy(ctx context.Context, f *artefact, of subject, key cr
 	return annotated(a.Annotations, annotations)
 }
 
-// asRefusal makes a refusal of what was read and does not satisfy.
+// asRefusal converts an error to a refusal if it says that the artefact was read and does not satisfy the attestor.
 func asRefusal(err error) error {
 	if isUnverified(err) {
 		return refuse("%s", err)
@@ -100,14 +101,15 @@ func asRefusal(err error) error {
 	return err
 }
 
-// inTime checks the certificate of the signer at the time when it signed: the times that logs and authorities prove, or now.
+// inTime checks the certificate of the signer at the time of the signature. That is the time that logs and authorities prove, or now if
+// there is none.
 func (a *attestor) inTime(ctx context.Context, f *artefact, times []time.Time, certified bool) error {
 	cert := f.cert
 	if a.cert != nil {
 		cert = a.cert
 	}
 	if cert == nil || a.cert != nil && !certified {
-		return nil // keys do not expire, and a certificate that is named is a key
+		return nil // keys do not expire, and a certificate in the policy counts as a key
 	}
 	now := a.verifier.options.Now()
 	if len(times) == 0 {
@@ -132,15 +134,15 @@ func (a *attestor) inTime(ctx context.Context, f *artefact, times []time.Time, c
 	return a.vouched(ctx, f, cert, times)
 }
 
-// subject is what has to be signed.
+// subject is the object that must be signed.
 type subject struct {
 	digest v1.Hash
-	// content reads what the digest is of, for the few signatures that need it.
+	// content reads the bytes to which the digest belongs, for the few signatures that need them.
 	content func(context.Context) ([]byte, error)
 }
 
-// claimed checks that the key signed the artefact, and that the artefact is about the subject. It returns the payload of a claim, and the annotations of the
-// signature: one of the sets has to satisfy.
+// claimed checks that the key signed the artefact, and that the artefact is about the subject. It returns the payload of a claim, and sets of
+// annotations of the signature, one of which must meet the requirements.
 func (a *attestor) claimed(ctx context.Context, f *artefact, key crypto.PublicKey, of subject) (payload []byte, annotations []map[string]any, err error) {
 	switch {
 	case f.envelope != nil:
@@ -181,7 +183,7 @@ func (a *attestor) claimed(ctx context.Context, f *artefact, key crypto.PublicKe
 	return payload, []map[string]any{claim.Optional}, nil
 }
 
-// messageSigned checks a signature over the content that the subject's digest is of.
+// messageSigned checks a signature over the content to which the subject's digest belongs.
 func (a *attestor) messageSigned(ctx context.Context, f *artefact, key crypto.PublicKey, of subject) error {
 	hash := map[string]crypto.Hash{"SHA2_256": crypto.SHA256, "SHA2_384": crypto.SHA384, "SHA2_512": crypto.SHA512}[f.message.DigestAlgorithm()]
 	if hash == 0 {
@@ -213,9 +215,9 @@ func (a *attestor) messageSigned(ctx context.Context, f *artefact, key crypto.Pu
 	return verifyDigest(key, hash, digest, f.signature)
 }
 
-// hashes are what a signature may be over. Layers of cosign have the algorithm of the policy; bundles, and certificates that bring their key along, have
-// that of the key, or sha256 as older clients wrote it. sha256 is also what a policy has that names no algorithm: then cosign's own choice
-// for the key counts too.
+// hashes returns the hashes over which a signature may be made. For layers of cosign, this is the algorithm of the policy. For bundles, and
+// for certificates that include their key, it is the hash that belongs to the key, or sha256, which older clients used. sha256 is also the
+// default of a policy that names no algorithm; then the hash that cosign chooses for the key is accepted as well.
 func (a *attestor) hashes(key crypto.PublicKey, f *artefact) []crypto.Hash {
 	out := []crypto.Hash{a.hash}
 	if !f.bundle && len(a.keys) > 0 && a.hash != crypto.SHA256 {
@@ -238,13 +240,13 @@ func (a *attestor) hashes(key crypto.PublicKey, f *artefact) []crypto.Hash {
 	return out
 }
 
-// verifyBytes checks a signature over a message with one of the hashes.
+// verifyBytes checks a signature over a message with each of the hashes.
 func verifyBytes(key crypto.PublicKey, hashes []crypto.Hash, message, signature []byte) (err error) {
 	if k, ok := key.(ed25519.PublicKey); ok {
 		if ed25519.Verify(k, message, signature) {
 			return nil
 		}
-		digest := sha512.Sum512(message) // cosign signs payloads in the form with a hash
+		digest := sha512.Sum512(message) // cosign signs payloads with the prehashed variant
 		if ed25519.VerifyWithOptions(k, digest[:], signature, &ed25519.Options{Hash: crypto.SHA512}) == nil {
 			return nil
 		}
@@ -276,10 +278,10 @@ func verifyDigest(key crypto.PublicKey, hash crypto.Hash, digest, signature []by
 	return fmt.Errorf("keys of the type %T are not supported", key)
 }
 
-// textAnnotations is the reference's.
+// textAnnotations is Kyverno's text.
 const textAnnotations = "no signature matched the required annotations"
 
-// annotated checks that a signature has all annotations that are required: one of its sets does.
+// annotated checks that one of the sets of annotations contains all required annotations.
 func annotated(required map[string]string, sets []map[string]any) error {
 	for _, set := range sets {
 		all := true
@@ -294,14 +296,14 @@ func annotated(required map[string]string, sets []map[string]any) error {
 	return &refusal{textAnnotations, true}
 }
 
-// tally collects what became of the artefacts of one question.
+// tally collects the results for the artefacts of one query.
 type tally struct {
 	reasons []string
-	genuine string // why one that was made by the right signer does not satisfy
+	genuine string // the reason why an artefact of the right signer does not satisfy the attestor
 	outage  error
 }
 
-// add counts an artefact that did not satisfy.
+// add counts an artefact that did not satisfy the attestor.
 func (t *tally) add(err error) {
 	var r *refusal
 	switch {

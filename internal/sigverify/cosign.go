@@ -25,7 +25,7 @@ const (
 	noteTimestamp   = "dev.sigstore.cosign/rfc3161timestamp"
 )
 
-// tagSignatures are the signatures below the image's tag .sig.
+// tagSignatures returns the signatures below the image's tag .sig.
 func (i *image) tagSignatures(ctx context.Context) ([]*artefact, error) {
 	return i.signed.get(ctx, func(ctx context.Context) ([]*artefact, error) {
 		tag := i.tag(".sig")
@@ -37,7 +37,7 @@ func (i *image) tagSignatures(ctx context.Context) ([]*artefact, error) {
 	})
 }
 
-// tagAttestations are the attestations below the image's tag .att.
+// tagAttestations returns the attestations below the image's tag .att.
 func (i *image) tagAttestations(ctx context.Context) ([]*artefact, error) {
 	return i.attested.get(ctx, func(ctx context.Context) ([]*artefact, error) {
 		tag := i.tag(".att")
@@ -67,7 +67,7 @@ func (i *image) tag(suffix string) string {
 	return i.prefix + i.digest.Algorithm + "-" + i.digest.Hex + suffix
 }
 
-// simple are the signatures that the layers of a manifest hold.
+// simple returns the signatures in the layers of a manifest.
 func (i *image) simple(place string, m *v1.Manifest) ([]*artefact, error) {
 	if err := i.counts.add(place, len(m.Layers)); err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func (i *image) simple(place string, m *v1.Manifest) ([]*artefact, error) {
 	return out, nil
 }
 
-// claim reads the text that a layer signs. Without annotations it is fully determined by the repository and the digest: then the layer's digest proves it, and nothing
-// is read.
+// claim reads the text that a layer signs. Without annotations, the repository and the digest determine the text completely. Then the layer's
+// digest proves it, and nothing needs to be read.
 func (i *image) claim(ctx context.Context, layer v1.Descriptor) ([]byte, error) {
 	if layer.Digest.Algorithm == "sha256" {
 		text := []byte(`{"critical":{"identity":{"docker-reference":"` + i.repository.Name() + `"},"image":{"docker-manifest-digest":"` + i.digest.String() +
@@ -98,7 +98,7 @@ func (i *image) claim(ctx context.Context, layer v1.Descriptor) ([]byte, error) 
 	return i.blob(ctx, layer, maxPayload)
 }
 
-// attestation reads an attestation of cosign.
+// attestation parses an attestation of cosign.
 func (a *artefact) attestation(layer v1.Descriptor, blob []byte) (err error) {
 	a.envelope = &dsse.Envelope{}
 	if err := json.Unmarshal(blob, a.envelope); err != nil {
@@ -115,7 +115,7 @@ func (a *artefact) attestation(layer v1.Descriptor, blob []byte) (err error) {
 	return a.annotated(layer)
 }
 
-// annotated reads what the annotations of a layer add: certificate, chain, log entry and timestamp.
+// annotated reads the parts in the annotations of a layer: certificate, chain, log entry and timestamp.
 func (a *artefact) annotated(layer v1.Descriptor) (err error) {
 	size := 0
 	for key, value := range layer.Annotations {
@@ -151,7 +151,7 @@ func (a *artefact) annotated(layer v1.Descriptor) (err error) {
 	return nil
 }
 
-// logged reads the log entry that cosign keeps beside a signature.
+// logged parses the log entry that cosign stores beside a signature.
 func (a *artefact) logged(text []byte) error {
 	var in struct {
 		SignedEntryTimestamp []byte
@@ -175,7 +175,7 @@ func (a *artefact) logged(text []byte) error {
 	})
 }
 
-// addEntry adds an entry of a log of version 1 whose kind its body says.
+// addEntry adds an entry of a log of version 1. The body of the entry states its kind.
 func (a *artefact) addEntry(e *protorekor.TransparencyLogEntry) error {
 	var kind struct {
 		Kind       string `json:"kind"`

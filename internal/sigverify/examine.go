@@ -16,11 +16,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Finding is one signature, and what an attestor says of it.
+// Finding is one signature with the result of its check by an attestor.
 type Finding = trace.Signature
 
-// Examine finds all signatures of an image, or with a type all statements of the type, and says of each whether it satisfies the attestor. It returns the digest of
-// the image. It is for people; nothing is left out because another signature satisfies.
+// Examine finds all signatures of an image, or all statements of a type if the request has one, and reports for each whether it satisfies the
+// attestor. It returns the digest of the image. It is for people: it does not stop at the first signature that satisfies the attestor.
 func (v *Verifier) Examine(ctx context.Context, r world.SignatureRequest) (string, []Finding, error) {
 	i, err := v.open(ctx, r)
 	if err != nil {
@@ -30,7 +30,7 @@ func (v *Verifier) Examine(ctx context.Context, r world.SignatureRequest) (strin
 	return i.digest.String(), found, err
 }
 
-// findings are the signatures of an image, or the statements of a type. With an error some are missing.
+// findings returns the signatures of an image, or the statements of a type. If it returns an error, some are missing.
 func (v *Verifier) findings(ctx context.Context, i *image, r world.SignatureRequest) ([]Finding, error) {
 	if r.Format == Notary {
 		return v.notaryFindings(ctx, i, r)
@@ -49,7 +49,7 @@ func (v *Verifier) findings(ctx context.Context, i *image, r world.SignatureRequ
 	return out, err
 }
 
-// all are the artefacts that the request asks for. With an error some are missing.
+// all returns the artefacts that the request selects. If it returns an error, some are missing.
 func (i *image) all(ctx context.Context, r world.SignatureRequest) (out []*artefact, err error) {
 	if r.Type != "" {
 		return i.attestations(ctx, r.Type, r.Format == Bundle)
@@ -74,7 +74,7 @@ func (i *image) all(ctx context.Context, r world.SignatureRequest) (out []*artef
 	return out, nil
 }
 
-// notaryFindings are the signatures of Notary, or what refers to the image with such signatures.
+// notaryFindings returns the signatures of Notary for the image, or for the referrers of the image.
 func (v *Verifier) notaryFindings(ctx context.Context, i *image, r world.SignatureRequest) ([]Finding, error) {
 	if v.options.Notary == nil {
 		return nil, errNoNotary
@@ -105,7 +105,7 @@ func (v *Verifier) notaryFindings(ctx context.Context, i *image, r world.Signatu
 	return out, nil
 }
 
-// examineNotary verifies one signature of Notary and says whose it is.
+// examineNotary verifies one signature of Notary and reports its signer.
 func (v *Verifier) examineNotary(ctx context.Context, i *image, s referrer, r world.SignatureRequest, f *Finding) error {
 	if r.Attestor == nil || r.Attestor.Certificate == nil {
 		return errNoCertificates
@@ -123,7 +123,7 @@ func (v *Verifier) examineNotary(ctx context.Context, i *image, s referrer, r wo
 	return v.oneNotary(ctx, i, subject, s, r)
 }
 
-// examine says what the attestor says of an artefact.
+// examine checks an artefact and returns the result as a Finding.
 func (a *attestor) examine(ctx context.Context, f *artefact, of subject) Finding {
 	out := Finding{Place: f.place, Kind: "signature"}
 	switch {
@@ -160,7 +160,7 @@ func (a *attestor) examine(ctx context.Context, f *artefact, of subject) Finding
 	return out
 }
 
-// keyName is the key that an artefact without a certificate says it is signed by: in its log entry, or as the hint of a bundle.
+// keyName returns the key that signed an artefact without a certificate, according to its log entry or the hint of a bundle.
 func (f *artefact) keyName() string {
 	for _, e := range f.entries {
 		if name := fingerprint(e.PublicKey()); name != "" {
@@ -172,14 +172,14 @@ func (f *artefact) keyName() string {
 			return certificate.Fingerprint(block.Bytes)
 		}
 	}
-	// cosign writes the hash of the key; other clients what they call it.
+	// The hint of cosign is the hash of the key; other clients use names of their own.
 	if hash, err := base64.StdEncoding.DecodeString(f.hint); err == nil && len(hash) == sha256.Size {
 		return "sha256:" + hex.EncodeToString(hash)
 	}
 	return f.hint
 }
 
-// fingerprint is the hash of a public key in its usual encoding; empty for what is none.
+// fingerprint returns the hash of a public key in its usual encoding, or an empty text if key is not a public key.
 func fingerprint(key any) string {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {

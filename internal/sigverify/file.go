@@ -10,12 +10,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// File is what a signature in a file of its own is about.
+// File is the file to which a detached signature belongs.
 type File struct {
 	Digest v1.Hash
-	// Content reads all of it; nil where only the digest is known.
+	// Content reads the whole file; nil if only the digest is known.
 	Content func() ([]byte, error)
-	// Size is that of the content; negative where only the digest is known.
+	// Size is the size of the content; negative if only the digest is known.
 	Size int64
 }
 
@@ -28,8 +28,8 @@ func (f File) subject() subject {
 	}}
 }
 
-// ExamineBundle says whether a bundle is a signature of the file, or a statement about it, that satisfies the attestor; with a type only a statement
-// of that type does.
+// ExamineBundle reports whether a bundle is a signature of the file, or a statement about it, that satisfies the attestor. With a type, only
+// a statement of that type is accepted.
 func (v *Verifier) ExamineBundle(ctx context.Context, bundle []byte, of File, kind string, by *world.Attestor) (Finding, error) {
 	a, err := v.prepare(ctx, by, false)
 	if err != nil {
@@ -43,7 +43,7 @@ func (v *Verifier) ExamineBundle(ctx context.Context, bundle []byte, of File, ki
 	return a.examine(ctx, f, of.subject()), nil
 }
 
-// ExamineEnvelope says whether an envelope of Notary is a signature of the file by the certificates of the attestor.
+// ExamineEnvelope reports whether an envelope of Notary is a signature of the file by the certificates of the attestor.
 func (v *Verifier) ExamineEnvelope(ctx context.Context, a NotaryArtefact, of File, by *world.Attestor) (Finding, error) {
 	out := Finding{Kind: "signature"}
 	switch {
@@ -71,7 +71,7 @@ func (v *Verifier) ExamineEnvelope(ctx context.Context, a NotaryArtefact, of Fil
 	return out, nil
 }
 
-// Check says what is wrong with an attestor: a key or certificate that cannot be read, an expression that is none.
+// Check returns the mistakes in an attestor: a key or certificate that cannot be read, or an invalid expression.
 func (v *Verifier) Check(ctx context.Context, by *world.Attestor) error {
 	_, err := v.prepare(ctx, by, false)
 	return err

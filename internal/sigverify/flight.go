@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// memo is a value that is made once, when it is first asked for. Those who ask meanwhile wait for it; an error is not kept. The work stops
-// when no one waits any more.
+// memo is a value that is computed once, on first use. Concurrent callers wait for it. An error is not kept. The computation stops when no
+// caller waits any more.
 type memo[T any] struct {
 	mu      sync.Mutex
 	made    bool
@@ -24,7 +24,7 @@ type flight[T any] struct {
 	err     error
 }
 
-// get returns the value, which do makes.
+// get returns the value, which do computes.
 func (m *memo[T]) get(ctx context.Context, do func(context.Context) (T, error)) (T, error) {
 	m.mu.Lock()
 	if m.made {
@@ -48,7 +48,7 @@ func (m *memo[T]) get(ctx context.Context, do func(context.Context) (T, error)) 
 		if f.waiting--; f.waiting == 0 {
 			f.cancel()
 			if m.running == f {
-				m.running = nil // the next one begins anew
+				m.running = nil // the next caller starts again
 			}
 		}
 		m.mu.Unlock()
@@ -57,7 +57,7 @@ func (m *memo[T]) get(ctx context.Context, do func(context.Context) (T, error)) 
 	}
 }
 
-// run makes the value. What goes wrong with data from outside ends the question and not the process.
+// run computes the value. A panic caused by external data results in an error and does not end the process.
 func (m *memo[T]) run(ctx context.Context, f *flight[T], do func(context.Context) (T, error)) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -76,7 +76,7 @@ func (m *memo[T]) run(ctx context.Context, f *flight[T], do func(context.Context
 	f.value, f.err = do(ctx)
 }
 
-// group are memos by key. With keep they stay; else a value is shared only with those who ask while it is made.
+// group holds memos by key. If keep is set, they stay; otherwise a value is only shared among the callers during its computation.
 type group[T any] struct {
 	keep  bool
 	mu    sync.Mutex
@@ -88,7 +88,7 @@ type shared[T any] struct {
 	users int
 }
 
-// get returns the value for the key.
+// get returns the value for the key, which do computes.
 func (g *group[T]) get(ctx context.Context, key string, do func(context.Context) (T, error)) (T, error) {
 	g.mu.Lock()
 	if g.memos == nil {

@@ -15,25 +15,25 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// identity is who may sign. An empty text demands nothing.
+// identity describes who may sign. An empty text requires nothing.
 type identity struct {
-	subject, issuer   string // wildcards
+	subject, issuer   string // may contain wildcards
 	subjects, issuers *regexp.Regexp
 }
 
-// detail is an extension that the certificate has to have.
+// detail is an extension that the certificate must have.
 type detail struct {
 	name  string
 	oid   asn1.ObjectIdentifier
-	value string // a wildcard
+	value string // may contain wildcards
 }
 
-// arc is Fulcio's: below it are the extensions of its certificates.
+// arc is the arc of Fulcio, below which its certificate extensions are defined.
 var arc = certificate.Fulcio
 
 const (
-	arcIssuerText = 1 // in raw text
-	arcIssuer     = 8 // from here on in DER
+	arcIssuerText = 1 // encoded as raw text
+	arcIssuer     = 8 // from here on encoded in DER
 )
 
 func identities(in *world.KeylessAttestor) (who []identity, details []detail, err error) {
@@ -70,7 +70,8 @@ func expression(what, text string) (*regexp.Regexp, error) {
 	return r, nil
 }
 
-// identify checks that a certificate names one of the signers, and has the extensions. The certificate was verified.
+// identify checks that a certificate names one of the permitted signers and has the required extensions. The certificate must already be
+// verified.
 func (a *attestor) identify(cert *x509.Certificate) error {
 	if a.Keyless == nil {
 		return nil
@@ -129,7 +130,7 @@ func (i *identity) matches(cert *x509.Certificate) error {
 	return nil
 }
 
-// subjects are the names of who signed.
+// subjects returns the names of the signer.
 func subjects(cert *x509.Certificate) []string {
 	out := slices.Concat(cert.EmailAddresses, cert.DNSNames)
 	for _, u := range cert.URIs {
@@ -144,7 +145,8 @@ func subjects(cert *x509.Certificate) []string {
 	return slices.DeleteFunc(out, func(s string) bool { return s == "" })
 }
 
-// issuerOf is who vouched for the signer's identity. Newer authorities write it in another extension than older ones, many in both.
+// issuerOf returns the issuer of the signer's identity. Newer authorities write it in a different extension than older ones; many write
+// both.
 func issuerOf(cert *x509.Certificate) (string, error) {
 	text, hasText, err := extension(cert, append(slices.Clone(arc), arcIssuerText))
 	if err != nil {

@@ -19,34 +19,34 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// image is one digest with all that a registry holds about it. Everything is read when it is first needed, and once.
+// image is one digest with the signatures that a registry holds for it. Everything is read once, when it is first needed.
 type image struct {
 	session    *registry.Session
-	repository name.Repository // of the image
-	signatures name.Repository // of its signatures; often the same
+	repository name.Repository // the repository of the image
+	signatures name.Repository // the repository of its signatures; often the same
 	digest     v1.Hash
-	prefix     string // of the tags of signatures
+	prefix     string // the prefix of signature tags
 	verifier   *Verifier
-	key        string // among all images
+	key        string // identifies the image among all images
 
 	described memo[v1.Descriptor]
-	signed    memo[[]*artefact] // below the tag .sig
-	attested  memo[[]*artefact] // below the tag .att
+	signed    memo[[]*artefact] // the artefacts below the tag .sig
+	attested  memo[[]*artefact] // the artefacts below the tag .att
 	referring memo[[]referrer]
-	artefacts group[[]*artefact] // by the digest of what refers to the image
+	artefacts group[[]*artefact] // by the digest of the referrer
 	blobs     group[[]byte]
 	verdicts  group[verdict]
 	counts    counts
 	bytes     atomic.Int64
 }
 
-// place is where the signatures of an image are looked for, and with which rights.
+// place is where the signatures of an image are searched, and with which credentials.
 type place struct {
 	Registry           world.ImageRequest
 	Repository, Prefix string
 }
 
-// open finds the digest of an image, and what is known about it.
+// open finds the digest of an image, and returns the cached data for it.
 func (v *Verifier) open(ctx context.Context, r world.SignatureRequest) (*image, error) {
 	reference, err := name.ParseReference(r.Image)
 	if err != nil {
@@ -89,7 +89,7 @@ func (v *Verifier) open(ctx context.Context, r world.SignatureRequest) (*image, 
 	return v.image(key, session, hash, r), nil
 }
 
-// session begins to ask about an image.
+// session starts a session with the registry of an image.
 func (v *Verifier) session(ctx context.Context, r world.SignatureRequest) (*registry.Session, error) {
 	ask := registry.Ask{Image: r.Registry, Requests: maxRequests, MaxBytes: maxStatement}
 	ask.Image.Reference = r.Image
@@ -100,11 +100,11 @@ func (v *Verifier) session(ctx context.Context, r world.SignatureRequest) (*regi
 	if err != nil {
 		return nil, err
 	}
-	s.Close() // Fetch has a time of its own
+	s.Close() // Fetch has a separate timeout
 	return s, nil
 }
 
-// image returns what is known about a digest.
+// image returns the cached data for a digest.
 func (v *Verifier) image(key string, s *registry.Session, digest v1.Hash, r world.SignatureRequest) *image {
 	i := &image{session: s, repository: s.Image.Context(), signatures: s.Image.Context(), digest: digest, prefix: r.TagPrefix, verifier: v}
 	i.artefacts.keep, i.verdicts.keep, i.blobs.keep = true, true, true
@@ -115,12 +115,12 @@ func (v *Verifier) image(key string, s *registry.Session, digest v1.Hash, r worl
 	return v.images.add(i.key, i, v.options.Now())
 }
 
-// manifests are the media types of what a tag may name.
+// manifests are the media types to which a tag may refer.
 var manifests = []string{
 	string(types.OCIManifestSchema1), string(types.DockerManifestSchema2), string(types.OCIImageIndex), string(types.DockerManifestList),
 }
 
-// resolve asks which content a tag names.
+// resolve returns the digest to which a tag refers.
 func resolve(ctx context.Context, s *registry.Session) (v1.Hash, error) {
 	f := registry.Fetch{Repository: s.Image.Context(), Path: "manifests/" + s.Image.Identifier(), Accept: manifests, Head: true, Max: maxIndex}
 	answer, err := s.Fetch(ctx, f)
@@ -131,7 +131,7 @@ func resolve(ctx context.Context, s *registry.Session) (v1.Hash, error) {
 	} else if !registry.Unsupported(err) {
 		return v1.Hash{}, err
 	}
-	// A registry may answer such a request without the digest, or not at all.
+	// A registry may answer a HEAD request without the digest, or not at all.
 	f.Head = false
 	if answer, err = s.Fetch(ctx, f); err != nil {
 		return v1.Hash{}, err
@@ -140,7 +140,7 @@ func resolve(ctx context.Context, s *registry.Session) (v1.Hash, error) {
 	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum[:])}, nil
 }
 
-// descriptor describes the image's manifest.
+// descriptor returns the descriptor of the image's manifest.
 func (i *image) descriptor(ctx context.Context) (v1.Descriptor, error) {
 	return i.described.get(ctx, func(ctx context.Context) (v1.Descriptor, error) {
 		answer, err := i.session.Fetch(ctx, registry.Fetch{Repository: i.repository, Path: "manifests/" + i.digest.String(), Accept: manifests, Max: maxIndex})
@@ -162,7 +162,7 @@ func (i *image) content(ctx context.Context) ([]byte, error) {
 	return i.fetch(ctx, i.repository, "manifests/"+i.digest.String(), i.digest, maxIndex, manifests...)
 }
 
-// manifest reads the manifest of an artefact by its tag or digest. A registry that has none gives nil.
+// manifest reads the manifest of an artefact by its tag or digest. It returns nil if the registry has none.
 func (i *image) manifest(ctx context.Context, identifier string) (*v1.Manifest, error) {
 	f := registry.Fetch{Repository: i.signatures, Path: "manifests/" + identifier, Accept: manifests[:2], Max: maxManifest}
 	answer, err := i.session.Fetch(ctx, f)
@@ -193,7 +193,7 @@ func (i *image) blob(ctx context.Context, layer v1.Descriptor, max int64) ([]byt
 	return i.fetch(ctx, i.signatures, "blobs/"+layer.Digest.String(), layer.Digest, max)
 }
 
-// fetch reads content by its digest, once.
+// fetch reads content by its digest and caches it.
 func (i *image) fetch(ctx context.Context, from name.Repository, path string, digest v1.Hash, max int64, accept ...string) ([]byte, error) {
 	return i.blobs.get(ctx, path, func(ctx context.Context) ([]byte, error) {
 		answer, err := i.session.Fetch(ctx, registry.Fetch{Repository: from, Path: path, Accept: accept, Max: max})
@@ -205,7 +205,7 @@ func (i *image) fetch(ctx context.Context, from name.Repository, path string, di
 	})
 }
 
-// same checks that content is what its digest says. Only sha256 is known.
+// same checks that content has the digest. Only sha256 is supported.
 func same(digest v1.Hash, content []byte) error {
 	if digest.Algorithm != "sha256" {
 		return unverified("digests of the kind %s are not supported", digest.Algorithm)
@@ -216,13 +216,13 @@ func same(digest v1.Hash, content []byte) error {
 	return nil
 }
 
-// counts are the signatures at each place. What is read again after an outage counts once.
+// counts holds the number of signatures at each place. A place that is read again after an outage counts once.
 type counts struct {
 	mu    sync.Mutex
 	known map[string]int
 }
 
-// add counts signatures that are to be read, of all kinds together.
+// add counts signatures before they are read. All kinds count together.
 func (c *counts) add(place string, n int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -240,13 +240,13 @@ func (c *counts) add(place string, n int) error {
 	return nil
 }
 
-// referrer is what says that it refers to the image.
+// referrer is a manifest that refers to the image.
 type referrer struct {
 	v1.Descriptor
-	kind string // its artifact type
+	kind string // the artifact type
 }
 
-// referrers reads what refers to a digest. A registry without that list has a tag for it.
+// referrers reads the referrers of a digest. If the registry has no referrers API, it reads the referrers tag.
 func (i *image) referrers(ctx context.Context) ([]referrer, error) {
 	return i.referring.get(ctx, func(ctx context.Context) ([]referrer, error) { return i.referrersOf(ctx, i.digest) })
 }
@@ -270,7 +270,7 @@ func (i *image) referrersOf(ctx context.Context, digest v1.Hash) ([]referrer, er
 	return out, err
 }
 
-// referrersBy reads a list of referrers, page by page.
+// referrersBy reads a list of referrers page by page.
 func (i *image) referrersBy(ctx context.Context, path string) (out []referrer, err error) {
 	for path != "" {
 		answer, err := i.session.Fetch(ctx, registry.Fetch{Repository: i.signatures, Path: path, Accept: []string{string(types.OCIImageIndex)}, Max: maxIndex})
@@ -298,7 +298,7 @@ func (i *image) referrersBy(ctx context.Context, path string) (out []referrer, e
 	return out, nil
 }
 
-// next is the path of the next page, which has to be in the same repository.
+// next returns the path of the next page, which must be in the same repository.
 func next(link string, repository name.Repository) string {
 	target, attributes, _ := strings.Cut(link, ";")
 	if !strings.Contains(attributes, "next") {
@@ -312,7 +312,7 @@ func next(link string, repository name.Repository) string {
 	return path
 }
 
-// images keeps images for a moment.
+// images caches images for a short time.
 type images struct {
 	mu    sync.Mutex
 	known map[string]*kept
@@ -332,7 +332,7 @@ func (c *images) get(key string, now time.Time) *image {
 	return nil
 }
 
-// drop forgets an image.
+// drop removes an image from the cache.
 func (c *images) drop(i *image) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -341,7 +341,7 @@ func (c *images) drop(i *image) {
 	}
 }
 
-// add keeps an image, unless there is one already; what is old goes, and the oldest when there is too much.
+// add caches an image, unless it is already cached. It removes expired images, and the oldest ones if the cache is too large.
 func (c *images) add(key string, i *image, now time.Time) *image {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -372,7 +372,7 @@ func (c *images) add(key string, i *image, now time.Time) *image {
 	}
 }
 
-// habits remember for some time where the signatures of a repository were found, and which hosts have no list of referrers.
+// habits caches for some time where the signatures of a repository were found, and which hosts have no referrers API.
 type habits struct {
 	mu    sync.Mutex
 	known map[string]habit

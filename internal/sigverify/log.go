@@ -71,7 +71,8 @@ func (a *attestor) logTimes(ctx context.Context, f *artefact, s *signer, payload
 	return times, nil
 }
 
-// onlyHashes reports whether all entries of the first version of the log are of the kind that names a hash of what is signed. Clients may log envelopes so, too.
+// onlyHashes reports whether all entries are from version 1 of the log and of the kind that contains a hash of the signed content. Clients
+// may also log envelopes in this form.
 func onlyHashes(entries []*tlog.Entry) bool {
 	return !slices.ContainsFunc(entries, func(e *tlog.Entry) bool {
 		_, _, ok := e.GetHashedRekordDigest()
@@ -79,7 +80,7 @@ func onlyHashes(entries []*tlog.Entry) bool {
 	})
 }
 
-// hashedContent is a signature over a text in the form for log entries that name a hash of it.
+// hashedContent returns a signature over a text in the form for log entries that contain a hash of the text.
 func hashedContent(f *artefact, text []byte) *bundle.MessageSignature {
 	hash, algorithm := crypto.SHA256, "sha256"
 	if len(f.entries) > 0 {
@@ -95,13 +96,13 @@ func hashedContent(f *artefact, text []byte) *bundle.MessageSignature {
 	return bundle.NewMessageSignature(h.Sum(nil), algorithm, f.signature)
 }
 
-// oldEntry is a log entry of the kind intoto 0.0.1, of attestations by cosign before 2.2. It holds the hash of the envelope and the key, but
-// not the signature.
+// oldEntry is a log entry of the kind intoto 0.0.1, which cosign before 2.2 wrote for attestations. It contains the hash of the envelope and
+// the key, but not the signature.
 type oldEntry struct {
 	logID, body, signed []byte
 	index, at           int64
-	hash                string // of the envelope, in hex
-	key                 []byte // PEM
+	hash                string // the hash of the envelope, in hex
+	key                 []byte // the key, in PEM
 }
 
 func parseOldEntry(e *protorekor.TransparencyLogEntry) (*oldEntry, error) {
@@ -125,7 +126,7 @@ func parseOldEntry(e *protorekor.TransparencyLogEntry) (*oldEntry, error) {
 	}, nil
 }
 
-// verify checks that a log signed the entry, and that it is about the artefact and its signer.
+// verify checks that a log signed the entry, and that the entry belongs to the artefact and its signer.
 func (o *oldEntry) verify(known map[string]*root.TransparencyLog, f *artefact, s *signer) (time.Time, error) {
 	id, at := hex.EncodeToString(o.logID), time.Unix(o.at, 0)
 	log := known[id]
@@ -139,7 +140,7 @@ func (o *oldEntry) verify(known map[string]*root.TransparencyLog, f *artefact, s
 	if !ok {
 		return at, fmt.Errorf("unsupported public key type: %T", log.PublicKey)
 	}
-	// The order of the fields and the lack of blanks are those of canonical JSON.
+	// The order of the fields and the missing spaces are those of canonical JSON.
 	text := fmt.Sprintf(`{"body":%q,"integratedTime":%d,"logID":%q,"logIndex":%d}`, base64.StdEncoding.EncodeToString(o.body), o.at, id, o.index)
 	if sum := sha256.Sum256([]byte(text)); !ecdsa.VerifyASN1(key, sum[:], o.signed) {
 		return at, errors.New("unable to verify SET")
@@ -164,7 +165,7 @@ func (o *oldEntry) verify(known map[string]*root.TransparencyLog, f *artefact, s
 	return at, nil
 }
 
-// earliest sorts log entries by the time at which they were made.
+// earliest sorts log entries by their time.
 func earliest(entries []*protorekor.TransparencyLogEntry) {
 	slices.SortStableFunc(entries, func(a, b *protorekor.TransparencyLogEntry) int { return int(a.IntegratedTime - b.IntegratedTime) })
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// errNoNotary is for a Verifier that cannot verify signatures of Notary.
+// errNoNotary is the error of a Verifier that cannot verify signatures of Notary.
 var errNoNotary = fmt.Errorf("signatures of Notary are %w", world.ErrUnavailable)
 
-// errNoCertificates is for an attestor that no signature of Notary can satisfy.
+// errNoCertificates is the error for an attestor that no signature of Notary can satisfy.
 var errNoCertificates = errors.New("certificates are required")
 
-// notarySignature looks for a signature of Notary of what describe describes: the image, or what refers to it.
+// notarySignature looks for a valid signature of Notary for the content that describe returns: the image, or a referrer of the image.
 func (v *Verifier) notarySignature(ctx context.Context, i *image, describe func(context.Context) (v1.Descriptor, error), r world.SignatureRequest) error {
 	if r.Attestor == nil || r.Attestor.Certificate == nil {
 		return errNoCertificates
@@ -56,7 +56,7 @@ func (v *Verifier) notarySignature(ctx context.Context, i *image, describe func(
 		}
 		switch err := v.oneNotary(ctx, i, subject, s, r); {
 		case err == nil:
-			return nil // one is enough, also after others that could not be read
+			return nil // one valid signature is sufficient, even if others could not be read
 		case isUnverified(err):
 			reasons = append(reasons, fmt.Sprintf("failed to verify signature with digest %s, %s", s.Digest, err))
 		case outage == nil:
@@ -80,10 +80,10 @@ func (v *Verifier) oneNotary(ctx context.Context, i *image, subject v1.Descripto
 	}, *r.Attestor.Certificate, r.Attestor.CTLog.TSACertChain)
 }
 
-// kindsUnsaid are artifact types of registries that give the media type of the configuration instead: that of none.
+// kindsUnsaid are the artifact types of registries that report the media type of the configuration instead.
 var kindsUnsaid = map[string]bool{"": true, "application/vnd.oci.empty.v1+json": true, "application/vnd.oci.image.config.v1+json": true}
 
-// ofKind are the referrers of a type. Where the registry does not say it, the manifest does.
+// ofKind returns the referrers of a type. If the registry does not report the type, it reads the manifests.
 func (i *image) ofKind(ctx context.Context, all []referrer, kind string) (out []referrer, err error) {
 	unsaid := 0
 	for _, s := range all {
@@ -93,7 +93,7 @@ func (i *image) ofKind(ctx context.Context, all []referrer, kind string) (out []
 			}
 			switch m, err := i.manifest(ctx, s.Digest.String()); {
 			case isUnverified(err) || err == nil && m == nil:
-				continue // what cannot be a manifest has no type
+				continue // content that cannot be a manifest has no type
 			case err != nil:
 				return nil, err
 			default:
@@ -107,7 +107,7 @@ func (i *image) ofKind(ctx context.Context, all []referrer, kind string) (out []
 	return out, nil
 }
 
-// onlyLayer reads the layer of a manifest that has exactly one.
+// onlyLayer reads the layer of a manifest that must have exactly one.
 func (i *image) onlyLayer(ctx context.Context, s referrer, what string, max int64) (v1.Descriptor, []byte, error) {
 	m, err := i.manifest(ctx, s.Digest.String())
 	switch {
@@ -126,11 +126,11 @@ func (i *image) onlyLayer(ctx context.Context, s referrer, what string, max int6
 	return m.Layers[0], blob, err
 }
 
-// sized are the names of layers that are too long.
+// sized are the names, in errors, for layers that are too large.
 var sized = map[string]string{"signature": "payload", "predicate": "predicate"}
 
-// notaryStatements are what refers to the image, is of the wanted type and has a signature of Notary: others of the type count as little as those
-// of other signers. Without an attestor no signature is required.
+// notaryStatements returns the statements of the wanted type that refer to the image and have a valid signature of Notary. It ignores others
+// of the type, such as those of other signers. Without an attestor no signature is required.
 func (v *Verifier) notaryStatements(ctx context.Context, i *image, r world.SignatureRequest) ([]world.Statement, error) {
 	all, err := i.referrers(ctx)
 	if err != nil {
@@ -150,7 +150,7 @@ func (v *Verifier) notaryStatements(ctx context.Context, i *image, r world.Signa
 		case isUnverified(err):
 			reasons = append(reasons, err.Error())
 		case err != nil:
-			return nil, err // it may say what the others do not
+			return nil, err // it may contain a statement that the others lack
 		default:
 			out = append(out, world.Statement{Type: r.Type, Predicate: predicate, Document: predicate})
 		}
@@ -161,7 +161,7 @@ func (v *Verifier) notaryStatements(ctx context.Context, i *image, r world.Signa
 	return out, nil
 }
 
-// notaryStatement is what one referrer says, once its signature is verified.
+// notaryStatement verifies the signature of one referrer and returns its statement.
 func (v *Verifier) notaryStatement(ctx context.Context, i *image, s referrer, r world.SignatureRequest) (any, error) {
 	if r.Attestor != nil {
 		if err := v.notarySignature(ctx, i, func(context.Context) (v1.Descriptor, error) { return s.Descriptor, nil }, r); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/root"
 )
 
-// certificates reads PEM, or PEM in base64. The certificates are counted before they are parsed.
+// certificates parses PEM, or PEM in base64. It counts the certificates before it parses them.
 func certificates(text string, max int) ([]*x509.Certificate, error) {
 	data := []byte(strings.TrimSpace(text))
 	if !bytes.HasPrefix(data, []byte("-----BEGIN")) {
@@ -48,14 +48,14 @@ func certificates(text string, max int) ([]*x509.Certificate, error) {
 	return out, nil
 }
 
-// chainError says that there are more certificates than are read.
+// chainError means that there are more certificates than allowed.
 type chainError struct{ n, max int }
 
 func (e *chainError) Error() string {
 	return fmt.Sprintf("certificate chain too long (%d), maximum allowed is %d", e.n, e.max)
 }
 
-// anchors makes an authority of each certificate; the others are between it and what it signed.
+// anchors returns an authority for each certificate. The other certificates may be intermediates below it.
 func anchors(certs []*x509.Certificate) []root.CertificateAuthority {
 	out := make([]root.CertificateAuthority, len(certs))
 	for n := range certs {
@@ -64,10 +64,10 @@ func anchors(certs []*x509.Certificate) []root.CertificateAuthority {
 	return out
 }
 
-// maxLogKeys bounds the keys of one log.
+// maxLogKeys is the maximum number of keys of one log.
 const maxLogKeys = 10
 
-// logs reads the public keys of a log, which name themselves by their hash.
+// logs parses the public keys of a log. The hash of a key identifies it.
 func logs(text, address string) (map[string]*root.TransparencyLog, error) {
 	out := map[string]*root.TransparencyLog{}
 	for data := []byte(text); ; {

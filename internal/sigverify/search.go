@@ -28,7 +28,8 @@ const (
 	notLogged     = "signature not found in transparency log"
 )
 
-// search asks the transparency log for the entry of a signature that was stored without one. The answer is verified like any other entry.
+// search queries the transparency log for the entry of a signature that was stored without one. The response is verified like any other
+// entry.
 func (a *attestor) search(ctx context.Context, f *artefact, s *signer, payload []byte) ([]*tlog.Entry, error) {
 	address, err := url.Parse(strings.TrimRight(cmp.Or(a.Rekor.URL, publicRekor), "/") + "/api/v1/log/entries/retrieve")
 	if err != nil {
@@ -62,7 +63,7 @@ func (a *attestor) search(ctx context.Context, f *artefact, s *signer, payload [
 	return []*tlog.Entry{entry}, nil
 }
 
-// post asks a log.
+// post sends a query to a log.
 func (v *Verifier) post(ctx context.Context, address string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
@@ -91,7 +92,7 @@ func (v *Verifier) post(ctx context.Context, address string, body []byte) ([]byt
 	return text, nil
 }
 
-// proposal is the entry that the signature would have.
+// proposal returns the entry that a log would have for the signature.
 func proposal(f *artefact, s *signer, payload []byte) ([]byte, error) {
 	block := &pem.Block{Type: "CERTIFICATE"}
 	if s.cert != nil {
@@ -122,7 +123,7 @@ func proposal(f *artefact, s *signer, payload []byte) ([]byte, error) {
 	return json.Marshal(object{"entries": []object{entry}})
 }
 
-// parseFound reads the entries that a log found. Those without an inclusion proof and a signed time are left out.
+// parseFound parses the entries in the response of a log. It omits those without an inclusion proof and a signed time.
 func parseFound(text []byte) (out []*protorekor.TransparencyLogEntry, err error) {
 	var in []map[string]struct {
 		Body           []byte `json:"body"`

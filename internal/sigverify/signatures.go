@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Texts of Kyverno.
+// Kyverno's texts.
 const (
 	textNone       = "no signatures found"
 	textNoMatch    = "no matching signatures: "
@@ -16,8 +16,8 @@ const (
 	textSeparator  = "\n "
 )
 
-// signature looks for a signature of the image that satisfies the attestor. It looks first where the repository had them before; both places are
-// read at the same time when that is not known.
+// signature looks for a signature of the image that satisfies the attestor. It starts at the place where earlier signatures of the repository
+// were found. If that is unknown, it reads both places in parallel.
 func (v *Verifier) signature(ctx context.Context, i *image, r world.SignatureRequest) error {
 	a, err := v.prepare(ctx, r.Attestor, r.Registry.Confined)
 	if err != nil {
@@ -82,7 +82,7 @@ func (v *Verifier) signature(ctx context.Context, i *image, r world.SignatureReq
 		}
 	default:
 		if habit == unknown {
-			go func() { _, _ = i.referrers(ctx) }() // it is awaited below when it is needed
+			go func() { _, _ = i.referrers(ctx) }() // the code below waits for it if necessary
 		}
 		if tags() {
 			v.habits.set(key, inTags, now)
@@ -109,10 +109,10 @@ func (v *Verifier) signature(ctx context.Context, i *image, r world.SignatureReq
 	return unverified("%s", textNoMatch+strings.Join(t.reasons, textSeparator))
 }
 
-// subject is the image as what has to be signed.
+// subject returns the image as the subject of signatures.
 func (i *image) subject() subject { return subject{i.digest, i.content} }
 
-// statements are those of the wanted type that the attestor signed. Those of others are not its business.
+// statements returns the statements of the wanted type that the attestor signed. It ignores the statements of other signers.
 func (v *Verifier) statements(ctx context.Context, i *image, r world.SignatureRequest) ([]world.Statement, error) {
 	a, err := v.prepare(ctx, r.Attestor, r.Registry.Confined)
 	if err != nil {
@@ -145,7 +145,7 @@ func (v *Verifier) statements(ctx context.Context, i *image, r world.SignatureRe
 	}
 	switch {
 	case t.outage != nil:
-		return nil, t.outage // a statement that cannot be examined may say what the others do not
+		return nil, t.outage // a statement that cannot be examined may contain something that the others lack
 	case len(out) > 0:
 		return out, nil
 	case t.genuine != "":
@@ -156,7 +156,7 @@ func (v *Verifier) statements(ctx context.Context, i *image, r world.SignatureRe
 	return nil, nil
 }
 
-// attestations are all that may be statements of the type about the image. The places are read at the same time.
+// attestations returns all artefacts that may be statements of the type about the image. It reads the places in parallel.
 func (i *image) attestations(ctx context.Context, kind string, bundlesOnly bool) ([]*artefact, error) {
 	parts, err := each(ctx, 2, func(ctx context.Context, n int) ([]*artefact, error) {
 		if n == 0 {

@@ -23,7 +23,7 @@ type statement struct {
 	payload []byte
 }
 
-// Bounds of statements, as of Sigstore's libraries.
+// Limits for statements, the same as in Sigstore's libraries.
 const (
 	maxSubjects       = 1024
 	maxSubjectDigests = 32
@@ -42,7 +42,7 @@ func parseStatement(mediaType string, payload []byte) (*statement, error) {
 	if err := json.Unmarshal(payload, s); err != nil {
 		return nil, fmt.Errorf("the statement cannot be read: %w", err)
 	}
-	// What a statement of another version means is not known.
+	// The meaning of other statement versions is unknown.
 	if version, ok := strings.CutPrefix(s.Type, statementPrefix); !ok || version != "v1" && version != "v0.1" {
 		return nil, fmt.Errorf("the statement has the type %q, known are %[2]sv1 and %[2]sv0.1", s.Type, statementPrefix)
 	}
@@ -57,7 +57,7 @@ func parseStatement(mediaType string, payload []byte) (*statement, error) {
 	return s, nil
 }
 
-// about returns the annotations of the subjects that are the image; none when the statement is not about it.
+// about returns the annotations of the subjects that are the image. It returns none if the statement is not about the image.
 func (s *statement) about(digest v1.Hash) (annotations []map[string]any) {
 	for _, subject := range s.Subject {
 		if found := subject.Digest[digest.Algorithm]; found != "" && found == digest.Hex {
@@ -67,7 +67,7 @@ func (s *statement) about(digest v1.Hash) (annotations []map[string]any) {
 	return annotations
 }
 
-// decoded is the statement as policies see it.
+// decoded returns the statement in the form for policies.
 func (s *statement) decoded() (world.Statement, error) {
 	document, err := value.DecodeJSON(s.payload)
 	if err != nil {
@@ -78,12 +78,12 @@ func (s *statement) decoded() (world.Statement, error) {
 		return world.Statement{}, fmt.Errorf("the statement is no object")
 	}
 	out := world.Statement{Type: s.PredicateType, Predicate: fields["predicate"], Document: document}
-	// A predicate of no type of its own is a text; many hold JSON.
+	// A predicate without a type of its own is a text, which often contains JSON.
 	if s.PredicateType == predicateCustom || s.PredicateType == predicateBare {
 		if predicate, ok := out.Predicate.(map[string]any); ok {
 			if text, ok := predicate["Data"].(string); ok {
 				if data, err := value.DecodeJSON([]byte(text)); err == nil {
-					predicate["Data"] = data // it was decoded above and belongs to no one else
+					predicate["Data"] = data // the map was decoded above and is not shared
 				}
 			}
 		}

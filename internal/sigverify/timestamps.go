@@ -13,7 +13,7 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/root"
 )
 
-// timestampAuthorities reads the chain of a timestamp authority, in any order.
+// timestampAuthorities parses the chain of a timestamp authority. The certificates may have any order.
 func timestampAuthorities(text string) ([]root.TimestampingAuthority, error) {
 	if n := strings.Count(text, "-----BEGIN"); n > maxTSAChain {
 		return nil, fmt.Errorf("TSA certificate chain contains too many certificates (%d), maximum allowed is %d", n, maxTSAChain)
@@ -41,7 +41,7 @@ func timestampAuthorities(text string) ([]root.TimestampingAuthority, error) {
 	case len(roots) == 0:
 		return nil, errors.New("error splitting tsa certificates: there is no root certificate")
 	}
-	var leaf *x509.Certificate // nil: the timestamp brings it along
+	var leaf *x509.Certificate // nil if the timestamp contains it
 	if len(leaves) == 1 {
 		leaf = leaves[0]
 	}
@@ -52,11 +52,12 @@ func timestampAuthorities(text string) ([]root.TimestampingAuthority, error) {
 	return out, nil
 }
 
-// maxStamps bounds the timestamps of one signature.
+// maxStamps is the maximum number of timestamps of one signature.
 const maxStamps = 32
 
-// stampTimes are the times that timestamp authorities prove. With authorities of its own, the attestor accepts no timestamp that they did not make.
-// Else those of the trust count; they are asked for only when the certificate needs a time, or are known already.
+// stampTimes returns the times that timestamp authorities prove. If the attestor has its own authorities, every timestamp must be from one of
+// them. Otherwise the authorities of the trusted material are used; that is fetched only if the certificate needs a time, and is used if it
+// is already there.
 func (a *attestor) stampTimes(ctx context.Context, f *artefact, needed bool) (times []time.Time, err error) {
 	if len(f.stamps) > maxStamps {
 		return nil, refuse("the signature has more than %d timestamps", maxStamps)
@@ -86,8 +87,8 @@ func (a *attestor) stampTimes(ctx context.Context, f *artefact, needed bool) (ti
 	return times, nil
 }
 
-// isStamp reports whether a timestamp is one over the bytes, by any authority at all: one of an authority that is not trusted proves nothing, and one that
-// is broken or about something else shows that the artefact was changed.
+// isStamp reports whether a timestamp is for these bytes, whichever authority made it. A timestamp of an untrusted authority proves nothing,
+// but one that is broken or for other bytes shows that the artefact was changed.
 func isStamp(stamp, over []byte) bool {
 	t, err := timestamp.ParseResponse(stamp)
 	if err != nil || !t.HashAlgorithm.Available() {

@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Formats of signatures, as policies name them.
+// Formats of signatures. The values are those in policies.
 const (
 	Cosign = "Cosign"
 	Bundle = "SigstoreBundle"
@@ -26,46 +26,47 @@ const (
 
 // Keys finds public keys.
 type Keys interface {
-	// Key returns the key that k names. With confined it may ask only what a namespaced policy may.
+	// Key returns the key that k names. With confined set, it may only send queries that are permitted for a namespaced policy.
 	Key(ctx context.Context, k *world.KeyAttestor, confined bool) (crypto.PublicKey, error)
 }
 
-// Trust knows the keys and certificates of Sigstore's services.
+// Trust provides the keys and certificates of Sigstore's services.
 type Trust interface {
-	// Material is the last good material; it asks the network only when none is known.
+	// Material returns the last valid material. It uses the network only if there is none.
 	Material(ctx context.Context, t world.Trust) (root.TrustedMaterial, error)
 }
 
 // NotaryVerifier verifies signatures of Notary.
 type NotaryVerifier interface {
-	// Signature verifies one signature of the artefact. The error is an *world.UnverifiedError when it does not satisfy.
+	// Signature verifies one signature of the artefact. The error is a *world.UnverifiedError if the signature is not valid for the
+	// certificates.
 	Signature(ctx context.Context, a NotaryArtefact, certs world.CertificateAttestor, tsa string) error
-	// Signer is the subject and the issuer that the certificate in an envelope names. It proves nothing.
+	// Signer returns the subject and issuer of the certificate in an envelope. It does not verify anything.
 	Signer(mediaType string, envelope []byte) (subject, issuer string)
 }
 
-// NotaryArtefact is a signature of Notary with what it signs.
+// NotaryArtefact is a signature of Notary together with the content it signs.
 type NotaryArtefact struct {
 	Repository string
 	Subject    v1.Descriptor
 	MediaType  string
 	Envelope   []byte
-	Confined   bool // a namespaced policy asks
+	Confined   bool // a namespaced policy sends the query
 }
 
-// Options say what a Verifier asks.
+// Options configure a Verifier.
 type Options struct {
 	Registry *registry.Client
 	Keys     Keys
 	Trust    Trust
-	Notary   NotaryVerifier    // nil: Notary's signatures are not verified, which is an error
-	HTTP     http.RoundTripper // asks transparency logs; nil for the machine's way
-	// Permit says why a namespaced policy may not ask for a URL, nil when it may; a nil Permit permits all.
+	Notary   NotaryVerifier    // nil: Notary's signatures cannot be verified and are an error
+	HTTP     http.RoundTripper // the transport for transparency logs; nil means the default transport
+	// Permit returns the reason why a namespaced policy may not use a URL, or nil if it may. A nil Permit permits all URLs.
 	Permit func(*url.URL) error
-	Now    func() time.Time // nil for the machine's clock
+	Now    func() time.Time // nil means the system clock
 }
 
-// Verifier implements world.Signatures. It is safe for all goroutines.
+// Verifier implements world.Signatures. It is safe for concurrent use.
 type Verifier struct {
 	options Options
 	images  images
@@ -75,7 +76,7 @@ type Verifier struct {
 
 var _ world.Signatures = (*Verifier)(nil)
 
-// New makes a Verifier.
+// New returns a Verifier.
 func New(o Options) (*Verifier, error) {
 	if o.Registry == nil || o.Keys == nil || o.Trust == nil {
 		return nil, errors.New("signatures cannot be verified without registries, keys and trust")
@@ -124,17 +125,17 @@ func (v *Verifier) Statements(ctx context.Context, r world.SignatureRequest) (st
 	return i.digest.String(), found, err
 }
 
-// note gives the signatures that there are to a request that asks for them. What became of the image is decided before.
+// note adds the existing signatures to a request that asks for them. The result for the image is already decided.
 func (v *Verifier) note(ctx context.Context, i *image, r world.SignatureRequest) {
 	if r.Findings != nil {
-		*r.Findings, _ = v.findings(ctx, i, r) // an error is that of the verification, or leaves some out
+		*r.Findings, _ = v.findings(ctx, i, r) // the verification has already returned the error, or some findings are missing
 	}
 }
 
-// verdict evaluates a question about an image once, as long as the image is kept: many Pods ask the same at the same time. What could
-// not be found out is asked again.
+// verdict answers a query about an image once while the image is cached, because many Pods send the same query at the same time. It
+// repeats queries that ended in an error.
 func (v *Verifier) verdict(ctx context.Context, i *image, r world.SignatureRequest, ask func(context.Context) ([]world.Statement, error)) ([]world.Statement, error) {
-	r.Image, r.For, r.Remembered = "", "", nil // it is that of i, and the same for all who ask
+	r.Image, r.For, r.Remembered = "", "", nil // these belong to i, or do not change the answer
 	key, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
@@ -147,7 +148,7 @@ func (v *Verifier) verdict(ctx context.Context, i *image, r world.SignatureReque
 		return answer, err
 	})
 	if err != nil {
-		v.images.drop(i) // the next one begins anew, with all requests that one image may take
+		v.images.drop(i) // the next query starts again, with the full number of requests for an image
 	}
 	if err == nil && answer.unverified != nil {
 		return nil, answer.unverified
@@ -160,7 +161,7 @@ type verdict struct {
 	unverified *world.UnverifiedError
 }
 
-// unverified is the error for what was read and does not satisfy.
+// unverified returns the error for content that was read and does not satisfy the attestor.
 func unverified(format string, args ...any) error {
 	return &world.UnverifiedError{Reason: fmt.Sprintf(format, args...)}
 }

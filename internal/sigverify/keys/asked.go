@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// Times of answers of key services.
+// Times and limits for the cached answers of key services.
 const (
-	holds      = time.Hour        // an answer counts for so long
-	retryAfter = 30 * time.Second // after a failure
-	longest    = 10 * time.Second // of a question
-	patience   = 2 * time.Second  // with a new question while an old answer is there
-	maxAsked   = 256              // references that are remembered
+	holds      = time.Hour        // how long an answer is valid
+	retryAfter = 30 * time.Second // the pause after a failure
+	longest    = 10 * time.Second // the maximum time of a query
+	patience   = 2 * time.Second  // how long to wait for a query if there is an old answer
+	maxAsked   = 256              // the maximum number of cached references
 )
 
-// question is what a key service is asked. Namespaced policies may ask less, and have answers of their own.
+// question is a query to a key service. Namespaced policies may send fewer queries, and have separate answers.
 type question struct {
 	ref      string
 	confined bool
 }
 
-// asked remembers what key services answered, and asks each question once at a time. The last answer counts on while a service does
-// not answer; once the service says that there is no such key, it does not.
+// asked caches the answers of key services, and sends each query only once at a time. The last answer stays in use while a service
+// does not answer. It is discarded when the service reports that the key does not exist.
 type asked struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -32,15 +32,15 @@ type asked struct {
 }
 
 type answer struct {
-	keys   []crypto.PublicKey // the last ones
+	keys   []crypto.PublicKey // the keys in the last answer
 	at     time.Time
-	err    error // of the last question
+	err    error // the error of the last query
 	failed time.Time
 	used   time.Time
-	asking chan struct{} // closed when the question is answered; nil when there is none
+	asking chan struct{} // closed when the current query is answered; nil if there is none
 }
 
-// goneError says that the key is not there any more, by the word of its service.
+// goneError means that, according to its service, the key no longer exists.
 type goneError struct{ error }
 
 func (a *asked) get(ctx context.Context, q question, fetch func(context.Context) ([]crypto.PublicKey, error)) ([]crypto.PublicKey, error) {
@@ -57,7 +57,7 @@ func (a *asked) get(ctx context.Context, q question, fetch func(context.Context)
 	}
 	if e.asking == nil {
 		e.asking = make(chan struct{})
-		go a.ask(context.WithoutCancel(ctx), e, fetch) // others wait for the answer, too
+		go a.ask(context.WithoutCancel(ctx), e, fetch) // other callers wait for the answer, too
 	}
 	asking, old := e.asking, e.keys
 	a.mu.Unlock()
@@ -80,7 +80,7 @@ func (a *asked) get(ctx context.Context, q question, fetch func(context.Context)
 	}
 }
 
-// answer is the last one; the error only where there is none.
+// answer returns the last answer. It returns the error only if there is no answer.
 func (e *answer) answer() ([]crypto.PublicKey, error) {
 	if e.keys != nil {
 		return e.keys, nil
@@ -110,7 +110,7 @@ func (a *asked) ask(ctx context.Context, e *answer, fetch func(context.Context) 
 	e.asking = nil
 }
 
-// entry is the place of an answer. The caller holds the lock.
+// entry returns the cache entry for a query. The caller must hold the lock.
 func (a *asked) entry(q question) *answer {
 	if e := a.answers[q]; e != nil {
 		return e

@@ -33,8 +33,8 @@ var (
 	})
 )
 
-// aws reads a key of AWS KMS: awskms://[⟨host⟩]/⟨id, ARN, alias/⟨name⟩, or ARN of an alias⟩. It logs in as the SDK of AWS does: environment,
-// web identity (IRSA), Pod Identity, metadata service. The one request is made here, since the client of the SDK is much larger.
+// aws reads a key of AWS KMS: awskms://[⟨host⟩]/⟨id, ARN, alias/⟨name⟩, or ARN of an alias⟩. It logs in as the AWS SDK does: environment
+// variables, web identity (IRSA), Pod Identity, metadata service. It sends the only request itself, since the SDK's client is much larger.
 func (r *Resolver) aws(ctx context.Context, ref string, transport http.RoundTripper) ([]crypto.PublicKey, error) {
 	host, id, _ := strings.Cut(strings.TrimPrefix(ref, "awskms://"), "/")
 	parts := awsKey().FindStringSubmatch(id)
@@ -42,7 +42,7 @@ func (r *Resolver) aws(ctx context.Context, ref string, transport http.RoundTrip
 		return nil, errors.New("it does not have the form awskms:///⟨key id, ARN or alias/⟨name⟩⟩")
 	}
 	var how []func(*config.LoadOptions) error
-	if !r.unset { // the client of the SDK knows the certificates of AWS_CA_BUNDLE
+	if !r.unset { // the SDK's client uses the certificates in AWS_CA_BUNDLE
 		how = append(how, config.WithHTTPClient(&http.Client{Transport: r.options.Operator}))
 	}
 	settings, err := config.LoadDefaultConfig(ctx, how...)
@@ -101,7 +101,7 @@ func (r *Resolver) aws(ctx context.Context, ref string, transport http.RoundTrip
 	return []crypto.PublicKey{public}, nil
 }
 
-// awsDomain is the domain of the services of a region.
+// awsDomain returns the domain of the services in a region.
 func awsDomain(region string) string {
 	for _, p := range [][2]string{{"cn-", "amazonaws.com.cn"}, {"us-iso-", "c2s.ic.gov"}, {"us-isob-", "sc2s.sgov.gov"}, {"us-isof-", "csp.hci.ic.gov"}, {"eu-isoe-", "cloud.adc-e.uk"}, {"eusc-", "amazonaws.eu"}} {
 		if strings.HasPrefix(region, p[0]) {

@@ -24,12 +24,12 @@ var azureKey = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([a-z0-9-]+\.(vault\.azure\.net|vault\.azure\.cn|vault\.usgovcloudapi\.net|managedhsm\.azure\.net))/([0-9A-Za-z-]{1,127})(?:/([0-9a-f]{32}))?$`)
 })
 
-// azure reads a key of Azure Key Vault: azurekms://⟨vault⟩.vault.azure.net/⟨key⟩[/⟨version⟩]; without a version the current one. It logs in
-// with workload identity (AZURE_FEDERATED_TOKEN_FILE, AZURE_CLIENT_ID, AZURE_TENANT_ID), with AZURE_CLIENT_SECRET instead of the file,
-// or with the managed identity of the machine.
+// azure reads a key of Azure Key Vault: azurekms://⟨vault⟩.vault.azure.net/⟨key⟩[/⟨version⟩]; without a version, it is the current one. It
+// logs in with workload identity (AZURE_FEDERATED_TOKEN_FILE, AZURE_CLIENT_ID, AZURE_TENANT_ID), with AZURE_CLIENT_SECRET instead of the
+// file, or with the managed identity of the machine.
 func (r *Resolver) azure(ctx context.Context, ref string, transport http.RoundTripper) ([]crypto.PublicKey, error) {
 	host, path, _ := strings.Cut(strings.TrimPrefix(ref, "azurekms://"), "/")
-	parts := azureKey().FindStringSubmatch(strings.ToLower(host) + "/" + path) // the token goes to hosts of Azure only
+	parts := azureKey().FindStringSubmatch(strings.ToLower(host) + "/" + path) // the token is sent only to hosts of Azure
 	if parts == nil {
 		return nil, errors.New("it does not have the form azurekms://⟨vault⟩.vault.azure.net/⟨key⟩")
 	}
@@ -93,7 +93,7 @@ func (k webKey) public() (crypto.PublicKey, error) {
 		if x.BitLen() > 8*size || y.BitLen() > 8*size {
 			return nil, errors.New("the key is no point of its curve")
 		}
-		point := append([]byte{4}, make([]byte, 2*size)...) // uncompressed
+		point := append([]byte{4}, make([]byte, 2*size)...) // uncompressed point
 		x.FillBytes(point[1 : 1+size])
 		y.FillBytes(point[1+size:])
 		key, err := ecdsa.ParseUncompressedPublicKey(curve, point)
@@ -123,7 +123,7 @@ func (r *Resolver) azureToken(ctx context.Context, resource string) (string, err
 	if err := ask(req, r.options.Operator, "the login of Azure", &answer); err != nil {
 		var gone goneError
 		if errors.As(err, &gone) {
-			err = gone.error // the login, not the key
+			err = gone.error // the login failed; the key may still exist
 		}
 		return "", err
 	}

@@ -21,7 +21,7 @@ const (
 	googleService  = "Google Cloud KMS"
 	googleAPI      = "https://cloudkms.googleapis.com/v1/"
 	googleScope    = "https://www.googleapis.com/auth/cloudkms"
-	googleVersions = 20 // of a key that are read
+	googleVersions = 20 // the maximum number of versions of a key that are read
 )
 
 var googleKey = sync.OnceValue(func() *regexp.Regexp {
@@ -29,7 +29,7 @@ var googleKey = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // google reads keys of Google Cloud KMS: gcpkms://projects/⟨p⟩/locations/⟨l⟩/keyRings/⟨r⟩/cryptoKeys/⟨k⟩[/cryptoKeyVersions/⟨v⟩].
-// Without a version, all enabled ones count. It logs in with the application default credentials: the file that
+// Without a version, it reads all enabled versions. It logs in with the application default credentials: the file that
 // GOOGLE_APPLICATION_CREDENTIALS names, or the metadata server (workload identity).
 func (r *Resolver) google(ctx context.Context, ref string, transport http.RoundTripper) ([]crypto.PublicKey, error) {
 	parts := googleKey().FindStringSubmatch(strings.TrimPrefix(ref, "gcpkms://"))
@@ -71,7 +71,7 @@ func (r *Resolver) google(ctx context.Context, ref string, transport http.RoundT
 	return out, nil
 }
 
-// enabledVersions are the names of the versions of a key that may be used, the newest first.
+// enabledVersions returns the names of the enabled versions of a key, the newest first.
 func enabledVersions(key string, get func(string, any) error) ([]string, error) {
 	var answer struct {
 		Versions []struct {
@@ -112,7 +112,7 @@ func (r *Resolver) googleToken(ctx context.Context) (string, error) {
 	return token.AccessToken, nil
 }
 
-// tokenCode is what a server of tokens says, without its text, which may hold what was sent.
+// tokenCode returns the error code of a token server, without its text, which may contain parts of the request.
 func tokenCode(err error) string {
 	if e := (*oauth2.RetrieveError)(nil); errors.As(err, &e) && e.Response != nil {
 		if c := codeOf(e.Body); c != "" {

@@ -14,23 +14,23 @@ import (
 	"sync"
 )
 
-// maxAnswer is the longest answer that is read.
+// maxAnswer is the maximum size of a response, in bytes.
 const maxAnswer = 256 << 10
 
-// ask sends a request and decodes the answer, which is JSON.
+// ask sends a request and decodes the response, which is JSON.
 func ask(req *http.Request, transport http.RoundTripper, service string, into any) error {
 	body, err := body(req, transport, service)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("the answer of %s cannot be read", service) // it may hold a token
+		return fmt.Errorf("the answer of %s cannot be read", service) // the response may contain a token, so it is not shown
 	}
 	return nil
 }
 
-// body sends a request and reads the answer. Redirects are not followed, since they would take credentials along. The error holds
-// neither the address of the request nor what was answered, apart from a code.
+// body sends a request and reads the response. It does not follow redirects, which would receive the credentials. The error
+// contains neither the URL of the request nor the text of the response, except for a code.
 func body(req *http.Request, transport http.RoundTripper, service string) ([]byte, error) {
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	answer, err := client.Do(req)
@@ -50,7 +50,7 @@ func body(req *http.Request, transport http.RoundTripper, service string) ([]byt
 	return text, nil
 }
 
-// bare takes the address of the request out of an error.
+// bare removes the URL of the request from an error.
 func bare(err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) && u.Err != nil {
 		return u.Err
@@ -58,7 +58,7 @@ func bare(err error) error {
 	return err
 }
 
-// refused says what a service answered instead of a key.
+// refused returns the error of a service that did not return a key.
 func refused(service string, status int, text []byte) error {
 	code := codeOf(text)
 	shown := fmt.Sprintf("%d %s", status, http.StatusText(status))
@@ -72,7 +72,7 @@ func refused(service string, status int, text []byte) error {
 	return err
 }
 
-// goneCodes say that a key is not to be used any more.
+// goneCodes are the codes that mean that a key must no longer be used.
 var goneCodes = map[string]bool{
 	"NotFoundException": true, "DisabledException": true, "KMSInvalidStateException": true, "KeyDisabled": true, "KeyNotFound": true,
 }
@@ -81,7 +81,7 @@ var code = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z_]{1,64}$`)
 })
 
-// codeOf finds the code of an error, of those that clouds put into JSON.
+// codeOf returns the code in the JSON error of a cloud.
 func codeOf(text []byte) string {
 	var in struct {
 		Type  string          `json:"__type"` // AWS
@@ -95,7 +95,7 @@ func codeOf(text []byte) string {
 		found = found[i+1:]
 	}
 	var details struct {
-		Code   any    `json:"code"`   // Azure; a number at Google
+		Code   any    `json:"code"`   // Azure; Google uses a number
 		Status string `json:"status"` // Google
 		Inner  struct {
 			Code string `json:"code"` // Azure
@@ -105,7 +105,7 @@ func codeOf(text []byte) string {
 		c, _ := details.Code.(string)
 		found = first(found, details.Inner.Code, details.Status, c)
 	} else {
-		var text string // servers of tokens
+		var text string // token servers
 		_ = json.Unmarshal(in.Error, &text)
 		found = first(found, text)
 	}

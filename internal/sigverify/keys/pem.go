@@ -16,17 +16,17 @@ import (
 const (
 	maxPEM    = 64 << 10
 	maxParsed = 1024
-	minRSA    = 2048 // bits
+	minRSA    = 2048 // in bits
 	maxRSA    = 8192
 )
 
-// parsed holds keys by their texts, so that each is parsed once.
+// parsed caches keys by their texts, so that each is parsed once.
 type parsed struct {
 	mu   sync.RWMutex
 	keys map[string]crypto.PublicKey
 }
 
-// key is the first key of a text.
+// key returns the first key in a text.
 func (p *parsed) key(text string) (crypto.PublicKey, error) {
 	p.mu.RLock()
 	key, known := p.keys[text]
@@ -44,7 +44,7 @@ func (p *parsed) key(text string) (crypto.PublicKey, error) {
 		p.keys = map[string]crypto.PublicKey{}
 	}
 	if len(p.keys) >= maxParsed {
-		for other := range p.keys { // any
+		for other := range p.keys { // removes any entry
 			delete(p.keys, other)
 			break
 		}
@@ -77,7 +77,7 @@ func parse(text []byte) (crypto.PublicKey, error) {
 	return usable(key)
 }
 
-// usable gives the key when signatures can be verified with it.
+// usable returns the key if signatures can be verified with it.
 func usable(key any) (crypto.PublicKey, error) {
 	switch k := key.(type) {
 	case *ecdsa.PublicKey, ed25519.PublicKey:

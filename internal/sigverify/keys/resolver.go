@@ -14,23 +14,24 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Options say where keys may come from. The zero Options know keys in PEM and public endpoints of key services.
+// Options configure the sources of keys. The zero Options allow keys in PEM and public endpoints of key services.
 type Options struct {
-	// Secret reads a Secret; nil where there are none to read.
+	// Secret reads a Secret; nil if Secrets cannot be read.
 	Secret func(ctx context.Context, namespace, name string) (map[string][]byte, error)
-	// Namespace is that of Secrets which name none.
+	// Namespace is the namespace of Secrets that are named without one.
 	Namespace string
-	// HTTP asks key services and URLs that policies name; nil for the machine's way. It refuses forbidden addresses.
+	// HTTP is the transport for key services and URLs that policies name. It must reject forbidden addresses; nil means the default transport.
 	HTTP http.RoundTripper
-	// Operator asks what the environment of this process names: servers of tokens, metadata services, Vault; nil for the machine's way.
+	// Operator is the transport for addresses from the environment of this process: token servers, metadata services, Vault; nil means the
+	// default transport.
 	Operator http.RoundTripper
-	// Permit says why a namespaced policy may not ask for a URL, nil when it may; a nil Permit permits all.
+	// Permit returns the reason why a namespaced policy may not use a URL, or nil if it may. A nil Permit permits all URLs.
 	Permit func(*url.URL) error
-	// Now is the clock; nil for the machine's.
+	// Now is the clock; nil means the system clock.
 	Now func() time.Time
 }
 
-// Resolver finds keys. It is safe for all goroutines.
+// Resolver finds keys. It is safe for concurrent use.
 type Resolver struct {
 	options Options
 	unset   bool // Options.Operator was nil
@@ -38,7 +39,7 @@ type Resolver struct {
 	asked   asked
 }
 
-// New gives a Resolver.
+// New returns a Resolver.
 func New(o Options) *Resolver {
 	unset := o.Operator == nil
 	if o.HTTP == nil {
@@ -53,7 +54,7 @@ func New(o Options) *Resolver {
 	return &Resolver{options: o, unset: unset, asked: asked{now: o.Now}}
 }
 
-// Key finds the public key of an attestor, the newest version of it; see All.
+// Key returns the newest version of an attestor's public key; see All.
 func (r *Resolver) Key(ctx context.Context, k *world.KeyAttestor, confined bool) (crypto.PublicKey, error) {
 	all, err := r.All(ctx, k, confined)
 	if err != nil {
@@ -62,8 +63,8 @@ func (r *Resolver) Key(ctx context.Context, k *world.KeyAttestor, confined bool)
 	return all[0], nil
 }
 
-// All finds the public keys that an attestor accepts, the newest version first: a key service keeps the versions of before a rotation,
-// and images that they signed are still signed. confined marks the question of a namespaced policy.
+// All returns the public keys that an attestor accepts, the newest version first. Key services keep the versions from before a
+// rotation, and the images signed with them are still accepted. confined means that a namespaced policy sends the query.
 func (r *Resolver) All(ctx context.Context, k *world.KeyAttestor, confined bool) ([]crypto.PublicKey, error) {
 	text := strings.TrimSpace(k.PublicKey)
 	switch {
@@ -87,7 +88,7 @@ func (r *Resolver) All(ctx context.Context, k *world.KeyAttestor, confined bool)
 	return nil, errors.New("failed to load public key: neither a key, a secret nor a key service is named")
 }
 
-// reference finds the keys that a text names.
+// reference returns the keys to which a text refers.
 func (r *Resolver) reference(ctx context.Context, ref string, confined bool) ([]crypto.PublicKey, error) {
 	scheme, rest, _ := strings.Cut(ref, "://")
 	fetch := map[string]func(context.Context, string, http.RoundTripper) ([]crypto.PublicKey, error){
@@ -99,7 +100,7 @@ func (r *Resolver) reference(ctx context.Context, ref string, confined bool) ([]
 	case scheme == "k8s":
 		namespace, name, _ := strings.Cut(rest, "/")
 		if confined {
-			err = errConfined // a confined request names its Secrets in the fields that are checked
+			err = errConfined // a namespaced policy must name its Secret in the fields that are checked
 			break
 		}
 		return r.secret(ctx, namespace, name)
@@ -108,7 +109,7 @@ func (r *Resolver) reference(ctx context.Context, ref string, confined bool) ([]
 	case fetch != nil:
 		transport := r.options.HTTP
 		if scheme == "hashivault" {
-			transport = r.options.Operator // its address comes from the environment
+			transport = r.options.Operator // the address of Vault comes from the environment
 		}
 		if confined && r.options.Permit != nil {
 			transport = permitted{transport, r.options.Permit}
@@ -127,7 +128,7 @@ func (r *Resolver) reference(ctx context.Context, ref string, confined bool) ([]
 
 var errConfined = errors.New("a namespaced policy names the Secret of its key in the field secret")
 
-// refusal says why a reference names no key.
+// refusal returns the reason why a reference does not name a key.
 func refusal(scheme, ref string) error {
 	switch {
 	case scheme == "http":
@@ -142,7 +143,7 @@ func refusal(scheme, ref string) error {
 	return errors.New("keys are not read from files of the controller: write the key itself, a Secret or a key service")
 }
 
-// shown is a reference as errors show it: without a user, a query, and what is too long for a name.
+// shown returns a reference in the form for errors: without user and query, and cut to a limited length.
 func shown(ref string) string {
 	if scheme, rest, named := strings.Cut(ref, "://"); named {
 		rest, _, _ = strings.Cut(rest, "?")
@@ -158,7 +159,7 @@ func shown(ref string) string {
 	return value.Clip(strings.ReplaceAll(ref, "\n", " "), 200)
 }
 
-// secretField is the field of a Secret that holds the key.
+// secretField is the field of a Secret that contains the key.
 const secretField = "cosign.pub"
 
 // secret reads a key from a Secret.
@@ -186,7 +187,7 @@ func (r *Resolver) secret(ctx context.Context, namespace, name string) ([]crypto
 	return []crypto.PublicKey{key}, nil
 }
 
-// permitted sends no request that is not permitted.
+// permitted is a transport that sends only permitted requests.
 type permitted struct {
 	next   http.RoundTripper
 	permit func(*url.URL) error

@@ -24,8 +24,9 @@ var vaultKey = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^hashivault://(\w(?:[\w.-]*\w)?)$`)
 })
 
-// vault reads a key of the transit engine of Vault or OpenBao: hashivault://⟨key⟩, with all versions that may still verify. Its address, token and
-// engine come from VAULT_ADDR, VAULT_TOKEN (or the file ~/.vault-token) and TRANSIT_SECRET_ENGINE_PATH, VAULT_NAMESPACE names a namespace.
+// vault reads a key of the transit engine of Vault or OpenBao: hashivault://⟨key⟩. It returns all versions that may still verify signatures.
+// The address, token and engine come from VAULT_ADDR, VAULT_TOKEN (or the file ~/.vault-token) and TRANSIT_SECRET_ENGINE_PATH.
+// VAULT_NAMESPACE sets a namespace.
 func (r *Resolver) vault(ctx context.Context, ref string, transport http.RoundTripper) ([]crypto.PublicKey, error) {
 	parts := vaultKey().FindStringSubmatch(ref)
 	if parts == nil {
@@ -54,7 +55,7 @@ func (r *Resolver) vault(ctx context.Context, ref string, transport http.RoundTr
 			Keys map[string]struct {
 				PublicKey string `json:"public_key"`
 			} `json:"keys"`
-			Oldest int    `json:"min_decryption_version"` // of those that may still verify
+			Oldest int    `json:"min_decryption_version"` // the oldest version that may still verify
 			Type   string `json:"type"`
 		} `json:"data"`
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/sigverify"
 )
 
-// repositoryOfFiles stands in the names of artefacts that are in no registry. No policy of trust names it.
+// repositoryOfFiles is the repository in the names of artefacts that are not in a registry. No trust policy names it.
 const repositoryOfFiles = "localhost/file"
 
-// Open reads an envelope in a file, JWS or COSE: what it says that it signs. It proves nothing.
+// Open reads a JWS or COSE envelope from a file and returns what it claims to sign. It does not verify anything.
 func Open(envelope []byte) (out sigverify.NotaryArtefact, err error) {
 	defer func() {
-		if p := recover(); p != nil { // libraries parse what anyone may write
+		if p := recover(); p != nil { // the libraries parse untrusted data
 			err = fmt.Errorf("the envelope cannot be read: panic: %v", p)
 		}
 	}()

@@ -21,22 +21,22 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Times and limits of questions about revocation.
+// Times and limits for revocation queries.
 const (
 	timeoutOCSP = 2 * time.Second
 	timeoutCRL  = 5 * time.Second
-	longest     = 8 * time.Second // of all questions about one chain
+	longest     = 8 * time.Second // for all queries about one chain
 	fresh       = 10 * time.Minute
-	usable      = time.Hour // the last answer, while the responder does not answer
+	usable      = time.Hour // how long the last answer is used if the responder does not answer
 	pause       = 5 * time.Second
 	maxAnswers  = 1024
 	maxCRL      = 4 << 20
 	maxLists    = 16
-	maxBytes    = 8 << 20 // of lists that are remembered
+	maxBytes    = 8 << 20 // the total size of cached lists
 	maxHops     = 3
 )
 
-// validators ask whether chains of certificates are revoked, of one kind of policies.
+// validators query whether chains of certificates are revoked, for one kind of policies.
 type validators struct{ signing, stamping revocation.Validator }
 
 func newValidators(o Options, confined bool) (*validators, error) {
@@ -71,7 +71,7 @@ func newValidators(o Options, confined bool) (*validators, error) {
 	return out, nil
 }
 
-// unasked takes no certificate for revoked.
+// unasked treats no certificate as revoked.
 type unasked struct{}
 
 // ValidateContext implements revocation.Validator.
@@ -83,7 +83,8 @@ func (unasked) ValidateContext(_ context.Context, o revocation.ValidateContextOp
 	return out, nil
 }
 
-// remembering asks about a chain once in a while, and once at a time. While a responder does not answer, its last answer counts for an hour.
+// remembering caches revocation queries: it queries each chain at intervals, and only once at a time. If a responder does not answer, its
+// last answer stays in use for an hour.
 type remembering struct {
 	next    revocation.Validator
 	now     func() time.Time
@@ -92,11 +93,11 @@ type remembering struct {
 	answers map[[sha256.Size]byte]*status
 }
 
-// status is what is known of a chain.
+// status holds the answers about a chain.
 type status struct {
-	known   []*result.CertRevocationResult // the last answer without an unknown; nil when there is none
+	known   []*result.CertRevocationResult // the last answer without unknown results; nil if there is none
 	at      time.Time
-	unknown []*result.CertRevocationResult // the failure after it
+	unknown []*result.CertRevocationResult // the failed answer after it
 	failed  time.Time
 }
 
@@ -113,7 +114,7 @@ func (r *remembering) ValidateContext(ctx context.Context, o revocation.Validate
 		return known, nil
 	}
 	answers := r.flights.DoChan(string(key[:]), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest) // others wait for the answer, too
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest) // other callers wait for the answer, too
 		defer cancel()
 		found, err := guarded(ctx, r.next, o)
 		if err != nil {
@@ -132,7 +133,7 @@ func (r *remembering) ValidateContext(ctx context.Context, o revocation.Validate
 	}
 }
 
-// guarded turns a panic over data from outside into an error.
+// guarded converts a panic caused by external data to an error.
 func guarded(ctx context.Context, v revocation.Validator, o revocation.ValidateContextOptions) (out []*result.CertRevocationResult, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -142,7 +143,7 @@ func guarded(ctx context.Context, v revocation.Validator, o revocation.ValidateC
 	return v.ValidateContext(context.WithValue(ctx, chainKey{}, o.CertChain), o)
 }
 
-// answer is what needs no question; nil where there is none.
+// answer returns the cached answer if no query is needed, and nil otherwise.
 func (r *remembering) answer(key [sha256.Size]byte) []*result.CertRevocationResult {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +159,7 @@ func (r *remembering) answer(key [sha256.Size]byte) []*result.CertRevocationResu
 	return nil
 }
 
-// last is the last answer that counts, after a failure.
+// last returns the last answer that is still usable after a failure.
 func (s *status) last(now time.Time) []*result.CertRevocationResult {
 	if s.known != nil && now.Sub(s.at) < usable {
 		return s.known
@@ -166,7 +167,7 @@ func (s *status) last(now time.Time) []*result.CertRevocationResult {
 	return s.unknown
 }
 
-// keep remembers an answer, and returns the one that counts.
+// keep caches an answer, and returns the answer to use.
 func (r *remembering) keep(key [sha256.Size]byte, found []*result.CertRevocationResult) []*result.CertRevocationResult {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,7 +187,7 @@ func (r *remembering) keep(key [sha256.Size]byte, found []*result.CertRevocation
 	return found
 }
 
-// evict forgets the oldest answer.
+// evict removes the oldest answer.
 func (r *remembering) evict() {
 	var oldest [sha256.Size]byte
 	var at time.Time
@@ -202,7 +203,8 @@ func (r *remembering) evict() {
 	delete(r.answers, oldest)
 }
 
-// why is why it is not known whether a chain is revoked; nil when it is known. A responder that does not know a certificate has answered.
+// why returns the reason why it is unknown whether a chain is revoked, or nil if it is known. A responder that does not know a certificate
+// counts as an answer.
 func why(chain []*result.CertRevocationResult) error {
 	var out error
 	for _, c := range chain {
@@ -224,7 +226,7 @@ func why(chain []*result.CertRevocationResult) error {
 	return out
 }
 
-// recorded are the questions of one verification.
+// recorded collects the failures of the queries in one verification.
 type recorded struct {
 	*validators
 	mu  sync.Mutex
@@ -233,7 +235,7 @@ type recorded struct {
 
 func (v *validators) recording() *recorded { return &recorded{validators: v} }
 
-// failure is why something was not found out; nil when everything was.
+// failure returns the reason why a query failed, or nil if all succeeded.
 func (r *recorded) failure() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -263,18 +265,18 @@ func (r recorder) ValidateContext(ctx context.Context, o revocation.ValidateCont
 	return found, err
 }
 
-// chainKey is the key of the chain of certificates in a context.
+// chainKey is the context key for the chain of certificates.
 type chainKey struct{}
 
-// lists fetches revocation lists, and remembers those that a certificate of the chain signed. A list that cannot be fetched again counts
-// until its next update.
+// lists fetches revocation lists, and caches those that a certificate of the chain signed. If a list cannot be fetched again, it stays
+// in use until its next update.
 type lists struct {
 	next crl.Fetcher
 	now  func() time.Time
 
 	mu    sync.Mutex
-	known map[string]*list.Element // of *revoked
-	order list.List                // the last used first
+	known map[string]*list.Element // the elements are *revoked
+	order list.List                // the most recently used list first
 	bytes int
 }
 
@@ -318,7 +320,7 @@ func size(b *crl.Bundle) int {
 	return n
 }
 
-// signed reports whether a certificate of the chain signed all of the bundle.
+// signed reports whether a certificate of the chain signed all parts of the bundle.
 func signed(b *crl.Bundle, chain []*x509.Certificate) bool {
 	for _, c := range chain {
 		if b.BaseCRL.CheckSignatureFrom(c) == nil {
@@ -362,7 +364,7 @@ func (l *lists) remove(e *list.Element) {
 	l.bytes -= r.bytes
 }
 
-// limited bounds answers, and sends what permit permits only.
+// limited is a transport that limits the size of responses and sends only permitted requests.
 type limited struct {
 	next   http.RoundTripper
 	permit func(*url.URL) error // nil permits all

@@ -25,11 +25,11 @@ const (
 	mediaTypeCOSE = "application/cose"
 )
 
-// Limits of certificates. They are counted before any is parsed.
+// Limits on the number of certificates. They are checked before any certificate is parsed.
 const (
-	maxChain  = 11 // of a signature, and in the field certChain
+	maxChain  = 11 // in a signature, and in the field certChain
 	maxCerts  = 50 // in the field cert: several signers may be trusted
-	maxStamps = 12 // of time stamping authorities
+	maxStamps = 12 // of timestamping authorities
 	maxStores = 256
 	maxText   = 1 << 20
 )
@@ -53,7 +53,7 @@ func (s *store) GetCertificates(_ context.Context, kind truststore.Type, name st
 	return nil, nil
 }
 
-// stores remembers the certificates of policies by their texts.
+// stores caches the certificates of policies by their texts.
 type stores struct {
 	mu    sync.RWMutex
 	known map[[3]string]*store
@@ -77,7 +77,7 @@ func (s *stores) get(certs world.CertificateAttestor, tsa string) (*store, error
 		s.known = map[[3]string]*store{}
 	}
 	if len(s.known) >= maxStores {
-		for other := range s.known { // any
+		for other := range s.known { // removes any entry
 			delete(s.known, other)
 			break
 		}
@@ -126,7 +126,7 @@ func tooLong(n int) error {
 	return fmt.Errorf("certificate chain too long (%d), maximum allowed is %d", n, maxChain)
 }
 
-// certificates reads certificates in PEM, or in base64 of PEM.
+// certificates parses certificates in PEM, or in base64 of PEM.
 func certificates(text string, allowed func(int) error) ([]*x509.Certificate, error) {
 	if text = strings.TrimSpace(text); text == "" {
 		return nil, nil
@@ -161,7 +161,7 @@ func certificates(text string, allowed func(int) error) ([]*x509.Certificate, er
 	return out, nil
 }
 
-// chainJWS counts the certificates of an envelope.
+// chainJWS counts the certificates in a JWS envelope.
 func chainJWS(envelope []byte) (int, error) {
 	var in struct {
 		Header struct {
@@ -174,7 +174,7 @@ func chainJWS(envelope []byte) (int, error) {
 	return len(in.Header.Chain), nil
 }
 
-// chainCOSE counts the certificates of an envelope.
+// chainCOSE counts the certificates in a COSE envelope.
 func chainCOSE(envelope []byte) (int, error) {
 	var in cose.Sign1Message
 	if err := in.UnmarshalCBOR(envelope); err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/notaryproject/notation-core-go/signature"
-	_ "github.com/notaryproject/notation-core-go/signature/cose" // envelopes that can be parsed
+	_ "github.com/notaryproject/notation-core-go/signature/cose" // registers the envelope formats
 	_ "github.com/notaryproject/notation-core-go/signature/jws"
 	notation "github.com/notaryproject/notation-go"
 	"github.com/notaryproject/notation-go/verifier"
@@ -21,28 +21,28 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Options say how revocation is asked about.
+// Options configure revocation queries.
 type Options struct {
-	// HTTP asks OCSP responders and servers of revocation lists, which certificates name; nil for the machine's way. It refuses
-	// forbidden addresses.
+	// HTTP is the transport for OCSP responders and servers of revocation lists, whose addresses are in certificates. It must
+	// reject forbidden addresses; nil means the default transport.
 	HTTP http.RoundTripper
-	// Permit says why a namespaced policy may not ask for a URL, nil when it may; a nil Permit permits all.
+	// Permit returns the reason why a namespaced policy may not use a URL, or nil if it may. A nil Permit permits all URLs.
 	Permit func(*url.URL) error
-	// SkipRevocation asks nothing: revoked certificates count. It is for clusters that reach no responder.
+	// SkipRevocation disables revocation queries, so that revoked certificates are accepted. It is for clusters that cannot reach a responder.
 	SkipRevocation bool
-	// Now is the clock of what is remembered; nil for the machine's.
+	// Now is the clock for cached answers; nil means the system clock.
 	Now func() time.Time
 }
 
-// Verifier implements sigverify.NotaryVerifier. It is safe for all goroutines.
+// Verifier implements sigverify.NotaryVerifier. It is safe for concurrent use.
 type Verifier struct {
 	stores     stores
-	revocation map[bool]*validators // by whether the policy is confined
+	revocation map[bool]*validators // the key is whether the policy is namespaced
 }
 
 var _ sigverify.NotaryVerifier = (*Verifier)(nil)
 
-// New gives a Verifier.
+// New returns a Verifier.
 func New(o Options) (*Verifier, error) {
 	if o.HTTP == nil {
 		o.HTTP = http.DefaultTransport
@@ -61,14 +61,14 @@ func New(o Options) (*Verifier, error) {
 	return v, nil
 }
 
-// maxEnvelope is the longest envelope: a signature, a chain of certificates and a time stamp.
+// maxEnvelope is the maximum size of an envelope, which holds a signature, a chain of certificates and a timestamp.
 const maxEnvelope = 1 << 20
 
-// Signature verifies one signature of an artefact by the certificates of a policy. The error is an *world.UnverifiedError when the
-// signature does not satisfy; any other says that this could not be found out.
+// Signature verifies one signature of an artefact with the certificates of a policy. The error is a *world.UnverifiedError if the
+// signature is not valid for them. Any other error means that this could not be determined.
 func (v *Verifier) Signature(ctx context.Context, a sigverify.NotaryArtefact, certs world.CertificateAttestor, tsa string) (err error) {
 	defer func() {
-		if p := recover(); p != nil { // libraries parse what anyone may push
+		if p := recover(); p != nil { // the libraries parse untrusted data
 			err = fmt.Errorf("the signature of %s cannot be verified: panic: %v", a.Subject.Digest, p)
 		}
 	}()
@@ -104,10 +104,11 @@ func (v *Verifier) Signature(ctx context.Context, a sigverify.NotaryArtefact, ce
 	return &world.UnverifiedError{Reason: err.Error()}
 }
 
-// Signer is the subject and the issuer that the certificate in an envelope names, empty where it cannot be read. It proves nothing.
+// Signer returns the subject and issuer of the certificate in an envelope; they are empty if it cannot be read. It does not verify
+// anything.
 func (v *Verifier) Signer(mediaType string, envelope []byte) (subject, issuer string) {
 	defer func() {
-		if recover() != nil { // libraries parse what anyone may push
+		if recover() != nil { // the libraries parse untrusted data
 			subject, issuer = "", ""
 		}
 	}()
@@ -126,7 +127,7 @@ func (v *Verifier) Signer(mediaType string, envelope []byte) (subject, issuer st
 	return cert.Subject.String(), cert.Issuer.String()
 }
 
-// understood refuses attributes that have to be processed and that only plugins know. The library leaves this to them.
+// understood rejects critical attributes that only plugins can process. The library leaves this check to them.
 func understood(o *notation.VerificationOutcome) error {
 	if o == nil || o.EnvelopeContent == nil {
 		return errors.New("the verification gave no content")
@@ -139,7 +140,7 @@ func understood(o *notation.VerificationOutcome) error {
 	return nil
 }
 
-// readable refuses envelopes that would take long to parse.
+// readable rejects envelopes that would take long to parse.
 func readable(a sigverify.NotaryArtefact) error {
 	if len(a.Envelope) > maxEnvelope {
 		return fmt.Errorf("payload size %d exceeds %d for digest %s", len(a.Envelope), maxEnvelope, digest.FromBytes(a.Envelope))
@@ -163,7 +164,7 @@ func readable(a sigverify.NotaryArtefact) error {
 	return nil
 }
 
-// policyOf is the trust policy for the stores that there are.
+// policyOf returns the trust policy for the existing stores.
 func policyOf(stamps bool) *trustpolicy.Document {
 	stores := []string{"ca:" + storeName}
 	if stamps {

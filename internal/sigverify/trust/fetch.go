@@ -17,35 +17,35 @@ import (
 	"github.com/theupdateframework/go-tuf/v2/metadata/updater"
 )
 
-// Bounds of one update.
+// Limits of one update.
 const (
-	maxRotations  = 64      // of the root of a repository since the first one that is known
+	maxRotations  = 64      // rotations of a repository's root since the first known root
 	maxDownloads  = 160     // requests
 	maxDownloaded = 8 << 20 // bytes
-	maxTufRoot    = 512000  // bytes of the first root
+	maxTufRoot    = 512000  // bytes, for the first root
 	updateTimeout = 60 * time.Second
 )
 
-// trustedRootTarget is the file of a repository that holds all keys and certificates.
+// trustedRootTarget is the name of the file in a repository that contains all keys and certificates.
 const trustedRootTarget = "trusted_root.json"
 
-// snapshot is what one update gave.
+// snapshot is the result of one update.
 type snapshot struct {
 	material *root.TrustedRoot
 	versions versions
-	root     []byte // the last root of the repository; the next update begins with it
+	root     []byte // the last root of the repository, with which the next update starts
 	expires  time.Time
 	fetched  time.Time
-	files    map[string][]byte // all that was downloaded, by address
+	files    map[string][]byte // all downloaded files, by address
 }
 
-// versions are those of the repository's metadata. They never go down, except where the keys that sign them were replaced.
+// versions are the versions of the repository's metadata. They never decrease, except if the keys that sign them were replaced.
 type versions struct {
 	root, timestamp, snapshot, targets int64
 	timestampKeys, snapshotKeys        string
 }
 
-// since says why the versions are a rollback from those before, nil when they are none.
+// since returns an error if the versions are a rollback from before.
 func (v versions) since(before versions) error {
 	switch {
 	case v.root < before.root:
@@ -60,7 +60,7 @@ func (v versions) since(before versions) error {
 	return nil
 }
 
-// download reads files for one update. It is go-tuf's Fetcher: bounded in all respects, and what it read is kept.
+// download reads the files for one update. It implements go-tuf's Fetcher with limits on all resources, and keeps the files that it read.
 type download struct {
 	get      func(address string, max int64) ([]byte, error)
 	requests int
@@ -89,8 +89,8 @@ func (d *download) DownloadFile(address string, max int64, _ time.Duration) ([]b
 	return body, nil
 }
 
-// update reads a repository of updates. It begins with the root that is given, at the time that is given, and refuses what is older than
-// before. The root is the newest one that was verified, also when the rest fails.
+// update reads an update repository. It starts with the given root at the given time, and rejects versions older than before. It returns
+// the newest verified root even if the rest fails.
 func update(address string, first []byte, now time.Time, before versions, get func(string, int64) ([]byte, error)) (_ *snapshot, newest []byte, err error) {
 	c, err := config.New(address, first)
 	if err != nil {
@@ -98,13 +98,13 @@ func update(address string, first []byte, now time.Time, before versions, get fu
 	}
 	d := &download{get: get}
 	c.Fetcher, c.DisableLocalCache, c.MaxRootRotations, c.RootMaxLength = d, true, maxRotations, maxTufRoot
-	// There is no such folder: without a cache, go-tuf still looks there for older metadata.
+	// This folder does not exist. Even without a cache, go-tuf looks there for older metadata.
 	c.LocalMetadataDir, c.LocalTargetsDir = "/nonexistent/ephor", "/nonexistent/ephor/targets"
 	up, err := updater.New(c)
 	if err != nil {
 		return nil, first, fmt.Errorf("the first root of the repository: %w", err)
 	}
-	up.UnsafeSetRefTime(now) // the clock of the keeper, or that of the update which is read again
+	up.UnsafeSetRefTime(now) // the keeper's time, or the time of the stored update
 	refresh := up.Refresh()
 	set := up.GetTrustedMetadataSet()
 	newest = first
@@ -130,7 +130,7 @@ func update(address string, first []byte, now time.Time, before versions, get fu
 	return s, newest, nil
 }
 
-// material reads the keys and certificates of a repository whose metadata are verified.
+// material reads the keys and certificates of a repository whose metadata is verified.
 func material(up *updater.Updater, targets map[string]*metadata.TargetFiles) (*root.TrustedRoot, error) {
 	read := func(name string, max int64) ([]byte, error) {
 		info, err := up.GetTargetInfo(name)
@@ -150,7 +150,7 @@ func material(up *updater.Updater, targets map[string]*metadata.TargetFiles) (*r
 		}
 		return parse(text)
 	} else if fetched := (*metadata.ErrDownloadHTTP)(nil); errors.As(err, &fetched) {
-		return nil, err // delegated metadata that could not be read
+		return nil, err // delegated metadata could not be read
 	}
 	usages := legacyFiles(targets)
 	if len(usages) > maxLegacy {
@@ -187,7 +187,7 @@ func earliest(first time.Time, others ...time.Time) time.Time {
 	return first
 }
 
-// get reads a file of at most max bytes. An address that the check refuses is not asked, a redirect to it neither.
+// get reads a file of at most max bytes. It sends no request to an address that check rejects, and follows no redirect to one.
 func get(ctx context.Context, next http.RoundTripper, check func(*url.URL) error, address string, max int64) ([]byte, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -228,7 +228,7 @@ func get(ctx context.Context, next http.RoundTripper, check func(*url.URL) error
 	return body, nil
 }
 
-// again reads the files of an earlier update.
+// again returns a function that reads the stored files of an earlier update.
 func again(files map[string][]byte) func(string, int64) ([]byte, error) {
 	files = maps.Clone(files)
 	return func(address string, max int64) ([]byte, error) {

@@ -21,45 +21,45 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// DefaultMirror is the repository of Sigstore's public instance.
+// DefaultMirror is the update repository of Sigstore's public instance.
 const DefaultMirror = tuf.DefaultMirror
 
-// Times of updates.
+// Times for updates.
 const (
-	// Grace is how long a root counts after its metadata expired, when it could not be renewed.
+	// Grace is how long a root stays valid after its metadata expired, if it could not be renewed.
 	Grace = 30 * 24 * time.Hour
 
-	renewal     = 24 * time.Hour   // between updates; a tenth of it is by chance
-	firstRetry  = 10 * time.Second // after a failure; doubled for each further one
+	renewal     = 24 * time.Hour   // between updates, a tenth of it random
+	firstRetry  = 10 * time.Second // after a failure, doubled for each further failure
 	lastRetry   = time.Hour
 	tick        = 30 * time.Second
-	unusedAfter = 7 * 24 * time.Hour // without a question for a root, after which it is no longer renewed
+	unusedAfter = 7 * 24 * time.Hour // how long an unused root is still renewed
 	fileReread  = 10 * time.Second
 )
 
-// How many different roots are kept, for cluster policies and for namespaced ones each.
+// The maximum number of roots that are kept, separately for cluster-wide and for namespaced policies.
 const (
 	maxMirrors = 32
 	maxInline  = 64
 )
 
-// Options say where trust comes from. The zero Options know what the release carries, and fetch nothing.
+// Options configure the sources of trust. With the zero Options, only the root in the release is known, and nothing is fetched.
 type Options struct {
-	// HTTP fetches updates; nil: nothing is fetched. It refuses addresses that may not be asked.
+	// HTTP is the transport for updates. It must reject forbidden addresses; nil means that nothing is fetched.
 	HTTP http.RoundTripper
-	// Permit says why a namespaced policy may not ask for an address, nil when it may; a nil Permit permits all.
+	// Permit returns the reason why a namespaced policy may not use an address, or nil if it may. A nil Permit permits all addresses.
 	Permit func(*url.URL) error
 
-	// Mirror replaces the repository of the public instance. RootPath (a file or an address) or RootData is its first root; without them
-	// it is the one of the public instance.
+	// Mirror replaces the repository of the public instance. RootPath (a file or an address) or RootData is its first root. If neither
+	// is set, it is the root of the public instance.
 	Mirror, RootPath string
 	RootData         []byte
 
-	// Offline: nothing is fetched. OfflineRoot is a file with the trusted root; empty for the one of the release.
+	// Offline: nothing is fetched. OfflineRoot is a file with the trusted root; empty for the root in the release.
 	Offline     bool
 	OfflineRoot string
 
-	// CacheDir is a writable folder for what updates gave; empty for none.
+	// CacheDir is a writable folder for the results of updates; empty for none.
 	CacheDir string
 
 	Log *slog.Logger
@@ -67,13 +67,13 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Keeper keeps trust material. It is safe for all goroutines.
+// Keeper provides trust material and keeps it up to date. It is safe for concurrent use.
 type Keeper struct {
 	o   Options
 	now func() time.Time
 
 	mu       sync.Mutex
-	base     context.Context // of updates
+	base     context.Context // the context of updates
 	mirrors  map[mirrorKey]*mirror
 	inline   map[inlineKey]*inlineRoot
 	file     fileRoot
@@ -97,7 +97,7 @@ type inlineRoot struct {
 	used     time.Time
 }
 
-// New checks the options. It sends no request.
+// New checks the options and returns a Keeper. It sends no requests.
 func New(o Options) (*Keeper, error) {
 	if o.Mirror != "" {
 		if err := checkAddress(o.Mirror, true); err != nil {
@@ -117,7 +117,7 @@ func New(o Options) (*Keeper, error) {
 	return k, nil
 }
 
-// checkAddress refuses what is no address of a web server.
+// checkAddress rejects texts that are not an address of a web server.
 func checkAddress(text string, plain bool) error {
 	u, err := url.Parse(text)
 	switch {
@@ -131,7 +131,7 @@ func checkAddress(text string, plain bool) error {
 	return nil
 }
 
-// Run renews the roots that are in use until ctx is done. Roots that are not in use are not fetched.
+// Run renews the roots in use until ctx is done. It does not fetch roots that are not in use.
 func (k *Keeper) Run(ctx context.Context) error {
 	k.mu.Lock()
 	k.base = ctx
@@ -152,7 +152,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// renew begins the updates that are due.
+// renew starts the updates that are due.
 func (k *Keeper) renew() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -165,8 +165,8 @@ func (k *Keeper) renew() {
 	}
 }
 
-// Material gives the keys of logs and authorities that the trust stands for. It waits for the network only where nothing is known, no
-// longer than ctx allows. Its errors mean that the keys are not known, never that a signature is wrong.
+// Material returns the keys of logs and authorities for a trust. It waits for the network only if no keys are known, and no longer
+// than ctx allows. An error means that the keys are unknown, never that a signature is invalid.
 func (k *Keeper) Material(ctx context.Context, t world.Trust) (root.TrustedMaterial, error) {
 	if t.TrustedRoot != "" {
 		return k.ofPolicy(t)
@@ -185,7 +185,7 @@ func (k *Keeper) Material(ctx context.Context, t world.Trust) (root.TrustedMater
 	return k.await(ctx, m)
 }
 
-// ofPolicy is a trusted root that a policy holds.
+// ofPolicy returns a trusted root that is part of a policy.
 func (k *Keeper) ofPolicy(t world.Trust) (root.TrustedMaterial, error) {
 	if len(t.TrustedRoot) > maxRoot {
 		return nil, fmt.Errorf("the trusted root has %d bytes, more than %d", len(t.TrustedRoot), maxRoot)
@@ -211,7 +211,7 @@ func (k *Keeper) ofPolicy(t world.Trust) (root.TrustedMaterial, error) {
 	return material, nil
 }
 
-// room takes out the entry that was not used for the longest time when there are as many of its sort as there may be.
+// room makes room for an entry: if there are too many entries of its kind, it removes the least recently used one.
 func room[K comparable, V any](entries map[K]V, most int, sort func(K) bool, used func(V) time.Time) {
 	var oldest K
 	n := 0
@@ -228,7 +228,7 @@ func room[K comparable, V any](entries map[K]V, most int, sort func(K) bool, use
 	}
 }
 
-// mirror finds the mirror of a trust, or adds it.
+// mirror returns the mirror of a trust. It adds the mirror if it is new.
 func (k *Keeper) mirror(t world.Trust, named bool) (*mirror, error) {
 	key := mirrorKey{address: k.o.Mirror, rootPath: k.o.RootPath, rootData: sha256.Sum256(k.o.RootData)}
 	first := firstRoot{path: k.o.RootPath, data: k.o.RootData, operator: true}
@@ -260,7 +260,7 @@ func (k *Keeper) mirror(t world.Trust, named bool) (*mirror, error) {
 	if m == nil {
 		room(k.mirrors, maxMirrors, func(other mirrorKey) bool { return other.confined == key.confined }, func(m *mirror) time.Time { return m.used })
 		m = &mirror{key: key, first: first}
-		// Nothing but the release vouches for the public instance until the first update.
+		// Until the first update, only the release vouches for the public instance.
 		m.public = key.address == DefaultMirror && first.path == "" && len(first.data) == 0
 		k.mirrors[key] = m
 		k.restore(m)
@@ -269,7 +269,7 @@ func (k *Keeper) mirror(t world.Trust, named bool) (*mirror, error) {
 	return m, nil
 }
 
-// rootData is the first root of a repository as policies hold it: JSON, or that in base64.
+// rootData decodes the first root of a repository from a policy: JSON, or JSON in base64.
 func rootData(text string) ([]byte, error) {
 	if len(text) > 2*maxTufRoot {
 		return nil, errors.New("tuf.root.data is too long")
@@ -284,16 +284,16 @@ func rootData(text string) ([]byte, error) {
 	return data, nil
 }
 
-// fileRoot is a trusted root in a file, such as one of a mounted ConfigMap.
+// fileRoot is a trusted root in a file, such as a file of a mounted ConfigMap.
 type fileRoot struct {
 	material *root.TrustedRoot
 	text     [sha256.Size]byte
-	read     time.Time // when it was read last
+	read     time.Time // when the file was last read
 	err      error
 }
 
-// offline is the root of the release, or that in the file. A file that changed is read again; one that cannot be read any more does not
-// replace what was read before.
+// offline returns the root in the release, or the root in the file. It reads a changed file again. If the file can no longer be read,
+// the last valid root stays in use.
 func (k *Keeper) offline() (root.TrustedMaterial, error) {
 	if k.o.OfflineRoot == "" {
 		material, err := embedded()
@@ -346,20 +346,21 @@ func readFile(path string, max int64) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Status is what is known of one root.
+// Status is the state of one root.
 type Status struct {
-	// Source is the address of the mirror, or where a root comes from that is not updated: release or file.
+	// Source is the address of the mirror or, for a root that is not updated, its origin: release or file.
 	Source string
-	// Confined: only namespaced policies name it.
+	// Confined: only namespaced policies use it.
 	Confined bool
-	// Fetched is when an update succeeded last, and Expires when its metadata expire; zero before the first one.
+	// Fetched is the time of the last successful update, and Expires the time at which its metadata expires; both are zero before the first
+	// update.
 	Fetched, Expires time.Time
-	// Failures is how often updates failed since then, and Err the last failure.
+	// Failures is the number of failed updates since then, and Err the last failure.
 	Failures int
 	Err      error
 }
 
-// Statuses lists the roots that are in use and can grow old.
+// Statuses returns the states of the roots that are in use and can expire.
 func (k *Keeper) Statuses() []Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()

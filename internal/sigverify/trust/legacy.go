@@ -21,14 +21,14 @@ import (
 	"github.com/theupdateframework/go-tuf/v2/metadata"
 )
 
-// maxLegacy is how many single files of a repository are read, and how long one may be.
+// maxLegacy is the maximum number of single files that are read from a repository, and the maximum size of each.
 const (
 	maxLegacy      = 32
 	maxLegacyBytes = 128 << 10
 )
 
-// legacyFiles are what repositories without a trusted root hold, by what they are for. The metadata of a file says so; without it, its
-// name does.
+// legacyFiles returns the files of a repository without a trusted root, by usage. The usage is in the metadata of a file or, without
+// metadata, follows from its name.
 func legacyFiles(targets map[string]*metadata.TargetFiles) map[string]string {
 	out := map[string]string{}
 	for name, target := range targets {
@@ -62,7 +62,7 @@ func usageOf(name string, target *metadata.TargetFiles) string {
 	return ""
 }
 
-// fromLegacy makes a trusted root of single files, given with what they are for.
+// fromLegacy builds a trusted root from single files, whose usages are given.
 func fromLegacy(files map[string][]byte, usages map[string]string) (*root.TrustedRoot, error) {
 	var fulcio, tsa []*x509.Certificate
 	logs := map[string]map[string]*root.TransparencyLog{"rekor": {}, "ctfe": {}}
@@ -110,7 +110,7 @@ func fromLegacy(files map[string][]byte, usages map[string]string) (*root.Truste
 	return root.NewTrustedRoot(root.TrustedRootMediaType01, authorities, logs["ctfe"], stamps, logs["rekor"])
 }
 
-// split sorts certificates into those that sign themselves, other authorities, and the rest.
+// split sorts certificates into self-signed ones, other authorities, and the rest.
 func split(all []*x509.Certificate) (roots, between, leaves []*x509.Certificate) {
 	for _, c := range all {
 		switch {
@@ -125,7 +125,7 @@ func split(all []*x509.Certificate) (roots, between, leaves []*x509.Certificate)
 	return roots, between, leaves
 }
 
-// transparencyLog is a log with the public key; its identifier is the hash of the key.
+// transparencyLog returns a log with the public key. The hash of the key is its ID.
 func transparencyLog(der []byte) (*root.TransparencyLog, error) {
 	key, err := x509.ParsePKIXPublicKey(der)
 	if err != nil {
@@ -144,6 +144,6 @@ func transparencyLog(der []byte) (*root.TransparencyLog, error) {
 	case ed25519.PublicKey:
 		hash = crypto.SHA512
 	}
-	// A period that has no start is refused by the verifier; nothing is known of this one.
+	// The verifier rejects a period without a start, and the start for this log is unknown.
 	return &root.TransparencyLog{ID: id[:], HashFunc: crypto.SHA256, PublicKey: key, SignatureHashFunc: hash, ValidityPeriodStart: time.Unix(0, 0)}, nil
 }

@@ -19,35 +19,35 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/tuf"
 )
 
-// mirror is a repository of updates. The keeper's lock guards it.
+// mirror is an update repository. The keeper's lock guards it.
 type mirror struct {
 	key    mirrorKey
 	first  firstRoot
-	public bool // the release carries a root for it
+	public bool // the release contains a root for it
 
-	last   *snapshot // the last good one; nil before the first
-	newest []byte    // the last root of the repository that was verified
+	last   *snapshot // the last valid snapshot; nil before the first one
+	newest []byte    // the last verified root of the repository
 	roots  map[string][]byte
 	used   time.Time
 
-	flight   chan struct{} // of the update that is under way
-	next     time.Time     // when the next one is due
+	flight   chan struct{} // closed when the running update ends
+	next     time.Time     // when the next update is due
 	failures int
 	err      error
 }
 
-// firstRoot is where the trust in a repository begins.
+// firstRoot is the root with which the trust in a repository starts.
 type firstRoot struct {
 	path     string
 	data     []byte
-	operator bool // the path comes from a flag, and may be a file
+	operator bool // the path comes from a flag and may name a file
 }
 
-// firstWait is how long the first update of the public instance is waited for, before the root of the release is used.
+// firstWait is how long to wait for the first update of the public instance before the root of the release is used.
 const firstWait = 3 * time.Second
 
-// await gives what is known of a mirror. Where that is nothing, it waits for the update that is under way; where it is the root of the
-// release, which lacks the logs that were added since, it waits for the first update a short time.
+// await returns the known material of a mirror. If there is none, it waits for the running update. If there is only the root in the
+// release, which lacks recently added logs, it waits a short time for the first update.
 func (k *Keeper) await(ctx context.Context, m *mirror) (root.TrustedMaterial, error) {
 	for waited := false; ; waited = true {
 		k.mu.Lock()
@@ -77,7 +77,7 @@ func (k *Keeper) await(ctx context.Context, m *mirror) (root.TrustedMaterial, er
 	}
 }
 
-// known is the material that counts now.
+// known returns the material that is currently valid.
 func (k *Keeper) known(m *mirror) (root.TrustedMaterial, error) {
 	switch {
 	case m.last != nil && !k.now().After(m.last.expires.Add(Grace)):
@@ -101,7 +101,7 @@ func because(err error) error {
 	return err
 }
 
-// begin starts an update of the mirror when one is due and none is under way.
+// begin starts an update of the mirror if one is due and none is running.
 func (k *Keeper) begin(m *mirror) {
 	if m.flight != nil || k.disabled || k.now().Before(m.next) {
 		return
@@ -124,7 +124,7 @@ func (k *Keeper) begin(m *mirror) {
 	})
 }
 
-// fly updates a mirror, and plans the next update.
+// fly updates a mirror, and schedules the next update.
 func (k *Keeper) fly(ctx context.Context, m *mirror) {
 	k.mu.Lock()
 	first, before := m.newest, versions{}
@@ -161,13 +161,13 @@ func (k *Keeper) fly(ctx context.Context, m *mirror) {
 	m.last = got
 	wait := renewal
 	if left := got.expires.Sub(k.now()) / 2; left < wait {
-		wait = max(left, 10*time.Minute) // a repository whose metadata live shorter
+		wait = max(left, 10*time.Minute) // a repository whose metadata expires sooner
 	}
 	m.next = k.now().Add(wait - rand.N(wait/10))
 	k.store(m)
 }
 
-// guarded updates, and makes an error of a panic in a library that reads what a mirror sends.
+// guarded calls update, and converts a panic in a library that parses the mirror's data to an error.
 func guarded(address string, first []byte, now time.Time, before versions, get func(string, int64) ([]byte, error)) (got *snapshot, newest []byte, err error) {
 	newest = first
 	defer func() {
@@ -178,7 +178,7 @@ func guarded(address string, first []byte, now time.Time, before versions, get f
 	return update(address, first, now, before, get)
 }
 
-// check is what a mirror may ask for.
+// check returns the function that checks the addresses of a mirror.
 func (k *Keeper) check(m *mirror) func(*url.URL) error {
 	return func(u *url.URL) error {
 		if u.Scheme != "https" && u.Scheme != "http" {
@@ -191,7 +191,7 @@ func (k *Keeper) check(m *mirror) func(*url.URL) error {
 	}
 }
 
-// firstRoot reads the root that the trust in a repository begins with.
+// firstRoot reads the root with which the trust in a repository starts.
 func (k *Keeper) firstRoot(ctx context.Context, m *mirror) ([]byte, error) {
 	switch {
 	case len(m.first.data) > 0:
@@ -204,30 +204,30 @@ func (k *Keeper) firstRoot(ctx context.Context, m *mirror) ([]byte, error) {
 	return get(ctx, k.o.HTTP, k.check(m), m.first.path, maxTufRoot)
 }
 
-// stored is what the cache holds of a mirror: everything that its last update read. It is verified again when it is read, from the
-// first root on.
+// stored is the cached content of a mirror: all files that its last update read. When it is read, everything is verified again,
+// beginning with the first root.
 type stored struct {
 	Address string            `json:"address"`
 	Fetched time.Time         `json:"fetched"`
 	Files   map[string][]byte `json:"files"`
 }
 
-// maxStored is the longest file of the cache.
+// maxStored is the maximum size of a cache file.
 const maxStored = 4 * maxDownloaded
 
-// cacheFile is the file of a mirror; its name tells nothing that a mirror or a policy chose.
+// cacheFile returns the name of the cache file for a mirror. The name contains no text that a mirror or a policy chose.
 func (k *Keeper) cacheFile(m *mirror) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %q %x %v", m.key.address, m.key.rootPath, m.key.rootData, m.key.confined)
 	return filepath.Join(k.o.CacheDir, "trust-"+hex.EncodeToString(sum.Sum(nil)[:16])+".json")
 }
 
-// store writes the cache. A failure costs nothing but a fetch after the next start.
+// store writes the cache. If that fails, the next start only has to fetch the files again.
 func (k *Keeper) store(m *mirror) {
 	files := m.last.files
-	m.last.files = nil // what was parsed is all that is needed
+	m.last.files = nil // only the parsed content is needed from now on
 	if k.o.CacheDir == "" || m.first.path != "" {
-		return // a first root that is fetched is not known at the next start
+		return // the next start would not know a first root that was fetched
 	}
 	m.keepRoots(files)
 	maps.Copy(files, m.roots)
@@ -240,7 +240,7 @@ func (k *Keeper) store(m *mirror) {
 	}
 }
 
-// writeFile replaces a file at once.
+// writeFile replaces a file atomically.
 func writeFile(path string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "trust-*.tmp")
 	if err != nil {
@@ -256,7 +256,7 @@ func writeFile(path string, text []byte) error {
 	return err
 }
 
-// restore reads the cache. What is not there or cannot be verified is fetched.
+// restore reads the cache. Files that are missing or cannot be verified are fetched.
 func (k *Keeper) restore(m *mirror) {
 	if k.o.CacheDir == "" || m.first.path != "" {
 		return
@@ -280,7 +280,7 @@ func (k *Keeper) restore(m *mirror) {
 	m.keepRoots(s.Files)
 }
 
-// keepRoots adds the roots of the repository among the files: the next start verifies all of them, from the first on.
+// keepRoots adds the root files of the repository, because the next start verifies all of them, beginning with the first.
 func (m *mirror) keepRoots(files map[string][]byte) {
 	if m.roots == nil {
 		m.roots = map[string][]byte{}
