@@ -11,7 +11,7 @@ const (
 
 var severities = []string{"critical", "high", "medium", "low", "info"}
 
-// Annotate applies the policy's annotations about its results.
+// Annotate applies the policy's annotations that affect its results.
 func (s *Settings) Annotate(annotations map[string]string) {
 	s.Scored = annotations[annotationScored] != "false"
 	s.Category = annotations[annotationCategory]

@@ -6,19 +6,19 @@ import (
 	"github.com/ephor-dev/ephor/internal/evalenv"
 )
 
-// Call is one evaluation of a rule, with the request and the resources that it may use. It belongs to one goroutine, and ends when Eval
-// returns. It is independent of the language: each language derives the variables of its expressions from it.
+// Call is one evaluation of a rule, with the request and the resources that the evaluation may use. It belongs to one goroutine, and
+// ends when Eval returns. It is independent of the policy language: each language derives the variables of its expressions from it.
 type Call struct {
 	// Env holds the meter, the world within the reach of the Program, and the trace.
 	*evalenv.Env
 	Request *Request
 	Program *Program
 	Rule    *Rule
-	// Plan makes rules with deferred work return exactly what to do, which may cost reads of the world. Without it they only report that
-	// there is work.
+	// Plan makes rules with deferred work return the exact changes, which may require reads of the World. Without it, rules only report
+	// that there is work.
 	Plan bool
-	// Stages are the evaluated stages of the rule; zero stands for all of them. A verifyImages rule does other work in a validating review
-	// than in a mutating one.
+	// Stages are the stages of the rule that are evaluated; zero means all of them. A verifyImages rule does different work in a
+	// validating review than in a mutating one.
 	Stages Stage
 	// Shared is what a language keeps from one rule for the next ones of the same evaluation; nil at first.
 	Shared any
@@ -29,7 +29,7 @@ func (c *Call) Context() context.Context { return c.Meter.Context() }
 
 // Variables are the named values that expressions of a rule can read.
 type Variables interface {
-	// Field returns the value of a name; ok is false when there is none; err says why it could not be loaded.
+	// Field returns the value of a name. ok is false if there is none. err is the reason why it could not be loaded.
 	Field(name string) (v any, ok bool, err error)
 	// Value returns all variables.
 	Value() (any, error)

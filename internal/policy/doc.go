@@ -1,7 +1,7 @@
-// Package policy is the waist of Ephor: the common types that every policy family compiles to and that every consumer reads. It holds
+// Package policy defines the common types of Ephor: every policy family compiles to them, and every consumer reads them. It contains
 // hardly any logic.
 //
-//	program := compile.Compile(...)           // Program: headers plus closures, immutable, safe for all goroutines
+//	program := compile.Compile(...)           // a Program is immutable and safe for concurrent use
 //	outcome := engine.Eval(ctx, engine.Input{Programs: programs, Request: request, Root: root})
 //	decision := engine.Decide(&outcome, engine.ValidateWording)
 //

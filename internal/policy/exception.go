@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Exception exempts resources from rules. It is immutable after Compile and shared by all goroutines.
+// Exception exempts resources from rules. It is immutable after Compile and safe for concurrent use.
 type Exception struct {
 	APIVersion, Kind string
 	Namespace, Name  string // Namespace may be empty on the command line
@@ -20,35 +20,36 @@ type Exception struct {
 	ResourceVersion  string
 	// Background: the exception also applies in scans of existing objects.
 	Background bool
-	// Kinds are the kinds of policies that it can apply to: those of the families with exceptions of its kind.
+	// Kinds are the kinds of policies to which the exception can apply: those of the families that use its kind of exceptions.
 	Kinds []string
 	// Rules are the exempted rules.
 	Rules []ExceptionRules
-	// Match reports whether the exception selects the object of the request; nil when it selects each. An error means that the answer is not known.
+	// Match reports whether the exception selects the object of the request; nil means that it selects every object. An error means that the
+	// answer is unknown.
 	Match func(ctx context.Context, r *Request) (bool, error)
 	// Conditions reports whether the conditions of the exception are true, with the variables of the rule; nil if it has none.
 	Conditions func(c *Call, variables Variables) (bool, error)
-	// Needs holds the data that Match and Conditions read, Reads the fields of the request's object among it; nil for any field.
+	// Needs holds the data that Match and Conditions read. Reads holds the fields of the request's object that they read; nil for any field.
 	Needs Needs
 	Reads *value.Fields
-	// Partial: the exception exempts only from parts of a rule that can be evaluated in parts: those in Controls, Images and Values. Other
-	// rules ignore these.
+	// Partial: the exception exempts only from parts of a rule that can be evaluated in parts, as listed in Controls, Images and Values.
+	// Other rules ignore these lists.
 	Partial bool
-	// Controls is a value of the compiler of podSecurity rules. Images and Values are read by expressions.
+	// Controls is a value of the compiler of podSecurity rules. Expressions read Images and Values.
 	Controls       any
 	Images, Values []string
-	// ReportPass: an exempt request is reported as passed. Of several exceptions, the one with the highest Priority decides.
+	// ReportPass: an exempt request is reported as passed. If there are several exceptions, the one with the highest Priority decides.
 	ReportPass bool
 	Priority   int
 	// Expires is the time after which the exception has no effect in a cluster; zero for never.
 	Expires time.Time
-	// Object is the source of the exception, for its conversion.
+	// Object is the source of the exception, which is needed to convert it.
 	Object map[string]any
 	// Diags are the mistakes found by Check and Compile. Do not use an exception with errors.
 	Diags diag.List
 }
 
-// Mistaken returns the exception in a form in which each rule that it names fails with the error.
+// Mistaken returns a copy of the exception that makes each rule it names fail with the error.
 func (e *Exception) Mistaken(err error) *Exception {
 	out := *e
 	out.Match = func(context.Context, *Request) (bool, error) {
@@ -58,10 +59,10 @@ func (e *Exception) Mistaken(err error) *Exception {
 	return &out
 }
 
-// ExceptionID identifies an exception: two groups have exceptions, which may have the same name in the same namespace.
+// ExceptionID identifies an exception. Two API groups have exceptions, and these may have the same name in the same namespace.
 type ExceptionID struct{ Group, Namespace, Name string }
 
-// ID identifies the exception.
+// ID returns the ID of the exception.
 func (e *Exception) ID() ExceptionID {
 	group, _, _ := strings.Cut(e.APIVersion, "/")
 	return ExceptionID{Group: group, Namespace: e.Namespace, Name: e.Name}
@@ -72,16 +73,16 @@ func (id ExceptionID) Compare(other ExceptionID) int {
 	return cmp.Or(cmp.Compare(id.Key(), other.Key()), cmp.Compare(id.Group, other.Group))
 }
 
-// ExceptionRules are rules of one policy.
+// ExceptionRules selects rules of one policy.
 type ExceptionRules struct {
-	Kind   string // of the policy; empty for each of the exception's Kinds
-	Policy string // name, or namespace/name, of the policy; exact
+	Kind   string // the kind of the policy; empty for all of the exception's Kinds
+	Policy string // the exact name or namespace/name of the policy
 	// AnyNamespace: Policy is the bare name of the policy, in any namespace.
 	AnyNamespace bool
-	Names        []string // of the rules; wildcards
+	Names        []string // the names of the rules; may contain wildcards
 }
 
-// Key returns `namespace/name`, or `name` without a namespace, the form in texts.
+// Key returns `namespace/name`, or `name` without a namespace, as it is shown in texts.
 func (id ExceptionID) Key() string {
 	if id.Namespace == "" {
 		return id.Name

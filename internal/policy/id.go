@@ -1,6 +1,6 @@
 package policy
 
-// ID identifies a policy. Kinds are distinct across the API groups of policies.
+// ID identifies a policy. Kinds are unique across the API groups of policies.
 type ID struct {
 	Kind      string
 	Namespace string // empty for cluster-scoped policies

@@ -1,13 +1,13 @@
 package policy
 
-// Offline describes the behaviour of a rule on the command line. The zero Offline is that of most rules.
+// Offline describes how a rule behaves on the command line. Most rules have the zero Offline.
 type Offline struct {
-	// Whole: the policy consists of this rule, which a policy name without a rule name selects.
+	// Whole: the policy consists of this rule only, and its name without a rule name selects it.
 	Whole bool
-	// Unmatched is the result for a resource that the rule does not match; the zero Yield for none.
+	// Unmatched is the result for a resource that the rule does not match; the zero Yield means no result.
 	Unmatched Yield
 	// SkipsUncounted: results of status skip are not counted.
 	SkipsUncounted bool
-	// Fatal begins the error with which an error of the rule ends the run; empty if it is an ordinary result.
+	// Fatal is the prefix of the error with which an error of the rule ends the run; empty if such an error is an ordinary result.
 	Fatal string
 }

@@ -27,43 +27,43 @@ func (s Status) String() string { return statusNames[s] }
 // Yield is the result of one evaluation of a rule. The zero Yield is "no result".
 type Yield struct {
 	Status Status
-	// Warn: the result becomes a warning of an allowed request, independent of the policy's settings.
+	// Warn: the result becomes a warning of an admitted request, regardless of the policy's settings.
 	Warn bool
-	// Unknown: a lookup had no answer; neither the policy nor the object is wrong. Such an error does not deny a request if failurePolicy
-	// is Ignore.
+	// Unknown: a lookup had no answer, so neither the policy nor the object is wrong. Such an error does not deny a request if
+	// failurePolicy is Ignore.
 	Unknown    bool
 	Message    string
-	Path       string // the place in the object where a pattern failed, such as /spec/containers/0/image/
+	Path       string // the path in the object at which a pattern failed, such as /spec/containers/0/image/
 	Properties map[string]string
-	// Annotations are for the audit event of the request, by their keys: qualified names without a prefix.
+	// Annotations are annotations for the audit event of the request. The keys are qualified names without a prefix.
 	Annotations map[string]string
-	// Exceptions exempt the request: the status is skip, or pass if they request it.
+	// Exceptions are the exceptions that exempt the request. The status is skip, or pass if they request that.
 	Exceptions []*Exception
-	// Object is the object after a mutate rule; nil when it changed nothing. With status error it is an empty object when the patch itself
-	// failed, and nil when the rule failed before the patch. A change without a result is not reported.
+	// Object is the object after a mutate rule; nil if the rule changed nothing. With status error it is an empty object if the patch
+	// itself failed, and nil if the rule failed before the patch. A change without a result is not reported.
 	Object *value.Doc
-	// Work is the deferred change that a generate or mutate-existing rule asks for.
+	// Work is the deferred change that a generate or mutate-existing rule requests.
 	Work []Work
-	// Part is the part of the policy that gave the result, for reports that name it instead of the rule; empty for the rule.
+	// Part is the part of the policy that produced the result, for reports that name it instead of the rule; empty for the rule.
 	Part string
-	// Signatures is what a rule that verifies images adds; nil for all other rules.
+	// Signatures holds additional results of a rule that verifies images; nil for all other rules.
 	Signatures *Signatures
-	// Also are further results of the same evaluation, in order: a verifyImages rule gives one for each image. Object and
-	// Work belong to the first.
+	// Also are further results of the same evaluation, in order: a verifyImages rule has one result for each image. Object
+	// and Work belong to the first result.
 	Also []Yield
 }
 
-// Signatures is what the verification of images adds to a Yield. It is apart because most rules have none, and a Yield is copied often.
+// Signatures holds the results of verifying images. It is a separate type because most rules have none, and a Yield is copied often.
 type Signatures struct {
-	// Images are those whose signatures the evaluation verified; the value is true if a signature was accepted.
+	// Images are the images whose signatures the evaluation verified; the value is true if a signature was accepted.
 	Images map[string]bool
-	// Attested are the answers of attestors that led to the result.
+	// Attested are the results of the attestors that led to the result.
 	Attested []Attested
-	// Settle returns the result that replaces this one after the evaluation of all rules, from all results; nil to keep this one.
+	// Settle is called with all results after all rules are evaluated, and returns the final result; nil keeps this result.
 	Settle func(all []Result) Yield
 }
 
-// Attested returns the answers of attestors that led to the result.
+// Attested returns the results of the attestors that led to the result.
 func (y *Yield) Attested() []Attested {
 	if y.Signatures == nil {
 		return nil
@@ -71,11 +71,12 @@ func (y *Yield) Attested() []Attested {
 	return y.Signatures.Attested
 }
 
-// Attested is what an attestor says of an image: pass when it signed it, fail when it did not, error when that could not be found out.
+// Attested is the result of one attestor for an image: pass if the attestor signed it, fail if it did not, error if that could not be
+// determined.
 type Attested struct {
-	Image    string // by its digest, where that is known
-	Path     string // of the attestor in the rule, or its name
-	Type     string // of the statement; empty for a signature of the image
+	Image    string // with its digest, if known
+	Path     string // the path of the attestor in the rule, or its name
+	Type     string // the type of the statement; empty for a signature of the image
 	Attestor *world.Attestor
 	Status   Status
 }
@@ -86,10 +87,10 @@ type Result struct {
 	Rule    *Rule
 	Yield
 	Action Action // effective action of the rule for the request's namespace
-	// OfTarget: the object is a target of the rule's work, not its trigger.
+	// OfTarget: the object is a target of the rule's work, not the trigger.
 	OfTarget bool
-	// Elapsed is the time that the rule took, with matching and lookups; 0 if times are not measured, and for the second and
-	// later results of one evaluation.
+	// Elapsed is the time that the rule took, including matching and lookups. It is 0 if times are not measured, and for all
+	// but the first result of one evaluation.
 	Elapsed time.Duration
 }
 
@@ -108,7 +109,7 @@ const (
 	WorkMutateExisting WorkKind = "mutate-existing"
 )
 
-// MaxHops is how many times in a row the background controller's own writes may cause work.
+// MaxHops is the number of consecutive writes of the background controller that may each cause further work.
 const MaxHops = 10
 
 // Work is a deferred change that a rule requests. The background controller executes it; the command line prints it.
@@ -116,20 +117,20 @@ type Work struct {
 	Program *Program
 	Rule    *Rule
 	Kind    WorkKind
-	// Synchronize: generated objects are kept equal to their source.
+	// Synchronize: generated objects are kept in sync with their source.
 	Synchronize bool
-	// SkipBackground: requests of the background controller itself cause no work.
+	// SkipBackground: requests of the background controller itself do not cause work.
 	SkipBackground bool
-	// Trigger is the object for which the rule is executed; nil for that of the request.
+	// Trigger is the object for which the rule is executed; nil for the object of the request.
 	Trigger *Source
 	// OfSource: the request's object is a source that the rule copies. The work covers all of its copies.
 	OfSource bool
 	// Propagation is the deletion propagation for dependents: Foreground, Background or Orphan; empty for the default.
 	Propagation string
-	// Planned: the evaluation was asked to plan (engine.Input.Plan), so that Generated is complete, up to Err.
+	// Planned: the evaluation was asked for a plan (engine.Input.Plan), so Generated is complete, up to Err.
 	Planned   bool
 	Generated []Generated
-	// Targets are the objects that a mutate rule evaluated, with its changes; complete when Planned, up to Err.
+	// Targets are the objects that a mutate rule evaluated, with its changes. They are complete if Planned is set, up to Err.
 	Targets []Mutated
 	// Err is the error that ended the plan; the part before it is valid.
 	Err error
@@ -146,12 +147,12 @@ type Mutated struct {
 	Message     string
 }
 
-// Generated is one object that a generate rule makes, with its labels, exactly as it is written.
+// Generated is one object that a generate rule creates, with its labels, exactly as it is written.
 type Generated struct {
 	Object map[string]any
-	// Source is the copied object; nil when the policy holds the content.
+	// Source is the copied object; nil if the policy contains the content.
 	Source *Source
-	// SourceVersion is the resourceVersion of the source as it was copied; empty if unknown.
+	// SourceVersion is the resourceVersion of the source when it was copied; empty if unknown.
 	SourceVersion string
 }
 
@@ -162,12 +163,12 @@ type Source struct{ APIVersion, Kind, Namespace, Name, UID string }
 type Outcome struct {
 	Request  *Request
 	Results  []Result
-	Object   *value.Doc // the object after mutation; Request.Object when nothing was changed
+	Object   *value.Doc // the object after mutation; Request.Object if nothing was changed
 	Work     []Work
 	Warnings []string
-	// FailurePolicy is Fail as soon as one evaluated Program uses Fail.
+	// FailurePolicy is Fail if any evaluated Program uses Fail.
 	FailurePolicy FailurePolicy
-	// Exceeded are the policies that exceeded a budget; their results from that rule on have status error.
+	// Exceeded are the policies that exceeded a budget. From the rule that exceeded it on, their results have status error.
 	Exceeded []Exceeded
 }
 
@@ -185,7 +186,7 @@ type Decision struct {
 	Warnings []string
 }
 
-// Selection is a Program with its candidate rules for a request, in order.
+// Selection is a Program with the rules that may apply to a request, in order.
 type Selection struct {
 	Program *Program
 	Rules   []*Rule

@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Program is one compiled policy. It is immutable after Compile and shared by all goroutines.
+// Program is one compiled policy. It is immutable after Compile and safe for concurrent use.
 type Program struct {
 	APIVersion      string
 	Kind            string
@@ -18,22 +18,22 @@ type Program struct {
 	Labels          map[string]string
 	Annotations     map[string]string
 
-	// Family names the family that compiled the Program.
+	// Family is the name of the family that compiled the Program.
 	Family string
 	// Names are the names of the policy in outputs.
 	Names    Names
 	Settings Settings
 	// Webhooks are the webhooks of the policy at the endpoints of its family.
 	Webhooks []Webhook
-	// Rules are the computed rules in order of evaluation: each authored rule is followed by its autogen rules.
+	// Rules are the rules in order of evaluation: each authored rule is followed by its autogen rules.
 	Rules []*Rule
 	// HandedOver: the API server itself enforces the policy on requests (family.Family.HandedOver).
 	HandedOver bool
-	// Unconfined: a namespaced policy selects objects of every namespace (family.Options.CommandLine).
+	// Unconfined: a namespaced policy that selects objects of every namespace (family.Options.CommandLine).
 	Unconfined bool
 	// Schedule is the schedule of a policy that deletes resources; nil for others.
 	Schedule *schedule.Schedule
-	// Diags are the mistakes and warnings found by Check and Compile. A Program with errors is still a Program: its
+	// Diags are the mistakes and warnings found by Check and Compile. A Program with errors can still be evaluated: its
 	// broken rules evaluate to status error.
 	Diags diag.List
 }
@@ -46,14 +46,14 @@ func (p *Program) Key() string {
 	return p.Namespace + "/" + p.Name
 }
 
-// OwnWebhook reports whether the policy has a webhook of its own instead of a share in the one of its failurePolicy: a policy with match
-// conditions, and a namespaced policy with a timeout, so that its timeout slows no other namespace. fixed means that the webhooks do not
-// follow the policies (--autoUpdateWebhooks=false): then a timeout has no effect.
+// OwnWebhook reports whether the policy has its own webhook instead of sharing the one of its failurePolicy. This is the case for a
+// policy with match conditions, and for a namespaced policy with a timeout, so that its timeout does not slow down other namespaces.
+// fixed means that the webhooks do not follow the policies (--autoUpdateWebhooks=false); then a timeout has no effect.
 func (p *Program) OwnWebhook(fixed bool) bool {
 	return len(p.Settings.MatchConditions) > 0 || !fixed && p.Namespace != "" && p.Settings.TimeoutSeconds > 0
 }
 
-// Reach returns the part of the world that the Program may read: the cluster, or its own namespace.
+// Reach returns the part of the World that the Program may read: the cluster, or only its own namespace.
 func (p *Program) Reach() world.Reach {
 	if p.Namespace == "" {
 		return world.Cluster()
@@ -61,10 +61,10 @@ func (p *Program) Reach() world.Reach {
 	return world.InNamespace(p.Namespace)
 }
 
-// FailurePolicy decides what an evaluation error means for the request.
+// FailurePolicy determines the effect of an evaluation error on the request.
 type FailurePolicy uint8
 
-// Fail denies the request on error (the default); Ignore admits it.
+// Fail denies the request on an error (the default); Ignore admits it.
 const (
 	Fail FailurePolicy = iota
 	Ignore
@@ -77,17 +77,17 @@ func (f FailurePolicy) String() string {
 	return "Fail"
 }
 
-// Settings are the policy-wide fields of spec and the annotations with behaviour.
+// Settings are the policy-wide fields of spec, and the annotations that affect behaviour.
 type Settings struct {
 	FailurePolicy FailurePolicy
-	// TimeoutSeconds is the webhook timeout in the policy; 0 without one.
+	// TimeoutSeconds is the webhook timeout that the policy sets; 0 if it sets none.
 	TimeoutSeconds int32
 	ApplyOne       bool // spec.applyRules: One
 	Admission      bool
 	Background     bool
 	EmitWarning    bool
 	Scored         bool   // annotation policies.kyverno.io/scored is not "false"
-	Severity       string // annotation policies.kyverno.io/severity when it is a known severity
+	Severity       string // annotation policies.kyverno.io/severity, if it is a known severity
 	Category       string // annotation policies.kyverno.io/category
 	// MatchConditions are the CEL conditions of spec.webhookConfiguration (see Program.OwnWebhook).
 	MatchConditions []MatchCondition

@@ -39,7 +39,7 @@ type User struct {
 // Roles are the requester's roles (`namespace:name`) and cluster roles.
 type Roles struct{ Roles, ClusterRoles []string }
 
-// RequestOrigin is the origin of a Request.
+// RequestOrigin tells where a Request comes from.
 type RequestOrigin uint8
 
 // The origins of a request.
@@ -55,32 +55,31 @@ type Request struct {
 	Origin    RequestOrigin
 	UID       string
 	Operation Operation
-	// GVK is the kind of the request's resource; for a subresource the kind of its parent (Deployment for deployments/scale). RequestGVK is
-	// the kind of the object in the request.
+	// GVK is the kind of the request's resource; for a subresource it is the kind of its parent (Deployment for deployments/scale).
+	// RequestGVK is the kind of the object in the request.
 	GVK, RequestGVK schema.GroupVersionKind
 	GVR             schema.GroupVersionResource
 	Subresource     string
-	// Asked is the original request, if it differs: the API server converts objects before it sends them.
+	// Asked is the original request, if it differs, because the API server converts objects before it sends them.
 	Asked           Asked
 	Namespace, Name string
-	// Payload is the type of the object if it is not a Kubernetes object. Only the command line has such requests.
+	// Payload is the type of the object if it is not a Kubernetes object. Such requests exist only on the command line.
 	Payload Payload
 	// Object is nil on DELETE; OldObject is nil on CREATE.
 	Object, OldObject *value.Doc
-	// User is nil without a requester (a scan).
+	// User is nil if there is no requester, as in a scan.
 	User    *User
 	DryRun  bool
 	Options any
-	// Conf holds the settings of the cluster for rules.
+	// Conf holds the cluster settings that rules use.
 	Conf Conf
 
-	// Given returns values of variables for the rule r of p; nil for none. Only the command line has them.
+	// Given returns values of variables for the rule r of p; nil for none. They exist only on the command line.
 	Given func(p *Program, r *Rule) *Given
-	// ResolveRoles looks up the requester's roles; nil if that is impossible, which is an error for a rule that needs them. It is called at
-	// most once.
+	// ResolveRoles looks up the requester's roles. If it is nil, a rule that needs roles ends in an error. It is called at most once.
 	ResolveRoles func(context.Context) (Roles, error)
-	// ResolveNamespace looks up the labels of the request's namespace; nil if that is impossible, which is an error for a rule that needs
-	// them. It is called at most once.
+	// ResolveNamespace looks up the labels of the request's namespace. If it is nil, a rule that needs them ends in an error. It is
+	// called at most once.
 	ResolveNamespace func(context.Context) (map[string]string, error)
 
 	// Trace records the evaluation; nil records nothing.
@@ -106,7 +105,7 @@ type Asked struct {
 	Subresource string
 }
 
-// AskedFor returns the kind and resource of the original request, which by default are those of the request.
+// AskedFor returns the kind and resource of the original request. By default they are those of the request.
 func (r *Request) AskedFor() Asked {
 	a := r.Asked
 	if a.GVK.Empty() {
@@ -118,16 +117,17 @@ func (r *Request) AskedFor() Asked {
 	return a
 }
 
-// Conf holds settings that change the variables of rules. The zero Conf holds the defaults.
+// Conf holds settings that affect the variables of rules. The zero Conf holds the defaults.
 type Conf struct {
-	// MaxContextSize bounds the bytes that the context entries of one rule load; 0 for DefaultContextSize, less for no limit.
+	// MaxContextSize limits the size in bytes of the data that the context entries of one rule load. 0 means DefaultContextSize; a negative
+	// value means no limit.
 	MaxContextSize int
 	// Images holds the defaults for image references without a registry.
 	Images imageref.Defaults
-	// Expand names the cluster policies for which variables inside of data are evaluated. It is read-only.
+	// Expand names the cluster-wide policies for which variables inside data are evaluated. It is read-only.
 	Expand map[string]bool
 
-	settings *settings.Settings // of Filtered; nil without a cluster
+	settings *settings.Settings // for Filtered; nil without a cluster
 }
 
 // Filtered reports whether the resourceFilters exclude a resource from every policy. sub is the subresource or empty.
@@ -155,7 +155,8 @@ func (o *onceResult[T]) get(f func() (T, error)) (T, error) {
 	return o.val, o.err
 }
 
-// Subject returns the object that match blocks evaluate: the new object, or the old one on DELETE; nil without an object (CONNECT).
+// Subject returns the object that match blocks evaluate: the new object, or the old one on DELETE. It returns nil if there is no object
+// (CONNECT).
 func (r *Request) Subject() (map[string]any, error) {
 	d := r.Object
 	if d == nil || r.Operation == Delete {
@@ -166,9 +167,9 @@ func (r *Request) Subject() (map[string]any, error) {
 	return d.Map()
 }
 
-// CreationOfOld returns the request that creates the old object of an update, by a user that no rule matches. It is evaluated to find out
-// whether a violation existed before the update. It has no subresource, since an object is created as a whole: a rule on
-// Pod/ephemeralcontainers does not match it, and its denial stands.
+// CreationOfOld returns a request that creates the old object of an update, by a user whom no rule matches. Its evaluation shows whether
+// a violation existed before the update. It has no subresource, since an object is created as a whole: a rule on Pod/ephemeralcontainers
+// does not match it, so a denial by that rule stays in force.
 func (r *Request) CreationOfOld() *Request {
 	return &Request{
 		Origin: r.Origin, UID: r.UID, Operation: Create,
@@ -180,7 +181,7 @@ func (r *Request) CreationOfOld() *Request {
 	}
 }
 
-// WithObject returns the same request with another object, the result of a mutation. It keeps resolved roles and labels.
+// WithObject returns a copy of the request with another object, the result of a mutation. It keeps resolved roles and labels.
 func (r *Request) WithObject(object *value.Doc) *Request {
 	out := &Request{
 		Origin: r.Origin, UID: r.UID, Operation: r.Operation,
@@ -194,17 +195,17 @@ func (r *Request) WithObject(object *value.Doc) *Request {
 }
 
 // Unforeseen reports whether a rule evaluated a query inside a value: a template in a context variable of the author, or in data if
-// Conf.Expand allows it. Fields that it reads may be missing in a partial object.
+// Conf.Expand allows it. A partial object may lack fields that such a query reads.
 func (r *Request) Unforeseen() bool { return r.unforeseen.Load() }
 
-// NoteUnforeseen is called before the evaluation of queries that were found inside values.
+// NoteUnforeseen must be called before queries that were found inside values are evaluated.
 func (r *Request) NoteUnforeseen() {
 	if r.Object.Partial() {
 		r.unforeseen.Store(true)
 	}
 }
 
-// Roles returns the requester's roles, resolved at most once.
+// Roles returns the requester's roles. They are resolved at most once.
 func (r *Request) Roles(ctx context.Context) (Roles, error) {
 	return r.roles.get(func() (Roles, error) {
 		if r.ResolveRoles == nil && r.User != nil {
@@ -217,7 +218,7 @@ func (r *Request) Roles(ctx context.Context) (Roles, error) {
 	})
 }
 
-// NamespaceLabels returns the labels of the request's namespace, resolved at most once; nil for cluster-scoped objects.
+// NamespaceLabels returns the labels of the request's namespace, or nil for cluster-scoped objects. They are resolved at most once.
 func (r *Request) NamespaceLabels(ctx context.Context) (map[string]string, error) {
 	return r.namespace.get(func() (map[string]string, error) {
 		if r.Namespace == "" {
@@ -230,7 +231,7 @@ func (r *Request) NamespaceLabels(ctx context.Context) (map[string]string, error
 	})
 }
 
-// ServiceAccount splits system:serviceaccount:⟨namespace⟩:⟨name⟩; both are empty for other users.
+// ServiceAccount splits system:serviceaccount:⟨namespace⟩:⟨name⟩. Both results are empty for other users.
 func (r *Request) ServiceAccount() (namespace, name string) {
 	if r.User == nil {
 		return "", ""
@@ -246,7 +247,7 @@ func (r *Request) ServiceAccount() (namespace, name string) {
 	return namespace, name
 }
 
-// Document returns the value of the variable `request`, computed at most once. With roles it also holds request.roles and
+// Document returns the value of the variable `request`. It is computed at most once. With roles set, it also holds request.roles and
 // request.clusterRoles, which must be resolved. On DELETE `object` is the old object, since request.object then means request.oldObject.
 func (r *Request) Document(ctx context.Context, roles bool) (map[string]any, error) {
 	if !roles {
@@ -267,7 +268,7 @@ func (r *Request) Document(ctx context.Context, roles bool) (map[string]any, err
 	})
 }
 
-// Images returns the value of the variable `images`, read from the object at most once.
+// Images returns the value of the variable `images`. It is read from the object at most once.
 func (r *Request) Images() (map[string]any, error) {
 	return r.images.get(func() (map[string]any, error) {
 		images, err := r.ImageList()
@@ -278,7 +279,7 @@ func (r *Request) Images() (map[string]any, error) {
 	})
 }
 
-// ImageList returns the images of the object's containers, found at most once. The list is shared: do not change it.
+// ImageList returns the images of the object's containers. They are found at most once. The list is shared and must not be changed.
 func (r *Request) ImageList() ([]imageref.Image, error) {
 	return r.imageList.get(func() ([]imageref.Image, error) {
 		object, err := r.Subject()
@@ -289,7 +290,7 @@ func (r *Request) ImageList() ([]imageref.Image, error) {
 	})
 }
 
-// ObjectOrOld returns the object; on DELETE, which has none, the old object.
+// ObjectOrOld returns the object, or the old object on DELETE, which has no object.
 func (r *Request) ObjectOrOld() (any, error) {
 	object, err := r.Object.Value()
 	if err == nil && r.Operation == Delete && object == nil {
@@ -331,12 +332,12 @@ func (r *Request) makeDocument() (map[string]any, error) {
 	return doc, nil
 }
 
-// KindDocument returns a kind as an admission request writes it.
+// KindDocument returns a kind in the form of an admission request.
 func KindDocument(k schema.GroupVersionKind) map[string]any {
 	return map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
 }
 
-// ResourceDocument returns a resource as an admission request writes it.
+// ResourceDocument returns a resource in the form of an admission request.
 func ResourceDocument(r schema.GroupVersionResource) map[string]any {
 	return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Resource}
 }
@@ -375,16 +376,16 @@ const (
 	EnvoyPayload
 )
 
-// Fits reports whether a rule for this type applies to a request of another type: a rule for JSON documents applies to Kubernetes objects,
-// too.
+// Fits reports whether a rule for this type applies to a request of another type: a rule for JSON documents also applies to Kubernetes
+// objects.
 func (p Payload) Fits(request Payload) bool {
 	return p == request || p == JSONPayload && request == NoPayload
 }
 
-// String returns the plural name of such documents, and One the singular.
+// String returns the plural name of documents of this type, and One the singular.
 func (p Payload) String() string { return payloadWords[p][0] }
 
-// One is described with String.
+// One returns the singular; see String.
 func (p Payload) One() string { return payloadWords[p][1] }
 
 var payloadWords = [...][2]string{

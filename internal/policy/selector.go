@@ -14,7 +14,7 @@ type Selector struct {
 	// name is the name of the kind or the resource.
 	name       wildcard.Pattern
 	byResource bool
-	// pod: the target `Pod`, which also covers the subresources that change a Pod's containers: ephemeralcontainers, and resize, whose
+	// pod: the target is `Pod`. It also covers the subresources that change a Pod's containers: ephemeralcontainers, and resize, whose
 	// object is the Pod.
 	pod        bool
 	scope      ResourceScope
@@ -35,7 +35,7 @@ func (t *Target) Compile() Selector {
 	return s
 }
 
-// nameOrAny returns a pattern for one text, or for all if it is `*`.
+// nameOrAny returns a pattern for one text, or for all texts if it is `*`.
 func nameOrAny(text string) wildcard.Pattern {
 	if text == "*" {
 		return wildcard.Compile(text)
@@ -43,13 +43,13 @@ func nameOrAny(text string) wildcard.Pattern {
 	return wildcard.Literal(text)
 }
 
-// Covers reports whether the target selects the group, version, kind or resource, subresource, scope and operation of the request. It is
-// false if the request does not name its resource; see MayCover.
+// Covers reports whether the target selects the group, version, kind or resource, subresource, scope and operation of the request. It
+// returns false if the request does not name its resource; see MayCover.
 func (s *Selector) Covers(r *Request) bool {
 	return s.covers(r, false)
 }
 
-// MayCover is Covers, but true if the request does not name its resource and the rest matches.
+// MayCover does the same as Covers, but returns true if the request does not name its resource and the rest matches.
 func (s *Selector) MayCover(r *Request) bool {
 	return s.covers(r, true)
 }
@@ -68,7 +68,7 @@ func (s *Selector) covers(r *Request, unknown bool) bool {
 	return (unknown || s.name.String() == "*") && s.group.Match(r.GVK.Group) && s.version.Match(r.GVK.Version) && s.sub.Match(r.Subresource)
 }
 
-// CoversKind is Covers for a target by kind, without scope and operations.
+// CoversKind does the same as Covers for a target by kind, without scope and operations.
 func (s *Selector) CoversKind(r *Request) bool {
 	if !s.name.Match(r.GVK.Kind) || !s.group.Match(r.GVK.Group) || !s.version.Match(r.GVK.Version) {
 		return false
@@ -79,14 +79,14 @@ func (s *Selector) CoversKind(r *Request) bool {
 	return s.pod && (r.Subresource == "ephemeralcontainers" || r.Subresource == "resize") && r.GVK.Group == ""
 }
 
-// CoversResource is Covers for a target by resource, without scope and operations. As for the API server, `pods/*` covers
-// pods, too.
+// CoversResource does the same as Covers for a target by resource, without scope and operations. As in the API server,
+// `pods/*` also covers pods.
 func (s *Selector) CoversResource(r *Request) bool {
 	return s.name.Match(r.GVR.Resource) && s.group.Match(r.GVR.Group) && s.version.Match(r.GVR.Version) &&
 		s.sub.Match(r.Subresource)
 }
 
-// inScope compares the scope with that of the object. A Namespace is in no namespace.
+// inScope reports whether the object has the scope of the target. A Namespace counts as cluster-scoped.
 func (s *Selector) inScope(r *Request) bool {
 	switch s.scope {
 	case NamespacedScope:
@@ -117,7 +117,7 @@ func (s *Selector) fulfilled(r *Request) (bool, error) {
 		return true, nil
 	}
 	if s.Names == nil && len(s.Labels) == 0 && !r.IsNamespace() {
-		return matchAny(s.Namespaces, r.Namespace), nil // no need to read the object
+		return matchAny(s.Namespaces, r.Namespace), nil // the object need not be read
 	}
 	f, err := FactsOf(r, len(s.Labels) > 0)
 	if err != nil {
@@ -132,10 +132,10 @@ func (s *Selector) fulfilled(r *Request) (bool, error) {
 	return ok, err
 }
 
-// Restriction holds the conditions of a Target beside kinds, resources, scope and operations.
+// Restriction holds the conditions of a Target besides kinds, resources, scope and operations.
 type Restriction struct {
 	Names, Namespaces []wildcard.Pattern // nil for all
-	// Exact: an object without a name matches no name. Prefix: it matches a name that begins with its generateName's value.
+	// Exact: an object without a name matches no name. Prefix: such an object matches a name that begins with the value of its generateName.
 	Exact, Prefix bool
 	Labels        wildcard.Pairs
 	// OldLabels: the labels of the old object may match Labels, too.
@@ -156,7 +156,7 @@ func (t *Target) restriction() (r Restriction) {
 	return r
 }
 
-// patterns compiles texts; nil if there are none, or if one matches everything.
+// patterns compiles texts. It returns nil if there are none, or if one of them matches everything.
 func patterns(texts []string, compile func(string) wildcard.Pattern) []wildcard.Pattern {
 	if texts == nil {
 		return nil
@@ -170,24 +170,24 @@ func patterns(texts []string, compile func(string) wildcard.Pattern) []wildcard.
 	return out
 }
 
-// IsEmpty reports whether there is no condition.
+// IsEmpty reports whether there are no conditions.
 func (r *Restriction) IsEmpty() bool {
 	return r.Names == nil && r.Namespaces == nil && len(r.Labels) == 0
 }
 
-// Facts are the values of a request that a Restriction is compared with.
+// Facts are the values of a request that are compared with a Restriction.
 type Facts struct {
-	// Name is the object's name, or its generateName while it has none; then Unnamed is set.
+	// Name is the object's name. If it has none yet, Name is its generateName and Unnamed is set.
 	Name    string
 	Unnamed bool
 	// Namespace is the object's namespace, or the name of a Namespace.
 	Namespace string
-	// Labels are the object's labels. OddLabels: they are left out, because one is not a string.
+	// Labels are the object's labels. OddLabels: the labels are omitted because one is not a string.
 	Labels    wildcard.Values
 	OddLabels bool
 }
 
-// FactsOf returns the facts of a request, with labels only if labels is set. An error means that the object cannot be read.
+// FactsOf returns the facts of a request. It includes labels only if labels is set. An error means that the object cannot be read.
 func FactsOf(r *Request, labels bool) (f Facts, err error) {
 	if f.Name, f.Unnamed, err = r.nameOf(); err != nil {
 		return f, err

@@ -8,7 +8,7 @@ func (r *Request) IsNamespace() bool {
 	return r.GVK.Kind == "Namespace" && r.GVK.Group == ""
 }
 
-// EffectiveOperation returns the request's operation; without one (a scan) an object counts as being created.
+// EffectiveOperation returns the request's operation. Without one, as in a scan, it returns CREATE.
 func (r *Request) EffectiveOperation() Operation {
 	if r.Operation == "" {
 		return Create
@@ -16,7 +16,7 @@ func (r *Request) EffectiveOperation() Operation {
 	return r.Operation
 }
 
-// ObjectNamespace returns the namespace of the object; empty for cluster-scoped objects, Namespaces included.
+// ObjectNamespace returns the namespace of the object. It is empty for cluster-scoped objects, including Namespaces.
 func (r *Request) ObjectNamespace() string {
 	if r.IsNamespace() {
 		return ""
@@ -24,14 +24,14 @@ func (r *Request) ObjectNamespace() string {
 	return r.Namespace
 }
 
-// ObjectName returns the object's name, or its generateName while it has none. The request's own name comes first because
-// the object of a subresource (PodExecOptions) may have no metadata at all.
+// ObjectName returns the object's name, or its generateName if it has no name yet. The name in the request takes
+// precedence, because the object of a subresource (PodExecOptions) may have no metadata at all.
 func (r *Request) ObjectName() (string, error) {
 	name, _, err := r.nameOf()
 	return name, err
 }
 
-// nameOf is ObjectName; generated is true if the object has no name yet.
+// nameOf does the same as ObjectName. generated reports whether the object has no name yet.
 func (r *Request) nameOf() (name string, generated bool, err error) {
 	if r.Name != "" {
 		return r.Name, false, nil
@@ -47,7 +47,7 @@ func (r *Request) nameOf() (name string, generated bool, err error) {
 	return name, true, nil
 }
 
-// metadata returns the object's metadata, nil when it has none.
+// metadata returns the object's metadata, or nil if it has none.
 func (r *Request) metadata() (map[string]any, error) {
 	object, err := r.Subject()
 	if err != nil {
@@ -61,7 +61,7 @@ func metadataOf(object map[string]any) map[string]any {
 	return meta
 }
 
-// Labels returns the labels of the object that match blocks evaluate (Subject), nil if it has none.
+// Labels returns the labels of the object that match blocks evaluate (Subject), or nil if it has none.
 func (r *Request) Labels() (wildcard.Values, error) {
 	meta, err := r.metadata()
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *Request) Labels() (wildcard.Values, error) {
 	return textMap(meta["labels"]), nil
 }
 
-// OldLabels returns the labels of the old object, nil when there are none.
+// OldLabels returns the labels of the old object, or nil if there are none.
 func (r *Request) OldLabels() (wildcard.Values, error) {
 	object, err := r.OldObject.Map()
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *Request) OldLabels() (wildcard.Values, error) {
 	return textMap(metadataOf(object)["labels"]), nil
 }
 
-// Annotations returns the annotations of the object that match blocks evaluate, nil if it has none.
+// Annotations returns the annotations of the object that match blocks evaluate, or nil if it has none.
 func (r *Request) Annotations() (wildcard.Values, error) {
 	meta, err := r.metadata()
 	if err != nil {
@@ -98,8 +98,8 @@ func (r *Request) oddLabels() bool {
 	return len(in) > 0 && textMap(in) == nil
 }
 
-// textMap reads a map of strings. A null value counts as an empty string, as at the API server. Any other value that is not a string makes
-// the whole map unreadable, as in Kyverno. Only files can hold either: the API server stores strings.
+// textMap reads a map of strings. A null value counts as an empty string, as in the API server. Any other value that is not a string makes
+// the whole map unreadable, as in Kyverno. Such values occur only in files, since the API server stores strings.
 func textMap(v any) wildcard.Values {
 	m, _ := v.(map[string]any)
 	for _, e := range m {

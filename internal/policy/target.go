@@ -7,33 +7,34 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Target selects requests by their resource. A rule has one for each part of its match block.
+// Target selects requests by their resource. A rule has one Target for each part of its match block.
 //
-// A target has one of two forms. By resource, as in the API server's webhook rules: group, version and resource are names or `*`, and
-// Subresource distinguishes `pods` (empty), `pods/exec`, `pods/*` and `*/scale`; `*/*` is everything. By kind, as in Kyverno's match
-// blocks: Kind is set, Resource is empty, and each part may hold wildcards. Package discovery maps kinds to resources and back.
+// A target has one of two forms. A target by resource is like the API server's webhook rules: group, version and resource are names
+// or `*`, and Subresource distinguishes `pods` (empty), `pods/exec`, `pods/*` and `*/scale`; `*/*` selects everything. A target by
+// kind is like Kyverno's match blocks: Kind is set, Resource is empty, and each part may contain wildcards. Package discovery maps
+// kinds to resources and back.
 type Target struct {
 	Group, Version string
-	// Kind is the kind of the main resource in a target by kind; else empty.
+	// Kind is the kind of the main resource in a target by kind; otherwise it is empty.
 	Kind string
-	// Resource is the plural name of the main resource in a target by resource; else empty.
+	// Resource is the plural name of the main resource in a target by resource; otherwise it is empty.
 	Resource string
-	// Subresource is empty for the main resource only.
+	// Subresource is empty if the target selects only the main resource.
 	Subresource string
 	// Scope limits the target to namespaced or cluster-scoped objects.
 	Scope ResourceScope
 	// Operations are the selected operations; empty for the default of the stage.
 	Operations []Operation
-	// Names are the names of the selected objects: wildcards in a target by kind, the names themselves in one by resource;
-	// nil for all.
+	// Names are the names of the selected objects; nil for all. They may contain wildcards in a target by kind, and are
+	// exact in a target by resource.
 	Names []string
-	// GenerateNames: an object without a name matches if its generateName begins with one of Names. It is for targets by resource; one by
-	// kind compares the generateName itself.
+	// GenerateNames: an object without a name matches if its generateName begins with one of Names. This applies to targets by resource;
+	// a target by kind compares the generateName itself.
 	GenerateNames bool
-	// Namespaces are wildcards for the object's namespace; a Namespace matches by its own name. nil for all.
+	// Namespaces are namespaces of the object, possibly with wildcards; nil for all. A Namespace matches by its own name.
 	Namespaces []string
-	// MatchLabels are labels of the object, possibly with wildcards in a target by kind; nil for any. The labels of the old object also
-	// match a target by resource, as at the API server.
+	// MatchLabels are labels of the object, possibly with wildcards in a target by kind; nil for any. As in the API server, a target by
+	// resource also matches by the labels of the old object.
 	MatchLabels map[string]string
 	// ExactVersion: the API server must not convert requests for other versions (matchPolicy: Exact). It is for webhook rules.
 	ExactVersion bool
@@ -42,15 +43,15 @@ type Target struct {
 // ResourceScope is the scope of a resource's objects.
 type ResourceScope string
 
-// The scopes, in the words of the API; the empty one is AnyScope too.
+// The scopes, with the values of the API. An empty scope means the same as AnyScope.
 const (
 	AnyScope        ResourceScope = "*"
 	NamespacedScope ResourceScope = "Namespaced"
 	ClusterScope    ResourceScope = "Cluster"
 )
 
-// KindTarget returns the target of a kind as an object writes it. Either text may hold wildcards; the apiVersion `*` means every group and
-// version.
+// KindTarget returns the target for a kind as it is written in an object. Either text may contain wildcards. The apiVersion `*` means
+// every group and version.
 func KindTarget(apiVersion, kind string) Target {
 	group, version, named := strings.Cut(apiVersion, "/")
 	switch {
@@ -62,10 +63,10 @@ func KindTarget(apiVersion, kind string) Target {
 	return Target{Group: group, Version: version, Kind: kind}
 }
 
-// ByResource reports whether the target has the form by resource.
+// ByResource reports whether this is a target by resource.
 func (t *Target) ByResource() bool { return t.Resource != "" }
 
-// Wild reports whether the target names no single kind or resource, so that it may include ones that are defined later.
+// Wild reports whether the target names no single kind or resource, so that it may include kinds that are defined later.
 func (t *Target) Wild() bool {
 	if t.ByResource() {
 		return t.Resource == "*"
@@ -89,7 +90,7 @@ func (t Target) WithoutSubresource() Target {
 	return t
 }
 
-// OnlyNames returns the names of the target's objects if all are literal; nil if there may be others.
+// OnlyNames returns the names of the target's objects if they are all literal, or nil if it may select other objects.
 func (t *Target) OnlyNames() []string {
 	if t.GenerateNames || !t.ByResource() && slices.ContainsFunc(t.Names, wildcard.Has) {
 		return nil
@@ -119,8 +120,8 @@ func (t *Target) String() string {
 	return text
 }
 
-// Matches reports whether the target selects the request. An error means that this is unknown: the object cannot be read, or the request
-// does not name its resource. For many requests, compile the target once.
+// Matches reports whether the target selects the request. An error means that this is unknown, because the object cannot be read or the
+// request does not name its resource. To match many requests, compile the target once.
 func (t *Target) Matches(r *Request) (bool, error) {
 	s := t.Compile()
 	return s.Matches(r)
