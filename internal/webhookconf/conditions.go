@@ -18,9 +18,9 @@ func compiling(in []policy.MatchCondition) (out []policy.MatchCondition) {
 	return out
 }
 
-// CheckConditions separates the ConfigMap's match conditions that the API server accepts from the others, and returns the mistakes of the
-// latter. A condition that does not compile would make the API server refuse every update of the configurations, new policies and CA
-// bundles included.
+// CheckConditions returns the ConfigMap's match conditions that the API server accepts, and the mistakes in the others. Because of a
+// condition that does not compile, the API server would reject every update of the configurations, including those for new policies and
+// CA bundles.
 func CheckConditions(in []settings.MatchCondition) (usable []settings.MatchCondition, mistakes []error) {
 	compiler := celenv.NewCompiler(celenv.Declarations{})
 	for _, c := range in {

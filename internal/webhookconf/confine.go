@@ -8,24 +8,24 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// ConfinedCondition is the name of the match condition that limits a shared webhook, as far as namespaced policies need it, to requests of
-// their namespaces.
+// ConfinedCondition is the name of the match condition that limits a shared webhook: resources that only namespaced policies need are sent
+// only for their namespaces.
 const ConfinedCondition = "ephor.dev/namespaced-policies"
 
-// maxSpaces bounds the part of an expression that distinguishes namespaces, in bytes. The API server accepts expressions of up to 100,000
-// characters.
+// maxSpaces is the maximum size of the part of an expression that distinguishes namespaces, in bytes. The API server accepts expressions
+// of up to 100,000 characters.
 const maxSpaces = 64 << 10
 
-// space is the expression for the requests of one namespace.
+// space is the expression for requests in one namespace.
 type space struct {
 	namespace string
-	text      string // empty: all of its requests
+	text      string // empty for all requests in the namespace
 }
 
-// byNamespace returns an expression that is true for the requests of each namespace for which its text is true; it is empty without
-// namespaces. Namespaces with the same text share it. If the expression would exceed limit, it drops the longest texts: it is then true for
-// all requests of their namespaces, and other namespaces are not affected. If the names alone exceed limit, unconfined is true, and the
-// expression is true for the requests of all namespaces.
+// byNamespace returns an expression that is true for a request if the text for its namespace is true; it is empty if there are no
+// namespaces. Namespaces with the same text share it. If the expression would exceed limit, byNamespace drops the longest texts. The
+// expression is then true for all requests in their namespaces, and other namespaces are not affected. If the names of the namespaces alone
+// exceed limit, the expression is true for the requests in all namespaces, and unconfined is true.
 func byNamespace(spaces []space, limit int) (expression string, unconfined bool) {
 	shared := map[string][]string{}
 	for _, s := range spaces {
@@ -53,7 +53,7 @@ func byNamespace(spaces []space, limit int) (expression string, unconfined bool)
 	for _, g := range groups {
 		if g.text == "" || size > limit {
 			whole = append(whole, g.names...)
-			size -= len(g.text) // the names stay
+			size -= len(g.text) // the names of the namespaces stay
 			continue
 		}
 		out = append(out, g.all)
@@ -62,7 +62,7 @@ func byNamespace(spaces []space, limit int) (expression string, unconfined bool)
 		slices.Sort(whole)
 		all := namespaceIs(whole)
 		if len(all) > limit {
-			all, unconfined = "has(request.namespace)", true // thousands of namespaces with policies of their own
+			all, unconfined = "has(request.namespace)", true // thousands of namespaces have policies
 		}
 		out = append(out, "("+all+")")
 	}
@@ -70,24 +70,24 @@ func byNamespace(spaces []space, limit int) (expression string, unconfined bool)
 		return "", false
 	}
 	slices.Sort(out)
-	// The API server sets the namespace of a request for a Namespace to its own name.
+	// For a request for a Namespace, the API server sets the namespace of the request to the name of that Namespace.
 	return `(request.resource.resource != "namespaces" || request.resource.group != "") && (` + strings.Join(out, " || ") + ")", unconfined
 }
 
-// confine calls byNamespace for a condition that is required. It records in the hook when namespaces are not distinguished.
+// confine calls byNamespace for a required condition. It records in the hook if namespaces are not distinguished.
 func (h *hook) confine(spaces []space) string {
 	expression, unconfined := byNamespace(spaces, maxSpaces)
 	h.unconfined = h.unconfined || unconfined
 	return expression
 }
 
-// target is the resource of a request with its subresource, as webhook rules write it; forTarget binds it to r.
+// target is the resource of a request with its subresource, in the form of webhook rules. forTarget binds it to r.
 const target = `request.resource.resource + (has(request.subResource) && request.subResource != "" ? "/" + request.subResource : "")`
 
 func forTarget(expression string) string { return "[" + target + "].exists(r, " + expression + ")" }
 
-// textOf returns an expression that is true for the requests that the rules cover, regardless of their version: the API server converts
-// requests of a version that no rule names. It is empty without rules.
+// textOf returns an expression that is true for the requests that the rules cover, regardless of the version, since the API server
+// converts requests for versions that no rule names. It is empty if there are no rules.
 func textOf(rules []admissionv1.RuleWithOperations) string {
 	var texts []string
 	for _, r := range rules {
@@ -114,7 +114,7 @@ func textOf(rules []admissionv1.RuleWithOperations) string {
 		}
 		texts = append(texts, text)
 	}
-	slices.Sort(texts) // rules for several versions say the same
+	slices.Sort(texts) // rules for several versions have the same text
 	return strings.Join(slices.Compact(texts), " || ")
 }
 
@@ -146,8 +146,8 @@ func namesText(names []string) string {
 	return "(" + strings.Join(texts, " || ") + ")"
 }
 
-// confined returns the condition of a shared webhook that limits its rules, in each namespace, to what cluster-wide policies and the
-// policies of that namespace need; ok is false if its namespaced policies add nothing to the rules.
+// confined returns the condition that limits the rules of a shared webhook, in each namespace, to the resources that cluster-wide
+// policies and the policies of that namespace need. ok is false if its namespaced policies add nothing to the rules.
 func (h *hook) confined() (_ string, ok bool) {
 	var spaces []space
 	for namespace, s := range h.spaces {
@@ -172,7 +172,7 @@ func (h *hook) confined() (_ string, ok bool) {
 }
 
 // reserved returns the condition that excludes reserved resources from a webhook with wildcards, except those that a cluster-wide policy or
-// a policy of the namespace names; ok is false for a webhook without wildcards.
+// a policy of the namespace names. ok is false for a webhook without wildcards.
 func (h *hook) reserved() (_ string, ok bool) {
 	ok = h.wild
 	var spaces []space

@@ -11,26 +11,27 @@ import (
 // DerivedCondition is the name of the match condition that is derived from the policies of a webhook.
 const DerivedCondition = "ephor.dev/policies"
 
-// The derived condition holds at most maxTerms terms and maxDerived bytes: the API server evaluates it for each request, and refuses the
-// request if an expression costs too much. maxGroups bounds the groups that a term names, since each is compared with all groups of the
-// requester.
+// The derived condition has at most maxTerms terms and maxDerived bytes, because the API server evaluates it for each request, and
+// denies the request if an expression costs too much. maxGroups is the maximum number of groups in a term, since each is compared with
+// all groups of the requester.
 const (
 	maxTerms   = 64
 	maxDerived = 16 << 10
 	maxGroups  = 32
 )
 
-// derivation collects, for one webhook, which requests its policies match. If the resulting expression is false, no policy of the webhook
-// has a result or creates work, so the API server need not call it.
+// derivation collects which requests the policies of one webhook match. If the resulting expression is false for a request, no policy of
+// the webhook has a result or creates work, so the API server need not call the webhook.
 //
-// Each rule adds terms, one for each filter of its match block (match.Matcher.Header). A rule without usable literals ends the derivation.
+// Each rule adds terms, one for each filter of its match block (match.Matcher.Header). A rule without usable literals ends the derivation,
+// and the webhook gets no condition.
 type derivation struct {
 	terms    []term
 	gaveUp   bool
-	mutates  int // mutate rules so far
+	mutates  int // the number of mutate rules so far
 	mutating bool
 	groups   int
-	// space is true if all rules belong to policies of one namespace; the reader of the terms then limits them to that namespace.
+	// space: all rules belong to policies of one namespace. The user of the terms then limits them to that namespace.
 	space bool
 }
 
@@ -43,12 +44,12 @@ func (d *derivation) add(r *policy.Rule) {
 	case d.gaveUp:
 		return
 	case r.Header == nil, r.Stage.Has(policy.StageGenerate | policy.StageMutateExisting):
-		// Rules with deferred work also evaluate objects that they no longer match, or that they created.
+		// Rules with deferred work also evaluate objects that they created or that they no longer match.
 		d.giveUp()
 		return
 	case r.Stage.Has(policy.StageMutate):
 		if d.mutates++; d.mutates > 1 {
-			d.giveUp() // the mutation of one rule may make the next rule match
+			d.giveUp() // because of the mutation of one rule, the next rule may match
 			return
 		}
 	}
@@ -78,8 +79,8 @@ func (d *derivation) add(r *policy.Rule) {
 
 func (d *derivation) giveUp() { d.gaveUp, d.terms = true, nil }
 
-// term returns the expressions that are true for a request that all filters select and the rule does not exclude; never reports that no
-// such request exists.
+// term returns the expressions that are true for every request that all filters select and the rule does not exclude. never reports
+// that no such request exists.
 func (d *derivation) term(r *policy.Rule, filters []policy.Literals) (_ term, never bool) {
 	var t term
 	operations := []policy.Operation{policy.Connect, policy.Create, policy.Delete, policy.Update}
@@ -94,7 +95,7 @@ func (d *derivation) term(r *policy.Rule, filters []policy.Literals) (_ term, ne
 		if f.Operations != nil {
 			keep(func(o policy.Operation) bool { return slices.Contains(f.Operations, o) })
 		}
-		// An object without a name (generateName) may get a name that matches.
+		// An object without a name (generateName) may later get a name that matches.
 		if f.Names != nil {
 			t = append(t, "(!has(request.name) || "+isIn("request.name", f.Names)+")")
 		}
@@ -102,7 +103,7 @@ func (d *derivation) term(r *policy.Rule, filters []policy.Literals) (_ term, ne
 		if f.Namespaces != nil {
 			t = append(t, "("+namespaceIs(f.Namespaces)+` || request.resource.resource == "namespaces")`)
 		}
-		if !d.mutating { // another webhook may set labels later, and the API server does not call ours again
+		if !d.mutating { // another webhook may set labels later, and the API server does not call our webhook again
 			for _, l := range f.Labels {
 				t = append(t, labelIs(l))
 			}
@@ -130,8 +131,8 @@ func (d *derivation) term(r *policy.Rule, filters []policy.Literals) (_ term, ne
 	return slices.Compact(t), false
 }
 
-// excluded returns an expression that is true only for requests that the filter of an exclude block matches; it is empty if no such
-// expression exists.
+// excluded returns an expression that is true only for requests that the filter of an exclude block matches. It is empty if there
+// is no such expression.
 func (d *derivation) excluded(f *policy.Literals) string {
 	if d.mutating && f.Labels != nil {
 		return ""
@@ -156,9 +157,9 @@ func (d *derivation) excluded(f *policy.Literals) string {
 	return strings.Join(t, " && ")
 }
 
-// insert adds a term unless an existing term is true whenever it is, and removes the terms that it makes redundant.
+// insert adds a term, unless an existing term covers it, and removes the terms that the new term covers.
 func (d *derivation) insert(t term) {
-	wider := func(a, b term) bool { // a is true whenever b is
+	wider := func(a, b term) bool { // reports whether a is true whenever b is true
 		for _, x := range a {
 			if _, found := slices.BinarySearch(b, x); !found {
 				return false
@@ -174,9 +175,9 @@ func (d *derivation) insert(t term) {
 	d.terms = append(slices.DeleteFunc(d.terms, func(have term) bool { return wider(t, have) }), t)
 }
 
-// derive returns the condition for a webhook that is called for the operations; ok is false if there is none, or if it is no narrower than
-// the webhook's rules. Only cluster-wide policies decide whether there is a condition. A namespaced policy adds an expression for its
-// namespace, or the whole namespace.
+// derive returns the condition for a webhook that is called for the operations. ok is false if there is no condition, or if it would not
+// exclude any request that the webhook's rules select. Only the cluster-wide policies determine whether there is a condition. A namespaced
+// policy adds an expression for its namespace, or the whole namespace.
 func (h *hook) derive(asked operations, protects bool) (_ string, ok bool) {
 	texts, says := h.derived.texts(asked)
 	if !says || len(texts) == 0 && len(h.rules) > 0 {
@@ -185,11 +186,11 @@ func (h *hook) derive(asked operations, protects bool) (_ string, ok bool) {
 	var spaces []space
 	for namespace, s := range h.spaces {
 		one := space{namespace: namespace}
-		// If the mutation of one rule may make another rule match, only the namespace is used.
+		// If, because of the mutation of one rule, another rule may match, only the namespace is used.
 		if own, says := s.derived.texts(asked); says && h.derived.mutates+s.derived.mutates <= 1 {
 			one.text = strings.Join(own, " || ")
 			if len(own) == 0 {
-				continue // it matches no request
+				continue // its policies match no request
 			}
 		}
 		spaces = append(spaces, one)
@@ -213,8 +214,8 @@ func (h *hook) derive(asked operations, protects bool) (_ string, ok bool) {
 	return out, true
 }
 
-// texts returns the alternatives of the expression; one of them must be true. says is false if nothing is known, or if the operations alone
-// already say it.
+// texts returns the alternatives of the expression; one of them must be true. says is false if nothing is known, or if the alternatives
+// only depend on the operations.
 func (d *derivation) texts(asked operations) (texts []string, says bool) {
 	if d.gaveUp {
 		return nil, false
@@ -247,11 +248,11 @@ func (d *derivation) texts(asked operations) (texts []string, says bool) {
 	return texts, true
 }
 
-// Parts of the expressions. Each optional field has a guard, since an expression that fails refuses the request.
+// Parts of the expressions. Each optional field has a guard, because the API server denies a request if an expression fails.
 const (
 	// subject is the object that match blocks evaluate (policy.Request.Subject).
 	subject = `(object == null || request.operation == "DELETE") && oldObject != null ? oldObject : object`
-	// labelsOf returns the labels of o; none for objects without metadata, such as the options of a CONNECT.
+	// labelsOf returns the labels of o. It returns none for objects without metadata, such as the options of a CONNECT.
 	labelsOf = `o != null && has(o.metadata) && o.metadata != null && has(o.metadata.labels) && o.metadata.labels != null ? o.metadata.labels : {}`
 	// protected is true for objects that only our controllers may change (--protectManagedResources).
 	protected = `[object, oldObject].exists(p, [p].map(o, ` + labelsOf + `).exists(labels, "app.kubernetes.io/managed-by" in labels && labels["app.kubernetes.io/managed-by"] == "kyverno"))`
@@ -268,7 +269,7 @@ func operationIs(list []policy.Operation) string {
 	return operationField + listOf(slices.Compact(texts))
 }
 
-// operationsIn reads what operationIs wrote.
+// operationsIn parses an expression that operationIs wrote.
 func operationsIn(expression string) (out []string, ok bool) {
 	list, ok := strings.CutPrefix(expression, operationField)
 	if !ok {
@@ -332,5 +333,5 @@ func listOf(values []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// quote writes a text of printable ASCII (policy.Literals) as CEL does.
+// quote formats a text of printable ASCII (policy.Literals) as a CEL string.
 func quote(s string) string { return strconv.Quote(s) }

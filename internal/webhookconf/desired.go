@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/settings"
 )
 
-// ManagedLabel marks every webhook configuration that we manage; its value is ManagedValue.
+// ManagedLabel is the label of every webhook configuration that we manage; its value is ManagedValue.
 const (
 	ManagedLabel = "webhook.kyverno.io/managed-by"
 	ManagedValue = "kyverno"
@@ -31,7 +31,7 @@ const (
 	GlobalContextValidating = "kyverno-global-context-validating-webhook-cfg"
 	VerifyMutating          = "kyverno-verify-mutating-webhook-cfg"
 
-	// The resource webhooks that Kyverno does not have; a configuration exists only if it has webhooks.
+	// The configurations with resource webhooks that Kyverno does not have. Each exists only if it has webhooks.
 	ExtraValidating = "ephor-resource-validating-webhook-cfg"
 	ExtraMutating   = "ephor-resource-mutating-webhook-cfg"
 )
@@ -46,72 +46,72 @@ func IsResource(name string) bool {
 	return false
 }
 
-// MaxTimeoutSeconds is the longest timeout that the API server accepts.
+// MaxTimeoutSeconds is the maximum timeout that the API server accepts.
 const MaxTimeoutSeconds = 30
 
-// Options are the start-up flags that shape the configurations.
+// Options are the start-up flags that determine the configurations.
 type Options struct {
 	Namespace, Service string
 	ServicePort        int32
-	// ServerIP, when set, is the host (and port) in a URL that replaces the Service.
+	// ServerIP, if set, is the host (and port) in a URL that replaces the Service.
 	ServerIP       string
 	TimeoutSeconds int32
-	// AdmissionReports: validation has a side effect, the report.
+	// AdmissionReports: validation has a side effect, since it writes reports.
 	AdmissionReports bool
 	// Static: the resource webhooks cover all resources and do not follow the policies (--autoUpdateWebhooks=false).
 	Static bool
 	// ExcludeBootstrap excludes nodes and certificate signing requests from every webhook that fails closed, even if a policy names them
 	// (--excludeBootstrapResources).
 	ExcludeBootstrap bool
-	// Derive adds conditions that follow from the policies (--deriveMatchConditions).
+	// Derive adds conditions that are derived from the policies (--deriveMatchConditions).
 	Derive bool
-	// Path returns the path of a webhook for its plain path (route.Epoch.Path); nil for plain paths.
+	// Path converts a plain path to the path of the webhook (route.Epoch.Path); nil for plain paths.
 	Path func(plain string) string
-	// Protects: the resource webhooks refuse requests that change our objects (--protectManagedResources).
+	// Protects: the resource webhooks deny requests that change our objects (--protectManagedResources).
 	Protects bool
 }
 
-// Input is everything that the configurations depend on.
+// Input is everything on which the configurations depend.
 type Input struct {
 	Programs  []*policy.Program
 	Settings  *settings.Settings
 	CABundle  []byte
 	Resources discovery.Resources
 	Options   Options
-	// Settling: discovery may list further kinds in a moment (ErrSettling).
+	// Settling: discovery may soon list further kinds (ErrSettling).
 	Settling bool
-	// Owner is the object whose deletion removes the configurations (FindOwner); nil in tests only.
+	// Owner is the object whose deletion removes the configurations (FindOwner). It is nil only in tests.
 	Owner *metav1.OwnerReference
-	// Families are those of the policies; nil for those of Ephor.
+	// Families are the families of the policies; nil for those of Ephor.
 	Families *compile.Registry
-	// Stored returns the stored rules of a resource webhook, nil if there is none. A webhook keeps them while discovery is incomplete:
-	// rules only shrink when all kinds are known.
+	// Stored returns the stored rules of a resource webhook, or nil if there are none. A webhook keeps its rules while discovery is
+	// incomplete, so that rules are only removed when all kinds are known.
 	Stored func(configuration, webhook string) []admissionv1.RuleWithOperations
 }
 
-// Configurations are the webhook configurations as they should be stored.
+// Configurations are the webhook configurations that should be stored.
 type Configurations struct {
 	Validating []*admissionv1.ValidatingWebhookConfiguration
 	Mutating   []*admissionv1.MutatingWebhookConfiguration
-	// Unconfined are the names of the shared webhooks that are called for all namespaces on behalf of namespaced policies, because too many
-	// namespaces have policies to name each one in a condition.
+	// Unconfined are the names of the shared webhooks that are called for all namespaces because of namespaced policies. This happens if so
+	// many namespaces have policies that a condition cannot name them all.
 	Unconfined []string
 
-	path func(plain string) string // Options.Path
+	path func(plain string) string // copied from Options.Path
 }
 
-// Readiness reports for each Program, by its Key with the kind before it (see ProgramKey), whether its rules are in the configurations; the
-// error is the reason if they are not.
+// Readiness reports for each Program whether its rules are in the configurations. The key is the Program's Key with the kind before it (see
+// ProgramKey). The value is the reason if they are not.
 type Readiness map[string]error
 
-// ErrSettling is the Readiness of a policy that names a kind which is not served, while Input.Settling.
+// ErrSettling is the Readiness of a policy that names a kind that is not served, while Input.Settling is set.
 var ErrSettling = errors.New("a kind that the policy names is not served yet")
 
-// ProgramKey identifies a Program among all kinds.
+// ProgramKey returns a key that identifies a Program among all kinds.
 func ProgramKey(p *policy.Program) string { return p.Kind + "/" + p.Key() }
 
-// Desired computes the configurations. unknown is the number of kind selectors that name nothing the API server serves; they are left out,
-// and their policies are ready. An error means that discovery failed as a whole: the stored configurations must then stay.
+// Desired computes the configurations. unknown is the number of kind selectors that select nothing that the API server serves. These are
+// left out, and their policies are ready. An error means that discovery failed completely; then the stored configurations must stay.
 func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err error) {
 	b := &builder{Input: in, ready: Readiness{}, mut: side{mutating: true}}
 	for _, p := range in.Programs {
@@ -181,7 +181,7 @@ type builder struct {
 // side collects the resource webhooks of one configuration.
 type side struct {
 	mutating bool
-	hooks    map[string]*hook // by their paths
+	hooks    map[string]*hook // by path
 	groups   map[groupKey]*group
 }
 
@@ -192,42 +192,42 @@ func (b *builder) side(mutating bool) *side {
 	return &b.val
 }
 
-// hook is a webhook in the making; its name and path follow from its key.
+// hook is a webhook under construction. Its name and path are derived from its key.
 type hook struct {
 	name, path    string
 	failurePolicy policy.FailurePolicy
 	timeout       int32
 	conditions    []policy.MatchCondition
 	fine          bool   // the webhook of one policy
-	authored      bool   // the policy has match conditions, which take the place of the ConfigMap's
-	namespace     string // of the one policy; empty for shared webhooks and cluster-wide policies
+	authored      bool   // the policy has match conditions, which replace those of the ConfigMap
+	namespace     string // the namespace of the one policy; empty for shared webhooks and cluster-wide policies
 	share                // the resources of cluster-wide policies, or of the one policy
-	// spaces are the resources of namespaced policies in a shared webhook, by namespace.
+	// spaces holds the resources of namespaced policies in a shared webhook, by namespace.
 	spaces map[string]*share
-	// unconfined: the names of the namespaces do not fit into a condition (Configurations.Unconfined).
+	// unconfined: a condition cannot hold the names of all namespaces (Configurations.Unconfined).
 	unconfined bool
 }
 
-// share holds the resources that some policies of a webhook match.
+// share holds the resources that a part of a webhook's policies match.
 type share struct {
 	rules      ruleSet
 	wild       bool // a wildcard adds kinds that no policy names
 	named      named
 	incomplete bool       // some kinds could not be looked up
-	resize     operations // on pods/resize, for policies on Pods
+	resize     operations // the operations on pods/resize, for policies on Pods
 	derived    derivation
 
-	// See versions.go.
-	siblings siblings           // of what cluster-wide policies ask for
+	// These three fields are described in versions.go.
+	siblings siblings           // of the resources that cluster-wide policies name
 	apart    ruleSet            // wildcards that would change the versions of other policies
-	exact    map[string]ruleSet // resources that namespaced policies name with a version, by their keys
+	exact    map[string]ruleSet // resources that namespaced policies name with a version, by policy key
 }
 
 func newShare(s *side) *share {
 	return &share{rules: ruleSet{}, resize: operations{}, derived: derivation{mutating: s.mutating}, siblings: siblings{}, apart: ruleSet{}, exact: map[string]ruleSet{}}
 }
 
-// shareOf returns the share that the Program adds to.
+// shareOf returns the share to which the Program adds resources.
 func (h *hook) shareOf(s *side, p *policy.Program) *share {
 	if h.fine || p.Namespace == "" {
 		return &h.share
@@ -290,8 +290,8 @@ func (b *builder) contribute(p *policy.Program, w *policy.Webhook) {
 	h.timeout = max(h.timeout, p.Settings.TimeoutSeconds)
 }
 
-// hook returns the webhook of the endpoint that serves the Program: the shared one of its failurePolicy, or one of its own. Without a
-// Program it is the shared one.
+// hook returns the webhook of the endpoint that serves the Program: the shared one of its failurePolicy, or the Program's own.
+// Without a Program it returns the shared one.
 func (s *side) hook(fp policy.FailurePolicy, at *policy.Endpoint, p *policy.Program, w *policy.Webhook, timeout int32) *hook {
 	mode := strings.ToLower(fp.String())
 	name, path := at.Name+"-"+mode, at.Path+"/"+mode
@@ -306,7 +306,7 @@ func (s *side) hook(fp policy.FailurePolicy, at *policy.Endpoint, p *policy.Prog
 		if fine {
 			h.namespace, h.authored = p.Namespace, w.Own == policy.OwnConditions
 			h.conditions = w.Conditions
-			if p.Diags.HasErrors() { // it was stored past our review
+			if p.Diags.HasErrors() { // the policy was stored without our review
 				h.conditions = compiling(h.conditions)
 			}
 		}
@@ -318,14 +318,14 @@ func (s *side) hook(fp policy.FailurePolicy, at *policy.Endpoint, p *policy.Prog
 	return h
 }
 
-// staticAnnotation marks resource configurations that cover all resources and that we do not update afterwards.
+// staticAnnotation marks resource configurations that cover all resources, and that we do not update after their creation.
 const staticAnnotation = "ephor.dev/static"
 
-// everything makes the webhooks for all requests, one for each failurePolicy.
+// everything adds the webhooks for all requests, one for each failurePolicy.
 func (b *builder) everything() {
 	for _, at := range b.Families.Endpoints() {
 		if at.ByName {
-			continue // its paths would have to name the policies
+			continue // the paths of this endpoint would have to name the policies
 		}
 		s, ops := b.side(at.Mutating), allOperations
 		if at.Mutating {
@@ -339,15 +339,15 @@ func (b *builder) everything() {
 	}
 }
 
-// errUnasked reports that no static webhook is called on behalf of a policy.
+// errUnasked means that no static webhook serves a policy.
 var errUnasked = errors.New("the paths of its webhooks name the policy, and the webhooks do not follow the policies (--autoUpdateWebhooks=false)")
 
-// unasked reports whether no static webhook is called on behalf of the policy, although it has webhooks.
+// unasked reports whether no static webhook serves the policy, although it needs webhooks.
 func unasked(p *policy.Program) bool {
 	return len(p.Webhooks) > 0 && !slices.ContainsFunc(p.Webhooks, func(w policy.Webhook) bool { return !w.ByName })
 }
 
-// mark sets the annotation of a static resource configuration.
+// mark sets the annotation of static resource configurations.
 func (b *builder) mark(meta *metav1.ObjectMeta) {
 	if b.Options.Static {
 		meta.Annotations[staticAnnotation] = "true"

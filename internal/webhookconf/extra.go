@@ -12,8 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// The webhooks of our own configurations (ExtraValidating, ExtraMutating) cover requests that the rules and selectors under Kyverno's names
-// cannot. They use the same paths, and the API server never calls both kinds for one request.
+// The webhooks of our own configurations (ExtraValidating, ExtraMutating) cover requests that the rules and selectors in the configurations
+// with Kyverno's names cannot cover. They use the same paths, and the API server never calls both for one request.
 
 // namespaces is the resource of Namespaces.
 var namespaces = place{group: "", version: "v1", resource: "namespaces", scope: string(admissionv1.AllScopes)}
@@ -21,9 +21,10 @@ var namespaces = place{group: "", version: "v1", resource: "namespaces", scope: 
 // NamelessCondition is the name of the match condition that selects Namespaces whose name label differs from their name.
 const NamelessCondition = "ephor.dev/nameless-namespaces"
 
-// nameless returns the webhook for Namespaces that a namespaceSelector misreads. While a Namespace is created with generateName, its name
-// label holds any value that its author sets. The API server sets name and label before validation, so only mutating webhooks need this. It
-// is called if the label keeps the other webhook from being called, and the name of the request (or its absence) does not justify that.
+// nameless returns the webhook for Namespaces for which a namespaceSelector gives a wrong result. While a Namespace with generateName is
+// created, its name label may have any value that its author sets. The API server sets name and label before validation, so only mutating
+// webhooks are affected. The webhook is called if the API server does not call the other webhook because of the label, although the name of
+// the request (or its absence) does not exclude the Namespace.
 func (b *builder) nameless(s *side, h *hook) []webhook {
 	w := b.resourceWebhook(s, h)
 	labels, names, rest := onName(w.NamespaceSelector)
@@ -41,8 +42,8 @@ func (b *builder) nameless(s *side, h *hook) []webhook {
 	return []webhook{w}
 }
 
-// onName splits a selector: its requirements on the name label of a namespace, as expressions on labels and on the name of the request, and
-// the rest.
+// onName splits a selector into its requirements on the name label of a namespace and the rest. It returns the requirements as expressions
+// on labels and as expressions on the name of the request.
 func onName(sel *metav1.LabelSelector) (labels, names []string, rest *metav1.LabelSelector) {
 	rest = &metav1.LabelSelector{}
 	add := func(operator metav1.LabelSelectorOperator, values []string) {
@@ -53,7 +54,7 @@ func onName(sel *metav1.LabelSelector) (labels, names []string, rest *metav1.Lab
 		case metav1.LabelSelectorOpNotIn:
 			names = append(names, "!(has(request.name) && "+isIn("request.name", values)+")")
 		case metav1.LabelSelectorOpDoesNotExist:
-			names = append(names, "false") // every namespace has the label
+			names = append(names, "false") // all namespaces have the label
 		}
 	}
 	for key, value := range sel.MatchLabels {
@@ -79,7 +80,7 @@ func onName(sel *metav1.LabelSelector) (labels, names []string, rest *metav1.Lab
 // podResize is the subresource that changes the resources of a running Pod. The object of the request is the Pod.
 var podResize = place{group: "", version: "v1", resource: "pods", sub: "resize", scope: string(admissionv1.NamespacedScope)}
 
-// isPod reports whether a selector is the kind Pod, which covers the resize of a Pod as it covers its ephemeral containers.
+// isPod reports whether a selector is the kind Pod. It also covers the subresources resize and ephemeralcontainers.
 func isPod(t policy.Target) bool { return t.Kind == "Pod" && t.Subresource == "" }
 
 // addResize adds pods/resize for a selector of Pods, if the API server serves it.
@@ -87,27 +88,27 @@ func addResize(to ruleSet, t policy.Target, ops operations, known discovery.Reso
 	if !isPod(t) || !ops[policy.Update] {
 		return nil
 	}
-	found, err := known.Find(policy.Target{Group: t.Group, Version: t.Version, Kind: t.Kind, Subresource: "*"}) // an empty answer would be looked up repeatedly
+	found, err := known.Find(policy.Target{Group: t.Group, Version: t.Version, Kind: t.Kind, Subresource: "*"}) // an empty answer would fetch the list again
 	var group *clientdiscovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &group) {
-		return err // what another group serves is not needed for this
+		return err // failures in other groups do not matter here
 	}
 	for _, r := range found {
 		if placeOf(r) == podResize {
-			to.put(podResize, operations{policy.Update: true}) // nothing else is served
+			to.put(podResize, operations{policy.Update: true}) // the API server serves no other operation
 		}
 	}
 	return nil
 }
 
-// resizing returns the webhook for pods/resize, where the rules under Kyverno's names do not cover it.
+// resizing returns the webhook for pods/resize, for requests that the rules in the configurations with Kyverno's names do not cover.
 func (b *builder) resizing(s *side, h *hook) []webhook {
 	const update = policy.Update
 	if h.rules.asks(podResize)[update] {
 		return nil
 	}
 	asks := h.resize[update]
-	var wanted, given []space // the namespaces whose policies match it in this webhook, and in the other one
+	var wanted, given []space // the namespaces that need it in this webhook, and those that the other webhook covers
 	for namespace, s := range h.spaces {
 		switch {
 		case s.rules.asks(podResize)[update]:

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family"
 )
 
-// webhook holds what validating and mutating webhooks have in common, with the defaults of the API server filled in.
+// webhook holds the common parts of validating and mutating webhooks, with the defaults of the API server.
 type webhook struct {
 	Name              string
 	ClientConfig      admissionv1.WebhookClientConfig
@@ -21,7 +21,7 @@ type webhook struct {
 	TimeoutSeconds    int32
 	MatchConditions   []admissionv1.MatchCondition
 
-	fine  bool // of one policy
+	fine  bool // the webhook of one policy
 	exact bool // matchPolicy is Exact
 	once  bool // reinvocationPolicy is Never
 	path  string
@@ -97,7 +97,7 @@ func (b *builder) mutating(name string, hooks []webhook) *admissionv1.MutatingWe
 	return out
 }
 
-// rule returns one row of a fixed configuration: created and updated objects of a group.
+// rule returns one rule of a fixed configuration, for created and updated objects of a group.
 func rule(group string, versions []string, operations []admissionv1.OperationType, resources ...string) admissionv1.RuleWithOperations {
 	scope := admissionv1.AllScopes
 	return admissionv1.RuleWithOperations{
@@ -108,8 +108,8 @@ func rule(group string, versions []string, operations []admissionv1.OperationTyp
 
 var writes = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
 
-// policyRules select the policies that the policy webhook is called for, in every version that was ever served. Kinds of a family with the
-// same versions share one rule.
+// policyRules returns the rules for the policies that the webhook reviews, in every version that was ever served. Kinds of a family with
+// the same versions share one rule.
 func (b *builder) policyRules(review family.Review) (out []admissionv1.RuleWithOperations) {
 	for _, f := range b.Families.Families() {
 		own := len(out)
@@ -133,26 +133,26 @@ func (b *builder) policyRules(review family.Review) (out []admissionv1.RuleWithO
 	return out
 }
 
-// policyValidating returns the review of the policies themselves.
+// policyValidating returns the webhook that reviews policies.
 func (b *builder) policyValidating() []webhook {
 	w := b.webhook("validate-policy.kyverno.svc", "/policyvalidate")
 	w.Rules = b.policyRules(family.ReviewPolicy)
 	return []webhook{w}
 }
 
-// exceptionValidating returns the review of a kind of exceptions. The rule names every version that was ever served, and the API server
-// converts requests for other versions: no version bypasses the review.
+// exceptionValidating returns the webhook that reviews a kind of exceptions. Its rule names every version that was ever served, and the
+// API server converts requests for other versions, so that no version bypasses the review.
 func (b *builder) exceptionValidating(x *family.Exceptions) []webhook {
 	return b.review(x.Path, rule(x.Group, x.Reviewed, writes, x.Resource))
 }
 
-// globalContextValidating returns the review of global context entries, in every version.
+// globalContextValidating returns the webhook that reviews global context entries, in every version.
 func (b *builder) globalContextValidating() []webhook {
 	return b.review("/globalcontextvalidate", rule("kyverno.io", []string{"v2alpha1", "v2beta1", "v2"}, writes, "globalcontextentries"))
 }
 
-// ReviewTimeoutSeconds is the timeout of the webhooks for our objects other than policies: the API server's default, independent of
-// --webhookTimeout.
+// ReviewTimeoutSeconds is the timeout of the webhooks for our objects other than policies. It is the API server's default, and does
+// not depend on --webhookTimeout.
 const ReviewTimeoutSeconds = 10
 
 func (b *builder) review(path string, rules ...admissionv1.RuleWithOperations) []webhook {
@@ -170,7 +170,7 @@ func (b *builder) policyMutating() []webhook {
 	return []webhook{w}
 }
 
-// verify returns the heartbeat webhook: a Lease of ours passes through the server on its way to the API server.
+// verify returns the heartbeat webhook: the API server sends updates of our Lease through our server.
 func (b *builder) verify() []webhook {
 	w := b.webhook("monitor-webhooks.kyverno.svc", "/verifymutate")
 	w.FailurePolicy = admissionv1.Ignore

@@ -20,17 +20,17 @@ import (
 )
 
 // Policies that select resources with the fields of a webhook (policy.WebhookSelection) are grouped by their selectors. The webhook of a
-// group has the rules that its policies wrote, and its path names the policies. A policy with a webhook of its own is a group by itself.
+// group has the rules that its policies contain, and its path names the policies. A policy with its own webhook forms a separate group.
 
-// group is such a webhook in the making.
+// group is such a webhook under construction.
 type group struct {
 	at                                *policy.Endpoint
 	failurePolicy                     policy.FailurePolicy
 	namespaceSelector, objectSelector *metav1.LabelSelector
 	members                           []member
 
-	own       *policy.Webhook // of the one policy; nil for a share
-	key       string          // of the one policy
+	own       *policy.Webhook // the webhook of the one policy; nil for a share
+	key       string          // the key of the one policy
 	selectors string          // the hash of both selectors
 }
 
@@ -48,8 +48,8 @@ type groupKey struct {
 	own           string // the key of the one policy
 }
 
-// join adds the rules of a policy to its group. The error is the reason why the API server would refuse the webhook; nothing is added then,
-// since the refusal would affect the other webhooks, too.
+// join adds the rules of a policy to its group. An error is the reason why the API server would reject the webhook. Then join adds nothing,
+// since the rejection would affect the other webhooks, too.
 func (b *builder) join(to *side, p *policy.Program, w *policy.Webhook) error {
 	sel := w.Selection
 	for name, s := range map[string]*metav1.LabelSelector{"namespaceSelector": sel.NamespaceSelector, "objectSelector": sel.ObjectSelector} {
@@ -87,7 +87,8 @@ func (b *builder) join(to *side, p *policy.Program, w *policy.Webhook) error {
 	return nil
 }
 
-// namespacesOf returns the namespaceSelector of a policy with that of the ConfigMap. A namespaced policy selects its namespace.
+// namespacesOf returns the namespaceSelector of a policy combined with that of the ConfigMap. For a namespaced policy it selects its
+// namespace.
 func (b *builder) namespacesOf(p *policy.Program, sel *policy.WebhookSelection) *metav1.LabelSelector {
 	own := sel.NamespaceSelector
 	if p.Namespace != "" {
@@ -98,7 +99,7 @@ func (b *builder) namespacesOf(p *policy.Program, sel *policy.WebhookSelection) 
 	return both(own, b.namespaceSelector())
 }
 
-// both selects what the two selectors select.
+// both returns a selector for the objects that both selectors select.
 func both(x, y *metav1.LabelSelector) *metav1.LabelSelector {
 	out := &metav1.LabelSelector{}
 	for _, s := range []*metav1.LabelSelector{x, y} {
@@ -131,7 +132,7 @@ func hashOf(selectors ...*metav1.LabelSelector) string {
 
 // grouped returns the webhooks of the groups of a side.
 func (b *builder) grouped(s *side) (out []webhook) {
-	selectors := map[string]map[string]bool{} // by the names of endpoints: those of shared webhooks
+	selectors := map[string]map[string]bool{} // the selectors of shared webhooks, by the name of the endpoint
 	for _, g := range s.groups {
 		if g.own != nil {
 			continue
@@ -149,7 +150,8 @@ func (b *builder) grouped(s *side) (out []webhook) {
 			out = append(out, w)
 		}
 	}
-	// Endpoints may share a name, and names and namespaces joined by a hyphen may be equal. The API server refuses duplicate names.
+	// Endpoints may share a name, and joining names and namespaces with a hyphen may produce equal names. The API server rejects duplicate
+	// names.
 	for i := range out {
 		if w := &out[i]; names[w.Name] > 1 {
 			sum := sha256.Sum256([]byte(w.path))
@@ -159,8 +161,8 @@ func (b *builder) grouped(s *side) (out []webhook) {
 	return out
 }
 
-// groupWebhook returns the webhook of a part of a group. Its name differs from those of the other parts, and from those of other groups if
-// there are several.
+// groupWebhook returns the webhook for a part of a group. Its name differs from the names of the other parts and, if several is set, from
+// those of other groups.
 func (b *builder) groupWebhook(g *group, members []member, part int, several bool) webhook {
 	var names []string
 	var rules []admissionv1.RuleWithOperations
@@ -187,7 +189,7 @@ func (b *builder) groupWebhook(g *group, members []member, part int, several boo
 	}
 	w.NamespaceSelector, w.ObjectSelector = g.namespaceSelector, g.objectSelector
 	w.SideEffects = admissionv1.SideEffectClassNoneOnDryRun
-	w.TimeoutSeconds = ReviewTimeoutSeconds // whatever --webhookTimeout is
+	w.TimeoutSeconds = ReviewTimeoutSeconds // independent of --webhookTimeout
 	w.Rules = distinct(rules)
 	if g.own != nil {
 		w.exact = g.own.Selection.Exact
@@ -209,13 +211,13 @@ func (b *builder) groupWebhook(g *group, members []member, part int, several boo
 	return w
 }
 
-// holdsReserved reports whether a group of a rule has resources that wildcards do not bring.
+// holdsReserved reports whether the API group of a rule has resources that wildcards do not include.
 func holdsReserved(group string) bool {
 	return group == "*" || group == "rbac.authorization.k8s.io" || group == "apiextensions.k8s.io" ||
 		slices.ContainsFunc(ReservedResources, func(r Reserved) bool { return r.Group == group })
 }
 
-// namedIn returns the resources that rules name; wild reports whether they may also cover reserved resources that they do not name.
+// namedIn returns the resources that rules name. wild reports whether the rules may also cover reserved resources that they do not name.
 func namedIn(rules []admissionv1.RuleWithOperations) (n named, wild bool) {
 	for _, r := range rules {
 		for _, text := range r.Resources {
@@ -241,8 +243,8 @@ func namedIn(rules []admissionv1.RuleWithOperations) (n named, wild bool) {
 	return n, wild
 }
 
-// normal returns a rule with its lists sorted, without entries that another entry of the list covers: the API server refuses such lists.
-// some is false for a rule that covers no request.
+// normal returns a rule with sorted lists, without entries that another entry of the list covers, since the API server rejects such
+// lists. some is false for a rule that covers no request.
 func normal(r admissionv1.RuleWithOperations) (_ admissionv1.RuleWithOperations, some bool) {
 	out := *r.DeepCopy()
 	out.Operations = list(out.Operations)
@@ -260,7 +262,7 @@ func normal(r admissionv1.RuleWithOperations) (_ admissionv1.RuleWithOperations,
 	return out, len(out.Operations) > 0 && len(out.APIGroups) > 0 && len(out.APIVersions) > 0 && len(out.Resources) > 0
 }
 
-// list returns a sorted list without duplicates; `*` replaces all other entries.
+// list returns a sorted list without duplicates. `*` replaces all other entries.
 func list[T ~string](l []T) []T {
 	if slices.Contains(l, "*") && len(l) > 1 && !slices.ContainsFunc(l, func(t T) bool { return strings.Contains(string(t), "/") }) {
 		return []T{"*"}
@@ -269,8 +271,8 @@ func list[T ~string](l []T) []T {
 	return slices.Compact(l)
 }
 
-// coversName reports whether a name in the resources of a rule covers another: */* covers everything, * all main resources, pods/* the
-// subresources of pods, */scale that subresource of all resources.
+// coversName reports whether one name in the resources of a rule covers another: */* covers everything, * all main resources, pods/*
+// the subresources of pods, and */scale the subresource scale of all resources.
 func coversName(wide, n string) bool {
 	w, wideSub, hasSub := strings.Cut(wide, "/")
 	r, sub, isSub := strings.Cut(n, "/")
@@ -283,7 +285,7 @@ func coversName(wide, n string) bool {
 	return isSub && (w == "*" || w == r) && (wideSub == "*" || wideSub == sub)
 }
 
-// distinct returns the rules in a canonical order without duplicates.
+// distinct returns the rules in canonical order without duplicates.
 func distinct(rules []admissionv1.RuleWithOperations) []admissionv1.RuleWithOperations {
 	rules = slices.Clone(rules)
 	slices.SortFunc(rules, compareRules)

@@ -10,9 +10,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
-// The two kinds of configurations have the same parts with different types. This file treats both alike.
+// Both kinds of configurations have the same parts, with different types. This file handles both in the same way.
 
-// anyWebhook is a webhook of either kind; one of the two is set.
+// anyWebhook is a webhook of either kind. One of the two fields is set.
 type anyWebhook struct {
 	validating *admissionv1.ValidatingWebhook
 	mutating   *admissionv1.MutatingWebhook
@@ -39,7 +39,7 @@ func (w anyWebhook) clientConfig() *admissionv1.WebhookClientConfig {
 	return &w.mutating.ClientConfig
 }
 
-// content returns the whole webhook, for comparison.
+// content returns the complete webhook, for comparison.
 func (w anyWebhook) content() any {
 	if w.validating != nil {
 		return *w.validating
@@ -47,7 +47,7 @@ func (w anyWebhook) content() any {
 	return *w.mutating
 }
 
-// webhooksOf returns the webhooks of a configuration, not copied.
+// webhooksOf returns the webhooks of a configuration, without copying them.
 func webhooksOf(o client.Object) (out []anyWebhook) {
 	switch o := o.(type) {
 	case *admissionv1.ValidatingWebhookConfiguration:
@@ -86,8 +86,8 @@ func empty(o client.Object) client.Object {
 	return &admissionv1.MutatingWebhookConfiguration{}
 }
 
-// handedOver returns a static configuration as stored, with our current address, path, CA bundle and owner: an outdated CA bundle or path
-// would make a webhook deny everything. This includes webhooks that users added, if they call our server.
+// handedOver returns a static configuration as stored, but with our current address, path, CA bundle and owner, since an outdated CA
+// bundle or path would make a webhook deny everything. This includes webhooks that users added, if they call our server.
 func handedOver(want, stored client.Object, path func(plain string) string) client.Object {
 	out := stored.DeepCopyObject().(client.Object)
 	out.SetOwnerReferences(want.GetOwnerReferences())
@@ -123,7 +123,7 @@ func sameServer(a, b *admissionv1.WebhookClientConfig) bool {
 	return false
 }
 
-// PathOf returns the path that a webhook calls, with its segment if it has one.
+// PathOf returns the path of a webhook, including its segment if it has one.
 func PathOf(c *admissionv1.WebhookClientConfig) string {
 	switch {
 	case c.Service != nil && c.Service.Path != nil:
@@ -136,7 +136,7 @@ func PathOf(c *admissionv1.WebhookClientConfig) string {
 	return ""
 }
 
-// Repath updates the paths with segments in a configuration to the paths that path returns.
+// Repath replaces the paths with segments in a configuration by the paths that path returns.
 func Repath(o client.Object, path func(plain string) string) {
 	for _, w := range webhooksOf(o) {
 		if _, _, secret := secretpath.Split(PathOf(w.clientConfig())); secret {
@@ -145,7 +145,7 @@ func Repath(o client.Object, path func(plain string) string) {
 	}
 }
 
-// repath sets the path of a webhook to the current one for its plain path.
+// repath replaces the path of a webhook by the current path for its plain path.
 func repath(c *admissionv1.WebhookClientConfig, path func(plain string) string) {
 	plain := secretpath.Plain(PathOf(c))
 	if path != nil {
@@ -163,19 +163,19 @@ func repath(c *admissionv1.WebhookClientConfig, path func(plain string) string) 
 	}
 }
 
-// PlainPath is a webhook of ours without a segment in its path.
+// PlainPath is one of our webhooks that has no segment in its path.
 type PlainPath struct {
-	// Kind and Configuration are those of the webhook configuration.
+	// Kind and Configuration are the kind and name of the webhook configuration.
 	Kind, Configuration string
 	Path                string
 }
 
-// Asks reports whether a webhook of the configuration calls our server; ours identifies our server.
+// Asks reports whether any webhook of the configuration calls our server. ours identifies our server.
 func Asks(o client.Object, ours func(admissionv1.WebhookClientConfig) bool) bool {
 	return slices.ContainsFunc(webhooksOf(o), func(w anyWebhook) bool { return ours(*w.clientConfig()) })
 }
 
-// PlainPaths returns the webhooks in configurations that call our server at a path without a segment; ours identifies our server.
+// PlainPaths returns the webhooks in the configurations that call our server at a path without a segment. ours identifies our server.
 func PlainPaths(ours func(admissionv1.WebhookClientConfig) bool, configurations ...client.Object) (out []PlainPath) {
 	for _, o := range configurations {
 		kind := "ValidatingWebhookConfiguration"

@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// OwnerLabel and its value OwnerValue mark the ClusterRoles that exist only to own the configurations.
+// OwnerLabel, with the value OwnerValue, is the label of ClusterRoles that exist only to own the configurations.
 const (
 	OwnerLabel = "app.kubernetes.io/component"
 	OwnerValue = "kyverno"
 )
 
-// ownerSuffix ends the name of a ClusterRole that exists only to own the configurations.
+// ownerSuffix is the suffix of the name of a ClusterRole that exists only to own the configurations.
 const ownerSuffix = ":webhook"
 
 // Owners selects the ClusterRoles that FindOwner considers.
@@ -33,10 +33,10 @@ func Owners() labels.Selector {
 }
 
 // FindOwner returns a reference to the ClusterRole that owns the configurations: when it is deleted, the garbage collector removes them,
-// even if our process no longer runs. It is the controller's own role, which has the same name in Kyverno's chart, so an upgrade from one
-// chart to the other keeps the role and the configurations. If that role does not exist, it is one whose name ends in `:webhook`. Without
-// any, or while it is being deleted, the reference is nil: the configurations may not be created then, since nothing would ever remove
-// them.
+// even if our process no longer runs. The owner is the controller's own role. It has the same name in Kyverno's chart, so an upgrade from
+// one chart to the other preserves the role and the configurations. If that role does not exist, the owner is a role whose name ends in
+// `:webhook`. If there is none, or while it is being deleted, the reference is nil. Then the configurations must not be created, since
+// nothing would ever remove them.
 func FindOwner(ctx context.Context, reader client.Reader, role string) (*metav1.OwnerReference, error) {
 	var roles rbacv1.ClusterRoleList
 	if err := reader.List(ctx, &roles, client.MatchingLabelsSelector{Selector: Owners()}); err != nil {
@@ -55,7 +55,7 @@ func FindOwner(ctx context.Context, reader client.Reader, role string) (*metav1.
 	return nil, nil
 }
 
-// compareBool orders false before true.
+// compareBool sorts false before true.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:

@@ -7,18 +7,18 @@ import (
 	"slices"
 )
 
-// The path of a group's webhook names its policies, and each request carries it. A group whose names are long is therefore divided.
+// The path of a group's webhook names its policies, and each request contains the path. Therefore a group with long names is divided.
 const (
-	// mixedNames bounds the names of a part whose policies have different rules, in bytes, so that requests for one kind do not carry the
-	// names for many others.
+	// mixedNames is the maximum size of the names in a part whose policies have different rules, in bytes, so that requests for one kind
+	// do not contain the names of policies for many others.
 	mixedNames = 2 << 10
-	// equalNames bounds the names of a part whose policies have the same rules, in bytes. It stays well below the server's limit for
-	// request headers: with a longer path, every request of the group would fail.
+	// equalNames is the maximum size of the names in a part whose policies have the same rules, in bytes. It is well below the
+	// server's limit for request headers: with a longer path, every request of the group would fail.
 	equalNames = 8 << 10
 )
 
-// divided divides the policies of a group so that no path gets too long. Policies with the same rules stay together as far as possible, so
-// that one request causes one call.
+// divided divides the policies of a group so that no path becomes too long. Policies with the same rules stay together as far as possible,
+// so that one request causes one call.
 func divided(members []member) [][]member {
 	if namesSize(members) <= mixedNames {
 		return [][]member{members}
@@ -29,7 +29,7 @@ func divided(members []member) [][]member {
 		byRules[string(text)] = append(byRules[string(text)], m)
 	}
 	var out [][]member
-	var open []member // a part of policies with different rules
+	var open []member // the current part for policies with different rules
 	for _, rules := range slices.Sorted(maps.Keys(byRules)) {
 		equal := byRules[rules]
 		slices.SortFunc(equal, func(x, y member) int { return cmp.Compare(x.name, y.name) })

@@ -13,30 +13,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reconciler writes the configurations that differ from what is stored. Only the leader runs it.
+// Reconciler writes the configurations that differ from the stored ones. Only the leader runs it.
 type Reconciler struct {
 	Client client.Writer
-	// Reader reads the stored configurations. A cache is sufficient, since a write with an old copy is refused.
+	// Reader reads the stored configurations. It may be a cache, since the API server rejects a write that is based on an old copy.
 	Reader client.Reader
-	// Live reads past the cache. It is used if a configuration exists that the cache does not hold.
+	// Live reads from the API server. It is used if a configuration exists that the cache does not contain.
 	Live client.Reader
-	// Static: the resource configurations are created once and then left to users, except for the address, the path and the CA bundle in
-	// them (--autoUpdateWebhooks=false).
+	// Static: the resource configurations are created once, and users may change them afterwards, except for their address, path and CA
+	// bundle (--autoUpdateWebhooks=false).
 	Static bool
-	// Own: configurations that are not wanted belong to another process and are not deleted.
+	// Own: unwanted configurations belong to another process and are not deleted.
 	Own bool
-	// Restored is called for each configuration that another client changed or deleted; nil for no call.
+	// Restored is called for each configuration that another client changed or deleted; nil for none.
 	Restored func(name, what string)
 	// Hold is called before a configuration is created; its error prevents the creation. It may be nil.
 	Hold func(ctx context.Context) error
 	Log  *slog.Logger
 
-	// settled holds the last correct state of each configuration, to distinguish our own changes from changes by other clients.
+	// settled holds the last correct state of each configuration, to distinguish our own changes from those of other clients.
 	settled map[string]client.Object
 }
 
 // Apply stores the configurations and returns how many it wrote. It reverts and reports changes by other clients to labels, annotations,
-// owners and webhooks. It deletes resource configurations that are no longer wanted. If the API server refuses one configuration, it still
+// owners and webhooks. It deletes resource configurations that are no longer wanted. If the API server rejects one configuration, it still
 // writes the others.
 func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written int, err error) {
 	wanted := map[string]bool{}
@@ -70,7 +70,8 @@ func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written in
 	return written, nil
 }
 
-// celExceptions is a configuration that an earlier Kyverno installation left, for a review that we do not have: no server would answer.
+// celExceptions is a configuration that an earlier Kyverno installation may have left. It is for a review that Ephor does not have, so no
+// server would answer.
 const celExceptions = "kyverno-cel-exception-validating-webhook-cfg"
 
 // all returns the configurations of both kinds.
@@ -85,7 +86,7 @@ func all(c Configurations) []client.Object {
 	return out
 }
 
-// list returns the stored configurations that carry our label.
+// list returns the stored configurations that have our label.
 func (r *Reconciler) list(ctx context.Context) ([]client.Object, error) {
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	var mutating admissionv1.MutatingWebhookConfigurationList
@@ -106,7 +107,7 @@ func (r *Reconciler) list(ctx context.Context) ([]client.Object, error) {
 	return out, nil
 }
 
-// Stored returns the rules that resource webhooks have now (Input.Stored).
+// Stored returns the current rules of resource webhooks (Input.Stored).
 func (r *Reconciler) Stored(ctx context.Context) (func(configuration, webhook string) []admissionv1.RuleWithOperations, error) {
 	stored, err := r.list(ctx)
 	if err != nil {
@@ -153,7 +154,7 @@ func (r *Reconciler) one(ctx context.Context, want client.Object, path func(stri
 		if !apierrors.IsAlreadyExists(err) {
 			return 0, fmt.Errorf("create webhook configuration %s: %w", name, err)
 		}
-		// It exists but is not in our cache, which holds only what carries our label.
+		// The configuration exists but is not in our cache, which contains only objects with our label.
 		err = r.Live.Get(ctx, client.ObjectKeyFromObject(want), stored)
 	}
 	if err != nil {
@@ -172,7 +173,7 @@ func (r *Reconciler) one(ctx context.Context, want client.Object, path func(stri
 	next.SetLabels(want.GetLabels())
 	next.SetAnnotations(want.GetAnnotations())
 	next.SetOwnerReferences(want.GetOwnerReferences())
-	setWebhooks(next, want.DeepCopyObject().(client.Object)) // Update decodes the answer into next
+	setWebhooks(next, want.DeepCopyObject().(client.Object)) // Update decodes the response into next
 	if err := r.Client.Update(ctx, next); err != nil {
 		return 0, fmt.Errorf("update webhook configuration %s: %w", name, err)
 	}
@@ -199,8 +200,8 @@ func (r *Reconciler) settle(want client.Object) {
 	r.settled[want.GetName()] = want
 }
 
-// Remove deletes every webhook configuration that we manage, those of the cleanup controller included. It continues after an error, since
-// each remaining configuration may block requests.
+// Remove deletes every webhook configuration that we manage, including those of the cleanup controller. It continues after an error,
+// since each remaining configuration may block requests.
 func Remove(ctx context.Context, c client.Writer) error {
 	ours := client.MatchingLabels{ManagedLabel: ManagedValue}
 	var failed error
@@ -212,7 +213,7 @@ func Remove(ctx context.Context, c client.Writer) error {
 	return failed
 }
 
-// differences returns the names of the parts of a stored configuration that differ from the desired state.
+// differences returns the names of the parts in which a stored configuration differs from the desired one.
 func differences(stored, want client.Object) (out []string) {
 	if !equality.Semantic.DeepEqual(stored.GetLabels(), want.GetLabels()) {
 		out = append(out, "labels")

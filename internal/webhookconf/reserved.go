@@ -8,36 +8,36 @@ import (
 	"github.com/ephor-dev/ephor/internal/family"
 )
 
-// Reserved are resources that wildcards in kind selectors leave out: a policy that matches them must name their kind.
+// Reserved are resources that wildcards in kind selectors do not include: a policy that matches them must name their kind.
 type Reserved struct {
 	Group string
-	// Resource is one resource, or `*` for all of the group.
+	// Resource is one resource, or `*` for all resources of the group.
 	Resource string
-	// Subresource is empty for the resource with all its subresources, else the one subresource that is meant.
+	// Subresource is empty for the resource with all its subresources; otherwise only this subresource is reserved.
 	Subresource string
 	Why         Reason
 }
 
-// Reason says why a resource is reserved.
+// Reason is the reason why a resource is reserved.
 type Reason string
 
 // The reasons.
 const (
-	// Churn: it changes so often that a call for each request would slow the whole cluster down.
+	// Churn: the resource changes so often that a call for each request would slow down the whole cluster.
 	Churn Reason = "churn"
-	// Bootstrap: nodes and Ephor itself need it to recover, so a webhook that fails closed would lock the cluster.
+	// Bootstrap: nodes and Ephor itself need the resource to recover, so a webhook that fails closed would lock the cluster.
 	Bootstrap Reason = "bootstrap"
 )
 
-// ReservedResources is the table; docs/operating/webhooks.md shows it. The groups of policies are part of it, since policies have to be changeable
-// while no replica answers.
+// ReservedResources is the table that docs/operating/webhooks.md shows. It includes the API groups of policies, since it must be possible to
+// change policies while no replica answers.
 var ReservedResources = withGroups(compile.Kinds, []Reserved{
 	{"", "events", "", Churn},
 	{"events.k8s.io", "events", "", Churn},
 	{"", "endpoints", "", Churn},
 	{"discovery.k8s.io", "endpointslices", "", Churn},
 	{"authentication.k8s.io", "*", "", Churn}, // TokenReview, SelfSubjectReview
-	{"authorization.k8s.io", "*", "", Churn},  // SubjectAccessReview and its kin
+	{"authorization.k8s.io", "*", "", Churn},  // SubjectAccessReview and similar kinds
 	{"reports.kyverno.io", "*", "", Churn},
 	{"wgpolicyk8s.io", "*", "", Churn},
 	{"openreports.io", "*", "", Churn},
@@ -53,7 +53,7 @@ var ReservedResources = withGroups(compile.Kinds, []Reserved{
 	{"apiregistration.k8s.io", "apiservices", "", Bootstrap},
 })
 
-// withGroups adds the groups of policies that Ephor evaluates to the table.
+// withGroups adds the API groups of the policies that Ephor evaluates to the table.
 func withGroups(kinds family.Kinds, table []Reserved) []Reserved {
 	for _, k := range kinds {
 		if r := (Reserved{k.Group, "*", "", Bootstrap}); !k.Foreign && !slices.Contains(table, r) {
@@ -63,7 +63,7 @@ func withGroups(kinds family.Kinds, table []Reserved) []Reserved {
 	return table
 }
 
-// ReservedCondition is the name of the match condition that keeps reserved resources from webhooks with wildcards.
+// ReservedCondition is the name of the match condition that excludes reserved resources from webhooks with wildcards.
 const ReservedCondition = "ephor.dev/not-by-wildcard"
 
 // ownObjects are cluster-wide objects of the installation, by name: its roles and CustomResourceDefinitions. Users must be able to change
@@ -86,7 +86,7 @@ func (r *Reserved) covers(p place) bool {
 	return p.group == r.Group && (r.Resource == "*" || p.resource == r.Resource) && (r.Subresource == "" || p.sub == r.Subresource)
 }
 
-// reservedFor returns the entry for a resource; nil if it is not reserved.
+// reservedFor returns the entry for a resource, or nil if it is not reserved.
 func reservedFor(p place) *Reserved {
 	for i := range ReservedResources {
 		if ReservedResources[i].covers(p) {
@@ -96,9 +96,9 @@ func reservedFor(p place) *Reserved {
 	return nil
 }
 
-// named are the resources that policies name, and the subresources that they name for all kinds.
+// named holds the resources that policies name, and the subresources that they name for all kinds.
 type named struct {
-	places       map[place]bool // with group, resource and sub only
+	places       map[place]bool // only group, resource and sub are set
 	subresources map[string]bool
 }
 
@@ -111,7 +111,7 @@ func (n *named) add(p place) {
 		put(p.group, p.sub)
 		return
 	}
-	for _, r := range ReservedResources { // the groups and subresources that matter
+	for _, r := range ReservedResources { // only these groups and subresources matter
 		group, subs := p.group, []string{p.sub}
 		if group == "*" {
 			group = r.Group
@@ -132,11 +132,11 @@ func (n *named) addSubresource(sub string) {
 	n.subresources[sub] = true
 }
 
-// condition returns an expression that is true for requests that a webhook with wildcards is called for: requests for resources that are
-// not reserved, or that a policy of the webhook names.
+// condition returns an expression that is true for the requests for which a webhook with wildcards is called: requests for resources
+// that are not reserved, or that a policy of the webhook names.
 func (n *named) condition() string {
 	const field = "request.resource."
-	whole := map[string][]string{} // by group: resources that are kept out with all subresources
+	whole := map[string][]string{} // by group: resources that are excluded with all subresources
 	var groups, parts []string
 	for i := range ReservedResources {
 		r := &ReservedResources[i]
@@ -182,7 +182,7 @@ func (n *named) condition() string {
 	return "!(" + strings.Join(parts, " || ") + ")"
 }
 
-// ownObjects returns the expressions for the objects of the installation, without those of kinds that a policy names.
+// ownObjects returns the expressions for the objects of the installation, except for kinds that a policy names.
 func (n *named) ownObjects() (out []string) {
 	const name = "has(request.name) && "
 	var roles []string

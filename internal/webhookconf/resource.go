@@ -15,8 +15,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// resource returns the resource webhooks of one side by configuration, each list sorted by name. It leaves out a webhook without rules, and
-// our own configuration if that is empty.
+// resource returns the resource webhooks of one side by configuration, each list sorted by name. It omits webhooks without rules, and our
+// own configuration if it is empty.
 func (b *builder) resource(s *side) map[string][]webhook {
 	shared, extra := []webhook{}, []webhook{}
 	for _, h := range s.hooks {
@@ -69,7 +69,7 @@ func (b *builder) resourceWebhook(s *side, h *hook) webhook {
 	return w
 }
 
-// all returns the rules of the webhook: those of all its policies.
+// all returns the rules of the webhook for all its policies.
 func (h *hook) all() ruleSet {
 	sets := []ruleSet{h.rules}
 	for _, s := range h.spaces {
@@ -78,11 +78,11 @@ func (h *hook) all() ruleSet {
 	return united(sets...)
 }
 
-// maxName is the longest name of a webhook.
+// maxName is the maximum length of the name of a webhook.
 const maxName = validation.DNS1123SubdomainMaxLength
 
-// distinguish changes the names of webhooks that the API server would refuse together with all others: names that are too long, and names
-// that two policies share (cluster-wide `a-b`, and `b` in namespace `a`).
+// distinguish changes the names of webhooks for which the API server would reject the whole configuration: names that are too long, and
+// names that two policies share (cluster-wide `a-b`, and `b` in namespace `a`).
 func distinguish(hooks []webhook) {
 	count := map[string]int{}
 	for _, w := range hooks {
@@ -115,7 +115,7 @@ func extraOf(s *side) string {
 	return ExtraValidating
 }
 
-// keepAll adds the stored rules to shares that are incomplete. If only namespaced policies are incomplete, the stored rules are kept for
+// keepAll adds the stored rules to shares that are incomplete. If only namespaced policies are incomplete, it keeps the stored rules for
 // their namespaces.
 func (h *hook) keepAll(stored func(configuration, webhook string) []admissionv1.RuleWithOperations, configuration string) {
 	if stored == nil {
@@ -151,17 +151,17 @@ func (s *share) keep(stored []admissionv1.RuleWithOperations, namespaced bool) {
 	}
 }
 
-// The condition of --excludeBootstrapResources, with Kyverno's name.
+// The condition of --excludeBootstrapResources, which has Kyverno's name.
 const (
 	bootstrapCondition  = "kyverno-exclude-bootstrap-resources"
 	bootstrapExpression = `!(request.resource.group == "" && request.resource.resource == "nodes" || ` +
 		`request.resource.group == "certificates.k8s.io" && request.resource.resource == "certificatesigningrequests")`
 )
 
-// maxConditions is how many match conditions the API server accepts for one webhook.
+// maxConditions is the maximum number of match conditions that the API server accepts for one webhook.
 const maxConditions = 64
 
-// conditions returns the conditions of the policy, or else of the ConfigMap, and then ours.
+// conditions returns the conditions of the policy, or else those of the ConfigMap, followed by our own conditions.
 func (b *builder) conditions(h *hook) []admissionv1.MatchCondition {
 	out := b.ownConditions(h)
 	if x, ok := h.reserved(); ok {
@@ -173,13 +173,13 @@ func (b *builder) conditions(h *hook) []admissionv1.MatchCondition {
 	return b.withDerived(out, h, h.all().operations())
 }
 
-// ownConditions returns the conditions that users wrote or that a flag requires.
+// ownConditions returns the conditions that users wrote and those that a flag requires.
 func (b *builder) ownConditions(h *hook) []admissionv1.MatchCondition {
 	var out []admissionv1.MatchCondition
 	if h.authored { // the policy's conditions replace the global ones
 		for _, c := range h.conditions {
 			if !takes(out, c.Name) {
-				continue // stored past our review; one that is refused would keep all webhooks from being written
+				continue // stored without our review: if the API server rejected it, no webhook could be written
 			}
 			out = append(out, admissionv1.MatchCondition{Name: c.Name, Expression: c.Expression})
 		}
@@ -194,7 +194,7 @@ func (b *builder) ownConditions(h *hook) []admissionv1.MatchCondition {
 
 // withDerived adds the condition that is derived from the policies, for a webhook that is called for the operations.
 func (b *builder) withDerived(out []admissionv1.MatchCondition, h *hook, asked operations) []admissionv1.MatchCondition {
-	// A policy with match conditions of its own decides which requests are sent.
+	// A policy with its own match conditions determines itself which requests are sent.
 	if b.Options.Derive && !h.authored && takes(out, DerivedCondition) {
 		if x, ok := h.derive(asked, b.Options.Protects); ok {
 			out = append(out, admissionv1.MatchCondition{Name: DerivedCondition, Expression: x})
@@ -203,8 +203,8 @@ func (b *builder) withDerived(out []admissionv1.MatchCondition, h *hook, asked o
 	return out
 }
 
-// withCondition adds a required condition. If the webhook has no room for it, or the name is taken, it becomes a part of the last
-// condition.
+// withCondition adds a required condition. If the webhook has no room for it, or the name is already used, it is merged into the
+// last condition.
 func withCondition(have []admissionv1.MatchCondition, name, expression string) []admissionv1.MatchCondition {
 	if takes(have, name) {
 		return append(have, admissionv1.MatchCondition{Name: name, Expression: expression})
@@ -214,7 +214,7 @@ func withCondition(have []admissionv1.MatchCondition, name, expression string) [
 	return have
 }
 
-// takes reports whether the webhook has room for one more condition of that name.
+// takes reports whether the webhook has room for another condition with that name.
 func takes(have []admissionv1.MatchCondition, name string) bool {
 	return len(have) < maxConditions && len(validation.IsQualifiedName(name)) == 0 &&
 		!slices.ContainsFunc(have, func(c admissionv1.MatchCondition) bool { return c.Name == name })
@@ -231,8 +231,8 @@ func (b *builder) globalConditions() (out []admissionv1.MatchCondition) {
 // namespaceName is the label that the API server gives every namespace.
 const namespaceName = "kubernetes.io/metadata.name"
 
-// namespaceSelector returns the selector of the ConfigMap. By default it excludes kube-system; it always excludes our own namespace, since
-// a webhook for it could prevent our recovery.
+// namespaceSelector returns the selector of the ConfigMap. By default it excludes kube-system. It always excludes our own namespace, since
+// a webhook for that namespace could prevent our recovery.
 func (b *builder) namespaceSelector() *metav1.LabelSelector {
 	sel := &metav1.LabelSelector{}
 	if given := b.Settings.Webhook.NamespaceSelector; given != nil {
@@ -244,7 +244,7 @@ func (b *builder) namespaceSelector() *metav1.LabelSelector {
 	return sel
 }
 
-// leaveOut excludes the namespace from the selector, in the form that the chart writes.
+// leaveOut excludes the namespace from the selector, in the same form as the chart.
 func leaveOut(sel *metav1.LabelSelector, namespace string) {
 	for _, e := range sel.MatchExpressions {
 		if e.Key == namespaceName && e.Operator == metav1.LabelSelectorOpNotIn && slices.Contains(e.Values, namespace) {
@@ -256,12 +256,12 @@ func leaveOut(sel *metav1.LabelSelector, namespace string) {
 	})
 }
 
-// maxSize bounds the JSON of the webhooks in one configuration. etcd accepts 1.5 MiB, and the list of managed fields may need as much as
-// the webhooks themselves.
+// maxSize is the maximum size of the JSON of the webhooks in one configuration, in bytes. etcd accepts 1.5 MiB, and the list of managed
+// fields may need as much as the webhooks themselves.
 const maxSize = 512 << 10
 
-// parts divides webhooks among configurations so that each can be stored: a thousand policies with match conditions need a thousand
-// webhooks. The shared webhooks come first. There is always at least one part.
+// parts divides webhooks among configurations so that each configuration can be stored: a thousand policies with match conditions
+// need a thousand webhooks. The shared webhooks come first. There is always at least one part.
 func parts(hooks []webhook) [][]webhook {
 	var out [][]webhook
 	size := 0

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Texts of the warnings; %s is the rule, if it has a name, then the kinds. The API server cuts warnings that exceed 256 characters.
+// Texts of the warnings. %s is the rule, if it has a name, followed by the kinds. The API server cuts warnings that exceed 256 characters.
 const (
 	textUnasked  = "no request is evaluated by the policy: its webhook would have to name it, and with --autoUpdateWebhooks=false the webhooks stay as they are"
 	textWildcard = "%sthe wildcard in %s costs a call for each request that it covers; it does not bring Events, Leases, Endpoints, " +
@@ -17,8 +17,8 @@ const (
 		"them to come back: set failurePolicy Ignore unless that is meant"
 )
 
-// Review reports to the author of a policy what its kind selectors mean for the webhooks: the cost of wildcards, and the risk of kinds that
-// the cluster needs to recover. known resolves selectors; if it fails, the risk is not reported. fixed means that the webhooks do not
+// Review warns the author of a policy about the effects of its kind selectors on the webhooks: the cost of wildcards, and the risk of kinds
+// that the cluster needs to recover. known resolves selectors; if it fails, the risk is not reported. fixed means that the webhooks do not
 // follow the policies (Options.Static). All diagnostics are warnings.
 func Review(p *policy.Program, known discovery.Resources, fixed bool) diag.List {
 	var diags diag.List
@@ -63,7 +63,7 @@ func Review(p *policy.Program, known discovery.Resources, fixed bool) diag.List 
 	return diags
 }
 
-// ruleBeginning returns the first words of a warning about a rule. The rule of a CEL policy has no name of its own.
+// ruleBeginning returns the first words of a warning about a rule. The rule of a CEL policy has no name.
 func ruleBeginning(r *policy.Rule) string {
 	if r.Name == "" {
 		return ""

@@ -12,11 +12,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// allOperations is the default of the validating webhooks, writeOperations that of the mutating ones.
+// allOperations is the default for validating webhooks, and writeOperations the default for mutating ones.
 var (
 	allOperations   = operations{policy.Connect: true, policy.Create: true, policy.Delete: true, policy.Update: true}
 	writeOperations = operations{policy.Create: true, policy.Update: true}
-	// keptOperations are the operations on objects that a generate rule creates.
+	// keptOperations are the operations for objects that a generate rule creates.
 	keptOperations = operations{policy.Create: true, policy.Delete: true, policy.Update: true}
 )
 
@@ -33,7 +33,7 @@ func (o operations) sorted() []string {
 	return out
 }
 
-// within reports whether all of them are in the list.
+// within reports whether all operations are in the list.
 func (o operations) within(list []string) bool {
 	for op := range o {
 		if !slices.Contains(list, string(op)) {
@@ -50,7 +50,7 @@ type place struct {
 	written bool
 }
 
-// covers reports whether p covers everything that o covers. `pods` is covered by `*`, `*/*` and `pods/*`; a main resource covers no
+// covers reports whether p covers everything that o covers. `*`, `*/*` and `pods/*` cover `pods`. A main resource covers no
 // subresource.
 func (p place) covers(o place) bool {
 	if p.group != "*" && p.group != o.group || p.version != "*" && p.version != o.version || p.scope != "*" && p.scope != o.scope {
@@ -78,8 +78,9 @@ func (p place) name() string {
 // ruleSet collects the webhook rules of one webhook.
 type ruleSet map[place]operations
 
-// add adds the selectors of a rule, without the operations that its exclude block certainly excludes. It returns the number of selectors
-// that name nothing the API server serves. A namespaced policy adds only namespaced resources, since it matches nothing else.
+// add adds the selectors of a rule, without the operations that its exclude block definitely excludes. It returns the number of
+// selectors that select nothing that the API server serves. A namespaced policy adds only namespaced resources, since it matches nothing
+// else.
 func (s *share) add(program *policy.Program, r *policy.Rule, defaults operations, known discovery.Resources) (unknown int, err error) {
 	namespacedPolicy := program.Namespace != ""
 	own, exact, resize := ruleSet{}, ruleSet{}, ruleSet{}
@@ -119,11 +120,11 @@ func (s *share) add(program *policy.Program, r *policy.Rule, defaults operations
 	}
 	for _, t := range r.Excludes {
 		if t.Names != nil || t.Namespaces != nil || t.MatchLabels != nil {
-			continue // it depends on the object
+			continue // the exclusion depends on the object
 		}
 		places, _, err := placesOf(t, namespacedPolicy, known)
 		if err != nil {
-			continue // the engine filters requests that the rules cover in excess
+			continue // the rules may cover more requests; the engine filters them
 		}
 		own.subtract(places, operationsOf(t, allOperations))
 		exact.subtract(places, operationsOf(t, allOperations))
@@ -147,13 +148,13 @@ func (s *share) add(program *policy.Program, r *policy.Rule, defaults operations
 	return unknown, nil
 }
 
-// addOutputs adds the kinds that a generate rule creates, since it also reacts to their changes.
+// addOutputs adds the kinds that a generate rule creates, because the rule also reacts to their changes.
 func (s *share) addOutputs(program *policy.Program, r *policy.Rule, known discovery.Resources) (unknown int, err error) {
 	namespacedPolicy := program.Namespace != ""
 	for _, o := range r.Outputs {
 		gv, err := schema.ParseGroupVersion(o.APIVersion)
 		if err != nil || strings.Contains(o.APIVersion+o.Kind, "{{") {
-			continue // known only when the rule is executed
+			continue // the kind is only known when the rule is executed
 		}
 		found, err := known.Find(policy.Target{Group: gv.Group, Version: gv.Version, Kind: o.Kind})
 		if err != nil {
@@ -213,8 +214,8 @@ func (s ruleSet) subtract(places []place, ops operations) {
 	}
 }
 
-// placesOf returns the resources that a selector means; served is false if it names nothing that the API server serves. A selector by
-// resource becomes a rule unchanged: the API server accepts rules for resources that it does not serve yet.
+// placesOf returns the resources that a selector selects. served is false if it selects nothing that the API server serves. A
+// selector by resource becomes a rule without changes, because the API server accepts rules for resources that it does not serve yet.
 func placesOf(t policy.Target, namespacedPolicy bool, known discovery.Resources) (places []place, served bool, err error) {
 	if t.ByResource() {
 		p := place{group: t.Group, version: t.Version, resource: t.Resource, sub: t.Subresource, scope: cmp.Or(string(t.Scope), string(admissionv1.AllScopes)), written: true}
@@ -227,7 +228,7 @@ func placesOf(t policy.Target, namespacedPolicy bool, known discovery.Resources)
 		return []place{p}, true, nil
 	}
 	if t.Everything() {
-		// Wildcards are not resolved, so that they cover kinds that are installed later.
+		// Wildcards are not resolved, so that they also cover kinds that are installed later.
 		scope := string(admissionv1.AllScopes)
 		if namespacedPolicy {
 			scope = string(admissionv1.NamespacedScope)
@@ -280,7 +281,7 @@ func (s ruleSet) keep(stored []admissionv1.RuleWithOperations) {
 	}
 }
 
-// rules returns the set in canonical form: sorted, without duplicates, merged where only the resource differs.
+// rules returns the set in canonical form: sorted, without duplicates, and merged if only the resource differs.
 func (s ruleSet) rules() []admissionv1.RuleWithOperations {
 	s.dropCovered()
 	type group struct{ group, version, scope, operations string }
@@ -316,7 +317,7 @@ func (s ruleSet) rules() []admissionv1.RuleWithOperations {
 	return out
 }
 
-// united returns a new set of everything in the sets.
+// united returns a new set with all rules of the sets.
 func united(sets ...ruleSet) ruleSet {
 	out := ruleSet{}
 	for _, s := range sets {
@@ -327,7 +328,7 @@ func united(sets ...ruleSet) ruleSet {
 	return out
 }
 
-// asks returns the operations of the set at a place.
+// asks returns the operations of the set for a place.
 func (s ruleSet) asks(at place) operations {
 	out := operations{}
 	for p, ops := range s {
@@ -356,7 +357,7 @@ func (s ruleSet) dropCovered() {
 	for p, ops := range s {
 		for wide, wideOps := range s {
 			if wide == p || !wide.covers(p) || wide.written && !p.written && p.covers(wide) {
-				continue // of two places that cover each other, the one that others add to stays
+				continue // if both cover each other, the one that is not written stays
 			}
 			for op := range wideOps {
 				delete(ops, op)
@@ -377,7 +378,7 @@ func compareRules(a, b admissionv1.RuleWithOperations) int {
 	return strings.Compare(string(*a.Scope), string(*b.Scope))
 }
 
-// compareLists puts shorter lists first.
+// compareLists sorts shorter lists first.
 func compareLists[T ~string](a, b []T) int {
 	if len(a) != len(b) {
 		return len(a) - len(b)

@@ -10,8 +10,8 @@ import (
 )
 
 // The API server converts a request to a version that a webhook's rules name only if no rule of that webhook names the request's own
-// version. A namespaced policy that names a further version, or all, would therefore take requests away from a cluster-wide policy that
-// names one, in all namespaces. This file keeps such rules out of the shared webhooks: a kind without a version is covered in the versions
+// version. A namespaced policy that names a further version, or all versions, would therefore change which version a cluster-wide policy
+// receives, in all namespaces. This file keeps such rules out of the shared webhooks: a kind without a version is covered in the versions
 // that cluster-wide policies name, and wildcards and explicit versions get separate webhooks.
 
 // siblings holds, for each resource that cluster-wide policies name, the resources that the API server converts to it.
@@ -20,7 +20,7 @@ type siblings map[place][]place
 // add records the siblings of the places of a selector.
 func (s siblings) add(t policy.Target, places []place, known discovery.Resources) error {
 	if t.Version == "*" && (t.Group == "*" || t.ByResource()) || t.Resource == "*" {
-		return nil // it names all versions, or no resource
+		return nil // the selector names all versions, or no resource
 	}
 	found, err := known.Find(policy.Target{Group: "*", Version: "*", Kind: t.Kind, Resource: t.Resource, Subresource: t.Subresource})
 	if err != nil {
@@ -36,8 +36,8 @@ func (s siblings) add(t policy.Target, places []place, known discovery.Resources
 	return nil
 }
 
-// converts reports whether the API server can send a request of o as p, another version of the same resource. Events are the only resource
-// that two groups serve.
+// converts reports whether the API server can send a request for o as p, another version of the same resource. Events are the only
+// resource that is served in two groups.
 func (o place) converts(p place) bool {
 	if o == p || o.resource != p.resource || o.sub != p.sub {
 		return false
@@ -66,8 +66,8 @@ func (h *hook) foreign() ruleSet {
 	return out
 }
 
-// setApart removes from the shared rules of namespaced policies what would change the version that cluster-wide policies receive. Wildcards
-// move to share.apart, and explicit versions to share.exact; other selectors use the versions that cluster-wide policies name.
+// setApart removes rules of namespaced policies from the shared rules if they would change the version that cluster-wide policies receive.
+// Wildcards move to share.apart, and explicit versions to share.exact; other selectors use the versions that cluster-wide policies name.
 func (h *hook) setApart() {
 	foreign := h.foreign()
 	for _, s := range h.spaces {
