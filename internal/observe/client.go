@@ -8,7 +8,8 @@ import (
 	kindnames "github.com/ephor-dev/ephor/internal/kinds"
 )
 
-// ClientType is the purpose of a client of the API server. It is the value of client_type unless the requested group determines it.
+// ClientType is the purpose of a client of the API server. It is the value of the label client_type, unless the requested group determines
+// that.
 type ClientType string
 
 // The types of clients.
@@ -19,11 +20,12 @@ const (
 	DynamicClient ClientType = "dynamic"
 	// MetadataClient watches TTL labels.
 	MetadataClient ClientType = "metadata"
-	// WorkClient executes the work of policies and reads our own kinds, too: those count as "kyverno", all others as "dynamic".
+	// WorkClient executes the work of policies and also reads our own kinds. Requests for our own kinds count as "kyverno", all others as
+	// "dynamic".
 	WorkClient ClientType = "work"
 )
 
-// RoundTripper counts the requests to the API server by t. Its type fits rest.Config.Wrap.
+// RoundTripper returns a function for rest.Config.Wrap that counts the requests of a client to the API server.
 func (m *Metrics) RoundTripper(t ClientType) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		if m == nil {
@@ -46,12 +48,12 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// WrappedRoundTripper gives client-go access to the wrapped one.
+// WrappedRoundTripper gives client-go access to the wrapped RoundTripper.
 func (c counting) WrappedRoundTripper() http.RoundTripper { return c.next }
 
 type query struct{ operation, client, kind, namespace string }
 
-// queryOf returns the method and the resource of a request; ok is false for a request without a resource, such as discovery.
+// queryOf returns the method and the resource of a request. ok is false for a request without a resource, such as discovery.
 func queryOf(r *http.Request, client string) (q query, ok bool) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	group := ""
@@ -63,7 +65,7 @@ func queryOf(r *http.Request, client string) (q query, ok bool) {
 	default:
 		return query{}, false
 	}
-	// /namespaces/x/pods… is about Pods, but /namespaces/x and its subresources are about the Namespace.
+	// /namespaces/x/pods… is a request for Pods, but /namespaces/x and its subresources are requests for the Namespace.
 	if parts[0] == "namespaces" && len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
 		q.namespace, parts = parts[1], parts[2:]
 	}
@@ -125,8 +127,8 @@ func clientOf(group, otherwise, accept string) string {
 	return otherwise
 }
 
-// kinds maps the resources that controllers request to kinds, as Kyverno's typed clients name them. Other resources keep their names, as
-// with its dynamic client.
+// kinds maps the resources that controllers request to kinds, with the names that Kyverno's typed clients use. Other resources keep
+// their names, as with Kyverno's dynamic client.
 var kinds = withPolicies(map[string]string{
 	"secrets": "Secret", "configmaps": "ConfigMap", "namespaces": "Namespace", "pods": "Pod", "events": "Event",
 	"serviceaccounts": "ServiceAccount", "leases": "Lease", "deployments": "Deployment",
@@ -140,7 +142,7 @@ var kinds = withPolicies(map[string]string{
 	"policyreports": "PolicyReport", "clusterpolicyreports": "ClusterPolicyReport",
 })
 
-// withPolicies adds to the table the kinds of policies and related kinds.
+// withPolicies adds the kinds of policies and related kinds to the table.
 func withPolicies(table map[string]string) map[string]string {
 	for _, k := range compile.Kinds {
 		table[k.Resource] = k.Kind

@@ -12,11 +12,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// Config is the content of the metrics ConfigMap. The zero Config is that of a missing ConfigMap.
+// Config is the content of the metrics ConfigMap. The zero Config means that there is no ConfigMap.
 type Config struct {
-	// Include and Exclude are namespaces whose requests and policies are counted. Exclude wins; an empty Include is all.
+	// Include and Exclude are the namespaces whose requests and policies are counted or not counted. Exclude takes precedence; an empty
+	// Include means all namespaces.
 	Include, Exclude []string
-	// Refresh is the interval at which all series are reset, so that those of deleted objects disappear; 0 for never.
+	// Refresh is the interval at which all series are reset, so that the series of deleted objects disappear; 0 for never.
 	Refresh time.Duration
 	// Buckets are the bounds of the histograms; nil for DefaultBuckets.
 	Buckets []float64
@@ -28,11 +29,11 @@ type Config struct {
 type Exposure struct {
 	// Enabled: nil and true expose the instrument.
 	Enabled *bool `json:"enabled,omitempty"`
-	// DisabledLabelDimensions are labels that are left out; series that differ only in them are counted together.
+	// DisabledLabelDimensions are labels that are omitted. Series that differ only in these labels are counted together.
 	DisabledLabelDimensions []string `json:"disabledLabelDimensions,omitempty"`
 	// BucketBoundaries are the bounds of this histogram.
 	BucketBoundaries []float64 `json:"bucketBoundaries,omitempty"`
-	// BareName: false leaves out the second name that a counter has on /metrics, the one without _total.
+	// BareName: false omits the second name of a counter on /metrics, without the suffix _total.
 	BareName *bool `json:"bareName,omitempty"`
 }
 
@@ -45,8 +46,8 @@ var serverBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0
 // sizeBuckets are the bounds of histograms in bytes.
 var sizeBuckets = []float64{0, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20}
 
-// ParseConfig reads the data of the metrics ConfigMap. A key that cannot be read has no effect and is named in the list,
-// as are names that no instrument has.
+// ParseConfig parses the data of the metrics ConfigMap. Keys that cannot be parsed and unknown instrument names have no
+// effect and are reported.
 func ParseConfig(data map[string]string) (Config, diag.List) {
 	var c Config
 	var diags diag.List
@@ -106,7 +107,7 @@ func checkExposure(name string, e Exposure) diag.List {
 		return diags
 	}
 	for _, l := range e.DisabledLabelDimensions {
-		// Charts name labels that only some metrics have; a label that no metric has is a mistake.
+		// Charts set labels that only some metrics have. A label that no metric has is a mistake.
 		if !slices.ContainsFunc(declared, func(i Instrument) bool { return slices.Contains(i.LabelNames(), l) }) {
 			diags.Warnf("data.metricsExposure", "metricsExposure: %s has no label %s", name, l)
 		}
@@ -129,7 +130,7 @@ func parseBuckets(text string) ([]float64, error) {
 	return out, checkBounds(out)
 }
 
-// checkBounds rejects bounds that would give two buckets the same text: Prometheus refuses the whole page then.
+// checkBounds rejects bounds for which two buckets would have the same text, since Prometheus then rejects the whole page.
 func checkBounds(bounds []float64) error {
 	for i, v := range bounds {
 		switch {
@@ -142,7 +143,7 @@ func checkBounds(bounds []float64) error {
 	return nil
 }
 
-// counts reports whether a namespace is counted; cluster-scoped objects always are.
+// counts reports whether a namespace is counted. Cluster-scoped objects are always counted.
 func (c *Config) counts(namespace string) bool {
 	if namespace == "" || namespace == "-" {
 		return true

@@ -6,8 +6,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// conventions are the OTLP names for which OpenTelemetry has conventions; the Prometheus page has underscores in place of their dots. All
-// other names are the same in both.
+// conventions are the OTLP names of instruments and labels that follow OpenTelemetry's conventions. The Prometheus page has underscores
+// instead of their dots. All other names are the same in both.
 var conventions = map[string]string{
 	nameServerDuration: "http.server.request.duration", nameServerIn: "http.server.request.body.size", nameServerOut: "http.server.response.body.size",
 	"http_request_method": "http.request.method", "http_response_status_code": "http.response.status_code",

@@ -5,7 +5,7 @@ var (
 	ruleLabels = []string{"policy_validation_mode", "policy_type", "policy_background_mode", "policy_namespace?", "policy_name?",
 		"resource_kind?", "resource_namespace?", "resource_request_operation", "rule_name?", "rule_result", "rule_type",
 		"rule_execution_cause", "dry_run"}
-	// kindLabels are the labels of metrics for single kinds of policies; modeLabel and backgroundLabel precede them.
+	// kindLabels are the labels of metrics for single kinds of policies. modeLabel and backgroundLabel come before them.
 	kindLabels = []string{"policy_name?", "policy_namespace?",
 		"resource_kind?", "resource_namespace?", "resource_request_operation", "execution_cause", "result"}
 	reviewLabels   = []string{"resource_kind?", "resource_namespace?", "resource_request_operation", "request_allowed", "request_webhook"}
@@ -80,7 +80,7 @@ const (
 )
 
 // declared is the table of all instruments except those for single kinds of policies (resultInstruments). Names and labels are those of
-// Kyverno; instruments marked Ours have no counterpart there.
+// Kyverno; instruments with Ours set do not exist there.
 var declared = []Instrument{
 	{Name: nameInfo, Kind: Gauge, Labels: []string{"version"},
 		Help: "always 1; the label says which version runs", Query: `count by (version) (kyverno_info)`},

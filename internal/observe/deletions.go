@@ -6,8 +6,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// CleanupDeleted counts an object that a policy deleted on its schedule. what is its kind or its resource, as the family of the policy
-// counts. propagation may be empty for the default. Namespaces of the configuration filter policies and requests; deletions are always
+// CleanupDeleted counts an object that a policy deleted on its schedule. what is its kind or its resource, depending on the family of
+// the policy. propagation may be empty for the default. The configured namespaces apply to policies and requests; deletions are always
 // counted.
 func (m *Metrics) CleanupDeleted(p *policy.Program, what, namespace, propagation string) {
 	m.deletion(p, suffixDeleted, what, namespace, propagation)
@@ -18,7 +18,7 @@ func (m *Metrics) CleanupFailed(p *policy.Program, what, namespace, propagation 
 	m.deletion(p, suffixErrors, what, namespace, propagation)
 }
 
-// The suffixes after the prefix that a family gives the metrics about its deletions.
+// The suffixes of the metrics about deletions. The family of the policies defines the prefix.
 const (
 	suffixDeleted = "_deletedobjects"
 	suffixErrors  = "_errors"
@@ -33,7 +33,7 @@ func (m *Metrics) deletion(p *policy.Program, suffix, what, namespace, propagati
 	}
 }
 
-// CleanupStopped counts a run of a cleanup policy that the limit stopped.
+// CleanupStopped counts a run of a cleanup policy that ended because it reached the limit.
 func (m *Metrics) CleanupStopped(p *policy.Program) {
 	if m != nil {
 		m.cleanupStopped.with(p.Kind, policyNamespace(p), p.Name).add(1)
@@ -47,14 +47,14 @@ func (m *Metrics) TTLDeleted(r schema.GroupVersionResource, namespace string) {
 	}
 }
 
-// TTLFailed counts an object that could not be deleted when its TTL was over.
+// TTLFailed counts an object that could not be deleted when its TTL expired.
 func (m *Metrics) TTLFailed(r schema.GroupVersionResource, namespace string) {
 	if m != nil {
 		m.ttlErrors.with(namespace, r.Group, r.Version, r.Resource).add(1)
 	}
 }
 
-// TTLStopped counts a round of TTL labels that the limit stopped.
+// TTLStopped counts a round of TTL labels that ended because it reached the limit.
 func (m *Metrics) TTLStopped(r schema.GroupVersionResource) {
 	if m != nil {
 		m.ttlStopped.with(r.Group, r.Version, r.Resource).add(1)

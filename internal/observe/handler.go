@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// Handler serves all metrics in the text format, together with those of the Go runtime and of the process. The format is
-// the only one: in OpenMetrics the two names of kyverno_policy_results would be one.
+// Handler serves all metrics in the text format, together with those of the Go runtime and the process. It supports no
+// other format: in OpenMetrics, the two names of kyverno_policy_results would be the same.
 func (m *Metrics) Handler() http.Handler {
 	runtime := prometheus.NewRegistry()
 	runtime.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -35,16 +35,16 @@ func (m *Metrics) Handler() http.Handler {
 			defer z.Close()
 			to = z
 		}
-		_ = m.write(to, gathered) // the scraper has gone
+		_ = m.write(to, gathered) // an error means that the scraper has disconnected
 	}))
 }
 
 var compressors = sync.Pool{New: func() any {
-	z, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level exists
+	z, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is valid
 	return z
 }}
 
-// write writes our families and the gathered ones in order of name.
+// write writes our families and the gathered ones, sorted by name.
 func (m *Metrics) write(w io.Writer, gathered []*dto.MetricFamily) error {
 	page := &pageWriter{w: w}
 	theirs := func(until string) error {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// HTTP wraps the handler of a server: it counts requests, their time and the bytes of their bodies. A nil *Metrics
+// HTTP wraps the handler of a server. It counts requests, their duration, and the sizes of their bodies. A nil *Metrics
 // returns next.
 func (m *Metrics) HTTP(next http.Handler) http.Handler {
 	if m == nil {
@@ -25,7 +25,7 @@ func (m *Metrics) HTTP(next http.Handler) http.Handler {
 	})
 }
 
-// answer records the answer of a handler.
+// answer records the response of a handler.
 type answer struct {
 	http.ResponseWriter
 	status int
@@ -58,7 +58,7 @@ func (m *Metrics) served(r *http.Request, status int, bytes int64, took time.Dur
 	m.serverIn.with(method, code, "http", version, host, scheme).observe(float64(max(r.ContentLength, 0)))
 	m.serverOut.with(method, code, "http", version, host, scheme).observe(float64(bytes))
 	if r.Method != http.MethodPost || status == http.StatusNotFound {
-		return // probes, and paths that we do not serve
+		return // probes, and paths that are not served
 	}
 	var room [256]byte
 	url := append(room[:0], r.URL.Path...)
@@ -69,7 +69,7 @@ func (m *Metrics) served(r *http.Request, status int, bytes int64, took time.Dur
 	m.httpDuration.withURL(method, url).observe(took.Seconds())
 }
 
-// withURL is with for a URL in bytes; it is converted only when a new series is created.
+// withURL does the same as with, for a URL in bytes. It converts the URL only when it creates a new series.
 func (f *family) withURL(method string, url []byte) *series {
 	st := f.state.Load()
 	if st.off || !st.keep[0] || !st.keep[1] {
@@ -86,7 +86,7 @@ func (f *family) withURL(method string, url []byte) *series {
 	return s
 }
 
-// timeoutOf returns the timeout that the API server adds to the URL; no other part of the query becomes a label.
+// timeoutOf returns the timeout that the API server adds to the URL. No other part of the query becomes a label.
 func timeoutOf(query string) string {
 	v, ok := strings.CutPrefix(query, "timeout=")
 	if !ok || len(v) < 2 || len(v) > 4 || v[len(v)-1] != 's' {

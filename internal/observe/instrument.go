@@ -22,21 +22,21 @@ func (k Kind) String() string { return [...]string{"counter", "gauge", "histogra
 
 // Instrument declares one metric.
 type Instrument struct {
-	// Name is the name in the metrics ConfigMap and in OTLP. On /metrics a counter is called Name_total.
+	// Name is the name in the metrics ConfigMap and in OTLP. On /metrics, a counter has the name Name_total.
 	Name string
 	Kind Kind
-	// Bare: /metrics also shows the counter under its plain Name.
+	// Bare: /metrics also shows the counter with its plain Name.
 	Bare bool
-	// Labels are the names of the labels. A question mark at the end marks labels with an unbounded number of values, which come from users
-	// or the cluster; series beyond the limit have the value "other" there.
+	// Labels are the names of the labels. A question mark at the end marks labels with an unlimited number of values, which come from users
+	// or the cluster. Beyond the limit, series have the value "other" for these labels.
 	Labels []string
-	// Scope is the value of otel_scope_name; it is empty for all but the HTTP server's metrics.
+	// Scope is the value of otel_scope_name. It is empty for all metrics except those of the HTTP server.
 	Scope string
 	// Help is one sentence for readers of /metrics.
 	Help string
 	// Ours: Kyverno has no such metric.
 	Ours bool
-	// Query is an example of a PromQL expression with the metric.
+	// Query is an example of a PromQL expression that uses the metric.
 	Query string
 }
 
@@ -51,7 +51,7 @@ func (i *Instrument) Exposed() string {
 	return i.Name
 }
 
-// LabelNames returns the names of the labels without marks, in order of declaration.
+// LabelNames returns the names of the labels without question marks, in order of declaration.
 func (i *Instrument) LabelNames() []string {
 	out := make([]string, len(i.Labels))
 	for k, l := range i.Labels {
@@ -67,14 +67,14 @@ func cutMark(label string) (name string, open bool) {
 	return label, false
 }
 
-// column is the source of a label's value in a written series: a position in the key, or a constant.
+// column is the source of a label's value in a written series: an index in the key, or a constant.
 type column struct {
 	name     string
 	at       int // -1 for a constant
 	constant string
 }
 
-// columns returns the labels of a written series in alphabetical order, limited to those in keep.
+// columns returns the labels of a written series in alphabetical order. It returns only those in keep.
 func (i *Instrument) columns(keep []bool) []column {
 	scope, version := i.Scope, ""
 	if scope == "" {
@@ -94,10 +94,10 @@ func (i *Instrument) columns(keep []bool) []column {
 	return out
 }
 
-// Declared returns all instruments, in order of name.
+// Declared returns all instruments, sorted by name.
 func Declared() []Instrument { return declaredFor(nil) }
 
-// declaredFor returns all instruments for policies of some families, in order of name.
+// declaredFor returns all instruments for policies of the given families, sorted by name.
 func declaredFor(families *compile.Registry) []Instrument {
 	out := append(slices.Clone(declared), resultInstruments(families)...)
 	slices.SortFunc(out, func(a, b Instrument) int {

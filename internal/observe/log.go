@@ -15,15 +15,15 @@ import (
 type LogOptions struct {
 	// Format is text or json.
 	Format string
-	// Times is how times are written: one of TimeFormats; empty for default.
+	// Times is the format of times, one of TimeFormats; empty for the default.
 	Times string
-	// Verbosity is klog's: from 4 on, debug messages are logged, together with library messages of that level.
+	// Verbosity is the verbosity of klog. From 4 on, debug messages are logged, together with library messages of that level.
 	Verbosity int
-	// Color marks the levels of the text format, for terminals.
+	// Color colours the levels in the text format, for terminals.
 	Color bool
 }
 
-// timeFormats are the formats of times.
+// timeFormats maps the names of time formats to functions.
 var timeFormats = map[string]func(time.Time) slog.Value{
 	"default":     nil,
 	"iso8601":     layout("2006-01-02T15:04:05.000Z0700"),
@@ -38,10 +38,10 @@ func layout(l string) func(time.Time) slog.Value {
 	return func(t time.Time) slog.Value { return slog.StringValue(t.Format(l)) }
 }
 
-// TimeFormats returns the names of the formats of times.
+// TimeFormats returns the names of the time formats.
 func TimeFormats() []string { return slices.Sorted(maps.Keys(timeFormats)) }
 
-// NewHandler returns the handler of a process's log, or an error for invalid options.
+// NewHandler returns the log handler of a process, or an error for invalid options.
 func NewHandler(w io.Writer, o LogOptions) (slog.Handler, error) {
 	if o.Times == "" {
 		o.Times = "default"
@@ -52,7 +52,7 @@ func NewHandler(w io.Writer, o LogOptions) (slog.Handler, error) {
 	}
 	options := &slog.HandlerOptions{Level: slog.LevelInfo}
 	if o.Verbosity >= 4 {
-		options.Level = slog.Level(-o.Verbosity) // the libraries' V(n) is the level -n; V(4) is slog's Debug
+		options.Level = slog.Level(-o.Verbosity) // V(n) in the libraries is level -n; V(4) is Debug in slog
 	}
 	if write != nil {
 		options.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
@@ -74,7 +74,7 @@ func NewHandler(w io.Writer, o LogOptions) (slog.Handler, error) {
 	return nil, fmt.Errorf("%q is neither text nor json", o.Format)
 }
 
-// coloring colors the level of each line. A handler writes a line with one call.
+// coloring colours the level of each line. It expects that a handler writes each line with one call.
 type coloring struct{ next io.Writer }
 
 var colors = []struct{ level, colored []byte }{
@@ -86,7 +86,7 @@ var colors = []struct{ level, colored []byte }{
 
 func (c coloring) Write(line []byte) (int, error) {
 	for _, k := range colors {
-		// The level follows the time; a later match would be part of a value.
+		// The level follows the time. A later match would be part of a value.
 		if i := bytes.Index(line, k.level); i >= 0 && i < 64 {
 			colored := append(append(append([]byte(nil), line[:i]...), k.colored...), line[i+len(k.level):]...)
 			_, err := c.next.Write(colored)

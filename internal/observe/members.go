@@ -1,6 +1,7 @@
 package observe
 
-// Members sets the function that counts the replicas that share the work of a controller; 0 while this one may not work itself.
+// Members sets the function that returns the number of replicas that share the work of a controller. It returns 0 while this replica must
+// not work.
 func (m *Metrics) Members(controller string, count func() int) {
 	if m != nil {
 		m.members.Store(controller, count)

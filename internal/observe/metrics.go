@@ -15,19 +15,19 @@ import (
 	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
-// Options of Metrics.
+// Options configure Metrics.
 type Options struct {
-	// Version is the program's, for kyverno_info and OTLP.
+	// Version is the version of the program, for kyverno_info and OTLP.
 	Version string
 	// Namespace is the namespace of the process.
 	Namespace string
-	// Families are those of the policies; nil for those of Ephor.
+	// Families are the families of the policies; nil for those of Ephor.
 	Families *compile.Registry
-	// MaxSeries bounds the series of each instrument; 0 for DefaultMaxSeries.
+	// MaxSeries is the maximum number of series of each instrument; 0 for DefaultMaxSeries.
 	MaxSeries int
 }
 
-// Metrics counts. Its methods are safe for concurrent use, and do nothing on a nil *Metrics.
+// Metrics holds the metrics of a process. Its methods are safe for concurrent use, and do nothing on a nil *Metrics.
 type Metrics struct {
 	options  Options
 	families map[string]*family
@@ -48,9 +48,9 @@ type Metrics struct {
 	cleanupStopped, ttlStopped, exceeded                 *family
 	kinds                                                map[string]resultFamilies
 
-	mu           sync.Mutex // of the configuration
+	mu           sync.Mutex // guards the configuration
 	waiting      atomic.Int64
-	controllers  sync.Map // the names that were announced
+	controllers  sync.Map // the registered names
 	policies     atomic.Pointer[func() []PolicyState]
 	certificates atomic.Pointer[func(func(secret string, end time.Time))]
 	ttlWatched   atomic.Pointer[func() []schema.GroupVersionResource]
@@ -59,13 +59,13 @@ type Metrics struct {
 	members      sync.Map // controller → func() int
 }
 
-// PolicyState is a policy with its condition, for kyverno_policy_rule_info_total.
+// PolicyState is a policy and its condition, for kyverno_policy_rule_info_total.
 type PolicyState struct {
 	Program *policy.Program
 	Ready   bool
 }
 
-// NewMetrics returns Metrics under the configuration of a missing ConfigMap.
+// NewMetrics returns Metrics with the configuration for a missing ConfigMap.
 func NewMetrics(o Options) *Metrics {
 	if o.MaxSeries <= 0 {
 		o.MaxSeries = DefaultMaxSeries
@@ -104,7 +104,7 @@ func NewMetrics(o Options) *Metrics {
 	return m
 }
 
-// Configure applies the metrics ConfigMap. Instruments whose setup changes are reset, the others continue.
+// Configure applies the metrics ConfigMap. It resets the instruments whose setup changes; the others continue.
 func (m *Metrics) Configure(c Config) {
 	if m == nil {
 		return
@@ -118,7 +118,7 @@ func (m *Metrics) Configure(c Config) {
 	m.begin()
 }
 
-// begin resets the state. Series that users alert on exist before their first event, so that increase() sees it.
+// begin resets the state. Series on which users alert exist before their first event, so that increase() includes it.
 func (m *Metrics) begin() {
 	m.results.clear()
 	for _, v := range []secretpath.Verdict{secretpath.Standing, secretpath.Missing, secretpath.Unknown, secretpath.Unserved} {
@@ -204,7 +204,7 @@ func (m *Metrics) Reviewed(req *policy.Request, webhook string, allowed bool, to
 	}
 }
 
-// Change is what happened to a policy.
+// Change is the type of a change of a policy.
 type Change string
 
 // The changes.
@@ -214,8 +214,7 @@ const (
 	Deleted Change = "deleted"
 )
 
-// Forget clears the cached rules for which results were counted. Call it when the policies change, so that deleted rules need not stay in
-// memory.
+// Forget clears the cached rules for which results were counted. Call it when the policies change, so that deleted rules can be freed.
 func (m *Metrics) Forget() {
 	if m != nil {
 		m.results.clear()
@@ -232,7 +231,7 @@ func (m *Metrics) PolicyChanged(p *policy.Program, c Change) {
 	}
 }
 
-// Policies sets the function that lists the policies in force, for kyverno_policy_rule_info_total.
+// Policies sets the function that lists the enforced policies, for kyverno_policy_rule_info_total.
 func (m *Metrics) Policies(list func() []PolicyState) {
 	if m != nil {
 		m.policies.Store(&list)
@@ -256,7 +255,7 @@ func (m *Metrics) collectRules(set func(float64, ...string)) {
 	}
 }
 
-// Controller registers a controller, whose rounds and failures are counted from zero on.
+// Controller registers a controller, so that its rounds and failures are counted from zero.
 func (m *Metrics) Controller(name string) {
 	if m != nil {
 		m.controllers.Store(name, nil)
@@ -277,7 +276,7 @@ func (m *Metrics) Reconciled(controller string) {
 	}
 }
 
-// Requeued counts a failed round that will be retried; failures is how many failed in a row.
+// Requeued counts a failed round that will be retried. failures is the number of consecutive failures.
 func (m *Metrics) Requeued(controller string, failures int) {
 	if m != nil {
 		m.requeue.with(controller, strconv.Itoa(min(failures, 10))).add(1)
@@ -298,14 +297,14 @@ func (m *Metrics) EventDropped() {
 	}
 }
 
-// Path counts a request whose path is not proved.
+// Path counts a request whose path does not prove that the API server sent it.
 func (m *Metrics) Path(v secretpath.Verdict) {
 	if m != nil {
 		m.paths.with(string(v)).add(1)
 	}
 }
 
-// AuditDropped counts a request whose auditing rules were not evaluated.
+// AuditDropped counts a request whose audit rules were not evaluated.
 func (m *Metrics) AuditDropped() {
 	if m != nil {
 		m.auditsDropped.with().add(1)
@@ -346,7 +345,8 @@ func (m *Metrics) UpdateRequests(n int) {
 	}
 }
 
-// UpdateRequestFailed counts an UpdateRequest that could not be written before the answer; waiting is how many wait for a retry.
+// UpdateRequestFailed counts an UpdateRequest that could not be written before the request was answered. waiting is the number of
+// UpdateRequests that wait for a retry.
 func (m *Metrics) UpdateRequestFailed(waiting int) {
 	if m != nil {
 		m.updateFailed.with().add(1)
@@ -354,14 +354,14 @@ func (m *Metrics) UpdateRequestFailed(waiting int) {
 	}
 }
 
-// UpdateRequestsWaiting sets the number of UpdateRequests that wait in the process until they can be written.
+// UpdateRequestsWaiting sets the number of UpdateRequests that wait in this process to be written.
 func (m *Metrics) UpdateRequestsWaiting(n int) {
 	if m != nil {
 		m.waiting.Store(int64(n))
 	}
 }
 
-// Breaker counts a report that passed a circuit breaker, or was dropped by it.
+// Breaker counts a report that a circuit breaker let through or dropped.
 func (m *Metrics) Breaker(circuit string, dropped bool) {
 	if m == nil {
 		return
@@ -386,7 +386,7 @@ func (m *Metrics) ReportUnproved(why string) {
 	}
 }
 
-// RegistryAnswer counts the answer of a registry, with its duration; status 0 is for no answer.
+// RegistryAnswer counts the response of a registry, with its duration. Status 0 means that there was no response.
 func (m *Metrics) RegistryAnswer(host string, status int, took time.Duration) {
 	if m == nil {
 		return

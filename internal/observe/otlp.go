@@ -20,23 +20,23 @@ import (
 type Collector struct {
 	// Address is host:port.
 	Address string
-	// TLS is nil for a connection without it.
+	// TLS is the TLS configuration; nil for a connection without TLS.
 	TLS *tls.Config
 }
 
-// The pauses of the export, and the time for the last one.
+// The interval of the exports, the time limit of an export, and that of the last one.
 const (
 	exportEvery   = 2 * time.Second
 	exportTimeout = 10 * time.Second
 	flushTimeout  = 5 * time.Second
 )
 
-// Export sends all metrics to a collector every 2 seconds until ctx is done, and then once more. If a collector does not answer, it logs
-// that once until it answers again.
+// Export sends all metrics to a collector every 2 seconds until ctx is done, and then once more. If the collector does not answer, it
+// logs that once until the collector answers again.
 func (m *Metrics) Export(ctx context.Context, c Collector, log *slog.Logger) error {
 	options := []otlpmetricgrpc.Option{
 		otlpmetricgrpc.WithEndpoint(c.Address),
-		otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{}), // none: the next export holds all numbers too
+		otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{}), // no retries: the next export contains all numbers, too
 	}
 	if c.TLS == nil {
 		options = append(options, otlpmetricgrpc.WithInsecure())
@@ -78,7 +78,7 @@ func (m *Metrics) Export(ctx context.Context, c Collector, log *slog.Logger) err
 	}
 }
 
-// resourceMetrics returns all numbers in the form of OpenTelemetry.
+// resourceMetrics returns all metrics in the form of OpenTelemetry.
 func (m *Metrics) resourceMetrics(now time.Time) *metricdata.ResourceMetrics {
 	scopes := map[string]*metricdata.ScopeMetrics{}
 	var names []string
@@ -107,7 +107,7 @@ func (m *Metrics) resourceMetrics(now time.Time) *metricdata.ResourceMetrics {
 	return out
 }
 
-// data is nil for a family without series.
+// data returns the series of a family, or nil if it has none.
 func (f *family) data(now time.Time) metricdata.Aggregation {
 	st, rows := f.rows()
 	if st.off || len(rows) == 0 {

@@ -10,30 +10,30 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultMaxSeries is how many series an instrument may have; a series of a histogram takes a kilobyte.
+// DefaultMaxSeries is the default maximum number of series of an instrument. A series of a histogram takes a kilobyte of memory.
 const DefaultMaxSeries = 10_000
 
-// other is the value of the open labels in overflow series.
+// other is the value of open labels in overflow series.
 const other = "other"
 
-// longest is the longest value of a label, in bytes.
+// longest is the maximum length of the value of a label, in bytes.
 const longest = 256
 
-// separator ends each value in a key; valid UTF-8 never contains it.
+// separator ends each value in a key. It does not occur in valid UTF-8.
 const separator = 0xFF
 
-// family is one instrument with its series.
+// family is one instrument and its series.
 type family struct {
 	*Instrument
 	open  []bool
 	state atomic.Pointer[state]
-	// overflow is called for every observation in an overflow series; nil for none.
+	// overflow is called for every observation that is counted in an overflow series; nil for none.
 	overflow func()
-	// collect sets the values of a gauge at a scrape; nil for instruments that store their numbers.
+	// collect sets the values of a gauge when it is scraped; nil for instruments that store their numbers.
 	collect func(set func(value float64, values ...string))
 }
 
-// state is a family under one configuration. Another configuration starts with a new state and new counts.
+// state is a family with one configuration. Each configuration starts with a new state and new counts.
 type state struct {
 	setup
 	began  time.Time
@@ -45,7 +45,7 @@ type state struct {
 type setup struct {
 	off    bool
 	bare   bool
-	keep   []bool // per label
+	keep   []bool // for each label, whether it is kept
 	bounds []float64
 	max    int
 }
@@ -54,13 +54,13 @@ func (s *setup) equal(o *setup) bool {
 	return s.off == o.off && s.bare == o.bare && s.max == o.max && slices.Equal(s.keep, o.keep) && slices.Equal(s.bounds, o.bounds)
 }
 
-// series is one set of labels with its numbers. A nil *series ignores all calls.
+// series is one set of labels and its numbers. A nil *series ignores all calls.
 type series struct {
 	count atomic.Uint64
-	// sum holds the bits of a float64: the value of a gauge, the sum of a histogram.
+	// sum holds the bits of a float64: the value of a gauge, or the sum of a histogram.
 	sum     atomic.Uint64
 	bounds  []float64
-	buckets []atomic.Uint64 // one more than bounds
+	buckets []atomic.Uint64 // one more element than bounds
 	// others: this is an overflow series.
 	others   bool
 	overflow func()
@@ -86,7 +86,7 @@ func (f *family) reset() {
 	f.state.Store(&state{setup: f.state.Load().setup, began: time.Now(), series: map[string]*series{}})
 }
 
-// with returns the series with these values of the labels, in order of declaration. It allocates only for a new series.
+// with returns the series with these label values, which are in order of declaration. It allocates memory only for a new series.
 func (f *family) with(values ...string) *series {
 	return f.state.Load().with(f, values)
 }
@@ -129,7 +129,7 @@ func (st *state) create(f *family, values []string) *series {
 	}
 	others := false
 	if len(st.series) >= st.max && slices.Contains(f.open, true) {
-		// The open labels become "other". The others keep their few values, so that sums by them stay right.
+		// The open labels become "other". The others keep their values, of which there are only a few, so that sums by these labels stay correct.
 		for k := range clean {
 			if f.open[k] {
 				clean[k], others = other, true
@@ -140,7 +140,7 @@ func (st *state) create(f *family, values []string) *series {
 			return s
 		}
 		if len(st.series) >= 2*st.max {
-			return nil // impossible while each label has few values
+			return nil // cannot happen while each closed label has few values
 		}
 	}
 	s := &series{others: others, overflow: f.overflow}
@@ -151,7 +151,7 @@ func (st *state) create(f *family, values []string) *series {
 	return s
 }
 
-// cleanValue returns a writable value: valid UTF-8 of a bounded length.
+// cleanValue returns a value that can be written: valid UTF-8 of limited length.
 func cleanValue(v string) string {
 	if !utf8.ValidString(v) {
 		v = strings.ToValidUTF8(v, "�")
@@ -211,7 +211,7 @@ type row struct {
 	*series
 }
 
-// rows returns the series in order of their keys. It collects a gauge that is set at the scrape.
+// rows returns the series, sorted by key. It collects the values of a gauge that is set when it is scraped.
 func (f *family) rows() (*state, []row) {
 	st := f.state.Load()
 	if f.collect != nil && !st.off {
@@ -228,7 +228,7 @@ func (f *family) rows() (*state, []row) {
 	return st, rows
 }
 
-// split cuts a key into its values.
+// split splits a key into its values.
 func split(into []string, key string) []string {
 	into = into[:0]
 	for {

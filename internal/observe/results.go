@@ -13,13 +13,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// The suffixes of the two metrics of a kind of policies (family.Metrics).
+// The suffixes of the two metrics for a kind of policies (family.Metrics).
 const (
 	resultsEnd   = "_results"
 	executionEnd = "_execution_duration_seconds"
 )
 
-// kindMetrics returns the metrics that kinds of policies of some families have for themselves.
+// kindMetrics returns the metrics of those kinds of policies in the families that have metrics of their own.
 func kindMetrics(families *compile.Registry) (out []*policies.Metrics) {
 	for _, k := range families.Kinds() {
 		if k.Metrics != nil && !slices.ContainsFunc(out, func(m *policies.Metrics) bool { return m.Name == k.Metrics.Name }) {
@@ -47,13 +47,13 @@ func resultInstruments(families *compile.Registry) (out []Instrument) {
 	return out
 }
 
-// resultFamilies are the two instruments for the results of a kind of policies, with the values of their labels.
+// resultFamilies are the two instruments for the results of a kind of policies, and a function for the values of their labels.
 type resultFamilies struct {
 	count, took *family
 	labels      func(r *policy.Result, req *policy.Request) []string
 }
 
-// resultKinds returns the families by the name of the metrics; "" is for all other kinds.
+// resultKinds returns the families by the name of the metrics. The key "" stands for all other kinds.
 func resultKinds(families *compile.Registry, get func(string) *family) map[string]resultFamilies {
 	out := map[string]resultFamilies{"": {get(nameResults), get(nameExecution), ruleValues}}
 	for _, m := range kindMetrics(families) {
@@ -72,8 +72,8 @@ type requestKey struct {
 	dryRun          bool
 }
 
-// resultKey identifies the series of a result within a requestKey. It holds the address of the rule, because this lookup must cost less
-// than the rule.
+// resultKey identifies the series of a result within a requestKey. It contains the address of the rule, because this lookup must cost
+// less than the rule itself.
 type resultKey struct {
 	rule   *policy.Rule
 	status policy.Status
@@ -81,7 +81,8 @@ type resultKey struct {
 
 type resultSeries struct{ count, took *series }
 
-// resultCache holds the series of results. It is cleared when policies or the configuration change, so that it keeps no rule alive.
+// resultCache caches the series of results. It is cleared when policies or the configuration change, so that it does not keep rules in
+// memory.
 type resultCache struct{ now atomic.Pointer[resultMap] }
 
 type resultMap struct {
@@ -102,7 +103,7 @@ func (m *Metrics) evaluated(out *policy.Outcome) {
 			m.exceeded.with(policyType(p), ns, p.Name).add(1)
 		}
 	}
-	// The cache is loaded before the series are looked up: a series of an outdated configuration then only enters an outdated cache.
+	// The cache is loaded before the series are looked up, so that a series of an outdated configuration is only added to an outdated cache.
 	cache := m.results.now.Load()
 	key := requestKey{kind: req.GVK.Kind, namespace: req.Namespace, operation: req.Operation, origin: req.Origin, dryRun: req.DryRun}
 	next := cache.count(out.Results, key)
@@ -113,7 +114,7 @@ func (m *Metrics) evaluated(out *policy.Outcome) {
 	}
 }
 
-// count counts results up to the first one whose series is not known, and returns how many it counted.
+// count counts results until it finds one whose series is unknown, and returns how many it counted.
 func (c *resultMap) count(results []policy.Result, key requestKey) int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -131,7 +132,7 @@ func (c *resultMap) count(results []policy.Result, key requestKey) int {
 }
 
 func (c *resultMap) keep(of requestKey, key resultKey, s resultSeries, max int) {
-	of.kind, of.namespace = strings.Clone(of.kind), strings.Clone(of.namespace) // they may point into the review
+	of.kind, of.namespace = strings.Clone(of.kind), strings.Clone(of.namespace) // they may share memory with the review
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.size >= max {
@@ -147,7 +148,7 @@ func (c *resultMap) keep(of requestKey, key resultKey, s resultSeries, max int) 
 	c.size++
 }
 
-// resolve returns the series of a result; none if its namespace is not counted.
+// resolve returns the series of a result, or none if its namespace is not counted.
 func (m *Metrics) resolve(r *policy.Result, req *policy.Request) resultSeries {
 	if !m.counts(r.Program.Namespace) {
 		return resultSeries{}
@@ -168,7 +169,8 @@ func ruleValues(r *policy.Result, req *policy.Request) []string {
 		cause(req), strconv.FormatBool(req.DryRun)}
 }
 
-// namespaceOf returns the namespace of the object. A request for a Namespace names the Namespace itself, which does not count.
+// namespaceOf returns the namespace of the object. For a request for a Namespace it returns nothing, although the request names the
+// Namespace itself as its namespace.
 func namespaceOf(req *policy.Request) string {
 	if req.GVK.Kind == "Namespace" && req.GVK.Group == "" {
 		return ""
@@ -176,7 +178,7 @@ func namespaceOf(req *policy.Request) string {
 	return req.Namespace
 }
 
-// kindValues returns the values of the labels of the metrics of a kind (resultInstruments).
+// kindValues returns the values of the labels of a kind's metrics (resultInstruments).
 func kindValues(m *policies.Metrics, r *policy.Result, req *policy.Request) (out []string) {
 	p := r.Program
 	if m.Mode {
@@ -199,7 +201,7 @@ const (
 	audit   = "audit"
 )
 
-// mode returns enforce if some rule of the policy denies requests in some namespace.
+// mode returns enforce if any rule of the policy denies requests in any namespace.
 func mode(p *policy.Program) string {
 	for _, r := range p.Rules {
 		if r.Action.May(policy.Deny) {
@@ -244,7 +246,7 @@ func cause(req *policy.Request) string {
 	return "admission_request"
 }
 
-// operation returns the operation as labels have it, without an allocation.
+// operation returns the operation as the value of a label, without allocating memory.
 func operation(o policy.Operation) string {
 	switch o {
 	case policy.Create:

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
-// Server observes an admission server: its metrics and its traces. Either may be nil.
+// Server observes an admission server with metrics and traces. Either may be nil.
 type Server struct {
 	Metrics *Metrics
 	Tracer  *Tracer
@@ -24,14 +24,14 @@ func (s Server) Reviewed(ctx context.Context, req *policy.Request, webhook strin
 	s.Tracer.Reviewed(ctx, req, d)
 }
 
-// Evaluated is called with each evaluation that counts.
+// Evaluated is called for each evaluation that is counted.
 func (s Server) Evaluated(out *policy.Outcome) { s.Metrics.Evaluated(out) }
 
-// AuditDropped is called for each request whose auditing rules were not evaluated.
+// AuditDropped is called for each request whose audit rules were not evaluated.
 func (s Server) AuditDropped() { s.Metrics.AuditDropped() }
 
-// Path is called for each request whose path is not proved.
+// Path is called for each request whose path does not prove that the API server sent it.
 func (s Server) Path(v secretpath.Verdict) { s.Metrics.Path(v) }
 
-// Later returns the context of what is done after the answer to the request of ctx.
+// Later returns the context for work after the request of ctx is answered.
 func (s Server) Later(ctx context.Context) context.Context { return s.Tracer.Later(ctx) }

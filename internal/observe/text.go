@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// pageWriter writes a page in pieces, so that a large page does not have to fit into memory.
+// pageWriter writes a page in pieces, so that a large page need not fit into memory.
 type pageWriter struct {
 	w   io.Writer
 	b   []byte
 	err error
 }
 
-// flush writes the buffer if it is large or all is set.
+// flush writes the buffer if it is large, or if all is set.
 func (p *pageWriter) flush(all bool) {
 	if len(p.b) < 64<<10 && !all {
 		return
@@ -75,7 +75,7 @@ func (p *pageWriter) series(f *family, name string, columns []column, rows []row
 	}
 }
 
-// appendLabels writes the labels and a space; bound is the value of le, for a bucket of a histogram.
+// appendLabels appends the labels and a space. bound is the value of le, for a bucket of a histogram.
 func appendLabels(b []byte, columns []column, values []string, bound string) []byte {
 	b = append(b, '{')
 	for i, c := range columns {

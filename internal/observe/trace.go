@@ -22,26 +22,26 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Tracer creates spans and sends them to a collector. A nil *Tracer creates none, and wraps nothing.
+// Tracer creates spans and sends them to a collector. A nil *Tracer creates no spans and wraps nothing.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 	context  propagation.TextMapPropagator
 	// process is the prefix of the names of server spans, such as ADMISSION.
 	process string
-	// redaction names values of objects that are cut from messages; those of Secrets always are.
+	// redaction names the values of objects that are removed from messages. Values of Secrets are always removed.
 	redaction *decision.Redaction
 }
 
-// Redact cuts the values that a Redaction names from messages. It is called before the first span.
+// Redact makes the Tracer remove the values that a Redaction names from messages. It must be called before the first span.
 func (t *Tracer) Redact(r *decision.Redaction) {
 	if t != nil {
 		t.redaction = r
 	}
 }
 
-// NewTracer returns a Tracer that sends to the collector; process names the process, such as admission. The environment sets the sampler
-// (OTEL_TRACES_SAMPLER); the default samples all spans.
+// NewTracer returns a Tracer that sends spans to the collector. process is the name of the process, such as admission. The environment
+// variable OTEL_TRACES_SAMPLER sets the sampler; by default all spans are sampled.
 func NewTracer(ctx context.Context, c Collector, process, version string, log *slog.Logger) (*Tracer, error) {
 	options := []otlptracegrpc.Option{otlptracegrpc.WithEndpoint(c.Address)}
 	if c.TLS == nil {
@@ -80,7 +80,7 @@ func (t *Tracer) Close() error {
 	return t.provider.Shutdown(ctx)
 }
 
-// HTTP wraps a server's handler: each POST is a span, a child of the caller's span if the request names one.
+// HTTP wraps a server's handler. Each POST is a span, which is a child of the caller's span if the request names one.
 func (t *Tracer) HTTP(next http.Handler) http.Handler {
 	if t == nil {
 		return next
@@ -138,7 +138,7 @@ func requestAttributes(req *policy.Request) []attribute.KeyValue {
 	return out
 }
 
-// Eval wraps an evaluation: each policy with a rule to evaluate is a span, and each rule that matches is a child of it. A nil Tracer
+// Eval wraps an evaluation. Each policy with a rule to evaluate is a span, and each matching rule is a child of it. A nil Tracer
 // returns next.
 func (t *Tracer) Eval(next func(context.Context, engine.Input) policy.Outcome) func(context.Context, engine.Input) policy.Outcome {
 	if t == nil {
@@ -162,11 +162,11 @@ func (t *Tracer) Eval(next func(context.Context, engine.Input) policy.Outcome) f
 	}
 }
 
-// laterKey is the context key of the request to which later work is linked.
+// laterKey is the context key for the request to which later work is linked.
 type laterKey struct{}
 
-// Later returns the context for work after the answer to the request of ctx: without its deadline, and in a separate trace that is linked
-// to the request's.
+// Later returns the context for work after the request of ctx is answered. It has no deadline, and a separate trace that is linked to
+// that of the request.
 func (t *Tracer) Later(ctx context.Context) context.Context {
 	if t == nil {
 		return context.Background()
@@ -178,11 +178,11 @@ func (t *Tracer) Later(ctx context.Context) context.Context {
 type watch struct {
 	tracer  trace.Tracer
 	base    context.Context
-	hide    func(text string) string // about the request
+	hide    func(text string) string // removes confidential values of the request
 	program *policy.Program
-	within  context.Context // of the program's span
+	within  context.Context // the context of the program's span
 	span    trace.Span
-	matched bool // some rule of the program matched
+	matched bool // whether any rule of the program matched
 }
 
 func (w *watch) rule(_ context.Context, p *policy.Program, r *policy.Rule) (context.Context, func(policy.Yield)) {
@@ -223,7 +223,7 @@ func policyAttributes(p *policy.Program) []attribute.KeyValue {
 	}
 }
 
-// RoundTripper creates a span for each request to the API server within another span.
+// RoundTripper creates a span for each request to the API server that is sent within another span.
 func (t *Tracer) RoundTripper(next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next
@@ -261,5 +261,5 @@ func (r tracing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// WrappedRoundTripper gives client-go access to the wrapped one.
+// WrappedRoundTripper gives client-go access to the wrapped RoundTripper.
 func (r tracing) WrappedRoundTripper() http.RoundTripper { return r.next }

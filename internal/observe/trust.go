@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// TrustRoots sets the function that lists the trust roots for images in use.
+// TrustRoots sets the function that lists the trust roots in use for images.
 func (m *Metrics) TrustRoots(each func(report func(source string, confined bool, updated time.Time, failures int))) {
 	if m != nil {
 		m.trustRoots.Store(&each)
 	}
 }
 
-// collectTrust reports the last update of each root; a root without an update has no series.
+// collectTrust reports the time of the last update of each root. A root without an update has no series.
 func (m *Metrics) collectTrust(set func(float64, ...string)) {
 	m.eachTrust(func(source string, confined bool, updated time.Time, _ int) {
 		if !updated.IsZero() {

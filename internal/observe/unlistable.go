@@ -1,6 +1,6 @@
 package observe
 
-// Unlistable sets the function that lists the kinds, as in Deployment.apps, that policies name and scans may not list.
+// Unlistable sets the function that lists the kinds, such as Deployment.apps, that policies name but scans may not list.
 func (m *Metrics) Unlistable(list func() []string) {
 	if m != nil {
 		m.unlistable.Store(&list)

@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// World wraps the world of policies: each lookup is a child span of its rule's. A nil Tracer returns next.
+// World wraps the World of policies. Each lookup is a child of its rule's span. A nil Tracer returns next.
 func (t *Tracer) World(next world.Root) world.Root {
 	if t == nil || next == nil {
 		return next
@@ -35,7 +35,7 @@ func (t *Tracer) World(next world.Root) world.Root {
 		}
 		if services := w.Services; services != nil {
 			w.Services = world.ServicesFunc(func(ctx context.Context, r world.ServiceRequest) (any, error) {
-				url, _, _ := strings.Cut(r.URL, "?") // queries may hold confidential data
+				url, _, _ := strings.Cut(r.URL, "?") // queries may contain confidential data
 				return lookup(ctx, t, "SERVICE "+r.Method+" "+url, func(ctx context.Context) (any, error) { return services.Call(ctx, r) })
 			})
 		}
@@ -105,7 +105,7 @@ func (l tracedLists) List(ctx context.Context, q world.Query) ([]map[string]any,
 	})
 }
 
-// tracedFinder is tracedLists for lists that can also find kinds.
+// tracedFinder is a tracedLists that can also find kinds.
 type tracedFinder struct {
 	tracedLists
 	world.KindFinder
@@ -120,7 +120,7 @@ func (i tracedImages) Image(ctx context.Context, r world.ImageRequest) (map[stri
 	return lookup(ctx, i.tracer, "IMAGE "+r.Reference, func(ctx context.Context) (map[string]any, error) { return i.next.Image(ctx, r) })
 }
 
-// tracedDigests is tracedImages for images that can also find digests.
+// tracedDigests is a tracedImages that can also find digests.
 type tracedDigests struct {
 	tracedImages
 	digests world.Digests
