@@ -11,8 +11,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// binder defines the variables of a foreach element: element and elementIndex, and both with the nesting depth as a suffix. It defines only
-// those that are read inside the loop, since a loop over containers runs for every Pod.
+// binder defines the variables for a foreach element: element and elementIndex, and both with the nesting depth as a suffix. It defines
+// only those that the body of the loop reads, since loops over containers run for every Pod.
 type binder struct {
 	elements, indexes []string
 	made              *scope.Made
@@ -43,7 +43,7 @@ func newBinder(reads *scope.Reads, shared *loader.Chain, list *jmespath.Expr, de
 	return b
 }
 
-// elementNames returns the names of an element within depth loops.
+// elementNames returns the names of an element inside depth loops.
 func elementNames(depth int) []string { return []string{"element", "element" + strconv.Itoa(depth)} }
 
 func (b *binder) apply(s *scope.Scope, element any, index int) *scope.Scope {

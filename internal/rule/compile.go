@@ -17,19 +17,19 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Input is the information that the compilation of a rule needs beside the rule.
+// Input is the information that compiling a rule requires besides the rule itself.
 type Input struct {
-	Namespace string // of a namespaced policy; empty for cluster-scoped policies
+	Namespace string // namespace of a namespaced policy; empty for cluster-scoped policies
 	Path      string // field path of the authored rule, such as spec.rules[2]
 	Index     int    // position in Program.Rules
 	Origin    policy.Origin
 	Action    policy.ActionPlan
-	// CEL is the remaining allowance for the expressions of the policy; nil for no bound.
+	// CEL is the remaining allowance for the expressions of the policy; nil for no limit.
 	CEL *celenv.Allowance
 }
 
-// Compile returns the executable rule, and all mistakes as diagnostics. A rule with an error among them is still a rule: it matches as far
-// as its match block is readable, and evaluates to status error.
+// Compile returns the executable rule, and all mistakes as diagnostics. A rule with errors can still be used: it matches as far as its
+// match block can be read, and evaluates to status error.
 func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	c := &compiler{in: in, name: r.Name, quotable: r.Validation}
 	out := &policy.Rule{
@@ -49,7 +49,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 		out.Kind, out.Stage = "", policy.StageValidate
 		out.Eval = c.broken()
 		if r.Validation != nil && r.Validation.Assert != nil {
-			// Assertion trees were removed from the language; a rule with nothing else yields no result.
+			// Assertion trees were removed from the language. A rule that has nothing else has no result.
 			out.Match = func(context.Context, *policy.Request) (bool, error) { return false, nil }
 		}
 		return out, c.diags
@@ -64,7 +64,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 		properties: c.properties(r.ReportProperties, in.Path+".reportProperties"),
 	}
 	c.shared = pre.context
-	before := len(c.diags) // mistakes so far break only the parts that use them
+	before := len(c.diags) // earlier mistakes only break the parts that use them
 	pre.preconditions = c.conditions(r.Preconditions, in.Path+".preconditions")
 	run := kind.compile(c, r)
 	if c.diags[before:].HasErrors() || run == nil {
@@ -97,7 +97,7 @@ func allowsExisting(r *kyvernov1.Rule) bool {
 	return v != nil && (v.AllowExistingViolations == nil || *v.AllowExistingViolations)
 }
 
-// compiler collects the state that the parts of one rule share: mistakes and free variables.
+// compiler holds the state that the parts of one rule share: mistakes and free variables.
 type compiler struct {
 	in    Input
 	name  string
@@ -107,7 +107,7 @@ type compiler struct {
 	harmless diag.List // mistakes that do not break the rule
 	reads    scope.Reads
 	looping  bool    // the compiler is inside the body of a foreach
-	relaxed  relaxed // set by a kind whose handler can leave controls out
+	relaxed  relaxed // set by a kind whose handler can skip controls
 	outputs  []policy.Output
 	// shared is the context of the whole rule.
 	shared *loader.Chain
@@ -115,7 +115,7 @@ type compiler struct {
 	bind func(*scope.Scope) *scope.Scope
 }
 
-// kind returns the handler of the rule and reports rules with none or several.
+// kind returns the handler of the rule. It reports rules with none or several.
 func (c *compiler) kind(r *kyvernov1.Rule) *Kind {
 	groups := 0
 	for _, has := range []bool{r.Validation != nil, r.Mutation != nil, r.Generation != nil, len(r.VerifyImages) > 0} {
@@ -165,7 +165,7 @@ func fields(ks []*Kind) string {
 	return s
 }
 
-// broken returns the evaluator of a rule with mistakes: an error with the first of them.
+// broken returns the evaluator of a rule with mistakes. It returns an error with the first mistake.
 func (c *compiler) broken() func(*policy.Call) policy.Yield {
 	message := "the rule cannot be evaluated"
 	if errs := c.diags.Errors(); len(errs) > 0 {
@@ -183,7 +183,7 @@ func (c *compiler) context(entries []kyvernov1.ContextEntry, path string) *loade
 	return chain
 }
 
-// conditions compiles an optional block of conditions; nil if there is none.
+// conditions compiles an optional block of conditions. It returns nil if there is none.
 func (c *compiler) conditions(raw *apiextensionsv1.JSON, path string) *condition.Set {
 	v, ok := c.decode(raw, path)
 	if !ok || v == nil {

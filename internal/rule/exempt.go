@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/scope"
 )
 
-// The terms of exceptions for the kinds of rules. The texts are Kyverno's, verbatim; the first has no blank before the keys.
+// The terms of exceptions for the kinds of rules. The texts are copied verbatim from Kyverno; the first one has no space before the keys.
 var (
 	wholeRule    = &exempt.Terms{Skipped: "rule is skipped due to policy exceptions"}
 	deferredRule = &exempt.Terms{Skipped: "rule is skipped due to policy exception "}
@@ -17,14 +17,14 @@ var (
 // relaxed evaluates a request like the handler, but without the controls that exceptions name (policy.Exception.Controls).
 type relaxed func(s *scope.Scope, controls []any) policy.Yield
 
-// exempt evaluates the exceptions of a rule between its preconditions and its handler; no rule kind knows them. If the handler can be
-// relaxed, partial exceptions do not exempt: the rest of the rule is evaluated, and its failure stands.
+// exempt evaluates the exceptions of a rule after its preconditions and before its handler, for all rule kinds. If the handler can be
+// relaxed, partial exceptions do not exempt completely: the rest of the rule is evaluated, and its failure stands.
 func (p prelude) exempt(run handler) handler {
 	return func(s *scope.Scope) policy.Yield {
 		if s.Rule == nil || len(s.Rule.Exceptions) == 0 {
 			return run(s)
 		}
-		verdict, _ := p.terms(s.Rule).Evaluate(s.Call, s) // the terms are not strict
+		verdict, _ := p.terms(s.Rule).Evaluate(s.Call, s) // there is no error, since the terms are not strict
 		if verdict.Exempt {
 			return verdict.Result
 		}
@@ -43,7 +43,7 @@ func (p prelude) exempt(run handler) handler {
 	}
 }
 
-// terms returns how exceptions apply to the rule.
+// terms returns the terms on which exceptions apply to the rule.
 func (p prelude) terms(r *policy.Rule) *exempt.Terms {
 	switch {
 	case p.relaxed != nil:

@@ -36,12 +36,12 @@ var generate = &Kind{
 	},
 }
 
-// skipsBackground reports whether requests of the background controller cause no work of the rule, which is the default.
+// skipsBackground reports whether requests of the background controller do not cause work of the rule, which is the default.
 func skipsBackground(r *kyvernov1.Rule) bool {
 	return r.SkipBackgroundRequests == nil || *r.SkipBackgroundRequests
 }
 
-// generator returns the objects of a rule. With an error it returns those that precede it.
+// generator returns the objects of a rule. If it returns an error, it also returns the objects before the error.
 type generator func(*scope.Scope) ([]policy.Generated, error)
 
 func (c *compiler) generator(g *kyvernov1.Generation, path string) generator {
@@ -71,7 +71,7 @@ func (c *compiler) generator(g *kyvernov1.Generation, path string) generator {
 	}
 }
 
-// generatePattern compiles one pattern: the identity of the objects and their content.
+// generatePattern compiles one pattern: the identity and the content of the objects.
 func (c *compiler) generatePattern(p *kyvernov1.GeneratePattern, path string) generator {
 	if !c.checkGenerate(p, path) {
 		return nil
@@ -82,5 +82,5 @@ func (c *compiler) generatePattern(p *kyvernov1.GeneratePattern, path string) ge
 	case hasCloneList(p):
 		return c.generateCloneList(p, path)
 	}
-	return c.generateData(p, path) // without data, the object is empty, such as a ServiceAccount
+	return c.generateData(p, path) // without data, the object is empty, as for a ServiceAccount
 }

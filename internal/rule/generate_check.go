@@ -19,7 +19,7 @@ const (
 	textCloneVariables = "variables in %s would lead to incorrect synchronization behavior"
 )
 
-// checkGenerate reports the mistakes of a pattern that can be found without a cluster. It returns false if the pattern cannot be compiled.
+// checkGenerate reports the mistakes in a pattern that can be found without a cluster. It returns false if the pattern cannot be compiled.
 func (c *compiler) checkGenerate(p *kyvernov1.GeneratePattern, path string) bool {
 	before := len(c.diags)
 	clone, list := p.Clone != (kyvernov1.CloneFrom{}), hasCloneList(p)
@@ -40,7 +40,7 @@ func (c *compiler) checkGenerate(p *kyvernov1.GeneratePattern, path string) bool
 		}
 	}
 	c.checkScope(p, path)
-	// A namespaced policy must name its own namespace literally: the value of a variable would be known too late.
+	// A namespaced policy must name its own namespace literally, since the value of a variable is not known in time.
 	if ns := c.in.Namespace; ns != "" {
 		if p.Namespace != ns {
 			c.diags.Errorf(path+".namespace", textOtherNamespace, ns, p.Namespace)
@@ -74,7 +74,7 @@ func (c *compiler) noteOutputs(p *kyvernov1.GeneratePattern, path string) {
 	}
 }
 
-// checkScope compares the namespace of the target with the scope of its kind, if the kind is built in.
+// checkScope checks that the namespace of the target matches the scope of its kind, if the kind is built in.
 func (c *compiler) checkScope(p *kyvernov1.GeneratePattern, path string) {
 	if p.Kind == "" || !isStatic(p.Kind) || !isStatic(p.APIVersion) {
 		return
@@ -164,7 +164,7 @@ func hasCloneList(p *kyvernov1.GeneratePattern) bool {
 	return l.Namespace != "" || len(l.Kinds) > 0 || l.Selector != nil
 }
 
-// hasPattern reports whether the rule itself has a pattern, beside foreach.
+// hasPattern reports whether the rule itself has a pattern, apart from foreach.
 func hasPattern(p *kyvernov1.GeneratePattern) bool {
 	return p.RawData != nil || p.Clone != (kyvernov1.CloneFrom{}) || hasCloneList(p) || p.Kind != "" || p.Name != ""
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/scope"
 )
 
-// generateLoop compiles one foreach entry, the index-th of its rule: a list, and a pattern for each of its elements.
+// generateLoop compiles one foreach entry, which consists of a list and a pattern for each of its elements. index is its index in the rule.
 func (c *compiler) generateLoop(f *kyvernov1.ForEachGeneration, index int, path string) generator {
 	l := &loop{list: c.list(f.List, path+".list")}
 	outer := c.reads

@@ -8,9 +8,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// newLifecycle makes a synchronizing generate rule detect that its trigger no longer is one: an update after which the object no longer
-// matches, and a deletion, request the deletion of the generated objects. On DELETE nothing is generated unless the rule lists the
-// operation.
+// newLifecycle makes a synchronizing generate rule detect objects that are no longer triggers. The rule requests the deletion of the
+// generated objects when the trigger is deleted, or no longer matches after an update. On DELETE the rule generates objects only if it
+// lists that operation.
 //
 // The client that changes or deletes a trigger need not match the rule: it may be the garbage collector, or an excluded requester. Whether
 // an object is still a trigger depends on the object alone (anonymous).
@@ -28,7 +28,7 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 	}
 	undo := policy.Work{Kind: policy.WorkDeleteDownstream, Synchronize: true, SkipBackground: !out.OnBackground}
 
-	// applied reports whether the rule generates for the request; if that is unknown, nothing is deleted.
+	// applied reports whether the rule generates objects for the request. If that is unknown, it returns false, and nothing is deleted.
 	applied := func(c *policy.Call, req *policy.Request) bool {
 		ok, err := matchObject(c.Context(), req)
 		if err != nil || !ok {
@@ -46,8 +46,8 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 		req := c.Request
 		switch {
 		case req.Operation == policy.Delete && !onDelete:
-			// Preconditions are ignored: objects that were generated before they failed, or for CREATE only, are deleted with their
-			// trigger, too.
+			// Preconditions are ignored, so that objects that were generated before the preconditions became false, or only for
+			// CREATE, are also deleted with their trigger.
 			if sync && !req.DryRun {
 				return policy.Yield{Work: []policy.Work{undo}}
 			}
@@ -69,7 +69,7 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 			if still, err := matchObject(c.Context(), req); err != nil {
 				return failed("failed to match the resource: ", err)
 			} else if still && eval(c).Status != policy.StatusSkip {
-				return policy.Yield{} // another requester changed it, and it is still a trigger
+				return policy.Yield{} // a requester who does not match changed the object, and it is still a trigger
 			}
 		}
 		return policy.Yield{Work: stopped(c)}
@@ -87,7 +87,7 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 		}
 		return matchObject(ctx, before(req))
 	}
-	// The index checks the new object, and would exclude rules that matched the old one.
+	// The index checks the new object. It would exclude rules that matched only the old object.
 	out.Excludes = nil
 	out.Targets = slices.Clone(out.Targets)
 	for i := range out.Targets {
@@ -95,17 +95,17 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 	}
 }
 
-// before returns the update with the object that it replaces: the same operation by the same user.
+// before returns the request with the old object in place of the new one: the same operation by the same user.
 func before(req *policy.Request) *policy.Request { return req.WithObject(req.OldObject) }
 
-// anonymous returns the request without its requester: matching then uses the object alone.
+// anonymous returns the request without its requester, so that matching depends only on the object.
 func anonymous(req *policy.Request) *policy.Request {
 	out := req.WithObject(req.Object)
 	out.User, out.ResolveRoles = nil, nil
 	return out
 }
 
-// asksRequester reports whether the match or the exclude block of the rule says anything about who makes the request.
+// asksRequester reports whether the match or the exclude block of the rule has conditions on the requester.
 func asksRequester(r *kyvernov1.Rule) bool {
 	blocks := []kyvernov1.MatchResources{r.MatchResources}
 	if r.ExcludeResources != nil {

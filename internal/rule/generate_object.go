@@ -24,7 +24,7 @@ func (t target) String() string {
 	return t.apiVersion + "/" + t.kind + "/" + t.namespace + "/" + t.name
 }
 
-// checkReach confines a namespaced policy to its namespace: its writes are checked like its reads.
+// checkReach confines the writes of a namespaced policy to its namespace, in the same way as its reads.
 func (t target) checkReach(s *scope.Scope) error {
 	if s.Program == nil || s.Program.Namespace == "" || t.namespace == s.Program.Namespace {
 		return nil
@@ -32,8 +32,8 @@ func (t target) checkReach(s *scope.Scope) error {
 	return fmt.Errorf(textOtherNamespace, s.Program.Namespace, t.namespace)
 }
 
-// object returns the generated object: its identity and labels are those of the target, whatever the content says, and no metadata of the
-// source's history are copied.
+// object returns the generated object. Its identity and labels are those of the target, whatever the content contains, and the metadata
+// that describes the history of the source is not copied.
 func (t target) object(s *scope.Scope, content map[string]any, source *policy.Source) (map[string]any, error) {
 	if err := t.checkReach(s); err != nil {
 		return nil, err
@@ -55,11 +55,11 @@ func (t target) object(s *scope.Scope, content map[string]any, source *policy.So
 		delete(metadata, history)
 	}
 	if source != nil && source.Namespace != t.namespace {
-		delete(metadata, "ownerReferences") // the owner of a copy does not exist in another place
+		delete(metadata, "ownerReferences") // the owner may not exist in the place of the copy
 	}
 	if annotations, ok := metadata["annotations"].(map[string]any); ok {
 		annotations = asTexts(annotations)
-		delete(annotations, mark.Annotation) // a copy of a generated object has a mark of its own, which only the background controller makes
+		delete(annotations, mark.Annotation) // a copy of a generated object gets its own mark, which only the background controller creates
 		metadata["annotations"] = annotations
 	}
 	out["apiVersion"], out["kind"] = t.apiVersion, t.kind
@@ -72,7 +72,8 @@ func (t target) object(s *scope.Scope, content map[string]any, source *policy.So
 	return out, nil
 }
 
-// asTexts converts numbers and booleans to strings: variables such as elementIndex have types that labels and annotations may not have.
+// asTexts converts numbers and booleans to strings, because variables such as elementIndex have types that are invalid in labels and
+// annotations.
 func asTexts(m map[string]any) map[string]any {
 	out := maps.Clone(m)
 	for k, v := range out {
@@ -98,7 +99,7 @@ func (t target) labels(s *scope.Scope, content map[string]any, source *policy.So
 	text := func(v any) string { s, _ := v.(string); return s }
 	gvk, namespace, uid := s.Request.GVK, text(triggerMetadata["namespace"]), text(triggerMetadata["uid"])
 	if s.Request.Subresource != "" && uid == "" {
-		// An object sent to pods/exec or pods/eviction is no part of the Pod, and is not stored: it is its own trigger.
+		// An object that is sent to pods/exec or pods/eviction is not part of the Pod and is not stored. It is the trigger itself.
 		gvk, namespace = s.Request.RequestGVK, s.Request.Namespace
 	}
 	set := map[string]string{

@@ -30,7 +30,7 @@ func (c *compiler) noted(t *template.Template, path string) {
 	c.reads.Add(t)
 }
 
-// texts are fields that are evaluated together.
+// texts are fields whose templates are evaluated together.
 type texts []*template.Template
 
 func (ts texts) eval(s *scope.Scope) ([]string, error) {
@@ -45,7 +45,7 @@ func (ts texts) eval(s *scope.Scope) ([]string, error) {
 	return out, nil
 }
 
-// identity compiles apiVersion, kind, namespace and name of the target.
+// identity compiles the apiVersion, kind, namespace and name of the target.
 func (c *compiler) identity(p *kyvernov1.GeneratePattern, path string) func(*scope.Scope) (target, error) {
 	fields := texts{
 		c.text(p.APIVersion, path+".apiVersion"), c.text(p.Kind, path+".kind"),
@@ -129,7 +129,7 @@ func (c *compiler) generateClone(p *kyvernov1.GeneratePattern, path string) gene
 			return nil, fmt.Errorf(textCloneNamespace, own, namespace)
 		}
 		if namespace == t.namespace && name == t.name {
-			return nil, nil // a copy of itself
+			return nil, nil // the object would be copied onto itself
 		}
 		objects := s.Env.World.Objects
 		if objects == nil {
@@ -218,7 +218,7 @@ func cloneKind(s *scope.Scope, kindText, from, to, selector string) ([]policy.Ge
 		metadata, _ := source["metadata"].(map[string]any)
 		name, _ := metadata["name"].(string)
 		if from == to {
-			continue // a copy of itself
+			continue // the object would be copied onto itself
 		}
 		made, err := target{apiVersion, kind, to, name}.copyOf(s, source)
 		if err != nil {
@@ -229,7 +229,7 @@ func cloneKind(s *scope.Scope, kindText, from, to, selector string) ([]policy.Ge
 	return out, nil
 }
 
-// selector compiles a label selector that may hold variables. The function returns the selector's text form.
+// selector compiles a label selector that may contain variables. The returned function returns the selector in text form.
 func (c *compiler) selector(l *metav1.LabelSelector, path string) func(*scope.Scope) (string, error) {
 	if l == nil {
 		return func(*scope.Scope) (string, error) { return "", nil }

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// The verbs that work needs on its objects.
+// The verbs that work requires for its objects.
 var (
 	verbsChange      = []string{"get", "update"}
 	verbsCreate      = []string{"get", "create"}
@@ -46,7 +46,7 @@ func grants(r *kyvernov1.Rule, path string) []policy.Grant {
 
 func patternGrants(p *kyvernov1.GeneratePattern, verbs []string, path string) []policy.Grant {
 	if !hasCloneList(p) {
-		made, _, _ := strings.Cut(p.Kind, "/") // a write of Policy/status is a write of a Policy
+		made, _, _ := strings.Cut(p.Kind, "/") // writing Policy/status writes a Policy
 		out := []policy.Grant{{APIVersion: p.APIVersion, Kind: made, Namespace: p.Namespace, Name: p.Name, Verbs: verbs, Path: path}}
 		if p.Clone != (kyvernov1.CloneFrom{}) {
 			out = append(out, policy.Grant{
@@ -62,7 +62,7 @@ func patternGrants(p *kyvernov1.GeneratePattern, verbs []string, path string) []
 	}
 	for _, k := range p.CloneList.Kinds {
 		apiVersion, kind, ok := splitKind(k)
-		if !ok { // variables, or a mistake that is reported elsewhere
+		if !ok { // the kind contains variables, or a mistake that is reported elsewhere
 			apiVersion, kind = k, k
 		}
 		out = append(out,

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// textNotString replaces a message whose variables result in another type than a string.
+// textNotString replaces a message whose variables do not result in a string.
 const textNotString = "the produced message didn't resolve to a string, check your policy definition."
 
 // message is the message of a rule: none, a text, or a text with variables.
@@ -18,8 +18,8 @@ type message struct {
 	dynamic *template.Template
 }
 
-// message compiles the authored message. Its variables are evaluated only if a rule fails, and an unresolved variable changes the text of
-// the failure, not its status; so malformed variables are reported as mistakes but do not break the rule.
+// message compiles the authored message. Its variables are evaluated only if a rule fails. An unresolved variable changes the text of the
+// failure but not its status, so malformed variables are reported as mistakes but do not break the rule.
 func (c *compiler) message(text, path string) message {
 	text = c.quoted(text)
 	t := template.Compile(text, template.Options{Path: "/validate/message"})
@@ -34,7 +34,7 @@ func (c *compiler) message(text, path string) message {
 	return message{dynamic: t}
 }
 
-// quoted returns the message with its references $( ) to the pattern resolved.
+// quoted returns the message in which references $( ) to the pattern are resolved.
 func (c *compiler) quoted(text string) string {
 	if c.quotable == nil || !strings.Contains(text, "$(") {
 		return text
@@ -48,7 +48,7 @@ func (c *compiler) quoted(text string) string {
 	}
 	v, err := value.DecodeJSON(raw.Raw)
 	if err != nil {
-		return text // the pattern itself reports it
+		return text // the compiler of the pattern reports the mistake
 	}
 	return pattern.Quote(text, map[string]any{field: v})
 }
@@ -71,7 +71,7 @@ func (m *message) resolve(s *scope.Scope) (string, error) {
 	return textNotString, nil
 }
 
-// sentence adds the full stop that pattern failures append to a message.
+// sentence adds the full stop with which pattern failures end a message.
 func sentence(text string) string {
 	if strings.HasSuffix(text, ".") {
 		return text

@@ -23,11 +23,11 @@ const (
 	textElements     = "failed to mutate elements: "
 )
 
-// patcher changes an object. It does not modify the object itself, and returns it if there is nothing to change. The error has Kyverno's
-// words.
+// patcher changes an object. It does not modify the given object, and returns it if there is nothing to change. The error has Kyverno's
+// text.
 type patcher func(s *scope.Scope, object any) (any, error)
 
-// unchanged is the message of a mutation that changed nothing.
+// The results of a mutation that changed nothing.
 var (
 	yieldNoPatches  = policy.Yield{Status: policy.StatusSkip, Message: textNoPatches}
 	yieldNoElements = policy.Yield{Status: policy.StatusSkip, Message: textNoElements}
@@ -59,7 +59,7 @@ func mutated(s *scope.Scope, p patcher, object map[string]any, nothing policy.Yi
 	}
 	same, err := s.Env.Meter.Equal(object, out)
 	if err == nil && !same {
-		err = s.Env.Meter.Text(out) // it will be written as text
+		err = s.Env.Meter.Text(out) // the object will be written as text
 	}
 	if err != nil {
 		return patchFailed(failed(textPatchError, err))
@@ -70,7 +70,7 @@ func mutated(s *scope.Scope, p patcher, object map[string]any, nothing policy.Yi
 	return policy.Yield{Status: policy.StatusPass, Message: mutatedText(object), Object: value.Of(out)}
 }
 
-// patchFailed marks an error of the patch itself: there is no object (policy.Yield).
+// patchFailed marks an error of the patch itself: the result has no object (policy.Yield).
 func patchFailed(y policy.Yield) policy.Yield {
 	y.Object = noObject
 	return y
@@ -80,7 +80,7 @@ var noObject = value.Of(map[string]any{})
 
 var errNotAnObject = errors.New("the patch leaves no object behind")
 
-// mutatedText returns the message about a changed object.
+// mutatedText returns the message for a changed object.
 func mutatedText(object map[string]any) string {
 	kind, _ := object["kind"].(string)
 	metadata, _ := object["metadata"].(map[string]any)
@@ -104,11 +104,11 @@ func substitute(t *template.Template, s *scope.Scope) (any, error) {
 	return v, charge(s.Env.Meter, v)
 }
 
-// patchSteps is the fixed cost of reading a patch, beside that of its size.
+// patchSteps is the fixed cost of reading a patch, in addition to the cost of its size.
 const patchSteps = 400
 
-// charge counts the cost of reading a patch, or data, that came from variables. It is read as a whole, and some small values take long to
-// walk over.
+// charge charges for reading a patch or data that came from variables. The whole value is read, and traversing some small values takes
+// long.
 func charge(m *budget.Meter, v any) error {
 	if err := m.Step(patchSteps); err != nil {
 		return err
@@ -124,7 +124,7 @@ func charge(m *budget.Meter, v any) error {
 	return m.Walk(v)
 }
 
-// patchError is an error with a prefix. errors.Is finds the wrapped error.
+// patchError adds a prefix to the text of an error. errors.Is finds the wrapped error.
 type patchError struct {
 	prefix string
 	err    error
@@ -133,14 +133,14 @@ type patchError struct {
 func (e patchError) Error() string { return e.prefix + e.err.Error() }
 func (e patchError) Unwrap() error { return e.err }
 
-// joiner patches an object in one of several successive merges; the results of earlier ones may be changed in place (patch.Merges), which
+// joiner patches an object in one of several consecutive merges. It may change the results of earlier merges in place (patch.Merges); in
 // is nil for a single merge.
 type joiner func(in *patch.Merges, s *scope.Scope, object any) (any, error)
 
 // once returns the patcher of a single merge.
 func (j joiner) once(s *scope.Scope, object any) (any, error) { return j(nil, s, object) }
 
-// strategicMerge compiles a patchStrategicMerge; nil if it is malformed. errorPath is the place of its variables in messages.
+// strategicMerge compiles a patchStrategicMerge. It returns nil if that is malformed. errorPath is the path of its variables in messages.
 func (c *compiler) strategicMerge(v any, path, errorPath string) joiner {
 	t := c.template(v, path, errorPath)
 	if static, ok := t.Static(); ok {
@@ -177,7 +177,7 @@ func applyOverlay(in *patch.Merges, env *jmespath.Env, o *patch.Overlay, object 
 	return out, nil
 }
 
-// template compiles a part of a patch and reports its malformed variables at path.
+// template compiles a part of a patch. It reports malformed variables at path.
 func (c *compiler) template(v any, path, errorPath string) *template.Template {
 	t := template.Compile(v, template.Options{Path: errorPath})
 	for _, d := range t.Diags() {
@@ -188,7 +188,7 @@ func (c *compiler) template(v any, path, errorPath string) *template.Template {
 	return t
 }
 
-// sameMap reports whether a and b are one map.
+// sameMap reports whether a and b are the same map.
 func sameMap(a, b map[string]any) bool {
 	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }

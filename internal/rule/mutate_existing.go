@@ -20,11 +20,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// A mutate rule with targets changes existing objects, not that of the request: it has another stage and yields work. Admission only
-// records that there is work. The background controller and the command line evaluate again with a plan, which holds the final state of
-// every target.
+// A mutate rule with targets changes existing objects instead of the object of the request: it has another stage and returns work.
+// Admission only records that there is work. The background controller and the command line evaluate the rule again with a plan, which
+// holds the final state of every target.
 
-// mutation returns the handler of a mutate rule: for the object of the request, or for the targets if the rule has some.
+// mutation returns the handler of a mutate rule: for the targets if the rule has any, otherwise for the object of the request.
 func (c *compiler) mutation(r *kyvernov1.Rule, p patcher, nothing policy.Yield) handler {
 	if p == nil || len(r.Mutation.Targets) == 0 {
 		return onRequest(p, nothing)
@@ -54,7 +54,7 @@ func (c *compiler) mutation(r *kyvernov1.Rule, p patcher, nothing policy.Yield) 
 			for _, object := range found {
 				y := t.mutate(s, p, object, nothing)
 				planned.Targets = append(planned.Targets, targetOutcome(object, sub, y))
-				y.Object = nil // it belongs to the target, and the request's object does not change
+				y.Object = nil // this object is the target, and the object of the request does not change
 				results = append(results, y)
 			}
 		}
@@ -67,7 +67,7 @@ func (c *compiler) mutation(r *kyvernov1.Rule, p patcher, nothing policy.Yield) 
 	}
 }
 
-// existing sets the fields in which a rule with targets differs from one that changes the request's object.
+// existing sets the fields of a rule with targets that differ from those of a rule that changes the object of the request.
 func existing(r *kyvernov1.Rule, out *policy.Rule) {
 	if r.Mutation == nil || len(r.Mutation.Targets) == 0 {
 		return
@@ -83,8 +83,8 @@ func existing(r *kyvernov1.Rule, out *policy.Rule) {
 // mutateTarget is one compiled entry of mutate.targets.
 type mutateTarget struct {
 	fields        *template.Template // apiVersion, kind, namespace, name and uid
-	selector      *template.Template // nil for all labels
-	namespace     string             // of a namespaced policy, which changes nothing elsewhere
+	selector      *template.Template // nil selects all labels
+	namespace     string             // the namespace of a namespaced policy, which may only change objects there
 	late          *loader.Chain      // of the rule's context, what reads the target
 	context       *loader.Chain
 	preconditions *condition.Set
@@ -116,7 +116,7 @@ func (c *compiler) mutateTarget(in *kyvernov1.TargetResourceSpec, path string) *
 	return t
 }
 
-// selectorTree returns a label selector as JSON, so that its variables can be substituted.
+// selectorTree returns a label selector as JSON, in which variables can be substituted.
 func selectorTree(s *metav1.LabelSelector) (any, error) {
 	tree := map[string]any{}
 	if s.MatchLabels != nil {
@@ -140,7 +140,7 @@ func selectorTree(s *metav1.LabelSelector) (any, error) {
 	return tree, nil
 }
 
-// wantedTarget is a target with its variables substituted.
+// wantedTarget is a target after its variables are substituted.
 type wantedTarget struct {
 	apiVersion, kind, subresource, namespace, name, uid, selector string
 }
@@ -178,7 +178,7 @@ func (t *mutateTarget) resolve(s *scope.Scope) (w wantedTarget, err error) {
 	return w, nil
 }
 
-// selectorText returns the text form of a selector from selectorTree.
+// selectorText returns a selector from selectorTree in text form.
 func selectorText(v any) (string, error) {
 	tree, _ := v.(map[string]any)
 	s := &metav1.LabelSelector{MatchLabels: map[string]string{}}
@@ -214,7 +214,7 @@ func selectorText(v any) (string, error) {
 	return sel.String(), nil
 }
 
-// find lists the objects that the target selects, and the subresource to write.
+// find returns the objects that the target selects, and the subresource to write.
 func (t *mutateTarget) find(s *scope.Scope) (found []map[string]any, subresource string, err error) {
 	w, err := t.resolve(s)
 	if err != nil {
@@ -225,7 +225,7 @@ func (t *mutateTarget) find(s *scope.Scope) (found []map[string]any, subresource
 		return nil, "", fmt.Errorf("failed to find the targets: lists of resources are %w", world.ErrUnavailable)
 	}
 	if found, err = listTargets(s.Env.Meter.Context(), lists, w); err != nil {
-		// An account with the right to read the object may lack the right to list all of them.
+		// An account that may read the object may not be allowed to list all objects.
 		one, getErr := w.get(s)
 		if getErr != nil {
 			return nil, "", fmt.Errorf("failed to find the targets: %w", err)
@@ -238,7 +238,7 @@ func (t *mutateTarget) find(s *scope.Scope) (found []map[string]any, subresource
 	return slices.DeleteFunc(found, func(o map[string]any) bool { return !w.names(o) || !t.within(o) }), w.subresource, nil
 }
 
-// listTargets lists the objects of the kinds, one by one if wildcards select several.
+// listTargets lists the objects of the kinds. If wildcards select several kinds, it lists them one by one.
 func listTargets(ctx context.Context, lists world.Lists, w wantedTarget) ([]map[string]any, error) {
 	q := world.Query{APIVersion: w.apiVersion, Kind: w.kind, Selector: w.selector}
 	if !wildcard.Has(w.namespace) {
@@ -271,7 +271,7 @@ func listTargets(ctx context.Context, lists world.Lists, w wantedTarget) ([]map[
 	return out, nil
 }
 
-// get reads the one object that is named without wildcards.
+// get reads the object that the target names without wildcards.
 func (w *wantedTarget) get(s *scope.Scope) (map[string]any, error) {
 	objects := s.Env.World.Objects
 	if objects == nil || w.name == "" || w.selector != "" || wildcard.Has(w.apiVersion+w.kind+w.namespace+w.name) {
@@ -280,13 +280,13 @@ func (w *wantedTarget) get(s *scope.Scope) (map[string]any, error) {
 	return objects.Get(s.Env.Meter.Context(), w.apiVersion, w.kind, w.namespace, w.name)
 }
 
-// within confines a namespaced policy to objects of its namespace; it excludes cluster-scoped ones.
+// within confines a namespaced policy to objects in its namespace. It excludes cluster-scoped objects.
 func (t *mutateTarget) within(o map[string]any) bool {
 	metadata, _ := o["metadata"].(map[string]any)
 	return t.namespace == "" || metadata["namespace"] == t.namespace
 }
 
-// names reports whether the target's names match the object. The namespace does not exclude cluster-scoped objects.
+// names reports whether the target's names match the object. The namespace of the target does not exclude cluster-scoped objects.
 func (w *wantedTarget) names(o map[string]any) bool {
 	metadata, _ := o["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
@@ -308,7 +308,7 @@ func (t *mutateTarget) mutate(s *scope.Scope, p patcher, object map[string]any, 
 	return mutated(s, p, object, nothing)
 }
 
-// targetOutcome returns the plan of one target.
+// targetOutcome returns the plan for one target.
 func targetOutcome(before map[string]any, subresource string, y policy.Yield) policy.Mutated {
 	out := policy.Mutated{Before: before, Subresource: subresource, Status: y.Status, Message: y.Message}
 	if y.Object != nil && y.Status == policy.StatusPass {

@@ -29,12 +29,12 @@ var mutateForeach = &Kind{
 // mutateLoop is one compiled foreach entry.
 type mutateLoop struct {
 	list          *jmespath.Expr
-	text          string // of list
+	text          string // the text of list
 	descending    bool
 	bind          binder
 	context       *loader.Chain
 	preconditions *condition.Set
-	// One of the three is set.
+	// One of these three is set.
 	nested []*mutateLoop
 	merge  joiner
 	edit   editor
@@ -59,7 +59,7 @@ func (c *compiler) mutateLoop(f *kyvernov1.ForEachMutation, path string, depth i
 	}
 	l.list = c.list(f.List, path+".list")
 
-	// The reads of the entry determine which of its variables are bound for each element.
+	// The names that the entry reads determine which of its variables are defined for each element.
 	outer := c.reads
 	c.reads = scope.Reads{}
 	l.context = c.context(f.Context, path+".context")
@@ -97,7 +97,7 @@ func (c *compiler) mutateBody(l *mutateLoop, f *kyvernov1.ForEachMutation, path 
 	}
 }
 
-// runLoops returns the patcher of foreach entries: each sees the object as the entries before it changed it.
+// runLoops returns the patcher for foreach entries. Each entry is evaluated on the result of the previous one.
 func runLoops(loops []*mutateLoop) patcher {
 	return func(s *scope.Scope, object any) (any, error) {
 		before := object
@@ -147,7 +147,7 @@ func (l *mutateLoop) run(s *scope.Scope, object any) (any, error) {
 	if !ok {
 		elements = []any{found}
 	}
-	var made rounds // the object is not shared between two elements
+	var made rounds // nothing else uses the object between two elements, so it may be changed in place
 	for i := range elements {
 		if l.descending {
 			i = len(elements) - 1 - i
@@ -171,7 +171,7 @@ type rounds struct {
 	merges patch.Merges
 }
 
-// element patches the object for the element that s binds.
+// element patches the object for the element that is defined in s.
 func (l *mutateLoop) element(made *rounds, s *scope.Scope, object any) (any, error) {
 	s = l.context.Apply(s)
 	if l.preconditions != nil {

@@ -28,15 +28,15 @@ var mutateJSONPatch = &Kind{
 	},
 }
 
-// editor patches an object in one of several successive patches; edits may be changed in place (patch.Edits).
+// editor patches an object in one of several consecutive patches. It may change earlier edits in place (patch.Edits).
 type editor func(edits *patch.Edits, s *scope.Scope, object any) (any, error)
 
 // once returns the patcher of a single patch.
 func (e editor) once(s *scope.Scope, object any) (any, error) { return e(new(patch.Edits), s, object) }
 
-// jsonPatch compiles a patchesJson6902 into an editor; nil if it is malformed. The text is decoded once, here, and the values of its
-// variables are inserted into the tree, so that none can add an operation. Only a patch that consists of a single variable takes its
-// operations from there, as a list or as its text.
+// jsonPatch compiles a patchesJson6902 to an editor. It returns nil if that is malformed. The text is decoded once, at compile time,
+// and the values of its variables are inserted into the tree, so that a value cannot add an operation. The exception is a patch that
+// consists of a single variable, whose value provides the operations, as a list or as text.
 func (c *compiler) jsonPatch(text, path, errorPath string) editor {
 	t, err := template.CompileDocument(text, template.Document{
 		Options: template.Options{Path: errorPath}, Decode: patch.DecodeText, Scalar: scalarInPatch,
@@ -83,7 +83,7 @@ func (c *compiler) jsonPatch(text, path, errorPath string) editor {
 	}
 }
 
-// scalarInPatch reports whether a place of a patch must hold a scalar: operators and paths do.
+// scalarInPatch reports whether the value at a path in a patch must be a scalar, as for operators and paths.
 func scalarInPatch(at []any) bool {
 	return len(at) == 2 && (at[1] == "op" || at[1] == "path" || at[1] == "from")
 }

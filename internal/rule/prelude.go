@@ -14,17 +14,17 @@ type handler func(*scope.Scope) policy.Yield
 
 const textPreconditions = "preconditions not met"
 
-// prelude is the common part of every rule before and after its handler: context entries are registered, not loaded; preconditions are
-// evaluated, then exceptions; the result gets the rule's report properties.
+// prelude contains the parts of every rule before and after its handler: context entries are registered but not loaded, preconditions
+// are evaluated, then exceptions, and the result gets the report properties of the rule.
 type prelude struct {
 	context       *loader.Chain
-	preconditions *condition.Set                  // nil when there are none
-	relaxed       relaxed                         // nil when exceptions exempt from the rule as a whole only
-	properties    *properties                     // nil when there are none
-	bind          func(*scope.Scope) *scope.Scope // variables of the rule kind; nil when there are none
+	preconditions *condition.Set                  // nil if there are none
+	relaxed       relaxed                         // nil if exceptions can only exempt from the whole rule
+	properties    *properties                     // nil if there are none
+	bind          func(*scope.Scope) *scope.Scope // adds the variables of the rule kind; nil if there are none
 }
 
-// around returns the evaluator of a rule. Absent parts cost nothing.
+// around returns the evaluator of a rule. Missing parts have no cost.
 func (p prelude) around(run handler) func(*policy.Call) policy.Yield {
 	run = p.exempt(run)
 	eval := run
@@ -57,7 +57,7 @@ func (p prelude) around(run handler) func(*policy.Call) policy.Yield {
 	}
 }
 
-// evaluatePreconditions evaluates preconditions: no result if they are true, else a skip or an error.
+// evaluatePreconditions evaluates preconditions. It returns no result if they are true, and otherwise a skip or an error.
 func evaluatePreconditions(preconditions *condition.Set, s *scope.Scope) policy.Yield {
 	verdict, err := preconditions.Eval(s.QueryEnv(), s)
 	if err != nil {

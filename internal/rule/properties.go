@@ -11,7 +11,7 @@ import (
 
 // properties are the reportProperties of a rule, compiled.
 type properties struct {
-	static  map[string]string // shared by all results; not to be changed
+	static  map[string]string // shared by all results; must not be changed
 	dynamic []property
 }
 
@@ -20,8 +20,8 @@ type property struct {
 	template   *template.Template
 }
 
-// properties compiles reportProperties. A value with unresolved variables is reported as written: the additional text of a report must not
-// change the result.
+// properties compiles reportProperties. A value with unresolved variables is reported as written, because additional texts in a report
+// must not change the result.
 func (c *compiler) properties(in map[string]string, path string) *properties {
 	if len(in) == 0 {
 		return nil
@@ -41,7 +41,7 @@ func (c *compiler) properties(in map[string]string, path string) *properties {
 	return p
 }
 
-// resolve returns the properties of one result.
+// resolve returns the properties for one result.
 func (p *properties) resolve(s *scope.Scope) map[string]string {
 	if p == nil {
 		return nil
@@ -59,7 +59,7 @@ func (p *properties) resolve(s *scope.Scope) map[string]string {
 	return out
 }
 
-// merge returns the properties of the rule and those of its handler, which win. Neither is changed.
+// merge returns the properties of the rule and those of its handler, which take precedence. It changes neither map.
 func merge(written, found map[string]string) map[string]string {
 	switch {
 	case len(found) == 0:
@@ -72,7 +72,7 @@ func merge(written, found map[string]string) map[string]string {
 	return out
 }
 
-// text returns a value as a variable inside a larger text: strings unchanged, others as JSON.
+// text formats a value in the way in which a variable appears inside a larger text: strings unchanged, other values as JSON.
 func text(v any) string {
 	if s, ok := v.(string); ok {
 		return s

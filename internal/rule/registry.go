@@ -15,29 +15,29 @@ type Kind struct {
 	// Owns reports whether the rule uses the field.
 	Owns func(*kyvernov1.Rule) bool
 
-	// compile returns the handler. It reports mistakes through the compiler; a nil handler, or a diagnostic of severity Error, makes the
-	// rule a broken one.
+	// compile returns the handler. It reports mistakes through the compiler. A nil handler, or a diagnostic of severity Error, makes the
+	// rule broken.
 	compile func(*compiler, *kyvernov1.Rule) handler
-	// lifecycle, if set, receives the finished rule and adapts its behaviour for updates and deletions.
+	// lifecycle, if set, is called with the finished rule and changes how it handles updates and deletions.
 	lifecycle func(*kyvernov1.Rule, *policy.Rule)
-	// skipOnDelete: a DELETE request yields no result.
+	// skipOnDelete: the rule has no result for a DELETE request.
 	skipOnDelete bool
-	// allowExisting: violations of the old object may be tolerated.
+	// allowExisting: violations that the old object already has may be tolerated.
 	allowExisting bool
 	// lean: the compiler knows all fields of the object that the rule reads (policy.Rule.Object).
 	lean bool
 }
 
-// Field returns the API field below the rule that the kind owns.
+// Field returns the API field that the kind owns, as a path below the rule.
 func (k *Kind) Field() string { return string(k.Name) }
 
-// group returns the part of the field before the dot: validate, mutate, generate or verifyImages.
+// group returns the first part of the field: validate, mutate, generate or verifyImages.
 func (k *Kind) group() string {
 	g, _, _ := strings.Cut(string(k.Name), ".")
 	return g
 }
 
-// kinds is the frozen registry. Within a group, a rule with several of the fields uses the first one, as in Kyverno.
+// kinds is the frozen registry. If a rule has several fields of a group, the first one is used, as in Kyverno.
 var kinds = freeze(
 	validateManifests, validatePodSecurity, validateCEL,
 	validateDeny, validatePattern, validateAnyPattern, validateForeach,
@@ -56,7 +56,7 @@ func freeze(ks ...*Kind) []*Kind {
 	return ks
 }
 
-// Kinds lists every rule kind, supported or not.
+// Kinds returns every rule kind, supported or not.
 func Kinds() []*Kind { return append([]*Kind(nil), kinds...) }
 
 // kindsOf returns the kinds whose field the rule uses, in order of precedence.

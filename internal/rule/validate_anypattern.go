@@ -26,7 +26,7 @@ var validateAnyPattern = &Kind{
 	},
 }
 
-// anyPattern compiles a list of patterns into a check that tries them in order; nil when the list is malformed.
+// anyPattern compiles a list of patterns to a check that tries them in order. It returns nil if the list is malformed.
 func (c *compiler) anyPattern(raw *apiextensionsv1.JSON, path string, msg message) check {
 	v, ok := c.decode(raw, path)
 	if !ok {

@@ -21,8 +21,8 @@ var validateCEL = &Kind{
 		"expressions too. Unlike patterns, they are also evaluated for DELETE requests, with object being null.",
 	lean: true,
 	Owns: func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.CEL != nil },
-	// No allowExisting: an update with a violation is denied, whatever the old object was; a rule for changes only can compare with
-	// oldObject.
+	// allowExisting is not set: an update with a violation is denied, whatever the old object was. A rule that only applies to
+	// changes can compare with oldObject.
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {
 		if h := c.cel(r); h != nil {
 			return h.run
@@ -36,7 +36,7 @@ const textCELPreconditions = "cel preconditions not met"
 // cel is a compiled rule.
 type cel struct {
 	celrule.Rule
-	message   *message // of the rule, for expressions that have none
+	message   *message // the message of the rule, for expressions without one
 	params    *celrule.Params
 	paramKind admissionregistrationv1.ParamKind
 	pass      policy.Yield
@@ -59,7 +59,7 @@ func (c *compiler) cel(r *kyvernov1.Rule) *cel {
 			x.Diags.Errorf(at+".expression", "cel.expressions.expression is required")
 			continue
 		}
-		// The type of a message may be known only at run time; a value that is not a string is no message.
+		// The type of a message may only be known at run time. A value that is not a string is not used as a message.
 		out.Validations = append(out.Validations, x.Validation(&in.Expressions[i], at, celenv.String, celenv.Dyn))
 	}
 	for i := range in.AuditAnnotations {
@@ -82,14 +82,14 @@ func (c *compiler) cel(r *kyvernov1.Rule) *cel {
 	return out
 }
 
-// params compiles paramKind and paramRef; nil if the rule has none, or an unreadable one.
+// params compiles paramKind and paramRef. It returns nil if the rule has none, or if they cannot be read.
 func (c *compiler) params(kind *admissionregistrationv1.ParamKind, ref *admissionregistrationv1.ParamRef, path string) (*celrule.Params, admissionregistrationv1.ParamKind) {
 	if kind == nil && ref == nil {
 		return nil, admissionregistrationv1.ParamKind{}
 	}
 	if kind == nil {
 		c.diags.Errorf(path+".paramKind", "cel.paramKind is required")
-		kind = &admissionregistrationv1.ParamKind{APIVersion: "-", Kind: "-"} // the reference may have mistakes of its own
+		kind = &admissionregistrationv1.ParamKind{APIVersion: "-", Kind: "-"} // the reference may contain further mistakes
 	}
 	if kind.APIVersion == "" {
 		c.diags.Errorf(path+".paramKind.apiVersion", "cel.paramKind.apiVersion is required")
@@ -118,7 +118,7 @@ func (c *compiler) params(kind *admissionregistrationv1.ParamKind, ref *admissio
 }
 
 // run finds the parameters, and evaluates preconditions and expressions with each of them. The first parameters with which the rule does
-// not pass determine the result; a rule that allows missing parameters passes without any.
+// not pass determine the result. A rule that allows missing parameters passes if there are none.
 func (r *cel) run(s *scope.Scope) policy.Yield {
 	in, err := celrule.Input(s.Call)
 	if err != nil {
@@ -169,8 +169,8 @@ func (r *cel) evaluate(s *scope.Scope, in *celenv.Input) policy.Yield {
 	return y
 }
 
-// unevaluated returns the result if an expression has no value: a failure, as for a ValidatingAdmissionPolicy with failurePolicy Fail. A
-// failed lookup, an exceeded cost limit, or an audit annotation without a value is an error.
+// unevaluated returns the result if an expression could not be evaluated. It is a failure, as for a ValidatingAdmissionPolicy with
+// failurePolicy Fail. A failed lookup, an exceeded cost limit, or an audit annotation without a value is an error.
 func unevaluated(err error) policy.Yield {
 	if annotation := (*celrule.AnnotationError)(nil); errors.As(err, &annotation) {
 		return failed("", err)
@@ -181,7 +181,7 @@ func unevaluated(err error) policy.Yield {
 	return failed("", err)
 }
 
-// failure returns the message of an expression that is false: its own, else that of the rule, else that of the API server.
+// failure returns the message for a false expression: the message of the expression, else that of the rule, else that of the API server.
 func (r *cel) failure(s *scope.Scope, out *celrule.Outcome) string {
 	if out.Message != "" {
 		return out.Message

@@ -53,8 +53,8 @@ func (c *compiler) deny(d *kyvernov1.Deny, path string, msg message) handler {
 	}
 }
 
-// denyMessage puts the rule's message before those of the true conditions. An unresolved rule message is left out, even if nothing else is
-// there.
+// denyMessage joins the rule's message and the messages of the true conditions. It omits an unresolved rule message, even if there is no
+// other message.
 func denyMessage(s *scope.Scope, msg *message, conditions []string, separator, silent string) string {
 	if msg.empty() && len(conditions) == 0 {
 		return silent

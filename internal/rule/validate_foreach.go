@@ -50,14 +50,14 @@ type loop struct {
 	bind          binder
 	context       *loader.Chain
 	preconditions *condition.Set
-	// One of the two is set: nested loops, or a check of the element (or of the whole resource).
+	// One of these two is set: nested loops, or a check of the element (or of the whole resource).
 	nested []*loop
 	check  check
-	// needsResource: the check evaluates a document; deny conditions do not.
+	// needsResource: the check evaluates a document. Deny conditions do not need one.
 	needsResource bool
 }
 
-// loops compiles the entries of a foreach; depth counts the loops around it.
+// loops compiles the entries of a foreach. depth is the number of enclosing loops.
 func (c *compiler) loops(entries []kyvernov1.ForEachValidation, path string, depth int, msg message) []*loop {
 	if depth > maxLoopDepth {
 		c.diags.Errorf(path, "foreach is nested more than %d levels deep", maxLoopDepth)
@@ -70,14 +70,14 @@ func (c *compiler) loops(entries []kyvernov1.ForEachValidation, path string, dep
 	return out
 }
 
-// maxLoopDepth is far beyond the needs of policies; the budget bounds evaluation, not this.
+// maxLoopDepth is much more than policies need. The budget, not this limit, bounds the evaluation.
 const maxLoopDepth = 32
 
 func (c *compiler) loop(f *kyvernov1.ForEachValidation, path string, depth int, msg message) *loop {
 	l := &loop{elementScope: f.ElementScope}
 	l.list = c.list(f.List, path+".list")
 
-	// The reads of the entry determine which of its variables are bound for each element.
+	// The names that the entry reads determine which of its variables are defined for each element.
 	outer, looping := c.reads, c.looping
 	c.reads, c.looping = scope.Reads{}, true
 	l.context = c.context(f.Context, path+".context")
@@ -139,7 +139,7 @@ func (c *compiler) body(l *loop, f *kyvernov1.ForEachValidation, path string, de
 	}
 }
 
-// anyAllTree returns typed conditions in the schemaless form, with the difference between an absent and an empty block.
+// anyAllTree returns typed conditions in the schemaless form. It preserves the difference between an absent and an empty block.
 func anyAllTree(c *kyvernov1.AnyAllConditions) map[string]any {
 	out := map[string]any{}
 	if c.AnyConditions != nil {
@@ -199,13 +199,13 @@ func (l *loop) eval(s *scope.Scope) policy.Yield {
 	return policy.Yield{}
 }
 
-// The cost of an element beside its check: a scope with its names.
+// The cost of an element in addition to its check: a scope with its names.
 const (
 	elementSteps = 48
 	elementBytes = 192
 )
 
-// spendElement counts one element of a foreach.
+// spendElement charges for one element of a foreach.
 func spendElement(m *budget.Meter) error {
 	if err := m.Step(elementSteps); err != nil {
 		return err
@@ -213,7 +213,7 @@ func spendElement(m *budget.Meter) error {
 	return m.Bytes(elementBytes)
 }
 
-// elements evaluates the list. A missing key means no elements; any value but a list is one element.
+// elements evaluates the list. A missing key means that there are no elements. Any value other than a list is a single element.
 func (l *loop) elements(s *scope.Scope) ([]any, error) {
 	v, err := l.list.Search(s.QueryEnv(), s)
 	if err != nil {
@@ -228,7 +228,7 @@ func (l *loop) elements(s *scope.Scope) ([]any, error) {
 	return []any{v}, nil
 }
 
-// element evaluates one element in a scope of its own.
+// element evaluates one element in a separate scope.
 func (l *loop) element(outer *scope.Scope, element any, index int) policy.Yield {
 	s := l.bind.apply(outer, element, index)
 	inScope, err := l.inScope(element)
@@ -258,12 +258,12 @@ func (l *loop) element(outer *scope.Scope, element any, index int) policy.Yield 
 	}
 	y := l.check(s, resource)
 	if y.Status == policy.StatusError {
-		y.Message = textForeachFailure + y.Message // Kyverno words it like a failure
+		y.Message = textForeachFailure + y.Message // Kyverno uses the text of a failure
 	}
 	return y
 }
 
-// inScope reports whether patterns are checked against the element, or against the whole resource.
+// inScope reports whether patterns are checked against the element. Otherwise they are checked against the whole resource.
 func (l *loop) inScope(element any) (bool, error) {
 	_, isMap := element.(map[string]any)
 	if l.elementScope == nil {
@@ -275,7 +275,7 @@ func (l *loop) inScope(element any) (bool, error) {
 	return *l.elementScope, nil
 }
 
-// goType returns the type of an element in Kyverno's words.
+// goType returns the type of an element with the name that Kyverno uses.
 func goType(v any) string {
 	switch v.(type) {
 	case string:

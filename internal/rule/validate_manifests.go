@@ -49,7 +49,7 @@ func objectOf(o kyvernov1.ObjectReference) manifest.Object {
 	return manifest.Object{Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
-// manifestCheck is a validate.manifests rule, compiled.
+// manifestCheck is a compiled validate.manifests rule.
 type manifestCheck struct {
 	signers            imageEntry // the required signers; only its plan is used
 	domain, repository string
@@ -62,7 +62,7 @@ var (
 	errRepository = fmt.Errorf("signatures of manifests in repositories are %w", world.ErrUnavailable)
 )
 
-// evaluate verifies the manifest of the object by every set of attestors.
+// evaluate verifies the manifest of the object against every set of attestors.
 func (m *manifestCheck) evaluate(s *scope.Scope) policy.Yield {
 	object, err := subject(s)
 	if err != nil {
@@ -102,15 +102,15 @@ type manifestRun struct {
 	scope      *scope.Scope
 	object     map[string]any
 	claim      *manifest.Claim
-	unreadable error // the reason why there is no claim
+	unreadable error // the reason why the claim cannot be read
 
 	compared   bool
-	difference error    // the difference of the object from the signed manifest; nil for none
+	difference error    // the difference between the object and the signed manifest; nil for none
 	signed     []string // the results of satisfied entries
 }
 
-// entry verifies the signature of one attestor. The requester controls the annotations, so a mistake in them is a failure and not an error,
-// which a failurePolicy might admit.
+// entry verifies the signature of one attestor. The requester controls the annotations, so a mistake in them is a failure. If it were an
+// error, a failurePolicy might admit the request.
 func (r *manifestRun) entry(e *imageverify.Signer) error {
 	if e.Attestor == nil {
 		return errors.New("keys, certificates, keyless, or a nested attestor is required")
@@ -139,12 +139,12 @@ func (r *manifestRun) entry(e *imageverify.Signer) error {
 	if r.difference != nil {
 		return r.difference
 	}
-	r.signed = append(r.signed, "singed by a valid signer: "+signer) // the spelling is Kyverno's
+	r.signed = append(r.signed, "singed by a valid signer: "+signer) // Kyverno has this spelling
 	return nil
 }
 
-// manifestAttestor is an attestor of a manifest. A key needs an entry in a transparency log only where the attestor names the log, as in Kyverno;
-// a certificate needs the time of one.
+// manifestAttestor returns the attestor for a manifest. As in Kyverno, a key needs an entry in a transparency log only if the attestor names
+// the log; a certificate needs the time of such an entry.
 func manifestAttestor(of *world.Attestor) *world.Attestor {
 	out := *of
 	if keyed := of.Key != nil || of.Certificate != nil && of.Certificate.Certificate != ""; keyed && of.Rekor.URL == "" && of.Rekor.PublicKey == "" {

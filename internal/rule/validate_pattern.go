@@ -28,7 +28,7 @@ var validatePattern = &Kind{
 // check evaluates a value: the resource, or an element of it.
 type check func(s *scope.Scope, resource any) policy.Yield
 
-// onResource returns the handler that checks the resource of the request; nil stays nil.
+// onResource returns the handler that checks the resource of the request. It returns nil if evaluate is nil.
 func onResource(evaluate check) handler {
 	if evaluate == nil {
 		return nil
@@ -42,7 +42,7 @@ func onResource(evaluate check) handler {
 	}
 }
 
-// pattern compiles one pattern into a check; nil if the pattern is malformed.
+// pattern compiles one pattern to a check. It returns nil if the pattern is malformed.
 func (c *compiler) pattern(raw *apiextensionsv1.JSON, path string, msg message) check {
 	v, ok := c.decode(raw, path)
 	if !ok {
@@ -71,7 +71,7 @@ func (c *compiler) pattern(raw *apiextensionsv1.JSON, path string, msg message) 
 	}
 }
 
-// matches records the fields that the raw pattern v reads: of the resource, or of the element of the loop around it.
+// matches records the fields that the raw pattern v reads, either of the resource or of the element of the enclosing loop.
 func (c *compiler) matches(v any) {
 	var fields value.Fields
 	pattern.Reads(v, &fields)
@@ -81,7 +81,7 @@ func (c *compiler) matches(v any) {
 	}
 }
 
-// patternFailure returns the result of a mismatch. One without a path is an execution error.
+// patternFailure returns the result for a mismatch. A mismatch without a path is an execution error.
 func patternFailure(s *scope.Scope, msg *message, name string, v pattern.Verdict) policy.Yield {
 	text, err := msg.resolve(s)
 	if err != nil {

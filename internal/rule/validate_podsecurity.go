@@ -44,7 +44,7 @@ func (c *compiler) podSecurity(in *kyvernov1.PodSecurity) handler {
 		pass: policy.Yield{Status: policy.StatusPass, Message: "Validation rule '" + c.name + "' passed."},
 		fail: "Validation rule '" + c.name + "' failed. It violates PodSecurity \"" + in.Level + ":" + in.Version + "\": ",
 	}
-	// Exceptions name controls, too; they are excluded in addition to the rule's own.
+	// Exceptions also name controls. These are excluded in addition to those of the rule.
 	c.relaxed = func(s *scope.Scope, controls []any) policy.Yield {
 		lists := []pss.Exclusions{excluded}
 		for _, v := range controls {
@@ -56,7 +56,7 @@ func (c *compiler) podSecurity(in *kyvernov1.PodSecurity) handler {
 	}
 	var object value.Fields
 	object.Member("spec").ReadAll()
-	object.Member("status").ReadAll() // it has to conform to its type
+	object.Member("status").ReadAll() // the status must conform to its type
 	c.reads.AddObject(&object)
 	own := []pss.Exclusions{excluded}
 	return func(s *scope.Scope) policy.Yield { return evaluate.run(s, own) }

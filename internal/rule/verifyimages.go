@@ -22,7 +22,7 @@ var verifyImages = &Kind{
 		return v.evaluate
 	},
 	lifecycle: func(r *kyvernov1.Rule, out *policy.Rule) {
-		// Digests and records are required only in requests, as in Kyverno.
+		// As in Kyverno, digests and records are required only in requests.
 		out.NoScan = !slices.ContainsFunc(r.VerifyImages, func(e kyvernov1.ImageVerification) bool {
 			modern := ModernImages(&e)
 			return len(modern.Attestors)+len(modern.Attestations) > 0
@@ -32,14 +32,14 @@ var verifyImages = &Kind{
 				return
 			}
 		}
-		out.Stage = policy.StageVerifyImages // a validating review requires nothing
+		out.Stage = policy.StageVerifyImages // in a validating review, nothing is required
 	},
 }
 
 // on returns the value of a switch whose default is on.
 func on(b *bool) bool { return b == nil || *b }
 
-// imageRule is a verifyImages rule, compiled.
+// imageRule is a compiled verifyImages rule.
 type imageRule struct {
 	imageverify.Rule
 	entries    []*imageEntry

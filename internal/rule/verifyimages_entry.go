@@ -12,17 +12,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/template"
 )
 
-// imageEntry is one entry of verifyImages, compiled.
+// imageEntry is one compiled entry of verifyImages.
 type imageEntry struct {
 	imageverify.Entry
 
-	// plan holds the required signers. It is computed with the rule unless it holds variables, which are read only for an image of the
-	// entry, so that no other part of the cluster depends on them.
+	// plan holds the required signers. It is computed with the rule unless it contains variables. These are read only for an image
+	// that the entry selects, so that other objects in the cluster do not depend on them.
 	plan       *imageverify.Plan
 	variables  *template.Template
-	names      []string         // of the variables for statements, by attestation; empty without one
-	conditions []*condition.Set // by attestation; nil where there are none
-	deny       handler          // nil when there is no validate block
+	names      []string         // the names of the variables for statements, by attestation; empty if there is none
+	conditions []*condition.Set // by attestation; nil if there are none
+	deny       handler          // nil if there is no validate block
 }
 
 func (c *compiler) imageEntry(e *kyvernov1.ImageVerification, path string) *imageEntry {
@@ -53,7 +53,7 @@ func (c *compiler) imageEntry(e *kyvernov1.ImageVerification, path string) *imag
 	return out
 }
 
-// compileSigners compiles the required signers: all parts of the entry that may hold variables.
+// compileSigners compiles the required signers, which are all parts of the entry that may contain variables.
 func (x *imageEntry) compileSigners(c *compiler, e *kyvernov1.ImageVerification, path string) {
 	who := &kyvernov1.ImageVerification{
 		Type: e.Type, Attestors: e.Attestors, Repository: e.Repository, CosignOCI11: e.CosignOCI11,
@@ -79,7 +79,7 @@ func (x *imageEntry) compileSigners(c *compiler, e *kyvernov1.ImageVerification,
 	}
 }
 
-// planFor returns the plan with the variables of the scope.
+// planFor returns the plan with the values of the variables in the scope.
 func (x *imageEntry) planFor(s *scope.Scope) (*imageverify.Plan, error) {
 	if x.plan != nil {
 		return x.plan, nil
@@ -114,7 +114,7 @@ func (c *compiler) imageDeny(v *kyvernov1.ValidateImageVerification, path string
 	}
 }
 
-// ModernImages returns the entry with deprecated fields converted to the newer ones.
+// ModernImages returns the entry with its deprecated fields converted to the newer ones.
 func ModernImages(e *kyvernov1.ImageVerification) *kyvernov1.ImageVerification {
 	out := *e
 	if e.Image != "" {

@@ -18,7 +18,7 @@ type extractors map[string]*kindExtractors
 
 type kindExtractors struct {
 	list    []imageref.Extractor
-	convert []*jmespath.Expr // by position in list; nil without a jmesPath
+	convert []*jmespath.Expr // by index in list; nil without a jmesPath
 }
 
 var errNotText = errors.New("the result is no text")
@@ -58,7 +58,7 @@ func (c *compiler) extractors(r *kyvernov1.Rule) extractors {
 	return out
 }
 
-// images returns the images of the request's object. The extractors of a rule replace the built-in ones of the kind.
+// images returns the images of the request's object. Extractors of a rule replace the built-in extractors for the kind.
 func (x extractors) images(s *scope.Scope) ([]imageref.Image, error) {
 	k := x[s.Request.GVK.Kind]
 	if k == nil {

@@ -12,7 +12,7 @@ import (
 // signatureAlgorithms are the hash algorithms of signatures.
 var signatureAlgorithms = []string{"sha224", "sha256", "sha384", "sha512"}
 
-// imageMistakes reports the mistakes of an entry.
+// imageMistakes reports the mistakes in an entry.
 func (c *compiler) imageMistakes(e *kyvernov1.ImageVerification, path string) {
 	if len(e.ImageReferences) == 0 {
 		c.diags.Errorf(path+".imageReferences", "An image reference is required")
@@ -60,7 +60,7 @@ func (c *compiler) attestorSetMistakes(set *kyvernov1.AttestorSet, path string, 
 	if len(set.Entries) == 0 {
 		c.diags.Errorf(path+".entries", "An entry is required")
 	}
-	entries := 0 // a text with several keys counts as several entries; a variable may hold any number
+	entries := 0 // a text with several keys counts as several entries; a variable may hold any number of keys
 	for i := range set.Entries {
 		e := &set.Entries[i]
 		at := path + index(".entries", i)
@@ -140,7 +140,8 @@ func (c *compiler) attestorEntryMistakes(e *kyvernov1.Attestor, path string, not
 	}
 }
 
-// logMistakes warns of keys and certificates of logs and authorities that cannot be read, so that nothing satisfies the attestor.
+// logMistakes warns of keys and certificates of logs and authorities that cannot be parsed, because no signature can then satisfy the
+// attestor.
 func (c *compiler) logMistakes(r *kyvernov1.Rekor, l *kyvernov1.CTLog, path string) {
 	if r != nil && !r.IgnoreTlog {
 		c.attestorWarning(path+".rekor.pubkey", imageverify.LogKeyMistake(r.RekorPubKey))
@@ -160,7 +161,8 @@ func (c *compiler) algorithm(name, path string) {
 	}
 }
 
-// attestorWarning warns of an attestor that is never, or always, satisfied. Kyverno accepts such a policy, so it is accepted here.
+// attestorWarning warns of an attestor that no signature, or every signature, satisfies. It is not an error, since Kyverno accepts such a
+// policy.
 func (c *compiler) attestorWarning(path, mistake string) {
 	if mistake != "" {
 		c.diags.Warnf(path, "%s", mistake)

@@ -37,8 +37,8 @@ func planOf(e *kyvernov1.ImageVerification) *imageverify.Plan {
 	return p
 }
 
-// anyIdentity is the signer of attestations without an attestor: any holder of a certificate of a trusted authority. Notary has no such
-// signer.
+// anyIdentity returns the signer of attestations without an attestor: any holder of a certificate from a trusted authority. For Notary
+// there is no such signer.
 func anyIdentity(notary bool) *imageverify.Signer {
 	if notary {
 		return &imageverify.Signer{}
@@ -73,7 +73,7 @@ func attestorSetOf(in *kyvernov1.AttestorSet, path string, notary bool) imagever
 			out.Entries = append(out.Entries, attestorEntryOf(e, path+index(".entries", len(out.Entries)), notary))
 			continue
 		}
-		for _, key := range publicKeys(e.Keys.PublicKeys) { // several keys are several entries
+		for _, key := range publicKeys(e.Keys.PublicKeys) { // each key becomes an entry
 			one := *e
 			keys := *e.Keys
 			keys.PublicKeys = key
@@ -101,7 +101,7 @@ func attestorEntryOf(e *kyvernov1.Attestor, path string, notary bool) imageverif
 		if s := e.Keys.Secret; s != nil {
 			a.Key.SecretNamespace, a.Key.SecretName = s.Namespace, s.Name
 		}
-		// The field for keys may also name one.
+		// The field for keys may also refer to a Secret or a key service.
 		if place, named := strings.CutPrefix(e.Keys.PublicKeys, "k8s://"); named {
 			a.Key.PublicKey = ""
 			a.Key.SecretNamespace, a.Key.SecretName, _ = strings.Cut(place, "/")
@@ -125,7 +125,7 @@ func attestorEntryOf(e *kyvernov1.Attestor, path string, notary bool) imageverif
 		return out
 	}
 	if notary {
-		out.Path = path // in Kyverno's form
+		out.Path = path // in the same form as Kyverno
 	}
 	if a.Algorithm == "" {
 		a.Algorithm = defaultAlgorithm
@@ -134,7 +134,7 @@ func attestorEntryOf(e *kyvernov1.Attestor, path string, notary bool) imageverif
 	return out
 }
 
-// publicKeys splits a text with several PEM blocks; any other text is one key, possibly a reference.
+// publicKeys splits a text into its PEM blocks. Any other text is one key, possibly a reference to one.
 func publicKeys(text string) []string {
 	var out []string
 	rest := []byte(text)
@@ -146,7 +146,7 @@ func publicKeys(text string) []string {
 		out = append(out, string(pem.EncodeToMemory(block)))
 	}
 	if len(out) == 0 || strings.Count(text, "-----BEGIN") != len(out) {
-		return []string{strings.TrimSpace(text)} // a malformed block is kept
+		return []string{strings.TrimSpace(text)} // a malformed block is returned as it is
 	}
 	return out
 }

@@ -24,7 +24,7 @@ func (v *imageRule) Begin(variables policy.Variables, entry int, image *imageref
 	return &imageSession{entry: v.entries[entry], image: image, scope: s}
 }
 
-// imageSession is the evaluation of one image by one entry. Its scope is extended by statements with a name.
+// imageSession is the evaluation of one image by one entry. Named statements extend its scope.
 type imageSession struct {
 	entry *imageEntry
 	image *imageref.Image
@@ -34,7 +34,7 @@ type imageSession struct {
 // Plan implements imageverify.Session.
 func (i *imageSession) Plan() (*imageverify.Plan, error) { return i.entry.planFor(i.scope) }
 
-// Examine implements imageverify.Session: all statements have to satisfy the conditions.
+// Examine implements imageverify.Session. All statements must satisfy the conditions.
 func (i *imageSession) Examine(attestation int, statements []world.Statement) (use func(), err error) {
 	name, conditions := i.entry.names[attestation], i.entry.conditions[attestation]
 	last := i.scope
