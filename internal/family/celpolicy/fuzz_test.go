@@ -11,8 +11,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// FuzzRewrite rewrites random texts for Pod controllers: the namespace of the object stays, no text is lost, and each mention of a part of
-// the Pod moves below the template.
+// FuzzRewrite rewrites random texts for Pod controllers: the namespace of the object stays unchanged, no text is lost, and each reference
+// to a part of the Pod moves below the template.
 func FuzzRewrite(f *testing.F) {
 	for _, s := range []string{"object.spec.a", "oldObject.metadata.namespace", "object.metadata.namespaces", "xobject.spec", "object.spec.object.spec", "request.object.spec", "object.?spec", "é"} {
 		f.Add(s)

@@ -71,7 +71,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// Unchanged parts stay: transition times, and fields of other controllers. A condition that no longer applies is removed.
+// Transition times and fields of other controllers stay unchanged. A condition that no longer applies is removed.
 func TestStatusStays(t *testing.T) {
 	served := &policy.Program{Webhooks: make([]policy.Webhook, 1), Settings: policy.Settings{Admission: true}}
 	first, err := celpolicy.Status(map[string]any{}, family.State{Program: served, Now: time.Unix(1000, 0)}, true, true, map[string]any{"defaults": map[string]any{"targets": []any{}}})

@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 )
 
-// The compilation of CEL expressions is bounded for all rules of a policy together, so that the author of one policy cannot occupy the
-// processor for a minute.
+// The limit for compiling CEL expressions applies to all rules of a policy together, so that the author of one policy cannot occupy
+// the processor for a minute.
 func TestCELExpressionsOfAPolicy(t *testing.T) {
 	policyWith := func(rules, expressions int, expression, kind string) map[string]any {
 		var all []any
@@ -31,7 +31,7 @@ func TestCELExpressionsOfAPolicy(t *testing.T) {
 		name             string
 		rules, each      int
 		expression, kind string
-		errors           int // one for each rule that has no more
+		errors           int // one for each rule for which no allowance is left
 		want             string
 	}{
 		{"as many as may be", 10, 100, "true", "ConfigMap", 0, ""},

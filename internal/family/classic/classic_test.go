@@ -11,8 +11,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// TestMistakes runs testdata/check/*.txtar: for each policy the diagnostics of Decode, Check and Compile, in the order
-// in which an author reads them.
+// TestMistakes runs testdata/check/*.txtar: for each policy, the diagnostics of Decode, Check and Compile in the order
+// in which an author sees them.
 func TestMistakes(t *testing.T) {
 	each(t, "testdata/check/*.txtar", func(t *testing.T, object map[string]any) string {
 		p, diags := classic.Decode(object)
@@ -22,7 +22,7 @@ func TestMistakes(t *testing.T) {
 	})
 }
 
-// TestPrograms runs testdata/compile/*.txtar: settings, rules and what they need.
+// TestPrograms runs testdata/compile/*.txtar: settings, rules and their needs.
 func TestPrograms(t *testing.T) {
 	each(t, "testdata/compile/*.txtar", func(t *testing.T, object map[string]any) string {
 		p, diags := classic.Decode(object)
@@ -31,7 +31,7 @@ func TestPrograms(t *testing.T) {
 	})
 }
 
-// each runs the policies of txtar files: every section policy*.yaml, then want.
+// each runs the policies in txtar files: every section policy*.yaml, then want.
 func each(t *testing.T, pattern string, run func(*testing.T, map[string]any) string) {
 	golden.Run(t, pattern, func(t *testing.T, in golden.Inputs) string {
 		got := ""
@@ -80,7 +80,7 @@ func TestOwns(t *testing.T) {
 	for in, want := range map[[2]string]bool{
 		{"kyverno.io/v1", "ClusterPolicy"}:         true,
 		{"kyverno.io/v2beta1", "Policy"}:           true,
-		{"kyverno.io/v9", "Policy"}:                true, // Decode says that there is no such version
+		{"kyverno.io/v9", "Policy"}:                true, // Decode reports that there is no such version
 		{"kyverno.io/v2", "CleanupPolicy"}:         false,
 		{"policies.kyverno.io/v1", "Policy"}:       false,
 		{"v1", "Policy"}:                           false,

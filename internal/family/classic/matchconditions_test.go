@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/golden"
 )
 
-// The API server accepts 64 match conditions for one webhook; with one more it would refuse the webhooks of all policies.
+// The API server accepts 64 match conditions for one webhook. With one more it would reject the webhooks of all policies.
 func TestTooManyMatchConditions(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{64: "", 65: "Too many: 65: must have at most 64 items"} {

@@ -18,8 +18,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// TestData runs testdata/*.txtar: policy.yaml, resources.yaml (a list), then want: the diagnostics, when the policy is due
-// after the first second of 2026, and for each resource the result and the work.
+// TestData runs testdata/*.txtar: policy.yaml, resources.yaml (a list), then want. want holds the diagnostics, the time at
+// which the policy is due after the first second of 2026, and the result and the work for each resource.
 func TestData(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
 		return run(golden.Decode[map[string]any](t, in.Text("policy.yaml")), golden.Objects(t, in.Text("resources.yaml")))
@@ -59,7 +59,7 @@ func run(object map[string]any, resources []map[string]any) string {
 	return b.String()
 }
 
-// requestFor is the request of a scan that finds the object.
+// requestFor returns the request of a scan that finds the object.
 func requestFor(o map[string]any) *policy.Request {
 	r := familytest.Request(o)
 	r.Origin = policy.FromScan
@@ -71,8 +71,8 @@ func call(p *policy.Program, req *policy.Request) *policy.Call {
 	return &policy.Call{Env: env, Request: req, Program: p, Rule: p.Rules[0]}
 }
 
-// Row S6 of docs/security/threat-model.md: the context of a namespaced cleanup policy is confined like that of any other policy: a Program
-// has the reach of its policy, and no other.
+// Row S6 of docs/security/threat-model.md: the context of a namespaced cleanup policy is confined like that of any other policy. A Program
+// has only the reach of its policy.
 func TestS6Confined(t *testing.T) {
 	for _, path := range []string{
 		"/api/v1/namespaces/other/secrets", "/api/v1/namespaces/own/../other/secrets", "/api/v1/secrets", "/api/v1/namespaces/%6fther/secrets",

@@ -26,7 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "write what is found into the files")
 
-// groups are those of the kinds in the files.
+// groups are the API groups of the kinds in the files.
 var groups = map[string]string{
 	"Deployment": "apps", "DaemonSet": "apps", "StatefulSet": "apps", "ReplicaSet": "apps", "Job": "batch", "CronJob": "batch", "Pod": "",
 	"ConfigMap": "", "Widget": "example.com", "Service": "", "Namespace": "", "ReplicationController": "",
@@ -49,7 +49,7 @@ func lists(kind schema.GroupVersionKind, names []string) (list, known bool) {
 	return false, kind.Kind != "Widget"
 }
 
-// TestPolicy converts the rules in testdata. Each file has sections: a rule, and its conversion. Every converted policy compiles.
+// TestPolicy converts the rules in testdata. Each file has sections with a rule and its conversion. Every converted policy must compile.
 func TestPolicy(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -99,7 +99,7 @@ func decoded(object map[string]any) (diags diag.List) {
 	return diags
 }
 
-// converted returns the conversion of the rules in text: for each the spec of its policy, and the remarks.
+// converted returns the conversions of the rules in text: the spec of each policy, and the remarks.
 func converted(t *testing.T, text []byte) string {
 	t.Helper()
 	var in any

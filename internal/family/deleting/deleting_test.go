@@ -11,8 +11,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// TestData runs testdata/*.txtar: policies.yaml and resources.yaml are lists (see familytest.Request). want has the diagnostics, and for
-// each resource the results of the policies in their order, and the work that they ask for.
+// TestData runs testdata/*.txtar: policies.yaml and resources.yaml are lists (see familytest.Request). want holds the diagnostics, the
+// results of the policies for each resource in order, and the work that they request.
 func TestData(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
 		var b strings.Builder

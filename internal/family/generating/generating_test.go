@@ -13,8 +13,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// TestData runs testdata/*.txtar: policies.yaml and resources.yaml are lists (see familytest.Request). want has the diagnostics, and for
-// each resource the results of the policies in their order, and the work that they ask for.
+// TestData runs testdata/*.txtar: policies.yaml and resources.yaml are lists (see familytest.Request). want holds the diagnostics, the
+// results of the policies for each resource in order, and the work that they request.
 func TestData(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
 		var b strings.Builder
@@ -40,7 +40,7 @@ func (served) Namespaced(_ context.Context, apiVersion, kind string) (bool, erro
 	return false, &world.NoKindError{APIVersion: apiVersion, Kind: kind}
 }
 
-// An object of a kind that the cluster does not serve ends in an error that names the kind and what to look at.
+// For an object of a kind that the cluster does not serve, the result is an error that names the kind and what to check.
 func TestUnknownKind(t *testing.T) {
 	policies := golden.Objects(t, []byte(`
 - apiVersion: policies.kyverno.io/v1

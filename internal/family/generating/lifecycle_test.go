@@ -12,8 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Without a request, the generated objects of an object that is no longer a trigger are deleted. If the policy depends on the requester,
-// this is unknown, and nothing is deleted.
+// Without a request, the objects that were generated for an object that is no longer a trigger are deleted. If the policy depends on the
+// requester, it is unknown whether the object is a trigger, and nothing is deleted.
 func TestWithoutRequest(t *testing.T) {
 	const manifest = `
 apiVersion: policies.kyverno.io/v1

@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// rendered compiles a template and renders it for an object; otherwise it returns the mistakes or the error as text.
+// rendered compiles a template and renders it for an object. If that fails, it returns the mistakes or the error as text.
 func rendered(t *testing.T, source string, interpolate bool) string {
 	t.Helper()
 	c := celenv.NewCompiler(celenv.Declarations{})
@@ -78,7 +78,7 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// Templates that would become very large cause a mistake.
+// Templates that would become very large are a mistake.
 func TestTemplateBombs(t *testing.T) {
 	laughs := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := 1; i < 9; i++ {

@@ -9,7 +9,8 @@ import (
 )
 
 // FuzzAutogen compiles policies for Pods with random expressions, globs and controllers, and lists the generated policies: nothing panics,
-// each generated policy has its targets and its rule, what is not about the Pod's fields stays, and the policy itself is not changed.
+// each generated policy has its targets and its rule, parts that do not refer to the Pod's fields stay unchanged, and the policy itself is
+// not changed.
 func FuzzAutogen(f *testing.F) {
 	f.Add("images.containers.all(i, i.startsWith('ghcr.io/'))", "object.metadata.labels.a == 'b'", "ghcr.io/*", "ref == 'a'", "deployments")
 	f.Add("object.spec.containers.size() > 0", "has(oldObject.spec)", "{a,b", "image(ref).tag() == 'v1'", "rollouts.v1alpha1.argoproj.io")

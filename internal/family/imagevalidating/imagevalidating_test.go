@@ -25,8 +25,8 @@ import (
 
 const digest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-// notary verifies signatures: an attestor whose key or certificate is "outage" cannot be verified; others signed the images whose name
-// contains their key.
+// notary simulates verification: an attestor whose key or certificate is "outage" cannot be verified; other attestors have signed the
+// images whose names contain their keys.
 type notary struct{}
 
 func (notary) Verify(_ context.Context, r world.SignatureRequest) (string, error) {
@@ -57,7 +57,7 @@ func (n notary) Statements(ctx context.Context, r world.SignatureRequest) (strin
 	return digest, []world.Statement{{Type: r.Type, Document: map[string]any{"type": r.Type, "image": r.Image}}}, nil
 }
 
-// registries has all images whose name does not contain "missing".
+// registries returns every image whose name does not contain "missing".
 func registries(_ context.Context, r world.ImageRequest) (map[string]any, error) {
 	if strings.Contains(r.Reference, "missing") {
 		return nil, errors.New("MANIFEST_UNKNOWN")
@@ -66,8 +66,9 @@ func registries(_ context.Context, r world.ImageRequest) (map[string]any, error)
 }
 
 // TestData runs testdata/*.txtar. policy….yaml are policies, exceptions.yaml (optional) are exceptions from them. requests.yaml is a list
-// of requests {name, operation, object, oldObject}, which all policies first mutate and then validate, in the world of notary and
-// registries, or with `verifies: false` in one without verification. want has the diagnostics, the resources of the rules and the results.
+// of requests {name, operation, object, oldObject}, which all policies first mutate and then validate, in a World with notary and
+// registries, or with `verifies: false` in one without verification. want holds the diagnostics, the resources of the rules and the
+// results.
 func TestData(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
 		var programs []*policy.Program
@@ -133,7 +134,7 @@ func evaluate(t *testing.T, programs []*policy.Program, in map[string]any, out *
 	}
 }
 
-// found are all texts of fields that are called image.
+// found returns all texts in fields named image.
 func found(v any) (out []string) {
 	switch x := v.(type) {
 	case map[string]any:
@@ -151,7 +152,7 @@ func found(v any) (out []string) {
 	return out
 }
 
-// The status has the generated policies, and no message of before.
+// The status contains the generated policies, and no message from before.
 func TestStatus(t *testing.T) {
 	for _, expression := range []string{"true", "verifyImageSignatures(images.containers[0], []) == 0"} {
 		object := golden.Decode[map[string]any](t, []byte(`

@@ -67,8 +67,8 @@ func stores(namespace, name, value string, labels map[string]any) map[string]any
 	}
 }
 
-// The targets of a policy are the current objects that its constraints select or its expression returns. A namespaced policy has none in
-// other namespaces, and a failed lookup is an error.
+// The targets of a policy are the current objects that its constraints select or its expression returns. A namespaced policy has no
+// targets in other namespaces, and a failed lookup is an error.
 func TestExisting(t *testing.T) {
 	cluster := stored{
 		stores("a", "one", "v", map[string]any{"listed": "yes"}), stores("a", "two", "off", map[string]any{"listed": "yes"}),

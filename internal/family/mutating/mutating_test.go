@@ -14,8 +14,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// TestData runs testdata/*.txtar: policies.yaml and resources.yaml are lists. want has the diagnostics, and for each resource the results of
-// the policies in their order, what they made of it, and what a scan finds.
+// TestData runs testdata/*.txtar: policies.yaml and resources.yaml are lists. want holds the diagnostics and, for each resource, the results
+// of the policies in order, the changed resource, and the results of a scan.
 func TestData(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
 		var b strings.Builder

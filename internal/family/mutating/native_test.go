@@ -10,8 +10,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/family/familytest"
 )
 
-// A policy is left to the API server only while it asks for that and its status confirms it. A status alone does not turn a policy off, and
-// the command line and changes of existing resources ignore it.
+// A policy is handed over to the API server only if it requests that and its status confirms it. A status alone does not disable a policy,
+// and the command line and changes of existing resources ignore it.
 func TestHandedOver(t *testing.T) {
 	const text = `
 apiVersion: policies.kyverno.io/v1

@@ -59,7 +59,7 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// FuzzRewrite rewrites any text: it ends, keeps the other text, and keeps balanced braces balanced.
+// FuzzRewrite rewrites random texts: the rewriting ends, keeps all other text, and keeps balanced braces balanced.
 func FuzzRewrite(f *testing.F) {
 	for _, s := range []string{"Object{}", "Object.spec{a: 'x}'}", "object.spec", `Object{a: "`, "Object // {\n{}", "}{", "'''", `r"\`, "é.Object{"} {
 		f.Add(s)

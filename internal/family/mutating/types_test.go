@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// applying is a policy with an apply configuration.
+// applying returns a policy with an apply configuration.
 func applying(t *testing.T) map[string]any {
 	t.Helper()
 	return golden.Objects(t, []byte(`
@@ -28,7 +28,7 @@ func applying(t *testing.T) map[string]any {
 `))[0]
 }
 
-// A policy is compiled while the types that its apply configuration needs are still being made; its evaluation waits for them.
+// A policy is compiled while the types that its apply configuration needs are still being loaded. Its evaluation waits for them.
 func TestTypesAreMadeLater(t *testing.T) {
 	made := make(chan struct{})
 	program, diags := compile.With(compile.Object{Value: applying(t)}, nil, family.Options{Types: func() managedfields.TypeConverter {
@@ -56,7 +56,7 @@ func TestTypesAreMadeLater(t *testing.T) {
 	}
 }
 
-// Types that cannot be made are an error of the rule that needs them, and end no process.
+// If types cannot be loaded, the rule that needs them ends in an error, and the process continues.
 func TestTypesThatPanic(t *testing.T) {
 	tried := make(chan struct{}, 2)
 	program, diags := compile.With(compile.Object{Value: applying(t)}, nil, family.Options{Types: func() managedfields.TypeConverter {
@@ -66,7 +66,7 @@ func TestTypesThatPanic(t *testing.T) {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	<-tried // in the background
+	<-tried // the types are loaded in the background
 	out := engine.Eval(t.Context(), engine.Input{
 		Selections: familytest.Select(program), Stages: policy.StageMutate,
 		Request: familytest.Request(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "ns"}}),

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// doubling are forty variables, each twice as large as the one before it.
+// doubling returns forty variables, each twice as large as the previous one.
 func doubling(first, next string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "  - {name: v0, expression: \"%s\"}\n", first)
@@ -23,7 +23,7 @@ func doubling(first, next string) string {
 	return out.String()
 }
 
-// Policies of the API server that would take much time or memory end in an error within the budget of a policy.
+// Policies of the API server whose evaluation would take much time or memory end in an error within the budget of a policy.
 func TestBombs(t *testing.T) {
 	const head = "apiVersion: admissionregistration.k8s.io/v1\nmetadata: {name: bomb}\nspec:\n" +
 		"  matchConstraints: {resourceRules: [{apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*']}]}\n"

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// T8: the cost of expressions is charged to the policy: evaluations of one request end when its budget is exhausted.
+// T8: the cost of expressions is charged to the policy. The evaluations for one request end when its budget is exhausted.
 func TestT8ExpressionsAreCharged(t *testing.T) {
 	p := CompileReport(Source{Policy: decoded(t, replicas+"  validations: [{expression: 'object.list.all(a, object.list.all(b, a == b))'}]\n")}, Options{})
 	if p.Diags.HasErrors() {

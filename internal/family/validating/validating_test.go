@@ -13,9 +13,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// TestData runs testdata/*.txtar: policy.yaml is a policy, exceptions.yaml are exceptions from it (one of the two may be missing); requests.yaml is a list of
-// requests {name, operation, object, oldObject, user}. want has the diagnostics, the rules with their resources, and the results of each
-// request.
+// TestData runs testdata/*.txtar: policy.yaml is a policy, exceptions.yaml are exceptions from it (one of the two may be missing);
+// requests.yaml is a list of requests {name, operation, object, oldObject, user}. want holds the diagnostics, the rules with their resources,
+// and the results for each request.
 func TestData(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
 		var b strings.Builder
