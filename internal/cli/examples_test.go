@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Every example of every help text names commands and flags that there are, with values that they take.
+// Every example in every help text uses existing commands and flags with valid values.
 func TestExamples(t *testing.T) {
 	found := 0
 	var visit func(*cobra.Command)
@@ -45,7 +45,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// programs are the arguments of each call of ephor in a line of shell.
+// programs returns the arguments of each call of ephor in a line of shell.
 func programs(line string) [][]string {
 	var calls [][]string
 	var words []string

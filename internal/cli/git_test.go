@@ -23,8 +23,8 @@ spec:
       pattern: {metadata: {labels: {app: "?*"}}}
 `
 
-// TestT12GitURL: apply, lint and test read git repositories from a server on loopback, and tests of a repository name its own
-// files only.
+// TestT12GitURL: apply, lint and test read git repositories from a server on loopback, and tests in a repository can only
+// name files of that repository.
 func TestT12GitURL(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// ruled is a ClusterPolicy with one rule for Pods, which holds the given fields.
+// ruled returns a ClusterPolicy with one rule for Pods that has the given fields.
 func ruled(name, rule string) string {
 	return "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata:\n  name: " + name +
 		"\nspec:\n  rules:\n  - name: r\n    match:\n      any:\n      - resources:\n          kinds: [Pod]\n" + rule
@@ -20,11 +20,12 @@ func denied(condition string) string {
 	return "    validate:\n      message: m\n      deny:\n        conditions:\n          any:\n          - " + condition + "\n"
 }
 
-// Mistakes that people make get the sentence that helps: where it is, and how to correct it. Texts that Kyverno has come first, verbatim.
+// For common mistakes, the output contains the helpful sentence: where the mistake is, and how to correct it. If Kyverno has a text for the
+// mistake, it comes first, verbatim.
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct {
 		name, policy string
-		want         []string // in what apply and lint print, each on one line
+		want         []string // texts in the output of apply and lint, each on one line
 		fails        bool     // the policy is refused
 	}{
 		{
@@ -93,7 +94,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// mistaken holds that apply and lint print all of want on one line about the policy, and fail if they should.
+// mistaken checks that apply and lint print all of want on one line about the policy, and fail if they should.
 func mistaken(t *testing.T, policy string, want []string, fails bool) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -114,13 +115,13 @@ func mistaken(t *testing.T, policy string, want []string, fails bool) {
 	}
 }
 
-// inCEL is a ValidatingPolicy for Pods with these fields.
+// inCEL returns a ValidatingPolicy for Pods with these fields.
 func inCEL(fields string) string {
 	return "apiVersion: policies.kyverno.io/v1\nkind: ValidatingPolicy\nmetadata:\n  name: p\nspec:\n  matchConstraints:\n    resourceRules:\n" +
 		"    - {apiGroups: [\"\"], apiVersions: [v1], operations: [CREATE], resources: [pods]}\n" + fields
 }
 
-// The same mistakes in policies in CEL, where these can have them.
+// The same mistakes in CEL policies, if these can have them.
 func TestMistakesInCEL(t *testing.T) {
 	const fine = "  validations:\n  - {expression: has(object.spec), message: m}\n"
 	for _, c := range []struct {
@@ -145,7 +146,7 @@ func TestMistakesInCEL(t *testing.T) {
 	}
 }
 
-// A word that a flag does not know is an error that says which words there are.
+// For an unknown value of a flag, the error lists the valid values.
 func TestUnknownWordsInFlags(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "policy.yaml", ruled("p", requiresTeam))
@@ -187,7 +188,7 @@ func TestUnknownWordsInFlags(t *testing.T) {
 		}
 		switch unknown = strings.TrimPrefix(unknown, "refused="); words[0] {
 		case "test":
-			unknown = "invalid format" // the words of Kyverno's, which repeat no value
+			unknown = "invalid format" // Kyverno's text, which does not repeat the value
 		}
 		if code == 0 || !strings.Contains(errs, unknown) || !strings.Contains(errs, known) {
 			t.Errorf("%s: exit code %d, want %q and %q:\n%s%s", args, code, unknown, known, out, errs)
@@ -208,7 +209,7 @@ func TestNoMistake(t *testing.T) {
 	}
 }
 
-// What is wrong with arguments, and with tests.
+// Mistakes in arguments and in tests.
 func TestMistakesInArguments(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "policy.yaml", ruled("p", requiresTeam))
@@ -222,7 +223,7 @@ func TestMistakesInArguments(t *testing.T) {
 	} {
 		out, errs, code := runIn(t, strings.Fields(c.args)...)
 		if strings.HasPrefix(c.args, "apply https") {
-			code = 1 // the policies that were read are applied
+			code = 1 // the policies that could be read are applied
 		}
 		if code != 1 || !strings.Contains(out+errs, c.want) {
 			t.Errorf("%s: exit code %d:\n%s%s", c.args, code, out, errs)
@@ -230,7 +231,7 @@ func TestMistakesInArguments(t *testing.T) {
 	}
 }
 
-// Verify tells mistakes apart from an answer that is no.
+// The exit codes of verify distinguish mistakes from a negative answer.
 func TestExitCodesOfVerify(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "hello.txt", "hello\n")
@@ -248,7 +249,7 @@ func TestExitCodesOfVerify(t *testing.T) {
 	}
 }
 
-// NO_COLOR takes the colours away, as --remove-color does.
+// NO_COLOR disables colours, as --remove-color does.
 func TestNoColor(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "policy.yaml", ruled("p", requiresTeam))

@@ -113,7 +113,7 @@ func TestOCI(t *testing.T) {
 	}
 }
 
-// A name that leads out of the directory is refused, and nothing is written.
+// A name that leads out of the directory is rejected, and nothing is written.
 func TestOCINames(t *testing.T) {
 	registry := httptest.NewServer(server.New(server.Logger(log.New(io.Discard, "", 0))))
 	defer registry.Close()
@@ -136,8 +136,8 @@ func TestOCINames(t *testing.T) {
 	}
 }
 
-// An artifact as Kyverno writes it (an OCI manifest, an image configuration under its media type, and annotations of each layer) is linted, pulled and
-// applied.
+// An artifact in Kyverno's format (an OCI manifest, an image configuration with Kyverno's media type, and annotations on each layer) is
+// linted, pulled and applied.
 func TestOCIOfKyverno(t *testing.T) {
 	registry := httptest.NewServer(server.New(server.Logger(log.New(io.Discard, "", 0))))
 	defer registry.Close()

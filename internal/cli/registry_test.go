@@ -56,7 +56,7 @@ results:
 - {policy: rootless, rule: user, resources: [bad], kind: Pod, result: fail}
 `
 
-// With --registry, rules know what registries say of images, and tags are resolved; without it that is an error.
+// With --registry, rules can read the metadata of images in registries, and tags are resolved. Without it that is an error.
 func TestRegistry(t *testing.T) {
 	s := httptest.NewServer(server.New(server.Logger(log.New(io.Discard, "", 0))))
 	defer s.Close()

@@ -8,7 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The scripts of testdata run these programs: the command line under its three names.
+// The scripts in testdata run these programs: the command line with each of its three names.
 func TestMain(m *testing.M) {
 	run := func() { os.Exit(Main(os.Args, NewRoot())) }
 	testscript.Main(m, map[string]func(){"ephor": run, "kyverno": run, "kubectl-kyverno": run})

@@ -25,7 +25,7 @@ spec:
       pattern: {metadata: {labels: {app: "?*"}}}
 `
 
-// pods writes n Pods, every third without the label, as one stream or as one List.
+// pods returns n Pods, every third without the label, as one stream or as one List.
 func pods(t testing.TB, n int, list bool) string {
 	var b strings.Builder
 	if list {
@@ -53,7 +53,7 @@ func tempFile(t testing.TB, name, text string) string {
 	return path
 }
 
-// However the work is shared between processors, the results come in the order of the input.
+// The results are in the order of the input, however the work is distributed to processors.
 func TestOrder(t *testing.T) {
 	set := load.Policies(nil, []string{tempFile(t, "p.yaml", needLabel)}, nil)
 	if len(set.Programs) != 1 || len(set.Diags) > 0 {

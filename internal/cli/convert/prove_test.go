@@ -14,13 +14,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// noWay are the policies in examples/pod-security of which a rule is not converted, by what stands in the way.
+// noWay are the policies in examples/pod-security that have a rule that cannot be converted, with the obstacle.
 var noWay = map[string]string{
 	"disallow-host-ports-range.yaml":  "a range, or a list inside text, is not converted",
 	"restrict-apparmor-profiles.yaml": "a key with wildcards has no form that is evaluated alike",
 }
 
-// TestExamples converts all policies in examples/pod-security and proves each one.
+// TestExamples converts all policies in examples/pod-security and compares each with its conversion.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob("../../../examples/pod-security/*.yaml")
 	if err != nil || len(files) < 10 {
@@ -48,7 +48,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestOtherKinds converts rules that mutate and generate, and a cleanup policy, and proves each one.
+// TestOtherKinds converts rules that mutate and generate, and a cleanup policy, and compares each with its conversion.
 func TestOtherKinds(t *testing.T) {
 	for _, c := range []struct{ file, kind, did string }{
 		{"mutate-merge.yaml", "MutatingPolicy", "changed"},
@@ -82,7 +82,7 @@ func TestOtherKinds(t *testing.T) {
 	}
 }
 
-// A difference in what policies make is found, for each sort of rules.
+// A difference in the effects of policies is found, for each kind of rules.
 func TestCompareEffects(t *testing.T) {
 	known := schema.New()
 	for file, change := range map[string]struct{ from, to string }{
@@ -119,7 +119,7 @@ func TestCompareEffects(t *testing.T) {
 	}
 }
 
-// TestCompare finds the difference between a classic rule and a policy that was changed after the conversion.
+// TestCompare finds the difference between a classic rule and a policy that was changed after its conversion.
 func TestCompare(t *testing.T) {
 	objects, diags := source.Load([]string{"../../../examples/pod-security/disallow-privileged-containers.yaml"}, source.Options{Numbers: source.Exact})
 	if diags.HasErrors() {
@@ -151,7 +151,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestSampler makes the same resources from the same seed, of all kinds, with the types that the API has.
+// TestSampler generates the same resources from the same seed, of all kinds, with the types of the API.
 func TestSampler(t *testing.T) {
 	objects, _ := source.Load([]string{"../../../examples/pod-security/disallow-privileged-containers.yaml"}, source.Options{Numbers: source.Exact})
 	p := prover{known: schema.New(), seed: 7}

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A file is followed while it grows, and when another one takes its place; a line that was torn at its end stays a line of its own.
+// A file is followed while it grows, and when another file replaces it. An incomplete line at the end of the old file remains a separate
+// line.
 func TestGrowing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.jsonl")
 	appendTo := func(text string) {
@@ -54,7 +55,7 @@ func TestGrowing(t *testing.T) {
 	}
 	appendTo("4 and more\n")
 	want("torn", "4 and more")
-	if err := os.WriteFile(path, nil, 0o600); err != nil { // cut
+	if err := os.WriteFile(path, nil, 0o600); err != nil { // truncate the file
 		t.Fatal(err)
 	}
 	appendTo("5\n")

@@ -44,7 +44,7 @@ func records(n int) (out []decision.Record) {
 	return out
 }
 
-// The commands read a store in a file, page by page, the newest first.
+// The commands read a store in a file page by page, from the newest record to the oldest.
 func TestStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.db")
 	s, err := store.NewSQLite(path, store.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
@@ -87,7 +87,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// The commands ask a dashboard, with a token, and what they ask is what they select.
+// The commands query a dashboard with a token, and send their selection with the query.
 func TestServer(t *testing.T) {
 	const token = "the-token"
 	var asked []string
@@ -101,7 +101,7 @@ func TestServer(t *testing.T) {
 			fmt.Fprint(w, `{"error":"a bearer token is needed"}`)
 			return
 		}
-		asked = append(asked, r.URL.Query().Encode()) // requests of one command come one after the other
+		asked = append(asked, r.URL.Query().Encode()) // a command sends its requests one after the other
 		all, next := records(3), "2"
 		if r.URL.Query().Get("after") == "2" {
 			all, next = all[2:], ""
@@ -160,7 +160,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// seen is what a command wrote so far.
+// seen is the output of a command so far.
 type seen struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -172,7 +172,7 @@ func (s *seen) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-// wait waits until so many records were written.
+// wait waits until the command has written this number of records.
 func (s *seen) wait(t *testing.T, records int) string {
 	t.Helper()
 	for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -187,7 +187,7 @@ func (s *seen) wait(t *testing.T, records int) string {
 	}
 }
 
-// A server and a store are followed: what is added is shown once, also what comes late.
+// A server and a store are followed: each new record is shown once, even if it arrives late.
 func TestFollowStores(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.db")
 	s, err := store.NewSQLite(path, store.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
@@ -260,7 +260,7 @@ func TestFollowStores(t *testing.T) {
 	}
 }
 
-// pemOf is the certificate of a server.
+// pemOf returns the certificate of a server.
 func pemOf(s *httptest.Server) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 }

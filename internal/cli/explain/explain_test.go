@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
-// An explanation says of every rule what an ordinary evaluation says: it is one, with notes taken.
+// The verdict of an explanation is the same as that of an ordinary evaluation, for every rule.
 func TestExplainAgreesWithApply(t *testing.T) {
 	examples := filepath.Join("..", "..", "..", "examples")
 	policies, diags := loadLocated(nil, []string{filepath.Join(examples, "pod-security")}, nil, false)

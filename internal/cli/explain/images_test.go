@@ -37,7 +37,7 @@ func (fixtureTrust) Material(context.Context, world.Trust) (root.TrustedMaterial
 	return root.NewTrustedRootFromJSON(fixture.Load().Trust.TrustedRoot)
 }
 
-// fixtureVerifier verifies images that a handler serves.
+// fixtureVerifier returns a verifier for the images that a handler serves.
 func fixtureVerifier(t *testing.T, handler http.Handler) world.Signatures {
 	t.Helper()
 	server := fixture.Start(t, handler)
@@ -66,7 +66,7 @@ func (nowhere) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.New(r.URL.Host + " is not reachable")
 }
 
-// fingerprintOf is the name of a key of the fixture.
+// fingerprintOf returns the fingerprint of a key in the fixture.
 func fingerprintOf(t *testing.T, name string) string {
 	t.Helper()
 	key, err := keys.New(keys.Options{}).Key(t.Context(), &world.KeyAttestor{PublicKey: fixture.Load().Keys[name]}, false)
@@ -81,7 +81,7 @@ func fingerprintOf(t *testing.T, name string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// explained is what the explanation of one policy about one image is, as text and as facts.
+// explained returns the explanation of one policy for one image, as text and as facts.
 func explained(t *testing.T, signatures world.Signatures, body, image string) (string, []explanation) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policy.yaml")
@@ -109,7 +109,8 @@ func explained(t *testing.T, signatures world.Signatures, body, image string) (s
 	return out.String(), all
 }
 
-// A rule about signatures says which signatures were found, by whom, and why each does not satisfy.
+// For a rule about signatures, the explanation lists the signatures that were found, with their signers, and why each does not satisfy the
+// attestor.
 func TestExplainImages(t *testing.T) {
 	f := fixture.Load()
 	indent := func(text string, n int) string {
@@ -213,7 +214,7 @@ spec:
 	}
 }
 
-// A registry that does not answer is not taken for an image without signatures.
+// A registry that does not answer is not reported as an image without signatures.
 func TestExplainOutage(t *testing.T) {
 	f := fixture.Load()
 	down := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
@@ -243,7 +244,8 @@ spec:
 	}
 }
 
-// The policies of the guide decide as it says, about images that the fixture has: names, keys and identities are those of the fixture.
+// The policies in the guide decide as it describes, for images in the fixture. Names, keys and identities are replaced by those of the
+// fixture.
 func TestImagesGuide(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "policies", "images.md"))
 	if err != nil {
@@ -260,7 +262,7 @@ func TestImagesGuide(t *testing.T) {
 		"ghcr.io/team/*", "registry.ephor.test/*", "release@example.com", "someone@ephor.test", "https://accounts.example.com", "https://accounts.ephor.test",
 		"https://github.com/team/app/", "https://github.com/ephor-test/app/", "https://example.com/review/v1", "https://ephor.test/review/v1",
 	}
-	for n := range 20 { // the key stands at any indentation
+	for n := range 20 { // the key may have any indentation
 		between := "\n" + strings.Repeat(" ", n)
 		words = append(words, strings.ReplaceAll(demo, "\n", between), strings.ReplaceAll(strings.TrimSpace(f.Keys["p256"]), "\n", between))
 	}

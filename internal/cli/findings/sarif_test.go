@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/lint"
 )
 
-// Every result names a rule that the log describes, at its index, and an unknown line leaves the region out.
+// Every result refers to a rule that the log describes, at the correct index. A result with an unknown line has no region.
 func TestSARIF(t *testing.T) {
 	var findings []lint.Finding
 	for _, c := range lint.Checks() {

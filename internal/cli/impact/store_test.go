@@ -59,7 +59,7 @@ type counted struct{ atomic.Int64 }
 func (c *counted) DecisionKept(string)    { c.Add(1) }
 func (c *counted) DecisionsDropped(n int) { c.Add(int64(n)) }
 
-// filled is a store with n decisions about Pods with their requests, one every minute until a time: every second one has a team.
+// filled returns a store with n decisions about Pods and their requests, one every minute until a time. Every second Pod has a team.
 func filled(t *testing.T, path string, n int, until time.Time) {
 	t.Helper()
 	s, err := store.NewSQLite(path, store.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
@@ -84,7 +84,7 @@ func filled(t *testing.T, path string, n int, until time.Time) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	f.Run(ctx) // which closes the store
+	f.Run(ctx) // Run closes the store
 }
 
 // evaluate runs the command, and returns its report.
@@ -118,7 +118,7 @@ func file(t *testing.T, name, text string) string {
 	return path
 }
 
-// Policies are evaluated on what a store holds, of the time that is asked for.
+// Policies are evaluated on the decisions of a store in the requested period.
 func TestStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.db")
 	filled(t, path, 1300, time.Now())
@@ -143,7 +143,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// Policies are evaluated on what a server shows; what it withholds is said.
+// Policies are evaluated on the decisions of a server. The output reports decisions that the server withholds.
 func TestServer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.db")
 	filled(t, path, 700, time.Now())
@@ -190,7 +190,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// BenchmarkStore is what impact does with the requests of a store: it reads and decodes Pods of 7 kB, each with a name of its own, and evaluates
+// BenchmarkStore measures impact on the requests of a store: it reads and decodes Pods of 7 kB, each with a different name, and evaluates
 // eighteen policies.
 func BenchmarkStore(b *testing.B) {
 	pod, err := os.ReadFile("../../decision/testdata/pod.json")
@@ -210,7 +210,7 @@ func BenchmarkStore(b *testing.B) {
 	go func() { f.Run(ctx); close(done) }()
 	gvk, gvr := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	for i := range b.N {
-		for int64(i)-kept.Load() > 500 { // as many as may wait, in bytes
+		for int64(i)-kept.Load() > 500 { // limits the waiting records, in bytes
 			time.Sleep(time.Millisecond)
 		}
 		name := fmt.Sprint("web-", i)

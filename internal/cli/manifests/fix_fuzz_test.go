@@ -4,12 +4,12 @@ import (
 	"testing"
 )
 
-// FuzzFix: whatever a file holds, fixing it neither panics nor leaves something to fix.
+// FuzzFix: fixing any file neither panics nor leaves anything to fix.
 func FuzzFix(f *testing.F) {
 	f.Add([]byte("apiVersion: kyverno.io/v1\nkind: Policy\nspec:\n  rules:\n  - match: {resources: {kinds: [Pod]}}\n    preconditions: [{key: a, operator: In, value: b}]\n"))
 	f.Add([]byte("name: x\nresults:\n- {policy: p, resource: a, namespace: b, status: pass}\n- {policy: p, resources: [a]}\n"))
 	f.Add([]byte("a: &x {resources: 1}\nspec: {rules: [*x, 1, null]}\n"))
-	f.Add([]byte("results:\n- {0,resource,resource}")) // a key that is there twice
+	f.Add([]byte("results:\n- {0,resource,resource}")) // a duplicate key
 	f.Fuzz(func(t *testing.T, text []byte) {
 		fix := func(in []byte) (*fixedFile, []byte) {
 			file, err := parseDocuments("f.yaml", in)

@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// A preview knows the exceptions of the namespace that counts, without those that have expired, and with those that have a mistake.
+// A preview uses the exceptions of the configured namespace. It ignores expired exceptions, but not those with a mistake.
 func TestPreviewExceptions(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	exception := func(namespace, name, policy string, more map[string]any) runtime.Object {

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 )
 
-// A policy is found by its name among all kinds that delete on a schedule; the kind decides among several.
+// A policy is found by its name among all kinds that delete on a schedule. The kind selects one of several.
 func TestFindScheduled(t *testing.T) {
 	lists := map[schema.GroupVersionResource]string{}
 	for _, k := range compile.Kinds {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The answers of a Prometheus, and of what is none.
+// Responses of a Prometheus server, and of servers that are not Prometheus.
 func TestPrometheus(t *testing.T) {
 	vector := `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"rule_name":"team"},"value":[1435781451.781,"1.5"]},{"metric":{},"value":[1,"0"]}]}}`
 	for _, c := range []struct {

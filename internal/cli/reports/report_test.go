@@ -18,7 +18,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/rollout"
 )
 
-// hostile are texts that have been stored in results to attack who looks at them.
+// hostile are texts in results that attack users who look at them.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `</td></table><iframe src="https://example.com">`,
 	`javascript:alert(1)`, `<style>@import "https://example.com/x.css"</style>`, `<meta http-equiv="refresh" content="0;https://example.com">`,
@@ -39,7 +39,7 @@ func hostileSummary() compliance.Summary {
 	return c.Summary(nil)
 }
 
-// Row S26 of docs/security/threat-model.md (CVE-2026-44245): results are only text in the page, also in properties.
+// Row S26 of docs/security/threat-model.md (CVE-2026-44245): results, including their properties, only appear as text in the page.
 func TestS26HTMLHoldsNothingOfTheResults(t *testing.T) {
 	var page bytes.Buffer
 	if err := reportHTML(&page, hostileSummary(), true); err != nil {
@@ -80,7 +80,7 @@ func TestS26HTMLHoldsNothingOfTheResults(t *testing.T) {
 	}
 }
 
-// Spreadsheets take cells that begin with some characters for formulas.
+// Spreadsheets treat cells that begin with certain characters as formulas.
 func TestCSVHoldsNoFormulas(t *testing.T) {
 	for _, list := range []bool{false, true} {
 		var page bytes.Buffer
@@ -101,7 +101,7 @@ func TestCSVHoldsNoFormulas(t *testing.T) {
 	}
 }
 
-// A terminal obeys control characters, and those that change the direction of text hide what is there.
+// Control characters control a terminal, and characters that change the direction of text hide what is there.
 func TestNoOutputReachesTheTerminal(t *testing.T) {
 	for format, write := range reportFormats {
 		var page bytes.Buffer
@@ -116,7 +116,7 @@ func TestNoOutputReachesTheTerminal(t *testing.T) {
 	}
 }
 
-// The same of rollout, whose reasons and groups are made of names.
+// The same for rollout, whose reasons and groups contain names.
 func TestNoRolloutReachesTheTerminal(t *testing.T) {
 	for _, text := range hostile {
 		resource := compliance.Resource{APIVersion: text, Kind: text, Namespace: text, Name: text}
@@ -141,7 +141,7 @@ func TestNoRolloutReachesTheTerminal(t *testing.T) {
 	}
 }
 
-// In JSON the texts are whole: who reads it gets what the reports say.
+// In JSON the texts are complete, as in the reports.
 func TestJSONIsWhole(t *testing.T) {
 	var page bytes.Buffer
 	if err := reportJSON(&page, hostileSummary(), true); err != nil {

@@ -42,7 +42,7 @@ func (l *locked) String() string {
 	return l.b.String()
 }
 
-// The bar appears when the work takes long, follows it, and is gone in the end.
+// The bar appears if the work takes long, shows its progress, and is removed at the end.
 func TestProgress(t *testing.T) {
 	var w locked
 	p := startProgress(&w, time.Millisecond, "resources evaluated")
@@ -61,7 +61,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// Short work draws nothing, and nothing is drawn without a terminal.
+// No bar is drawn for short work, or without a terminal.
 func TestProgressQuiet(t *testing.T) {
 	var w locked
 	p := startProgress(&w, time.Hour, "resources evaluated")

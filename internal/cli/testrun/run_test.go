@@ -20,7 +20,7 @@ spec:
       pattern: {metadata: {labels: {app: "?*"}}}
 `
 
-// testFolder writes a Test with n expectations, each about a Pod of its own.
+// testFolder writes a Test with n expectations, each for a different Pod.
 func testFolder(t testing.TB, n int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func testFolder(t testing.TB, n int) string {
 	return dir
 }
 
-// Tests run in parallel and are printed in their order.
+// Tests run in parallel, and their results are printed in order.
 func TestOrderOfTests(t *testing.T) {
 	root := t.TempDir()
 	const n = 40

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// With --watch the tests run again when a file changes that they read, also one outside of the folder, until interrupted.
+// With --watch the tests run again when a file that they read changes, even outside of the folder, until the command is interrupted.
 func TestWatch(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
