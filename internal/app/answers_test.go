@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// authorizer answers SubjectAccessReviews: yes for the verbs that it has.
+// authorizer answers SubjectAccessReviews: it grants the verbs that it has.
 type authorizer struct {
 	client.Client
 	verbs map[string]bool
@@ -27,7 +27,8 @@ func (a *authorizer) Create(_ context.Context, o client.Object, _ ...client.Crea
 	return nil
 }
 
-// Answers are kept: a right that was granted for minutes, a missing one for seconds that double, and none after a change of roles.
+// Answers are cached: a granted right for minutes, and a missing one for a number of seconds that doubles. After a change of roles, none is
+// used.
 func TestAnswers(t *testing.T) {
 	now := time.Unix(0, 0)
 	server := &authorizer{verbs: map[string]bool{"get": true}}
@@ -47,7 +48,7 @@ func TestAnswers(t *testing.T) {
 	ask("get", true, 0)
 	ask("create", false, 1)
 	now = now.Add(retryRights)
-	ask("create", false, 0) // the pause is twice as long by now
+	ask("create", false, 0) // the pause has doubled
 	now = now.Add(retryRights)
 	server.verbs["create"] = true
 	ask("create", true, 1)
@@ -65,7 +66,7 @@ func TestAnswers(t *testing.T) {
 	if missing, needed, none := a.again(true, true), a.again(false, true), a.again(false, false); missing != retryRights || needed != grantedFor || none != 0 {
 		t.Errorf("the next rounds are due after %s, %s, %s", missing, needed, none)
 	}
-	// The API server may not have noticed the change yet: such a yes is not kept.
+	// The API server may not have noticed the change yet, so this answer is not cached.
 	server.verbs["get"] = true
 	a.doubt()
 	ask("get", true, 1)
@@ -74,7 +75,7 @@ func TestAnswers(t *testing.T) {
 	ask("get", false, 1)
 }
 
-// A right on all objects is one question for all of them; a right in one namespace is asked for on its own. Both numbers are bounded.
+// A right on all objects is queried once for all of them. A right in one namespace is queried separately. Both numbers are limited.
 func TestAnswersAreBounded(t *testing.T) {
 	server := &authorizer{verbs: map[string]bool{"get": true, "updatea": true}}
 	a := newAnswers(server, time.Now)

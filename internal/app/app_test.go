@@ -55,7 +55,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// The lists of calls come from the flags, else from the environment, and are validated at start.
+// The lists for calls come from the flags, or else from the environment, and are validated at the start.
 func TestCallFlags(t *testing.T) {
 	for _, c := range []struct {
 		args  []string
@@ -85,7 +85,7 @@ func TestCallFlags(t *testing.T) {
 	}
 }
 
-// Row S12 of docs/security/threat-model.md: the token for services is read each time, and is never the one for the API server.
+// Row S12 of docs/security/threat-model.md: the token for services is read for every call, and is never the token for the API server.
 func TestS12ServiceToken(t *testing.T) {
 	dir := t.TempDir()
 	f := &callFlags{tokenFile: filepath.Join(dir, "projected")}

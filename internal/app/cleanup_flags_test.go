@@ -99,7 +99,7 @@ func TestAllFlags(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string // part of the error; empty for none
-		ip   string // where the cleanup controller is reached
+		ip   string // the address of the cleanup controller
 	}{
 		{args: append(required, "--tlsKeyAlgorithm=ECDSA")},
 		{args: append(required, "--serverIP=10.0.0.1:9443"), want: "--serverIP and --cleanupServerIP go together"},

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The authorities follow their file; an unreadable version does not replace a valid one.
+// The authorities follow their file. A version that cannot be read does not replace a valid one.
 func TestAuthoritiesFollowTheirFile(t *testing.T) {
-	server := httptest.NewTLSServer(nil) // for a certificate
+	server := httptest.NewTLSServer(nil) // provides a certificate
 	defer server.Close()
 	good := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	file := filepath.Join(t.TempDir(), "ca.crt")

@@ -39,7 +39,7 @@ func TestExceptionFlags(t *testing.T) {
 	}
 }
 
-// Row S13 of docs/security/threat-model.md: no exception counts until an administrator has enabled them and named a namespace.
+// Row S13 of docs/security/threat-model.md: no exception has an effect until an administrator has enabled exceptions and set a namespace.
 func TestS13NoExceptionsByDefault(t *testing.T) {
 	for flags, accepted := range map[exceptionFlags]bool{
 		{}: false, {enabled: true}: false, {namespace: "named"}: false, {namespace: allNamespaces}: false,
@@ -51,7 +51,7 @@ func TestS13NoExceptionsByDefault(t *testing.T) {
 	}
 }
 
-// Exceptions that do not count take hardly any memory.
+// Exceptions without effect take hardly any memory.
 func TestCacheOfExceptions(t *testing.T) {
 	if len(compile.Product.Exceptions()) < 2 {
 		t.Fatal("there are two kinds of exceptions")

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Each controller has its own default where Kyverno's controllers differ.
+// Each controller has its own default for flags for which Kyverno's controllers differ.
 func TestDefaultsOfControllers(t *testing.T) {
 	commands := map[string]*cobra.Command{
 		"admission": newAdmissionCommand(), "background": newBackgroundCommand(), "reports": newReportsCommand(), "cleanup": newCleanupCommand(),

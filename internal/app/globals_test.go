@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// recorded keeps events.
+// recorded stores events.
 type recorded chan event.Event
 
 func (r recorded) Record(e event.Event) { r <- e }
@@ -60,7 +60,7 @@ func TestGlobalsFollowEvents(t *testing.T) {
 	first := object("u", `{apiCall: {urlPath: /api/v1/pods}}`, 1)
 	h.OnAdd(first, true)
 	expect("added", "/api/v1/pods")
-	h.OnUpdate(first, object("u", `{apiCall: {urlPath: /api/v1/pods}}`, 1)) // a status
+	h.OnUpdate(first, object("u", `{apiCall: {urlPath: /api/v1/pods}}`, 1)) // only the status changed
 	h.OnUpdate(first, object("u", `{apiCall: {urlPath: /api/v1/nodes}}`, 2))
 	expect("changed", "/api/v1/nodes")
 	h.OnUpdate(first, object("other", `{apiCall: {urlPath: /api/v1/nodes}}`, 2))

@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/keystore"
 )
 
-// T2: a key of another replica is known soon; a Secret that becomes unreadable does not remove a key.
+// T2: a key of another replica is known soon. If the Secret becomes unreadable, no key is lost.
 func TestT2Keys(t *testing.T) {
 	c := fake.NewClientBuilder().Build()
 	store := &keystore.Store{Client: c, Reader: c, Namespace: "kyverno", Name: keystore.Marks}

@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The flags for registries are validated at start; the forms of charts are accepted.
+// The flags for registries are validated at the start. The forms that charts use are accepted.
 func TestRegistryFlags(t *testing.T) {
 	for _, c := range []struct {
 		args []string
-		want string // a part of the mistake
+		want string // part of the error
 	}{
 		{nil, ""},
 		{[]string{"--imagePullSecrets=", "--registryCredentialHelpers=", "--allowInsecureRegistry=false"}, ""},

@@ -39,7 +39,7 @@ func (a *deploymentAPI) DeleteAllOf(ctx context.Context, _ client.Object, _ ...c
 	return ctx.Err()
 }
 
-// The webhook configurations are removed when no replica follows this process, and only then.
+// The webhook configurations are removed if no replica will replace this process, and only then.
 func TestRemoveOnShutdown(t *testing.T) {
 	replicas := func(n int64) map[string]any { return map[string]any{"spec": map[string]any{"replicas": n}} }
 	deleted := map[string]any{"metadata": map[string]any{"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": map[string]any{"replicas": int64(1)}}
@@ -47,7 +47,7 @@ func TestRemoveOnShutdown(t *testing.T) {
 		name          string
 		before, after map[string]any // nil for none
 		err           error
-		alone         bool // no Deployment's name
+		alone         bool // there is no Deployment
 		running       bool // the process was not stopped
 		removed       bool
 		says          string

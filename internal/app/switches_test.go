@@ -2,7 +2,7 @@ package app
 
 import "testing"
 
-// Switches: the flag takes precedence over the environment; an empty text counts as unset in both.
+// Switches: the flag takes precedence over the environment. An empty text counts as unset in both.
 func TestEnvSwitches(t *testing.T) {
 	for _, c := range []struct {
 		args []string

@@ -20,8 +20,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/live"
 )
 
-// T14: --httpAllowlist limits the registries of namespaced policies, as it limits services; without it they may use any registry whose
-// address is not blocked. Cluster-wide policies belong to the administrator.
+// T14: --httpAllowlist limits the registries of namespaced policies in the same way as services. Without it they may use any registry
+// whose address is not blocked. Cluster-wide policies belong to the administrator.
 func TestT14RegistriesOfNamespacedPolicies(t *testing.T) {
 	var asked atomic.Int32
 	served := server.New(server.Logger(log.New(io.Discard, "", 0)))

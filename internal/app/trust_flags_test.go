@@ -30,7 +30,7 @@ func parsedRegistry(args ...string) (*registryFlags, error) {
 	return &f, f.complete()
 }
 
-// The trust flags are those of Kyverno and --offlineTrust. An unreachable mirror is no mistake.
+// The trust flags are those of Kyverno and --offlineTrust. An unreachable mirror is not an error.
 func TestTrustFlags(t *testing.T) {
 	raw := base64.StdEncoding.EncodeToString([]byte("{}"))
 	t.Setenv(envTrustCache, t.TempDir())
@@ -40,7 +40,7 @@ func TestTrustFlags(t *testing.T) {
 		fail string
 	}{
 		{nil, trust.Options{}, ""},
-		{[]string{"--tufMirror=https://a.example", "--tufRoot=/root.json"}, trust.Options{}, ""}, // without --enableTuf they say nothing
+		{[]string{"--tufMirror=https://a.example", "--tufRoot=/root.json"}, trust.Options{}, ""}, // no effect without --enableTuf
 		{[]string{"--enableTuf"}, trust.Options{Mirror: trust.DefaultMirror}, ""},
 		{[]string{"--enableTuf=true", "--tufMirror=https://unreachable.invalid", "--tufRoot=/gone.json"}, trust.Options{Mirror: "https://unreachable.invalid", RootPath: "/gone.json"}, ""},
 		{[]string{"--enableTuf", "--tufRoot=/root.json", "--tufRootRaw=" + raw}, trust.Options{Mirror: trust.DefaultMirror, RootData: []byte("{}")}, ""},
@@ -72,7 +72,7 @@ func TestTrustFlags(t *testing.T) {
 	}
 }
 
-// With --offlineTrust, a process has trust roots without a connection; without it, all connections use the dialer of services.
+// With --offlineTrust, a process has trust roots without a connection. Without it, all connections use the dialer for services.
 func TestOfflineTrustConnectsToNothing(t *testing.T) {
 	var asked atomic.Int32
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A webhook that is called for all namespaces is logged when that begins and when it ends, not in each round.
+// A webhook that is called for all namespaces is logged when this state begins and when it ends, not in each round.
 func TestT4UnconfinedWebhooksAreLogged(t *testing.T) {
 	var out bytes.Buffer
 	f := &webhookReconciler{log: slog.New(slog.NewTextHandler(&out, nil))}

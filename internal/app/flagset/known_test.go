@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Every flag of the table has one row, a reason and a process.
+// Every flag in the table has only one row, with a reason and a process.
 func TestKnownFlagsTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range knownFlags {

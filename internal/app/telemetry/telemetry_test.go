@@ -42,8 +42,8 @@ func TestObserveFlags(t *testing.T) {
 	}
 }
 
-// Rounds are counted under Kyverno's names of the controllers, failed ones with the number of consecutive failures; a panic is a failure.
-// Events of informers are counted, too.
+// Rounds are counted with Kyverno's names of the controllers, and failed ones with the number of consecutive failures. A panic counts as
+// a failure. Events of informers are counted, too.
 func TestCounted(t *testing.T) {
 	o := &Telemetry{Metrics: observe.NewMetrics(observe.Options{})}
 	rounds := []func() error{

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Reviews are answered if the stamp changes, not if the lease merely has one.
+// Reviews are answered only if the stamp changes; a lease that has a stamp is not sufficient.
 func TestHeartbeatEvaluate(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	reported := 0
@@ -18,17 +18,17 @@ func TestHeartbeatEvaluate(t *testing.T) {
 		next     time.Duration
 		reported int
 	}{
-		{0, "1", false, heartbeatAgain, 0},               // may be an old one
-		{2 * time.Second, "1", false, heartbeatAgain, 0}, // it was
+		{0, "1", false, heartbeatAgain, 0},               // the stamp may be old
+		{2 * time.Second, "1", false, heartbeatAgain, 0}, // the stamp was old
 		{2 * time.Second, "2", true, heartbeatEvery, 1},
 		{10 * time.Second, "3", true, heartbeatEvery, 1},
-		{10 * time.Second, "3", true, heartbeatAgain, 1}, // one is lost
+		{10 * time.Second, "3", true, heartbeatAgain, 1}, // one heartbeat is lost
 		{10 * time.Second, "4", true, heartbeatEvery, 1},
 		{20 * time.Second, "4", true, heartbeatAgain, 1},
 		{20 * time.Second, "4", false, heartbeatAgain, 2}, // half a minute without a stamp
 		{10 * time.Second, "", false, heartbeatAgain, 2},  // no webhook, no stamp
 		{10 * time.Second, "5", true, heartbeatEvery, 3},
-		{time.Hour, "6", false, heartbeatAgain, 3}, // a new term
+		{time.Hour, "6", false, heartbeatAgain, 3}, // a new term as leader
 		{2 * time.Second, "7", true, heartbeatEvery, 4},
 	} {
 		now = now.Add(c.after)

@@ -18,7 +18,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// emptied is a cluster without webhook configurations, whose main ConfigMap has the note; nil for none, or an error.
+// emptied is a cluster without webhook configurations, whose main ConfigMap has the annotation; nil for no annotation, or an error.
 type emptied struct {
 	client.Client
 	note    *string
@@ -40,7 +40,7 @@ func (e *emptied) Create(context.Context, client.Object, ...client.CreateOption)
 	return nil
 }
 
-// The event of a configuration's deletion arrives before that of the note: the configuration is not created again.
+// The event for the deletion of a configuration arrives before the event for the annotation. The configuration is not created again.
 func TestNoteIsReadBeforeConfigurationsAreMade(t *testing.T) {
 	text := func(s string) *string { return &s }
 	in := func(d time.Duration) *string { return text(time.Now().Add(d).UTC().Format(time.RFC3339)) }
