@@ -7,7 +7,7 @@ import (
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 )
 
-// The number of UpdateRequests is known from the start, and updated until there are none.
+// The number of UpdateRequests is known from the start, and is updated until there are none.
 func TestCountedFromTheStart(t *testing.T) {
 	s := &store{objects: map[string]*kyvernov2.UpdateRequest{"ur-1": {}, "ur-2": {}}}
 	w, _, counts := writer(s, 0)

@@ -25,7 +25,7 @@ import (
 
 var resource = schema.GroupResource{Group: "kyverno.io", Resource: "updaterequests"}
 
-// store is the API server of these tests: names are unique, generations increase, and it can be unavailable.
+// store simulates the API server: names are unique, generations increase, and it can be unavailable.
 type store struct {
 	mu      sync.Mutex
 	objects map[string]*kyvernov2.UpdateRequest
@@ -197,7 +197,7 @@ func request(op policy.Operation, uid string) *policy.Request {
 	return r
 }
 
-// An UpdateRequest holds all the worker needs to evaluate the rules again.
+// An UpdateRequest contains everything that the worker needs to evaluate the rules again.
 func TestContent(t *testing.T) {
 	s := &store{}
 	w, _, counts := writer(s, 1000)
@@ -224,7 +224,7 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// A mutate rule: its labels, its type, and the roles, since it depends on them.
+// The UpdateRequest for a mutate rule has its labels and its type, and the roles, since the rule depends on them.
 func TestMutateExisting(t *testing.T) {
 	s := &store{}
 	w, _, _ := writer(s, 1000)
@@ -293,7 +293,7 @@ func TestOperationsDoNotMix(t *testing.T) {
 			t.Errorf("%s %+v", op, u.Spec.RuleContext)
 		}
 	}
-	// Nothing is lost if all rules are requested again.
+	// If all rules are requested again, nothing is lost.
 	s.objects = nil
 	w.Keep(t.Context(), request(policy.Create, "u1"), generate(0))
 	w.Keep(t.Context(), request(policy.Delete, "u1"), []policy.Work{{Program: program, Rule: program.Rules[0], Kind: policy.WorkDeleteDownstream}})
@@ -302,7 +302,7 @@ func TestOperationsDoNotMix(t *testing.T) {
 	}
 }
 
-// A failed write changes no answer: it causes a warning, an event and a count, and is retried.
+// A failed write does not change the answer. It causes a warning, an event and a count, and is retried.
 func TestFailureWaits(t *testing.T) {
 	s := &store{down: errors.New("etcd has no leader")}
 	w, events, counts := writer(s, 1000)
@@ -334,7 +334,7 @@ func TestFailureWaits(t *testing.T) {
 	}
 }
 
-// An UpdateRequest that the API server will always refuse does not wait for ever.
+// An UpdateRequest that the API server will always reject does not wait for ever.
 func TestRefused(t *testing.T) {
 	s := &store{down: apierrors.NewRequestEntityTooLargeError("limit is 3145728")}
 	w, events, _ := writer(s, 1000)
@@ -349,7 +349,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// The threshold is back-pressure: new work waits, repeated work is not new, and no work is skipped.
+// The threshold limits new work: it has to wait, but repeated work does not count as new, and no work is lost.
 func TestThreshold(t *testing.T) {
 	s := &store{}
 	w, events, counts := writer(s, 2)
@@ -459,8 +459,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// Work of one policy with different causes: the trigger, a generated object, and a copied object. The stored request is about another
-// object each time.
+// Work of one policy with different causes: the trigger, a generated object, and a copied object. Each stored request is for a
+// different object.
 func TestCauses(t *testing.T) {
 	s := &store{}
 	w, _, _ := writer(s, 0)

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Kinds in variables are resolved to all served kinds that fit.
+// A kind in a variable is resolved to all served kinds that match.
 func TestKindsOf(t *testing.T) {
 	served := []schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "Secret"}}
 	var asked []policy.Target
@@ -41,7 +41,7 @@ func TestKindsOf(t *testing.T) {
 	}
 }
 
-// An object that the changed rule makes does not count as one of the earlier version.
+// An object that the changed rule generates does not count as one of the earlier version.
 func TestFits(t *testing.T) {
 	object := func(kind, namespace, name string) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{}

@@ -10,8 +10,8 @@ import (
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 )
 
-// The number of the hop is read only from our own writes: no other client can name a field manager to have a policy
-// skipped.
+// The number of the hop is only read from our own writes, so that no other client can name a field manager to make a
+// policy skip its object.
 func TestHops(t *testing.T) {
 	const we = "system:serviceaccount:kyverno:kyverno-background-controller"
 	for _, c := range []struct {

@@ -64,7 +64,7 @@ type nowhere struct{}
 
 func (nowhere) For(world.Reach) world.World { return world.World{} }
 
-// recordedEvents keeps events.
+// recordedEvents stores events.
 type recordedEvents struct {
 	mu  sync.Mutex
 	all []string
@@ -146,7 +146,7 @@ func claiming(rule, namespace, uid string) map[string]string {
 	}
 }
 
-// markedAs puts the mark of the rule on an object.
+// markedAs adds the mark of the rule to an object.
 func markedAs(t *testing.T, o *corev1.ConfigMap, rule string, trigger kyvernov2.ResourceSpec, isAsked bool) *corev1.ConfigMap {
 	o.Annotations = map[string]string{mark.Annotation: mark.Make(keyringOf(t, 1), mark.Claim{
 		Policy: "p", Rule: rule, Asked: isAsked,
@@ -159,7 +159,7 @@ func triggerSpec(namespace, name, uid string) kyvernov2.ResourceSpec {
 	return kyvernov2.ResourceSpec{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: name, UID: types.UID(uid)}
 }
 
-// workOf returns an UpdateRequest for one rule and trigger, with the request of a user about an object.
+// workOf returns an UpdateRequest for one rule and trigger, with a user's request for an object.
 func workOf(t *testing.T, rule string, trigger kyvernov2.ResourceSpec, operation admissionv1.Operation, user string, about client.Object) *kyvernov2.UpdateRequest {
 	t.Helper()
 	u := &kyvernov2.UpdateRequest{Spec: kyvernov2.UpdateRequestSpec{
@@ -230,7 +230,7 @@ func TestT1TriggersAreRead(t *testing.T) {
 	there := configMapOf("n", "there", "u1", triggers)
 	for name, c := range map[string]struct {
 		work *kyvernov2.UpdateRequest
-		made string // what is made; empty for nothing
+		made string // the generated object; empty for none
 		with client.Object
 	}{
 		"a creation":              {work: workOf(t, "anybody", triggerSpec("n", "there", "u1"), "CREATE", "u", there), with: there, made: "n/there-made"},
@@ -260,8 +260,8 @@ func TestT1TriggersAreRead(t *testing.T) {
 	}
 }
 
-// T2: a generated object is deleted with its trigger if its mark proves it, or if the rule makes exactly this object for the trigger. An
-// object with labels alone is left alone and reported.
+// T2: a generated object is deleted with its trigger if its mark proves it, or if the rule generates exactly this object for the
+// trigger. An object that only has labels stays and is reported.
 func TestT2OnlyWhatIsProvedIsDeleted(t *testing.T) {
 	trigger := triggerSpec("n", "gone", "u1")
 	old := configMapOf("n", "gone", "u1", triggers)
@@ -335,8 +335,8 @@ func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...clien
 	return fmt.Errorf("the API server is away")
 }
 
-// T3: a rule that depends on the requester is executed for a request of the requester, and to renew an object that was made for one; never
-// because of labels or a scan.
+// T3: a rule that depends on the requester is executed for a request of the requester, and to renew an object that was generated for one.
+// It is never executed because of labels or a scan.
 func TestT3Requester(t *testing.T) {
 	there := configMapOf("n", "there", "u1", triggers)
 	trigger := triggerSpec("n", "there", "u1")
@@ -398,7 +398,7 @@ func moved(o *corev1.ConfigMap) *corev1.ConfigMap {
 	return o
 }
 
-// A change of a generated object is undone after the API server has stored it: before that there is nothing to undo.
+// A change of a generated object is reverted after the API server has stored it. Before that there is nothing to revert.
 func TestUndoAfterTheWrite(t *testing.T) {
 	trigger := triggerSpec("n", "there", "u1")
 	made := markedAs(t, configMapOf("n", "there-made", "d", claiming("anybody", "n", "u1")), "anybody", trigger, false)

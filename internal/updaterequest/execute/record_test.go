@@ -12,8 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
 )
 
-// T2: a generated object is deleted with its trigger even if a user removed its labels and its mark. Another object of the same name is
-// not.
+// T2: a generated object is deleted with its trigger even if a user removed its labels and its mark. Another object with the same name
+// is not deleted.
 func TestT2WhatIsRecordedIsFound(t *testing.T) {
 	trigger := triggerSpec("n", "gone", "u1")
 	noted := func(rule, uid string) ledger.Entry {

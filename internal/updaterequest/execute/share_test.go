@@ -14,7 +14,7 @@ func triggerOf(uid, name string) kyvernov2.ResourceSpec {
 	return kyvernov2.ResourceSpec{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: name, UID: types.UID(uid)}
 }
 
-// The rules of a policy for a trigger have one key, in whatever UpdateRequest they are; an UpdateRequest for several triggers has none.
+// The rules of a policy for a trigger have the same key in every UpdateRequest. An UpdateRequest for several triggers has no key.
 func TestKeyOfWork(t *testing.T) {
 	rule := func(name string, trigger kyvernov2.ResourceSpec) kyvernov2.RuleContext {
 		return kyvernov2.RuleContext{Rule: name, Trigger: trigger}
@@ -52,7 +52,7 @@ func TestKeyOfWork(t *testing.T) {
 	}
 }
 
-// Work without a request is marked as such: deletions are determined again, and the label names its content.
+// Work without a request is marked as such: the worker decides again what to delete, and the label names its content.
 func TestWorkWithoutRequest(t *testing.T) {
 	w := NewWorker(WorkerOptions{Namespace: "kyverno"})
 	a, b := triggerOf("a", "x"), triggerOf("b", "y")
@@ -66,7 +66,7 @@ func TestWorkWithoutRequest(t *testing.T) {
 	}
 }
 
-// part is a share of some keys, whose time may be over.
+// part is a share of some keys, whose time may have expired.
 type part struct {
 	Share
 	keys   map[string]bool
@@ -79,7 +79,7 @@ func (p *part) Hold(ctx context.Context, key string) (context.Context, func(), b
 }
 func (p *part) Lapsed(context.Context) bool { return p.lapsed }
 
-// Work of another replica is not begun, and work that was in progress when the time ended does not count as done.
+// Work of another replica is not started. Work that was in progress when the time expired does not count as done.
 func TestHeld(t *testing.T) {
 	p := &part{keys: map[string]bool{"ours": true}}
 	w := NewWorker(WorkerOptions{Share: p})

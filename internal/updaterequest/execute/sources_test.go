@@ -20,9 +20,9 @@ import (
 // oneObject is a cluster with one object, of which only the version is known.
 type oneObject struct {
 	client.Reader
-	version atomic.Pointer[string] // nil when it is deleted
-	began   chan struct{}          // nil, or what Get sends to when it begins
-	goOn    chan struct{}          // and what it then waits for
+	version atomic.Pointer[string] // nil if the object is deleted
+	began   chan struct{}          // if not nil, Get sends to it when it starts
+	goOn    chan struct{}          // and then waits for this channel
 }
 
 func (o *oneObject) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
@@ -53,8 +53,8 @@ func (o *objectAt) Get(context.Context, string, string, string, string) (map[str
 
 var source = policy.Source{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "source", UID: "u"}
 
-// After a copy, the worker notices if the source was changed or deleted since it was read. Copies of all rules share the read of an
-// unchanged source.
+// After a copy, the worker detects whether the source was changed or deleted since it was read. Copies of all rules share the read
+// of an unchanged source.
 func TestOutdatedSources(t *testing.T) {
 	cluster, now := &oneObject{}, time.Unix(0, 0)
 	cluster.set("1")
@@ -96,15 +96,15 @@ func TestOutdatedSources(t *testing.T) {
 	}
 
 	cluster.set("2")
-	check(read(copies), true) // it is the one that is kept
+	check(read(copies), true) // the cached version was read
 	at.version = "2"
-	check(read(copies), false) // and is kept no longer
+	check(read(copies), false) // and it is no longer cached
 	reads := read(copies)
-	reads.written(source, "2", "3") // we labelled it
+	reads.written(source, "2", "3") // we labelled the source
 	cluster.set("3")
 	check(reads, false)
 
-	// The worker that follows a change reads the source once; it reads it again for the next change.
+	// A worker that handles a change reads the source once. It reads the source again for the next change.
 	follower := w.newSourceReads(&task{rule: copies, follows: object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"source","resourceVersion":"7"}}`)})
 	got, err := follower.For(world.Cluster()).Objects.Get(t.Context(), "v1", "ConfigMap", "default", "source")
 	if err != nil || follower.content == nil || value.JSON(got) != value.JSON(follower.content) {
@@ -119,13 +119,13 @@ func TestOutdatedSources(t *testing.T) {
 	}
 }
 
-// A check of a source is shared by the callers that come before it begins, and not by later ones.
+// A check of a source is shared by the callers that arrive before it starts, and not by later ones.
 func TestSharedReads(t *testing.T) {
 	cluster := &oneObject{began: make(chan struct{}), goOn: make(chan struct{})}
 	cluster.set("1")
 	s := newSources(cluster, time.Now)
 	first := s.join(source)
-	<-cluster.began // it is in progress
+	<-cluster.began // the check is in progress
 	second := s.join(source)
 	for range 50 {
 		if s.join(source) != second || second == first {

@@ -28,8 +28,8 @@ func object(t *testing.T, json string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: v.(map[string]any)}
 }
 
-// S7: a namespaced policy writes only in its namespace and writes no policies, whatever was planned. There is no client here, so nothing is
-// even read.
+// S7: a namespaced policy writes only in its namespace and never writes policies, whatever was planned. There is no client here, so nothing
+// is even read.
 func TestReach(t *testing.T) {
 	w := NewWorker(WorkerOptions{Log: slog.New(slog.DiscardHandler)})
 	own := &task{
@@ -77,7 +77,8 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// Fields that the API server defaulted at creation, and does not allow to change, stay if it refuses the plain planned content.
+// Fields that the API server set to defaults at the creation, and that must not change, stay if the API server rejects the plain planned
+// content.
 func TestOverlay(t *testing.T) {
 	const live = `{"spec":{"containers":[{"name":"a","image":"x","mounts":[{"name":"token"}]},{"name":"b","image":"y","mounts":[{"name":"token"}]}],"volumes":[{"name":"token"}],"args":["1","2"]}}`
 	for planned, want := range map[string]string{
@@ -114,7 +115,7 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// The worker waits until the API server has stored an update; one without changes is never stored.
+// The worker waits until the API server has stored an update. An update without changes is never stored.
 func TestUnsettled(t *testing.T) {
 	r := &kyvernov2.AdmissionRequest{Operation: "UPDATE"}
 	for _, c := range []struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// TestUndone shows the work that follows when policies change. The compared rules were stored in and read from the ledger.
+// TestUndone lists the work that changes of policies require. The compared rules were stored in the ledger and read from it.
 func TestUndone(t *testing.T) {
 	rule := func(name string, g policy.Generation, target string) *policy.Rule {
 		return &policy.Rule{Name: name, Stage: policy.StageGenerate, Generation: &g, Grants: []policy.Grant{{APIVersion: "v1", Kind: "ConfigMap", Name: target, Verbs: []string{"get"}}}}
@@ -38,7 +38,7 @@ func TestUndone(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		after []entry
-		gone  bool // the policy
+		gone  bool // whether the policy was deleted
 		want  []string
 	}{
 		"nothing":       {after: before},

@@ -43,7 +43,7 @@ func (c *changing) List(context.Context, metav1.ListOptions) (*metav1.PartialObj
 }
 
 func (c *changing) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
-	close(c.listed) // a second watch would be a mistake of the test
+	close(c.listed) // a second watch would be a mistake in the test
 	return c.events, nil
 }
 
@@ -51,7 +51,7 @@ func metadataOf(uid, version string) metav1.PartialObjectMetadata {
 	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "o-" + uid, UID: types.UID(uid), ResourceVersion: version}}
 }
 
-// A change of a generated object, or of its source, becomes work; our own writes and objects that are not in the record do not.
+// A change of a generated object or of its source creates work. Our own writes, and changes of objects that are not in the record, do not.
 func TestWatched(t *testing.T) {
 	const kind = "GeneratingPolicy"
 	rule := func(name string, g policy.Generation) *policy.Program {
@@ -121,7 +121,7 @@ func TestWatched(t *testing.T) {
 	changed(maps.events.Modify, metadataOf("h", "2"))
 	changed(secrets.events.Modify, metadataOf("s", "2"))
 	changed(secrets.events.Delete, metadataOf("s2", "2"))
-	note("sync", "written-by-us", "h", "") // the version of the write becomes known after the watch showed it
+	note("sync", "written-by-us", "h", "") // the version of the write is recorded after the watch has reported it
 	e, _ := record.Object("h")
 	e.Version = "2"
 	record.Note(e)

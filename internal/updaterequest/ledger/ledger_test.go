@@ -56,9 +56,9 @@ func TestRecord(t *testing.T) {
 		a.Note(entry("p", "r", trigger, fmt.Sprint(i)))
 	}
 	a.Note(entry("q", "r", "x", "3"))
-	a.Note(Entry{Claim: mark.Claim{Policy: "p", Rule: "r"}}) // an object that is not stored yet
+	a.Note(Entry{Claim: mark.Claim{Policy: "p", Rule: "r"}}) // an object that the API server has not stored yet
 	store(t, a)
-	b.Note(entry("p", "r", "z", "4")) // it has not read the entry that the other one stored
+	b.Note(entry("p", "r", "z", "4")) // b has not read the entry that a stored
 	store(t, b)
 	follow := func(l *Ledger) {
 		for i := range Shards {
@@ -113,7 +113,7 @@ func TestDamagedRecord(t *testing.T) {
 	}
 }
 
-// The record has a bound, and grows again when there is room.
+// The record has a maximum size, and takes new entries when there is room again.
 func TestBound(t *testing.T) {
 	l := New(Options{Log: slog.New(slog.DiscardHandler)})
 	for i := range Max + 10 {
