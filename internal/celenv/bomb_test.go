@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 )
 
-// Expressions that would take long or much end in an error soon, with little memory.
+// Expressions that would take a long time or much memory end in an error soon, with little memory.
 func TestBombs(t *testing.T) {
 	if raceDetector {
 		t.Skip("time and memory are measured without the race detector: hack/test.sh runs this test once more")
@@ -46,7 +46,7 @@ func TestBombs(t *testing.T) {
 		{"nested optionals", "variables.v40 == variables.v40", doubling("dyn([1])", "dyn([optional.of(variables.v%d), optional.of(variables.v%d)])")},
 		{"nested Objects", "variables.v40 == variables.v40", doubling("Object{}", "Object{a: variables.v%d, b: variables.v%d}")},
 		{"nested patches", "variables.v40 == variables.v40", doubling("JSONPatch{}", "JSONPatch{value: [variables.v%d, variables.v%d]}")},
-		// The argument of join is a variable with a call of join of its own, so that both calls have the same number.
+		// The argument of join is a variable that also calls join, so that both calls have the same ID.
 		{"join behind a variable", "variables.list.join(variables.text).size() > 0", func(c *celenv.Compiler) {
 			must(t, c.Variable("v0", "'aaaaaaaaaa'"))
 			for i := 1; i <= 18; i++ {

@@ -25,7 +25,7 @@ var pod = object{
 	},
 }
 
-// source gives fixed values, or the failure.
+// source returns fixed values, or the failure.
 type source struct {
 	request, namespace any
 	failure            error
@@ -95,7 +95,7 @@ func TestBool(t *testing.T) {
 	}
 }
 
-// access allows jane everything but deletion.
+// access allows jane everything except deletions.
 type access struct{}
 
 func (access) Allowed(_ context.Context, r world.AccessRequest) (bool, string, error) {
@@ -168,7 +168,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// An expression that would run long ends at its cost, at the budget of the evaluation, or with its context.
+// An expression that would run long is stopped by its own cost limit, by the budget of the evaluation, or by its context.
 func TestBudget(t *testing.T) {
 	list := make([]any, 2000)
 	for i := range list {
@@ -202,7 +202,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// What cannot be looked up is the error of the expression that asks for it, and of no other.
+// A failed lookup is the error of the expression that makes the lookup, and of no other expression.
 func TestFailures(t *testing.T) {
 	c := celenv.NewCompiler(celenv.Declarations{})
 	asks, err := c.Compile("namespaceObject.metadata.name == 'x' || true", celenv.Bool)
@@ -278,7 +278,8 @@ func FuzzCompile(f *testing.F) {
 }
 
 // Row S3 of docs/security/threat-model.md: no function of an expression reads the API, a service or a registry, so none can
-// build a request of its own. The authorizer asks for a right, and what it names is the content of the question.
+// build a request of its own. The authorizer queries a right, and the names in the expression are only the content of the
+// query.
 func TestS3ExpressionsReadNothing(t *testing.T) {
 	for _, expression := range []string{
 		"resource.Get('v1', 'secrets/../../namespaces/other/secrets', 'd', 'x') != null",
@@ -310,7 +311,7 @@ func TestS3ExpressionsReadNothing(t *testing.T) {
 	}
 }
 
-// noted takes down what it is asked, and allows nothing.
+// noted records the queries that it receives, and allows nothing.
 type noted struct{ requests []world.AccessRequest }
 
 func (n *noted) Allowed(_ context.Context, r world.AccessRequest) (bool, string, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// A check request with a field that is unknown, or has another type, is an error that names the field.
+// A check request with an unknown field, or a field of the wrong type, is an error that names the field.
 func TestCheckRequestMistakes(t *testing.T) {
 	for _, c := range []struct {
 		kind           Kind
@@ -41,7 +41,7 @@ func TestCheckRequestMistakes(t *testing.T) {
 	}
 }
 
-// What an expression answers has the type of its mode, or is null.
+// The answer of an expression has the type for its mode, or is null.
 func TestResponseTypes(t *testing.T) {
 	const words = "rule response output is expected to be of type "
 	for _, c := range []struct {

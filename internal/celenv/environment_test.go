@@ -8,7 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// The base environment has the functions, overloads and macros of the API server's.
+// The base environment has the same functions, overloads and macros as the API server's.
 func TestBase(t *testing.T) {
 	theirs := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
 	list := func(env *cel.Env) (out []string) {
@@ -28,7 +28,7 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// Every environment can be made, and has the libraries of its kind.
+// Every environment can be built, and has the libraries of its kind.
 func TestEnvironments(t *testing.T) {
 	for kind := Native; kind <= EnvoyChecks; kind++ {
 		for _, d := range []Declarations{{Kind: kind}, {Kind: kind, Namespaced: true}, {Kind: kind, Mode: JSON}} {

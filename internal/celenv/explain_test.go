@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/trace"
 )
 
-// The notes of an expression tell the value of each part that was evaluated, in loops for the element that decided.
+// The trace of an expression contains the value of each part that was evaluated. In loops, it is the value for the element that decided.
 func TestExplained(t *testing.T) {
 	object := map[string]any{
 		"kind": "Pod", "metadata": map[string]any{"name": "n", "labels": map[string]any{"a": "c"}},

@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// testWorld knows one object of each sort.
+// testWorld returns a World with one object of each kind.
 func testWorld() world.World {
 	settings := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "settings", "namespace": "default"}}
 	return world.World{
@@ -27,7 +27,7 @@ func testWorld() world.World {
 			case path == "/api/v1/namespaces/default/configmaps/settings":
 				return settings, nil
 			case r.Path.Resource == "configmaps" && r.Path.Name == "":
-				// As API servers answer: only the list says what its items are.
+				// As in responses of API servers, only the list states the kind of its items.
 				return map[string]any{"apiVersion": "v1", "kind": "ConfigMapList", "items": []any{map[string]any{"metadata": settings["metadata"]}}}, nil
 			case r.Path.Resource == "secrets":
 				return nil, errors.New("permission denied: secrets")
@@ -113,7 +113,7 @@ func (testVerifier) Payload(context.Context, string, string) (any, error) {
 	return map[string]any{"bomFormat": "CycloneDX"}, nil
 }
 
-// testRequests are what the expressions of policies for check requests are about.
+// testRequests are the check requests for the expressions of policies.
 var testRequests = map[Kind]map[string]any{
 	HTTPChecks: {"attributes": map[string]any{
 		"method": "GET", "path": "/a", "contentLength": 3.0, "header": map[string]any{"Accept": []any{"text/plain"}, "X": []any{"1", "2"}, "x": []any{"3"}}, "query": map[string]any{"q": []any{"v"}},
@@ -129,7 +129,7 @@ var testRequests = map[Kind]map[string]any{
 
 const testCertificate = "../certificate/testdata/rsa.pem"
 
-// evaluated is the value of an expression as JSON, or its error.
+// evaluated returns the value of an expression as JSON, or its error.
 func evaluated(t testing.TB, d Declarations, expression string, budget int64) string {
 	c := NewCompiler(d)
 	if d.Kind == Validating || d.Kind == Generating {
@@ -181,7 +181,7 @@ func certificateText(t testing.TB) string {
 	return string(text)
 }
 
-// Every function has documentation, and its example has the result that the documentation shows, in every spelling.
+// Every function has documentation, and its example has the documented result, in every spelling.
 func TestExamples(t *testing.T) {
 	for _, l := range Libraries {
 		for _, f := range l.Functions {
@@ -207,7 +207,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// testdata/functions.txt has calls with their values and errors, at the ends of what each function takes.
+// testdata/functions.txt contains calls with their values and errors, including the limits of each function.
 func TestCalls(t *testing.T) {
 	text, err := os.ReadFile("testdata/functions.txt")
 	if err != nil {
@@ -233,7 +233,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// No call of a library panics or takes long, whatever its arguments are.
+// No library call panics or takes long, whatever its arguments.
 func FuzzLibraries(f *testing.F) {
 	var calls []*Function
 	for _, l := range Libraries {

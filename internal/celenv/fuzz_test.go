@@ -9,8 +9,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// fuzzLibrary fuzzes one library: each input is put into one of the templates, and into the calls of all functions that the library
-// declares. In a template A and B are texts, N a number and X a floating-point number. No evaluation panics or takes long, whatever the input.
+// fuzzLibrary fuzzes one library. Each input is inserted into one of the templates, and into calls of all functions that the library
+// declares. In a template, A and B are texts, N is a number and X a floating-point number. No evaluation panics or takes long, whatever the
+// input.
 func fuzzLibrary(f *testing.F, l *Library, seeds []string, templates ...string) {
 	for i := range l.Functions {
 		templates = append(templates, callsOf(&l.Functions[i])...)
@@ -42,7 +43,7 @@ func fuzzLibrary(f *testing.F, l *Library, seeds []string, templates ...string) 
 	})
 }
 
-// fuzzedIn are the environments in which a library is fuzzed: those of a policy of the cluster and of a namespaced one.
+// fuzzedIn returns the environments in which a library is fuzzed: those of a cluster-wide policy and of a namespaced one.
 func fuzzedIn(l *Library) (out []Declarations) {
 	for _, k := range []Kind{Validating, Mutating, Generating, Deleting, ImageValidating, HTTPChecks, EnvoyChecks} {
 		if l.In(k) {
@@ -52,7 +53,8 @@ func fuzzedIn(l *Library) (out []Declarations) {
 	return []Declarations{{Kind: Native}}
 }
 
-// callsOf are calls of a function by all overloads: with arguments of the types that it takes, and with others that are known only at run time.
+// callsOf returns calls of all overloads of a function: with arguments of the correct types, and with arguments whose types are known only at
+// run time.
 func callsOf(call *Function) (out []string) {
 	for _, o := range call.Overloads {
 		args, loose := make([]string, len(o.Args)), make([]string, len(o.Args))

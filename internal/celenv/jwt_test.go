@@ -22,7 +22,7 @@ import (
 
 func encoded(raw []byte) string { return base64.RawURLEncoding.EncodeToString(raw) }
 
-// token makes a token; sign signs its first two parts.
+// token returns a token. sign signs its first two parts.
 func token(t *testing.T, header, claims map[string]any, sign func(signed []byte) []byte) string {
 	t.Helper()
 	signed := encoded([]byte(value.JSON(header))) + "." + encoded([]byte(value.JSON(claims)))
@@ -34,7 +34,7 @@ func sum(b []byte) []byte {
 	return h[:]
 }
 
-// Tokens are valid with the key that made their signature, under the algorithm that belongs to the type of the key, and in their time.
+// A token is valid with the key that signed it, with an algorithm for the type of the key, and during its period of validity.
 func TestTokens(t *testing.T) {
 	now := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -157,7 +157,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// A key or a set of keys that cannot be read is an error, and never a set without keys.
+// A key or a set of keys that cannot be parsed is an error, and never an empty set of keys.
 func TestKeysOf(t *testing.T) {
 	key := func(k map[string]any) map[string]any {
 		return map[string]any{"statusCode": int64(200), "keys": []any{k}}

@@ -2,7 +2,7 @@ package celenv
 
 import "testing"
 
-// Every library says what it is, and every function that has a price exists.
+// Every library has a description, and every function that has a price exists.
 func TestLibraries(t *testing.T) {
 	c := NewCompiler(Declarations{Params: true})
 	if err := c.Mutations(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 )
 
-// Policies that are compiled at once share their environments: types are looked up in one while another extends it.
+// Policies that are compiled concurrently share their environments: one looks up types in an environment while another extends it.
 func TestCompileAtOnce(t *testing.T) {
 	expressions := []string{"Object{} != null", "JSONPatch{op: 'add'} != null", "type(object) == google.protobuf.Timestamp", "Object.spec{} != null", "Object.metadata{} != null"}
 	var wait sync.WaitGroup

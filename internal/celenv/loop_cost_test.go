@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 )
 
-// Loops over all that an object usually holds have their result; loops in loops over a lot are refused, whatever they are
-// made of, and the loops around the one that was refused end too.
+// Loops over the usual contents of an object have a result. Nested loops over large contents are stopped, whatever they
+// contain, and the loops around the stopped one end, too.
 func TestLoops(t *testing.T) {
 	list := func(n int) []any {
 		out := make([]any, n)
@@ -51,7 +51,7 @@ func TestLoops(t *testing.T) {
 	}
 }
 
-// What one expression leaves over is what the next one has.
+// The budget that one expression does not use is available to the next one.
 func TestLoopsShareTheirBudget(t *testing.T) {
 	list := make([]any, 10_000)
 	for i := range list {

@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 )
 
-// Row S22 of docs/security/threat-model.md: an author of policies may not be able to occupy the type checker, which cannot
-// be stopped. What comes near the limits is still compiled.
+// Row S22 of docs/security/threat-model.md: the author of a policy must not be able to occupy the type checker, which
+// cannot be stopped. Expressions just below the limits still compile.
 func TestS22TypesThatNest(t *testing.T) {
 	around := func(n int, open, middle, end string) string {
 		return strings.Repeat(open, n) + middle + strings.Repeat(end, n)
@@ -40,7 +40,7 @@ func TestS22TypesThatNest(t *testing.T) {
 	}
 	c := celenv.NewCompiler(celenv.Declarations{})
 	must(t, c.Variable("v0", "[]"))
-	for i := range 100 { // variables of variables
+	for i := range 100 { // each variable uses the previous one
 		must(t, c.Variable(fmt.Sprint("v", i+1), fmt.Sprintf("[[variables.v%d]]", i)))
 	}
 	if _, err := c.Compile("variables.v100 == [[[]]]", celenv.Bool); err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The objects that expressions of a generating policy name in literals are found, and parts of objects are not taken for some.
+// The objects that expressions of a generating policy name in literals are found, and parts of objects are not mistaken for objects.
 func TestObjects(t *testing.T) {
 	for _, c := range []struct{ expression, want string }{
 		{`generator.Apply("ns", [{"apiVersion": dyn("v1"), "kind": dyn("ConfigMap"), "metadata": dyn({"name": "c"})}])`, "v1 ConfigMap"},

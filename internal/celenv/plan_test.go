@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// What the nodes of our own give is what the library's own program gives: the same value, or an error with the same text.
+// Our own nodes have the same results as the library's own program: the same value, or an error with the same text.
 func TestPlanLikeTheLibrary(t *testing.T) {
 	objects := []string{
 		`{}`, `null`, `{"a": null, "n": 1, "l": [], "m": {}}`,

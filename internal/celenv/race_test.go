@@ -2,5 +2,5 @@
 
 package celenv_test
 
-// raceDetector says that everything takes many times the time and twice the memory.
+// raceDetector is true if the race detector is on, which makes everything many times slower and doubles the memory.
 const raceDetector = true

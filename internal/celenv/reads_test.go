@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata")
 
-// TestReads runs testdata/reads.txt: which parts of the documents expressions read, and that objects that have only these
-// parts give the same results.
+// TestReads runs testdata/reads.txt: it checks which parts of the documents expressions read, and that objects with only
+// these parts have the same results.
 func TestReads(t *testing.T) {
 	const file = "testdata/reads.txt"
 	text, err := os.ReadFile(file)
@@ -48,7 +48,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// objects are documents on which the expressions of the test are evaluated, whole and in part.
+// objects are the documents on which the test evaluates its expressions, both complete and with only the parts that they read.
 var objects = []string{
 	`{"kind":"Pod","metadata":{"name":"a","labels":{"app":"x","other":"y"}},"spec":{"replicas":3,"securityContext":{},"containers":[{"name":"a","image":"nginx:1","securityContext":{"privileged":true,"x":1}},{"name":"b","image":"a","ports":[1]}],"initContainers":[{"name":"i"}]}}`,
 	`{"kind":"Deployment","metadata":{"name":"b","labels":{"app":"z"}},"spec":{"replicas":1,"template":{"metadata":{},"spec":{"containers":[{"name":"a","image":"nginx:1","securityContext":{}}]}}}}`,
@@ -81,7 +81,7 @@ func readsOf(t *testing.T, variables [][2]string, expression string) string {
 				object.Merge(f)
 			}
 		}
-		object.Member("apiVersion") // as for every rule: a place without named members is decoded whole
+		object.Member("apiVersion") // as for every rule, since a value without named members is decoded completely
 		if whole, part := evaluate(nil), evaluate(object); whole != part {
 			t.Errorf("%s on %s: %s, with only %s: %s", expression, text, whole, object, part)
 		}

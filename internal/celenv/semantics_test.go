@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
-// recorded is the folder of recorded evaluations; the test is skipped where it is not there.
+// recorded returns the folder with recorded evaluations. Without the folder, the test is skipped.
 func recorded(t testing.TB) string {
 	root := os.Getenv("EPHOR_CONFORMANCE")
 	if root == "" {
@@ -51,7 +51,7 @@ type recordedResult struct {
 	Name, Policy, Message, Result string
 }
 
-// The values of expressions are those that were recorded, where a failure message shows them.
+// The values of expressions equal the recorded ones, as far as a failure message shows them.
 func TestRecordedValues(t *testing.T) {
 	dirs, _ := filepath.Glob(filepath.Join(recorded(t), "cel-semantics", "cel-[ec]*"))
 	total, wrong := 0, 0
@@ -130,7 +130,7 @@ func message(t *testing.T, p recordedPolicy, o map[string]any, w world.World) st
 	return text
 }
 
-// integers are the numbers of request.object.
+// integers returns the numbers in request.object as integers.
 func integers(v any) any {
 	switch x := v.(type) {
 	case map[string]any:

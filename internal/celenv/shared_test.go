@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Equal expressions have one plan, if they see the same variables in the same environment. Plans that no expression uses are removed.
+// Equal expressions share one plan if they have the same variables in the same environment. Plans that no expression uses are removed.
 func TestSharedPlans(t *testing.T) {
 	compiled := func(d Declarations, variable, expression string) *planned {
 		c := NewCompiler(d)

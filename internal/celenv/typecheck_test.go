@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 )
 
-// tree is a Shape written down: a map of members, a list of one shape, "any", "scalar", or "self" for the whole again.
+// tree is a Shape in literal form: a map of members, a list of one shape, "any", "scalar", or "self" for the whole shape again.
 type tree struct {
 	v    any
 	root any
