@@ -21,7 +21,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// fixtureKeys reads keys of attestors that are PEM.
+// fixtureKeys reads attestors' keys in PEM.
 type fixtureKeys struct{}
 
 func (fixtureKeys) Key(_ context.Context, k *world.KeyAttestor, _ bool) (crypto.PublicKey, error) {
@@ -39,7 +39,7 @@ func (fixtureTrust) Material(context.Context, world.Trust) (root.TrustedMaterial
 	return root.NewTrustedRootFromJSON(fixture.Load().Trust.TrustedRoot)
 }
 
-// served is a verifier that asks a server of the fixture.
+// served returns a verifier that uses a server of the fixture.
 func served(t testing.TB, handler http.Handler, timeout time.Duration) (*sigverify.Verifier, *fixture.Server) {
 	t.Helper()
 	server := fixture.Start(t, handler)
@@ -54,7 +54,8 @@ func served(t testing.TB, handler http.Handler, timeout time.Duration) (*sigveri
 	return v, server
 }
 
-// later is two days after the images were signed, whenever the test runs: certificates that last for minutes have expired.
+// later returns a time two days after the images were signed, whenever the test runs. By then, certificates that are valid for minutes have
+// expired.
 func later() time.Time { return fixture.Load().Made.Add(48 * time.Hour) }
 
 // noLog is a network without transparency logs.
@@ -64,7 +65,7 @@ func (noLog) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("the log " + r.URL.Host + " is not reachable")
 }
 
-// The demands of the tests.
+// The attestors of the tests.
 func realKey(name string) *world.Attestor {
 	return &world.Attestor{Key: &world.KeyAttestor{PublicKey: fixture.Load().Keys[name]}, Rekor: world.Rekor{Ignore: true}, CTLog: world.CTLog{Ignore: true}}
 }
@@ -92,7 +93,7 @@ const (
 	somebody  = "someone@ephor.test"
 )
 
-// own demands what the policy itself brings: roots and keys of logs.
+// own adds the roots and the keys of logs that the policy itself contains.
 func own(a *world.Attestor) *world.Attestor {
 	f := fixture.Load()
 	a.Keyless.Roots = f.Trust.Roots
@@ -110,7 +111,7 @@ func elsewhere(a *world.Attestor) *world.Attestor {
 	return a
 }
 
-// TestArtefacts verifies what cosign signed. An empty want means that it is verified, otherwise it is a part of the reason.
+// TestArtefacts verifies images that cosign signed. An empty want means that the image is verified; otherwise it is a part of the reason.
 func TestArtefacts(t *testing.T) {
 	f := fixture.Load()
 	type row struct {
@@ -177,7 +178,7 @@ func TestArtefacts(t *testing.T) {
 		add("keyless-two", demand(someone(somebody, accounts)), "")
 		add("keyless-two", demand(someone("another@ephor.test", accounts)), "")
 		add("keyless-two", noted(demand(someone(somebody, accounts)), "env", "dev"), "")
-		add("keyless-two", noted(demand(someone(somebody, accounts)), "env", "prod"), "annotations") // one signature has to satisfy everything
+		add("keyless-two", noted(demand(someone(somebody, accounts)), "env", "prod"), "annotations") // one signature must satisfy everything
 	}
 	add("keyless-email", elsewhere(own(someone(somebody, accounts))), "no matching signatures")
 	add("keyless-other", elsewhere(ignoring(someone(somebody, accounts), false, true)), "")
@@ -243,7 +244,7 @@ func TestSignaturesElsewhere(t *testing.T) {
 	}
 }
 
-// TestAttestedArtefacts reads statements that cosign made.
+// TestAttestedArtefacts reads statements that cosign created.
 func TestAttestedArtefacts(t *testing.T) {
 	const (
 		review      = "https://ephor.test/review/v1"
@@ -313,7 +314,7 @@ func TestAttestedArtefacts(t *testing.T) {
 	}
 }
 
-// TestReferrerShapes reads bundles from registries that answer about referrers in different ways.
+// TestReferrerShapes reads bundles from registries that answer queries for referrers in different ways.
 func TestReferrerShapes(t *testing.T) {
 	f := fixture.Load()
 	for name, mode := range map[string]fixture.Referrers{"whole": fixture.ReferrersWhole, "raw": fixture.ReferrersRaw, "tag": fixture.ReferrersTag} {
@@ -336,7 +337,7 @@ func TestReferrerShapes(t *testing.T) {
 	}
 }
 
-// TestRequests holds how many requests to registries a verification takes, logins aside.
+// TestArtefactRequests checks how many registry requests a verification needs, not counting logins.
 func TestArtefactRequests(t *testing.T) {
 	f := fixture.Load()
 	for _, c := range []struct {
@@ -346,7 +347,7 @@ func TestArtefactRequests(t *testing.T) {
 		format   string
 		max      int
 	}{
-		{"key, by digest", f.Image("key-p256").String(), realKey("p256"), sigverify.Cosign, 2}, // and the payload, where it cannot be predicted
+		{"key, by digest", f.Image("key-p256").String(), realKey("p256"), sigverify.Cosign, 2}, // plus one for the payload if it cannot be predicted
 		{"key, by tag", f.Image("key-p256").Tagged(), realKey("p256"), sigverify.Cosign, 3},
 		{"bundle", f.Image("bundle-keyless").String(), someone(somebody, accounts), sigverify.Bundle, 4},
 	} {
@@ -356,7 +357,7 @@ func TestArtefactRequests(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		// The list of referrers is asked for at the same time as the tag, and may still be under way when the tag satisfied.
+		// The list of referrers is requested in parallel with the tag, and the request may still be running when the tag satisfied the attestor.
 		asides := func(r string) bool {
 			return strings.HasSuffix(r, "/v2/") || strings.Contains(r, "/referrers/") && c.format == sigverify.Cosign
 		}
@@ -374,10 +375,10 @@ func TestArtefactRequests(t *testing.T) {
 	}
 }
 
-// TestFaults verifies an image in spite of what registries do, or finds out that it cannot, in bounded time.
+// TestFaults verifies an image in spite of faults of the registry, or detects in limited time that it cannot.
 func TestFaults(t *testing.T) {
 	f := fixture.Load()
-	img := f.Image("annotated") // its payload has to be read
+	img := f.Image("annotated") // its payload must be read
 	for _, fault := range fixture.Faults() {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
@@ -418,7 +419,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// newNotary verifies Notary signatures without asking anybody.
+// newNotary returns a verifier of Notary signatures that sends no requests.
 func newNotary(t testing.TB) sigverify.NotaryVerifier {
 	t.Helper()
 	v, err := notary.New(notary.Options{HTTP: noLog{}})
@@ -428,7 +429,7 @@ func newNotary(t testing.TB) sigverify.NotaryVerifier {
 	return v
 }
 
-// TestArtefactsOfNotation verifies what notation signed.
+// TestArtefactsOfNotation verifies images that notation signed.
 func TestArtefactsOfNotation(t *testing.T) {
 	f := fixture.Load()
 	v, _ := served(t, f.Registry(), 30*time.Second)
@@ -470,7 +471,7 @@ func TestArtefactsOfNotation(t *testing.T) {
 	}
 }
 
-// TestEnvelopes verifies envelopes of notation as files.
+// TestEnvelopes verifies notation's envelopes as files.
 func TestEnvelopes(t *testing.T) {
 	f := fixture.Load()
 	r := f.Registry()

@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// ofText is a layer of the tag .sig as a signature of its payload.
+// ofText returns a layer of the tag .sig as a signature of its payload.
 func (l layer) ofText() world.BlobSignature {
 	sig, _ := base64.StdEncoding.DecodeString(l.annotations["dev.cosignproject.cosign/signature"])
 	return world.BlobSignature{
@@ -93,7 +93,7 @@ func TestBlob(t *testing.T) {
 			}
 		})
 	}
-	// The trust is asked for only by those who need it.
+	// The trusted material is fetched only if it is needed.
 	p.trust, p.trusted = nil, 0
 	if _, err := p.verifier.Blob(t.Context(), world.BlobRequest{Content: text, Signatures: []world.BlobSignature{keyed}, Attestor: by(key)}); err != nil || p.trusted != 0 {
 		t.Errorf("%v, the trust was asked %d times", err, p.trusted)
@@ -102,7 +102,7 @@ func TestBlob(t *testing.T) {
 	wants(t, err, "!the trust is out of reach")
 }
 
-// TestBlobKeys asks for keys as images do: all versions of one, in the bounds of the policy.
+// TestBlobKeys fetches keys in the same way as for images: all versions of a key, within the limits of the policy.
 func TestBlobKeys(t *testing.T) {
 	p := newPlace(t)
 	before, now := newKey(elliptic.P256()), newKey(elliptic.P256())

@@ -143,7 +143,7 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// TestPlaces looks for signatures where policies say that they are.
+// TestPlaces looks for signatures at the places that policies set.
 func TestPlaces(t *testing.T) {
 	key := newKey(elliptic.P256())
 	t.Run("another repository", func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestMissingImage(t *testing.T) {
 	wants(t, err, "MANIFEST_UNKNOWN")
 }
 
-// TestOutages holds that what cannot be read is no forgery.
+// TestOutages checks that unreadable content is not treated as a forgery.
 func TestOutages(t *testing.T) {
 	key := newKey(elliptic.P256())
 	status := func(code int, header ...string) func(http.ResponseWriter, *http.Request) bool {
@@ -254,7 +254,7 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// TestOutagesCountOnce holds that signatures which are read again after an outage do not count again.
+// TestOutagesCountOnce checks that signatures that are read again after an outage are not counted again.
 func TestOutagesCountOnce(t *testing.T) {
 	key := newKey(elliptic.P256())
 	p := newPlace(t)
@@ -282,7 +282,7 @@ func TestOutagesCountOnce(t *testing.T) {
 	}
 }
 
-// TestMessageBundles verifies bundles that sign the image's manifest itself, of all versions.
+// TestMessageBundles verifies bundles of all versions that sign the image's manifest itself.
 func TestMessageBundles(t *testing.T) {
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -334,7 +334,7 @@ func TestMessageBundles(t *testing.T) {
 	}
 }
 
-// TestRequests is the table of what a verification may ask.
+// TestRequests is the table of the requests that a verification may send.
 func TestRequests(t *testing.T) {
 	key := newKey(elliptic.P256())
 	tag := func(r *world.SignatureRequest) { r.Image = strings.Split(r.Image, "@")[0] + ":v1" }
@@ -347,8 +347,8 @@ func TestRequests(t *testing.T) {
 		name   string
 		write  func(*place)
 		change []func(*world.SignatureRequest)
-		want   int // once the habits of the repository are known
-		first  int // before
+		want   int // if the habits of the repository are known
+		first  int // otherwise
 	}{
 		{"a key, by digest", sig, nil, 1, 2},
 		{"a key, by tag", sig, []func(*world.SignatureRequest){tag}, 2, 3},
@@ -371,7 +371,7 @@ func TestRequests(t *testing.T) {
 			if got := p.requests(); len(got) != c.first {
 				t.Errorf("the first verification asks %d times, want %d: %s", len(got), c.first, strings.Join(got, ", "))
 			}
-			later.Store(int64(time.Minute)) // nothing is kept, but the habits are known
+			later.Store(int64(time.Minute)) // nothing is cached except the habits
 			_ = p.verify(byKey(key), c.change...)
 			if got := p.requests(); len(got) != c.want {
 				t.Errorf("%d requests, want %d: %s", len(got), c.want, strings.Join(got, ", "))
@@ -385,13 +385,13 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestSingleFlight verifies the same image for many Pods at once.
+// TestSingleFlight verifies the same image for many Pods concurrently.
 func TestSingleFlight(t *testing.T) {
 	key := newKey(elliptic.P256())
 	p := newPlace(t)
 	p.attach(".sig", signed(key, crypto.SHA256, p.claim(nil)))
 	now := time.Now()
-	p.renew(func(o *sigverify.Options) { o.Now = func() time.Time { return now } }) // what was read stays fresh
+	p.renew(func(o *sigverify.Options) { o.Now = func() time.Time { return now } }) // cached data does not expire
 	p.answers(p.besideReferrers)
 	var wait sync.WaitGroup
 	for range 100 {
@@ -403,14 +403,14 @@ func TestSingleFlight(t *testing.T) {
 	}
 }
 
-// TestCancelled holds that a cancelled review leaves nothing running.
+// TestCancelled checks that nothing keeps running after a review is cancelled.
 func TestCancelled(t *testing.T) {
 	p := newPlace(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan struct{}, 10)
 	p.answers(func(_ http.ResponseWriter, r *http.Request) bool {
-		cancel() // the review ends while its request is open
+		cancel() // the review ends while its request is running
 		select {
 		case <-r.Context().Done():
 		case <-time.After(time.Minute):

@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// fileOf is a file with the content.
+// fileOf returns a file with the content.
 func fileOf(content string) sigverify.File {
 	sum := sha256.Sum256([]byte(content))
 	return sigverify.File{
@@ -27,12 +27,12 @@ func fileOf(content string) sigverify.File {
 	}
 }
 
-// digestOf is the same, of which only the digest is known.
+// digestOf returns the same file with only its digest.
 func digestOf(content string) sigverify.File {
 	return sigverify.File{Digest: fileOf(content).Digest, Size: -1}
 }
 
-// entryOf is a log entry in the form of bundles.
+// entryOf returns a log entry in the form for bundles.
 func (s *services) entryOf(body object, at time.Time) object {
 	s.t.Helper()
 	logged := s.log(body, at)
@@ -49,7 +49,7 @@ func (s *services) entryOf(body object, at time.Time) object {
 	}
 }
 
-// blobBy is a bundle of version 0.3 with a signature over the content itself.
+// blobBy returns a bundle of version 0.3 with a signature over the content itself.
 func (s *services) blobBy(p person, content string, at time.Time, change ...func(object)) []byte {
 	sig, sum := sign(p.key, crypto.SHA256, []byte(content)), sha256.Sum256([]byte(content))
 	b := object{"mediaType": kindBundle, "verificationMaterial": object{
@@ -65,7 +65,7 @@ func (s *services) blobBy(p person, content string, at time.Time, change ...func
 	return out
 }
 
-// version makes a bundle one of an older version, whose certificate stands in a chain.
+// version returns a function that converts a bundle to an older version, in which the certificate is in a chain.
 func version(v string, more ...[]byte) func(object) {
 	return func(b object) {
 		m := b["verificationMaterial"].(object)
@@ -78,7 +78,7 @@ func version(v string, more ...[]byte) func(object) {
 	}
 }
 
-// inEntry changes the log entry of a bundle.
+// inEntry returns a function that changes the log entry of a bundle.
 func inEntry(change func(object)) func(object) {
 	return func(b object) { change(b["verificationMaterial"].(object)["tlogEntries"].([]object)[0]) }
 }
@@ -92,7 +92,7 @@ func without(names ...string) func(object) {
 	}
 }
 
-// TestFiles verifies bundles about files, such as other clients write and such as no client should accept.
+// TestFiles verifies bundles for files: such as other clients write, and such as no client may accept.
 func TestFiles(t *testing.T) {
 	s, other := newServices(t), newServices(t)
 	p := newPlace(t)
@@ -141,7 +141,7 @@ func TestFiles(t *testing.T) {
 		of     sigverify.File
 		kind   string
 		by     *world.Attestor
-		want   string // of the reason; empty: accepted
+		want   string // part of the reason; empty if accepted
 	}{
 		"a statement":                        {bundle: plain},
 		"a statement, by the digest":         {bundle: plain, of: digestOf(content)},
@@ -210,7 +210,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestFilesByKey verifies bundles about files by keys, which need neither logs nor trust.
+// TestFilesByKey verifies bundles for files with keys, which need neither logs nor trusted material.
 func TestFilesByKey(t *testing.T) {
 	p := newPlace(t)
 	_, pure, _ := ed25519.GenerateKey(nil)

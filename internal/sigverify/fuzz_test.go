@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// FuzzBundle verifies bundles that anybody may write: none may stop the process, and none that was changed satisfies.
+// FuzzBundle verifies untrusted bundles: none may crash the process, and no changed bundle is accepted.
 func FuzzBundle(f *testing.F) {
 	s, key := newServices(f), newKey(elliptic.P256())
 	p := newPlace(f)
@@ -33,7 +33,7 @@ func FuzzBundle(f *testing.F) {
 	})
 }
 
-// FuzzLayer verifies layers with annotations that anybody may write.
+// FuzzLayer verifies layers with untrusted annotations.
 func FuzzLayer(f *testing.F) {
 	s, key := newServices(f), newKey(elliptic.P256())
 	p := newPlace(f)

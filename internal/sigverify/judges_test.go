@@ -20,10 +20,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// envPrograms names the folder of the programs that hack/signatures built.
+// envPrograms is the environment variable for the folder of the programs that hack/signatures built.
 const envPrograms = "EPHOR_SIGNATURE_PROGRAMS"
 
-// differences are the verdicts, by demand and image, that may differ from those of cosign and notation, with the reason.
+// differences are the verdicts, by attestor and image, that may differ from those of cosign and notation, with the reason.
 var differences = map[string]map[string]string{
 	"key p256":    {"bundle-and-sig": "both forms count; cosign 2 looks at no tag where there is a bundle"},
 	"key ed25519": {"key-ed25519": "cosign signs payloads in the form of Ed25519 with a hash, and does not verify that form itself"},
@@ -37,8 +37,8 @@ var issuers = map[string]string{
 	"keyless-issuers":   "issuers that contradict each other are refused; cosign takes extension 1.1",
 }
 
-// TestJudges compares verdicts with those of `cosign verify` and `notation verify` about the same registry, for every image of
-// the fixture and demands of every kind. It is run by hand: make signatures.
+// TestJudges compares verdicts with those of `cosign verify` and `notation verify` on the same registry, for every image of
+// the fixture and all kinds of attestors. It is run by hand: make signatures.
 func TestJudges(t *testing.T) {
 	programs := os.Getenv(envPrograms)
 	if programs == "" {
@@ -100,7 +100,7 @@ func TestJudges(t *testing.T) {
 				if !strings.HasPrefix(img.Repository, "registry.ephor.test/") || strings.HasPrefix(name, "notary") != (d.format == sigverify.Notary) {
 					continue
 				}
-				// What could not be found out, such as an entry of a log that is not reachable, is not verified either.
+				// If something could not be determined, such as an entry of an unreachable log, the image is not verified either.
 				_, err := v.Verify(t.Context(), world.SignatureRequest{
 					Image: img.String(), Format: cmp.Or(d.format, sigverify.Cosign), Attestor: d.attestor, Registry: world.ImageRequest{Insecure: true},
 				})
@@ -119,13 +119,13 @@ func TestJudges(t *testing.T) {
 	fmt.Printf("judges: %d verdicts are the same, %d differ with a reason\n", agreed, explained)
 }
 
-// demand is what is asked of images, of the verifier and of the programs.
+// demand is an attestor, for the verifier and for the programs.
 type demand struct {
 	name        string
 	format      string // empty for Cosign
 	attestor    *world.Attestor
-	args        []string // of cosign
-	certificate string   // that notation trusts
+	args        []string // arguments of cosign
+	certificate string   // the certificate that notation trusts
 }
 
 // judge runs cosign and notation.
@@ -159,7 +159,8 @@ func (j *judge) file(name, text string) string {
 	return path
 }
 
-// verify is nil when a program verifies the image: that of signatures in tags, or that of bundles, since a policy accepts both.
+// verify returns nil if a program verifies the image: either cosign with signatures in tags or cosign with bundles, since a policy accepts
+// both.
 func (j *judge) verify(d demand, img fixture.Image) error {
 	if d.format == sigverify.Notary {
 		policy, err := json.Marshal(map[string]any{"version": "1.0", "trustPolicies": []any{map[string]any{

@@ -22,7 +22,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// TestIdentities verifies who signed, on layers and on bundles.
+// TestIdentities verifies the identities of signers, for layers and bundles.
 func TestIdentities(t *testing.T) {
 	s := newServices(t)
 	no := func(c *x509.Certificate) { c.URIs = nil }
@@ -81,7 +81,7 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
-// TestOneSignatureSatisfiesAll holds that identity and annotation come from the same signature.
+// TestOneSignatureSatisfiesAll checks that identity and annotation must come from the same signature.
 func TestOneSignatureSatisfiesAll(t *testing.T) {
 	s, p := newServices(t), newPlace(t)
 	p.trust = s
@@ -223,7 +223,7 @@ func (publicOnly) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) {
 	panic("it signs nothing")
 }
 
-// TestCertificates verifies by certificates that a policy names.
+// TestCertificates verifies signatures with certificates in a policy.
 func TestCertificates(t *testing.T) {
 	s := newServices(t)
 	signer := s.person()
@@ -250,7 +250,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// TestKeyedLogEntries verifies the entries of signatures by keys.
+// TestKeyedLogEntries verifies the log entries of signatures by keys.
 func TestKeyedLogEntries(t *testing.T) {
 	s, key := newServices(t), newKey(elliptic.P256())
 	logged := func(p *place, verifier string) layer {
@@ -269,7 +269,7 @@ func TestKeyedLogEntries(t *testing.T) {
 	p.trust = s
 	p.attach(".sig", logged(p, publicPEM(newKey(elliptic.P256()))))
 	wants(t, p.verify(a), "the log entry cannot be read")
-	// The log's key of the policy replaces the trust.
+	// The log key in the policy replaces the trusted material.
 	p = newPlace(t)
 	p.attach(".sig", logged(p, publicPEM(key)))
 	a.Rekor.PublicKey = s.rekorPEM()
@@ -279,7 +279,7 @@ func TestKeyedLogEntries(t *testing.T) {
 	}
 }
 
-// TestAttestationEntries verifies all kinds of entries that attestations have.
+// TestAttestationEntries verifies all kinds of log entries for attestations.
 func TestAttestationEntries(t *testing.T) {
 	s, foreign := newServices(t), newServices(t)
 	const kind = "https://example.com/scan/v1"
@@ -311,7 +311,7 @@ func TestAttestationEntries(t *testing.T) {
 			if c.want == "" && len(found) != 1 {
 				t.Errorf("%d statements", len(found))
 			}
-			// Without an attestor any signer counts that the authorities vouch for.
+			// Without an attestor, any signer whom the authorities certify is accepted.
 			if _, err = p.statements(nil, kind); err == nil != (c.want == "") {
 				t.Errorf("without an attestor: %v", err)
 			}
@@ -319,7 +319,7 @@ func TestAttestationEntries(t *testing.T) {
 	}
 }
 
-// TestTimestamps verifies timestamps by the chain that a policy brings.
+// TestTimestamps verifies timestamps with the chain in the policy.
 func TestTimestamps(t *testing.T) {
 	s, foreign := newServices(t), newServices(t)
 	chain := func(s *services) string {
@@ -368,7 +368,7 @@ func TestTimestamps(t *testing.T) {
 	}
 }
 
-// TestSearch looks for the entry of a signature that was stored without one.
+// TestSearch searches for the log entry of a signature that was stored without one.
 func TestSearch(t *testing.T) {
 	s, key := newServices(t), newKey(elliptic.P256())
 	for _, c := range []struct {
@@ -409,7 +409,7 @@ func TestSearch(t *testing.T) {
 			t.Cleanup(log.Close)
 			a := &world.Attestor{Key: &world.KeyAttestor{PublicKey: publicPEM(key)}, Rekor: world.Rekor{URL: log.URL}}
 			wants(t, p.verify(a), c.want)
-			// A namespaced policy asks only what it may.
+			// A namespaced policy sends only permitted requests.
 			p.renew(func(o *sigverify.Options) {
 				o.Permit = func(u *url.URL) error { return &url.Error{Op: "ask", URL: u.String(), Err: errNoTrust} }
 			})
@@ -418,7 +418,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// BenchmarkKeyed and BenchmarkBundle verify without reading: the image is kept, the verdict is not.
+// BenchmarkKeyed and BenchmarkBundle verify without reading: the image is cached, the verdict is not.
 func BenchmarkKeyed(b *testing.B) {
 	p, key := newPlace(b), newKey(elliptic.P256())
 	p.attach(".sig", signed(key, crypto.SHA256, p.claim(nil)))
@@ -437,7 +437,7 @@ func benchmark(b *testing.B, p *place, a *world.Attestor) {
 		b.Fatal(err)
 	}
 	for n := 0; b.Loop(); n++ {
-		// Another name of the trust's mirror makes it another question.
+		// Another mirror in the trust makes it a different query.
 		a.Trust.Mirror = strings.Repeat("x", n%50)
 		if n%50 == 0 {
 			p.renew()

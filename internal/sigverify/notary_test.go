@@ -36,7 +36,7 @@ const (
 	kindSBOM   = "sbom/cyclone-dx"
 )
 
-// notarySigner is a certificate of its own.
+// notarySigner is a signer with its own certificate.
 type notarySigner struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -88,14 +88,14 @@ func (s notarySigner) sign(t testing.TB, mediaType string, d v1.Descriptor) laye
 	return layer{blob: out, kind: mediaType}
 }
 
-// described is the image as what is signed.
+// described returns the descriptor of the image, which is what is signed.
 func (p *place) described() v1.Descriptor {
 	kind, _ := p.image.MediaType()
 	text, _ := p.image.RawManifest()
 	return v1.Descriptor{MediaType: kind, Digest: p.digest, Size: int64(len(text))}
 }
 
-// attachTo writes an artefact that refers to another one, and returns what it is.
+// attachTo writes an artefact that refers to another one, and returns its descriptor.
 func (p *place) attachTo(repository name.Repository, subject v1.Descriptor, kind string, layers ...layer) v1.Descriptor {
 	p.t.Helper()
 	image := mutate.ConfigMediaType(p.artifact(layers...), types.MediaType(kind))
@@ -193,7 +193,7 @@ func TestNotaryNeedsCertificates(t *testing.T) {
 	wants(t, p.verify(newNotarySigner(t).attestor(), byNotary), "!signatures of Notary are")
 }
 
-// A responder that does not answer is no forgery, and another signature suffices.
+// A responder that does not answer does not make a signature a forgery, and another valid signature is sufficient.
 func TestNotaryOutage(t *testing.T) {
 	revocable, ours := newNotaryChain(t), newNotarySigner(t)
 	down := roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") })
@@ -210,7 +210,7 @@ func TestNotaryOutage(t *testing.T) {
 	wants(t, p.verify(both, byNotary), "")
 }
 
-// newNotaryChain is a signer below an authority, whose certificate names a responder.
+// newNotaryChain returns a signer below an authority. The signer's certificate names a responder.
 func newNotaryChain(t testing.TB) notaryChain {
 	root := newNotarySigner(t, func(c *x509.Certificate) {
 		c.IsCA, c.KeyUsage, c.ExtKeyUsage = true, x509.KeyUsageCertSign, nil
@@ -326,7 +326,7 @@ func TestNotaryStatements(t *testing.T) {
 	}
 }
 
-// A registry may give the media type of the configuration for the type of an artefact.
+// A registry may report the media type of the configuration as the type of an artefact.
 func TestNotaryStatementsWhoseTypeIsUnsaid(t *testing.T) {
 	ours := newNotarySigner(t)
 	p := newPlace(t)
@@ -344,7 +344,7 @@ func TestNotaryStatementsWhoseTypeIsUnsaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.push(p.repository.Tag("blobs"), image) // its blobs
+	p.push(p.repository.Tag("blobs"), image) // pushes the blobs of the image
 	put, _ := http.NewRequest(http.MethodPut, p.server.URL+"/v2/"+p.repository.RepositoryStr()+"/manifests/"+digest.String(), strings.NewReader(string(text)))
 	put.Header.Set("Content-Type", string(types.OCIManifestSchema1))
 	answer, err := http.DefaultClient.Do(put)
@@ -362,7 +362,7 @@ func TestNotaryStatementsWhoseTypeIsUnsaid(t *testing.T) {
 	}
 }
 
-// servedNotary is a verifier with envelopes that asks a registry of the fixture.
+// servedNotary returns a verifier with envelopes that uses a registry of the fixture.
 func servedNotary(t testing.TB, handler http.Handler) (*sigverify.Verifier, *fixture.Server) {
 	t.Helper()
 	server := fixture.Start(t, handler)
@@ -389,7 +389,7 @@ func byCertificate(names ...string) *world.Attestor {
 	return a
 }
 
-// TestNotaryArtefacts verifies what notation signed and oras attached, in registries that list it in each way.
+// TestNotaryArtefacts verifies artefacts that notation signed and oras attached, in registries that list them in different ways.
 func TestNotaryArtefacts(t *testing.T) {
 	f := fixture.Load()
 	for mode, label := range map[fixture.Referrers]string{fixture.ReferrersWhole: "whole", fixture.ReferrersRaw: "raw", fixture.ReferrersTag: "tag"} {
@@ -445,14 +445,14 @@ func TestNotaryArtefacts(t *testing.T) {
 	}
 }
 
-// The manifest of the image, the list, and the manifest and the envelope of one signature are read once, after a request that asks how to log in;
-// a tag is one request more.
+// The manifest of the image, the list, and the manifest and the envelope of one signature are read once, after a request that finds out how
+// to log in. A tag needs one more request.
 func TestNotaryRequests(t *testing.T) {
 	f := fixture.Load()
 	image := f.Image("notary-jws")
 	for reference, want := range map[string]int{image.String(): 5, image.Tagged(): 6} {
 		v, server := servedNotary(t, f.Registry())
-		for range 2 { // the second one is remembered for a moment, but for what the tag names
+		for range 2 { // the second one is cached, except for the digest of the tag
 			if _, err := v.Verify(t.Context(), world.SignatureRequest{Image: reference, Format: sigverify.Notary, Attestor: byCertificate("notary")}); err != nil {
 				t.Fatal(err)
 			}
@@ -467,7 +467,7 @@ func TestNotaryRequests(t *testing.T) {
 	}
 }
 
-// TestNotaryFaults: a registry with faults is never taken for a signature, and a signature is never refused for one.
+// TestNotaryFaults: a fault of a registry never counts as a signature, and never makes a signature invalid.
 func TestNotaryFaults(t *testing.T) {
 	f := fixture.Load()
 	image := f.Image("notary-two")

@@ -14,7 +14,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// rekor2 is a bundle of version 0.3 that an identity signed, with an entry of a log of version 2: it has an inclusion proof and no signed time.
+// rekor2 returns a bundle of version 0.3 that an identity signed, with an entry of a log of version 2: it has an inclusion proof and no
+// signed time.
 func rekor2(t *testing.T, s *ca.VirtualSigstore, text []byte) object {
 	t.Helper()
 	e, err := s.AttestHashedRekordV2("ann@example.com", "https://issuer.example", text)
@@ -51,7 +52,7 @@ func rekor2(t *testing.T, s *ca.VirtualSigstore, text []byte) object {
 	}}
 }
 
-// TestRekor2: an entry of a log of version 2 counts with a timestamp of an authority, and only when all of it is about this signature.
+// TestRekor2: an entry of a log of version 2 is accepted with a timestamp of an authority, and only if all parts belong to this signature.
 func TestRekor2(t *testing.T) {
 	s, foreign := newServices(t).VirtualSigstore, newServices(t).VirtualSigstore
 	material := func(b object) object { return b["verificationMaterial"].(object) }
@@ -126,7 +127,7 @@ func TestRekor2(t *testing.T) {
 			}
 			p.refer(kindBundle, bundleNotes("https://example.com/v1"), layer{text, kindBundle, nil})
 			a := byName("https://issuer.example", "ann@example.com")
-			a.CTLog.Ignore = true // the authority of the test has no log
+			a.CTLog.Ignore = true // the authority of the test has no certificate log
 			if c.demand != nil {
 				c.demand(a)
 			}

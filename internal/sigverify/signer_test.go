@@ -44,7 +44,7 @@ import (
 // answerer answers a request in place of the registry and returns true, or returns false.
 type answerer func(w http.ResponseWriter, r *http.Request) bool
 
-// place is a registry in memory that counts its requests, with one image and what signs it.
+// place is a registry in memory that counts its requests, with one image and its signatures.
 type place struct {
 	t      testing.TB
 	server *httptest.Server
@@ -57,7 +57,7 @@ type place struct {
 	digest     v1.Hash
 	verifier   *sigverify.Verifier
 	trust      root.TrustedMaterial
-	trusted    int // times that the trust was asked
+	trusted    int // the number of calls of Material
 }
 
 func newPlace(t testing.TB) *place {
@@ -98,7 +98,7 @@ func (p *place) hex() string {
 	return p.digest.Hex
 }
 
-// renew forgets everything that was verified, and all requests.
+// renew discards all cached verifications and all recorded requests.
 func (p *place) renew(change ...func(*sigverify.Options)) {
 	p.t.Helper()
 	client, err := registry.New(registry.Options{})
@@ -115,16 +115,16 @@ func (p *place) renew(change ...func(*sigverify.Options)) {
 	p.requests()
 }
 
-// answers sets what answers requests before the registry does; nil sets nothing. Requests of a cancelled review may still
-// run, so the lock is needed.
+// answers sets a function that may answer requests before the registry does; nil removes it. Requests of a cancelled
+// review may still be running, so the lock is needed.
 func (p *place) answers(f answerer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answer = f
 }
 
-// besideReferrers is an answerer that delays signatures until the list of referrers was asked for. A first verification asks
-// for both at the same time and may end before the second request arrives, which would then be counted later.
+// besideReferrers is an answerer that delays signatures until the list of referrers is requested. A first verification
+// requests both in parallel and may end before the second request arrives, which would then be counted later.
 func (p *place) besideReferrers(_ http.ResponseWriter, r *http.Request) bool {
 	asked := func() bool {
 		p.mu.Lock()
@@ -137,7 +137,7 @@ func (p *place) besideReferrers(_ http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// requests are those since the last call.
+// requests returns the requests since the last call.
 func (p *place) requests() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,7 +166,7 @@ func (p *place) push(at name.Reference, image v1.Image) {
 	}
 }
 
-// pemKeys reads keys in PEM.
+// pemKeys parses keys in PEM.
 type pemKeys struct{}
 
 func (pemKeys) Key(_ context.Context, k *world.KeyAttestor, _ bool) (crypto.PublicKey, error) {
@@ -177,7 +177,7 @@ func (pemKeys) Key(_ context.Context, k *world.KeyAttestor, _ bool) (crypto.Publ
 	return x509.ParsePKIXPublicKey(block.Bytes)
 }
 
-// layer is what a tag of cosign holds: a blob with annotations.
+// layer is a layer below a tag of cosign: a blob with annotations.
 type layer struct {
 	blob        []byte
 	kind        string
@@ -219,7 +219,7 @@ func (p *place) referTo(repository name.Repository, kind string, annotations map
 	kindOf, _ := p.image.MediaType()
 	image := mutate.ConfigMediaType(p.artifact(layers...), types.MediaType(kind))
 	image = mutate.Annotations(image, annotations).(v1.Image)
-	image = mutate.Subject(image, v1.Descriptor{MediaType: kindOf, Digest: p.digest, Size: size}).(v1.Image) // the last, or it is lost
+	image = mutate.Subject(image, v1.Descriptor{MediaType: kindOf, Digest: p.digest, Size: size}).(v1.Image) // must come last, or it is lost
 	digest, err := image.Digest()
 	if err != nil {
 		p.t.Fatal(err)
@@ -227,7 +227,7 @@ func (p *place) referTo(repository name.Repository, kind string, annotations map
 	p.push(repository.Digest(digest.String()), image)
 }
 
-// claim is the text that cosign signs for an image.
+// claim returns the text that cosign signs for an image.
 func claim(repository, digest string, optional map[string]any) []byte {
 	text, _ := json.Marshal(optional)
 	if optional == nil {
@@ -240,7 +240,7 @@ func (p *place) claim(optional map[string]any) []byte {
 	return claim(p.repository.Name(), p.digest.String(), optional)
 }
 
-// signed is a layer of the tag .sig, by a key.
+// signed returns a layer of the tag .sig, signed with a key.
 func signed(key crypto.Signer, hash crypto.Hash, payload []byte) layer {
 	return layer{payload, kindClaim, map[string]string{"dev.cosignproject.cosign/signature": base64.StdEncoding.EncodeToString(sign(key, hash, payload))}}
 }
@@ -283,12 +283,12 @@ func newRSA(bits int) *rsa.PrivateKey {
 	return key
 }
 
-// byKey is an attestor with a key, without logs.
+// byKey returns an attestor with a key, without logs.
 func byKey(key crypto.Signer) *world.Attestor {
 	return &world.Attestor{Key: &world.KeyAttestor{PublicKey: publicPEM(key)}, Rekor: world.Rekor{Ignore: true}, CTLog: world.CTLog{Ignore: true}}
 }
 
-// envelope is an attestation by a key.
+// envelope returns an attestation signed with a key.
 func envelope(key crypto.Signer, statement []byte) []byte {
 	e := dsse.Envelope{
 		PayloadType: "application/vnd.in-toto+json", Payload: base64.StdEncoding.EncodeToString(statement),
@@ -298,7 +298,7 @@ func envelope(key crypto.Signer, statement []byte) []byte {
 	return text
 }
 
-// statement is an in-toto statement about a digest.
+// statement returns an in-toto statement about a digest.
 func statement(digest v1.Hash, kind string, predicate any, annotations map[string]any) []byte {
 	subject := map[string]any{"name": "app", "digest": map[string]string{digest.Algorithm: digest.Hex}}
 	if annotations != nil {
@@ -314,7 +314,7 @@ func (p *place) attested(key crypto.Signer, kind string, predicate any) layer {
 
 const kindBundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
 
-// keyBundle is a bundle of version 0.3 that a key signed, without a log entry.
+// keyBundle returns a bundle of version 0.3 that is signed with a key, without a log entry.
 func keyBundle(key crypto.Signer, statement []byte) layer {
 	var e map[string]any
 	if err := json.Unmarshal(envelope(key, statement), &e); err != nil {
@@ -330,7 +330,7 @@ func bundleNotes(kind string) map[string]string {
 	return map[string]string{"dev.sigstore.bundle.content": "dsse-envelope", "dev.sigstore.bundle.predicateType": kind}
 }
 
-// verify asks about the image by its digest.
+// verify verifies the image by its digest.
 func (p *place) verify(a *world.Attestor, change ...func(*world.SignatureRequest)) error {
 	r := world.SignatureRequest{Image: p.repository.Digest(p.digest.String()).String(), Format: sigverify.Cosign, Attestor: a}
 	for _, f := range change {
@@ -352,7 +352,7 @@ func (p *place) statements(a *world.Attestor, kind string, change ...func(*world
 	return out, err
 }
 
-// wants checks an error: empty for none, "!" before the text of an error that is no refusal.
+// wants checks an error: empty for none, "!" before the text of an error that is not a refusal.
 func wants(t testing.TB, err error, want string) {
 	t.Helper()
 	var unverified *world.UnverifiedError

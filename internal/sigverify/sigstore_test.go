@@ -29,9 +29,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// services are a certificate authority, its log of certificates, a transparency log and a timestamp authority.
+// services are a certificate authority, its certificate log, a transparency log and a timestamp authority.
 type services struct {
-	*ca.VirtualSigstore // the last two
+	*ca.VirtualSigstore // the transparency log and the timestamp authority
 	t                   testing.TB
 	root                *x509.Certificate
 	rootKey, ctKey      *ecdsa.PrivateKey
@@ -73,7 +73,7 @@ func (s *services) make(template, parent *x509.Certificate, key crypto.PublicKey
 	return cert
 }
 
-// FulcioCertificateAuthorities replaces those of the virtual services, whose certificates are in no log.
+// FulcioCertificateAuthorities replaces those of the virtual services, whose certificates are not in a log.
 func (s *services) FulcioCertificateAuthorities() []root.CertificateAuthority {
 	return []root.CertificateAuthority{&root.FulcioCertificateAuthority{Root: s.root}}
 }
@@ -92,7 +92,7 @@ func keyID(key crypto.PublicKey) [32]byte {
 	return sha256.Sum256(der)
 }
 
-// person is who signs: a certificate and its key.
+// person is a signer: a certificate and its key.
 type person struct {
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
@@ -112,7 +112,8 @@ func extensionDER(n int, value string) pkix.Extension {
 
 const workflow = "https://github.com/team/app/.github/workflows/release.yaml@refs/tags/v1"
 
-// person makes a certificate for ten minutes. Without changes it names a workflow, and its issuer in both extensions.
+// person returns a signer with a certificate that is valid for ten minutes. Without changes, the certificate names a workflow, and its
+// issuer in both extensions.
 func (s *services) person(change ...func(*x509.Certificate)) person {
 	s.t.Helper()
 	uri, _ := url.Parse(workflow)
@@ -133,7 +134,7 @@ func (s *services) person(change ...func(*x509.Certificate)) person {
 	return p
 }
 
-// sct is the extension with which a log of certificates promises that it holds the certificate.
+// sct returns the extension with which a certificate log promises that it contains the certificate.
 func (s *services) sct(cert *x509.Certificate, log *ecdsa.PrivateKey) pkix.Extension {
 	s.t.Helper()
 	out := ct.SignedCertificateTimestamp{SCTVersion: ct.V1, LogID: ct.LogID{KeyID: keyID(&log.PublicKey)}, Timestamp: uint64(cert.NotBefore.UnixMilli())}
@@ -167,7 +168,7 @@ func certPEM(c *x509.Certificate) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
 }
 
-// entry is a log entry about a signature: its body, and what the log signed.
+// entry is a log entry for a signature: its body, and the log's signature.
 type entry struct {
 	body []byte
 	at   time.Time
@@ -197,7 +198,7 @@ func (s *services) log(body any, at time.Time) entry {
 
 type object = map[string]any
 
-// hashed is the body of an entry for a signature over a payload; verifier is a key or a certificate in PEM.
+// hashed returns the body of an entry for a signature over a payload. verifier is a key or a certificate in PEM.
 func hashed(payload, sig []byte, verifier string) object {
 	sum := sha256.Sum256(payload)
 	return object{"apiVersion": "0.0.1", "kind": "hashedrekord", "spec": object{
@@ -206,7 +207,7 @@ func hashed(payload, sig []byte, verifier string) object {
 	}}
 }
 
-// enveloped is the body of an entry for an envelope.
+// enveloped returns the body of an entry for an envelope.
 func enveloped(text []byte, verifier string) object {
 	var e dsse.Envelope
 	_ = json.Unmarshal(text, &e)
@@ -219,7 +220,7 @@ func enveloped(text []byte, verifier string) object {
 	}}
 }
 
-// oldEnveloped is the body of an entry of the kind intoto 0.0.1.
+// oldEnveloped returns the body of an entry of the kind intoto 0.0.1.
 func oldEnveloped(text []byte, verifier string) object {
 	whole := sha256.Sum256(text)
 	return object{"apiVersion": "0.0.1", "kind": "intoto", "spec": object{
@@ -227,7 +228,7 @@ func oldEnveloped(text []byte, verifier string) object {
 	}}
 }
 
-// note writes the entry as cosign does.
+// note returns the entry in cosign's form.
 func (e entry) note() string {
 	text, _ := json.Marshal(object{"SignedEntryTimestamp": e.set, "Payload": object{
 		"body": e.body, "integratedTime": e.at.Unix(), "logIndex": e.n, "logID": e.id,
@@ -235,7 +236,7 @@ func (e entry) note() string {
 	return string(text)
 }
 
-// signedBy is a layer of the tag .sig by a person, logged at a time; the zero time for no entry.
+// signedBy returns a layer of the tag .sig signed by a person and logged at a time. The zero time means that there is no entry.
 func (s *services) signedBy(p person, payload []byte, at time.Time) layer {
 	l := signed(p.key, crypto.SHA256, payload)
 	l.annotations["dev.sigstore.cosign/certificate"] = certPEM(p.cert)
@@ -247,7 +248,7 @@ func (s *services) signedBy(p person, payload []byte, at time.Time) layer {
 	return l
 }
 
-// bundleBy is a bundle of version 0.3 by a person.
+// bundleBy returns a bundle of version 0.3 signed by a person.
 func (s *services) bundleBy(p person, statement []byte, at time.Time, change ...func(object)) layer {
 	s.t.Helper()
 	text := envelope(p.key, statement)
@@ -290,7 +291,7 @@ func (s *services) stamped(b object) {
 	b["verificationMaterial"].(object)["timestampVerificationData"] = object{"rfc3161Timestamps": []object{{"signedTimestamp": stamp}}}
 }
 
-// byName is an attestor with an identity.
+// byName returns an attestor with an identity.
 func byName(issuer, subject string) *world.Attestor {
 	return &world.Attestor{Keyless: &world.KeylessAttestor{Issuer: issuer, Subject: subject}}
 }

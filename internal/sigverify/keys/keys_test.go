@@ -61,7 +61,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// to sends all requests to a handler, and fails the test when an address of another host than those is asked.
+// to returns a transport that sends all requests to a handler. It fails the test if a request goes to any other host than these.
 func to(t testing.TB, h http.HandlerFunc, hosts ...string) http.RoundTripper {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -86,7 +86,7 @@ func none(t testing.TB) http.RoundTripper { return to(t, func(http.ResponseWrite
 
 func answerJSON(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
 
-// clean gives the process an environment without clouds.
+// clean removes the environment variables of clouds from the process.
 func clean(t *testing.T) {
 	t.Helper()
 	home := t.TempDir()
@@ -112,7 +112,7 @@ func equal(t *testing.T, got []crypto.PublicKey, want ...crypto.PublicKey) {
 	}
 }
 
-// refuses checks the error of a key, and that it holds no secret.
+// refuses checks the error for a key, and that it contains no secret.
 func refuses(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
@@ -147,7 +147,7 @@ func TestPEM(t *testing.T) {
 		"RSA PKCS #1": {string(pem.EncodeToMemory(&pem.Block{Type: "RSA PUBLIC KEY", Bytes: x509.MarshalPKCS1PublicKey(&big.PublicKey)})), big.Public()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 2 { // the second one is remembered
+			for range 2 { // the second one is cached
 				got, err := r.Key(t.Context(), &world.KeyAttestor{PublicKey: c.text}, true)
 				if err != nil {
 					t.Fatal(err)
@@ -262,7 +262,7 @@ func TestSecrets(t *testing.T) {
 	refuses(t, err, `failed to load public key from k8s://team/none: secrets "none" not found`)
 	_, err = r.Key(t.Context(), &world.KeyAttestor{SecretNamespace: "team", SecretName: "empty"}, false)
 	refuses(t, err, "failed to load public key from k8s://team/empty: the Secret has no cosign.pub")
-	_, err = r.Key(t.Context(), &world.KeyAttestor{SecretName: "key"}, true) // its namespace was not set by what confines it
+	_, err = r.Key(t.Context(), &world.KeyAttestor{SecretName: "key"}, true) // the namespace was not set, so it is not confined
 	refuses(t, err, "a Secret is named by its namespace and its name")
 	_, err = New(Options{}).Key(t.Context(), &world.KeyAttestor{SecretNamespace: "team", SecretName: "key"}, false)
 	if !errors.Is(err, world.ErrUnavailable) {
@@ -620,7 +620,7 @@ func TestNamespacedPoliciesAskWhatIsPermitted(t *testing.T) {
 	refuses(t, err, `URL "https://vault.internal/v1/transit/keys/release" is not permitted`)
 }
 
-// service is a key service whose answers a test decides.
+// service is a key service whose answers the test determines.
 type service struct {
 	calls  atomic.Int32
 	mu     sync.Mutex
@@ -661,10 +661,10 @@ func TestAnswersAreRemembered(t *testing.T) {
 	now = now.Add(holds - time.Second)
 	check(1, old)
 	s.keys, now = []crypto.PublicKey{fresh}, now.Add(time.Second)
-	check(2, fresh) // it was rotated
+	check(2, fresh) // the key was rotated
 	s.err, now = errors.New("unreachable"), now.Add(holds)
-	check(3, fresh) // the last answer counts
-	check(3, fresh) // and the service has a pause
+	check(3, fresh) // the last answer is used
+	check(3, fresh) // and no request is sent during the pause
 	now = now.Add(retryAfter)
 	check(4, fresh)
 	s.err, now = goneError{errors.New("deleted")}, now.Add(retryAfter)
@@ -700,7 +700,7 @@ func TestOneQuestionAtATime(t *testing.T) {
 			}
 		})
 	}
-	cancel() // the one that began gives up, the others do not
+	cancel() // the caller that started the query gives up, the others do not
 	if err := <-failed; !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled question: %v", err)
 	}

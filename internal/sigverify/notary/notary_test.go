@@ -45,7 +45,7 @@ type holder struct {
 
 var serial atomic.Int64
 
-// issue makes a certificate below an issuer, or a self-signed one.
+// issue returns a certificate signed by an issuer, or a self-signed one.
 func issue(t testing.TB, above *holder, change func(*x509.Certificate)) *holder {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -103,7 +103,7 @@ func (h *holder) pem() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.Raw}))
 }
 
-// stamper is a time stamping authority at a point in time.
+// stamper is a timestamping authority at a fixed time.
 type stamper struct {
 	*holder
 	at time.Time
@@ -148,7 +148,7 @@ func payload(d v1.Descriptor) []byte {
 	return text
 }
 
-// sign makes an envelope.
+// sign returns an envelope.
 func sign(t testing.TB, mediaType string, by *holder, change func(*signature.SignRequest)) []byte {
 	t.Helper()
 	signer, err := signature.NewLocalSigner(by.chain(), by.key)
@@ -189,7 +189,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// offline fails the test when something is asked.
+// offline returns a transport that fails the test if a request is sent.
 func offline(t testing.TB) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		t.Errorf("a request to %s", r.URL)
@@ -206,7 +206,7 @@ func newVerifier(t testing.TB, o Options) *Verifier {
 	return v
 }
 
-// satisfies checks what the verification says: "" for a valid signature, "error: …" for what could not be found out.
+// satisfies checks the result of a verification: "" for a valid signature, "error: …" if it could not be determined.
 func satisfies(t *testing.T, err error, want string) {
 	t.Helper()
 	var unverified *world.UnverifiedError
@@ -343,10 +343,10 @@ func TestAnEnvelopeWithManyCertificates(t *testing.T) {
 	}
 }
 
-// responder answers questions about revocation.
+// responder answers revocation queries.
 type responder struct {
 	mu      sync.Mutex
-	answers map[string]func() ([]byte, error) // by the beginning of the path
+	answers map[string]func() ([]byte, error) // by the prefix of the path
 	asked   map[string]int
 }
 
@@ -385,7 +385,7 @@ func (r *responder) count(prefix string) int {
 	return r.asked[prefix]
 }
 
-// says answers OCSP requests about a certificate.
+// says returns a function that answers OCSP requests for a certificate.
 func says(about *holder, status int, by *holder) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		return ocsp.CreateResponse(about.above.Certificate, by.Certificate, ocsp.Response{
@@ -394,7 +394,7 @@ func says(about *holder, status int, by *holder) func() ([]byte, error) {
 	}
 }
 
-// lists answers with a revocation list.
+// listOf returns a function that answers with a revocation list.
 func listOf(by *holder, next time.Time, revoked ...*holder) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-time.Minute), NextUpdate: next}
@@ -467,7 +467,7 @@ func TestRevocation(t *testing.T) {
 		err := newVerifier(t, Options{HTTP: r}).Signature(t.Context(), artefact(mediaTypeCOSE, sign(t, mediaTypeCOSE, below, nil)), world.CertificateAttestor{Certificate: root.pem()}, "")
 		satisfies(t, err, "is revoked")
 	})
-	t.Run("stranger", func(t *testing.T) { // an untrusted certificate names no address that is asked
+	t.Run("stranger", func(t *testing.T) { // no request goes to an address in an untrusted certificate
 		v := newVerifier(t, Options{HTTP: offline(t)})
 		satisfies(t, v.Signature(t.Context(), artefact(mediaTypeJWS, sign(t, mediaTypeJWS, byOCSP, nil)), world.CertificateAttestor{Certificate: other.pem()}, ""), "does not contain any trusted certificate")
 	})
@@ -540,12 +540,12 @@ func TestAnswersAboutRevocationAreRemembered(t *testing.T) {
 			}
 			check(0, good, "", 1)
 			check(fresh-time.Second, down, "", 1)
-			check(fresh, down, "", 2) // the last answer counts
-			if kind == "/crl" {       // a list counts until its next update
+			check(fresh, down, "", 2) // the last answer is used
+			if kind == "/crl" {       // a list is used until its next update
 				check(fresh+pause, bad, "", 2)
-			} else { // and the responder has a pause
+			} else { // and no request is sent during the pause
 				check(fresh+time.Second, down, "", 2)
-				check(fresh+pause, good, "", 3) // it is back
+				check(fresh+pause, good, "", 3) // the responder is back
 			}
 			n := r.count(kind)
 			check(2*fresh+pause, bad, "is revoked", n+1)

@@ -23,7 +23,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// clock is a clock that a test moves.
+// clock is a clock that the test sets.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -74,7 +74,7 @@ func (b *bench) material(t *testing.T, trust world.Trust) (root.TrustedMaterial,
 	return b.Material(ctx, trust)
 }
 
-// logs are the addresses of the logs that material holds.
+// logs returns the addresses of the logs in the material.
 func logs(m root.TrustedMaterial) string {
 	if m == nil {
 		return "none"
@@ -108,7 +108,7 @@ func (r *repository) trust() world.Trust {
 
 const month = 30 * 24 * time.Hour
 
-// What a mirror publishes is fetched when it is first needed, once, and renewed in the background.
+// The files of a mirror are fetched once, on first use, and renewed in the background.
 func TestMirror(t *testing.T) {
 	r := newRepository(t, time.Now().Add(month))
 	r.publishTrusted("https://one")
@@ -124,7 +124,7 @@ func TestMirror(t *testing.T) {
 	}
 	r.publishTrusted("https://two")
 	b.clock.forward(renewal)
-	b.wants(t, r.trust(), "https://one") // it does not wait
+	b.wants(t, r.trust(), "https://one") // the call does not wait
 	b.flights.Wait()
 	b.wants(t, r.trust(), "https://two")
 	b.clock.forward(unusedAfter + time.Hour)
@@ -134,7 +134,7 @@ func TestMirror(t *testing.T) {
 	}
 }
 
-// A mirror that cannot be asked at start is asked again, and its failure is not remembered.
+// If a mirror is not available at the start, it is tried again, and the failure is not cached.
 func TestMirrorDownAtStart(t *testing.T) {
 	r := newRepository(t, time.Now().Add(month))
 	r.publishTrusted("https://one")
@@ -145,7 +145,7 @@ func TestMirrorDownAtStart(t *testing.T) {
 	b := newBench(t, Options{})
 	b.fails(t, r.trust(), "could not be fetched")
 	asked := r.asked()
-	b.fails(t, r.trust(), "503") // in the time between attempts it is not asked
+	b.fails(t, r.trust(), "503") // no request is sent between attempts
 	if r.asked() != asked {
 		t.Error("it is asked for each image")
 	}
@@ -157,7 +157,7 @@ func TestMirrorDownAtStart(t *testing.T) {
 	}
 }
 
-// The public instance is known from the release until an update succeeds.
+// The root of the public instance comes from the release until an update succeeds.
 func TestPublicInstance(t *testing.T) {
 	b := newBench(t, Options{})
 	b.o.HTTP = roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("no route") })
@@ -167,7 +167,7 @@ func TestPublicInstance(t *testing.T) {
 	if s := b.Statuses(); len(s) != 1 || s[0].Source != DefaultMirror || s[0].Failures != 1 || s[0].Err == nil || !s[0].Fetched.Equal(embeddedAt) {
 		t.Errorf("%+v", s)
 	}
-	// An update that takes long is waited for only the first time, and shortly.
+	// Only the first call waits for a slow update, and only a short time.
 	synctest.Test(t, func(t *testing.T) {
 		slow := newBench(t, Options{})
 		release := make(chan struct{})
@@ -187,7 +187,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// The last good root is kept when the mirror goes down, until a stated time after it expired.
+// If the mirror is not available, the last valid root stays in use until a grace period after its expiry.
 func TestMirrorDownAtRefresh(t *testing.T) {
 	expires := time.Now().Add(5 * 24 * time.Hour)
 	r := newRepository(t, expires)
@@ -214,7 +214,7 @@ func TestMirrorDownAtRefresh(t *testing.T) {
 	b.wants(t, r.trust(), "https://two")
 }
 
-// Answers of a mirror that must not be taken.
+// Responses of a mirror that must be rejected.
 func TestMirrorLies(t *testing.T) {
 	for name, lie := range map[string]struct {
 		act  func(r *repository)
@@ -295,7 +295,7 @@ func TestMirrorLies(t *testing.T) {
 	}
 }
 
-// Roots of a repository are rotated; a key that signs the timestamps too, which begins to count anew.
+// Roots of a repository are rotated, including a key that signs the timestamps, whose versions then start again.
 func TestRotation(t *testing.T) {
 	r := newRepository(t, time.Now().Add(month))
 	r.publishTrusted("https://zero")
@@ -316,11 +316,11 @@ func TestRotation(t *testing.T) {
 	b.clock.forward(renewal)
 	b.update()
 	b.wants(t, r.trust(), "https://two")
-	// A keeper that begins with the first root finds the way to the last.
+	// A keeper that starts with the first root finds the last one.
 	newBench(t, Options{}).wants(t, r.trust(), "https://two")
 }
 
-// Repositories without a trusted root hold keys and certificates as single files.
+// Repositories without a trusted root contain keys and certificates as single files.
 func TestLegacy(t *testing.T) {
 	fulcio, fulcioKey := authority(t, "fulcio", true, nil, nil)
 	between, _ := authority(t, "between", true, fulcio, fulcioKey)
@@ -365,7 +365,7 @@ func TestLegacy(t *testing.T) {
 	}
 }
 
-// Offline, no connection is made, whatever policies ask for.
+// Offline, no connection is made, whatever policies use.
 func TestOffline(t *testing.T) {
 	r := newRepository(t, time.Now().Add(month))
 	r.publishTrusted("https://one")
@@ -410,8 +410,8 @@ func TestOffline(t *testing.T) {
 	b.wants(t, world.Trust{}, "https://late")
 }
 
-// Trust that policies name is bounded in size and number; that of namespaced policies takes no place from others and may ask only for
-// what is permitted.
+// The trust material in policies is limited in size and number. That of namespaced policies takes no room from others, and may only
+// be fetched from permitted addresses.
 func TestPolicies(t *testing.T) {
 	r := newRepository(t, time.Now().Add(month))
 	r.publishTrusted("https://one")
@@ -459,7 +459,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// The mirror of the flags replaces the public instance; its first root is data, a file or an address.
+// The mirror in the flags replaces the public instance. Its first root is data, a file or an address.
 func TestFlags(t *testing.T) {
 	r := newRepository(t, time.Now().Add(month))
 	r.publishTrusted("https://one")
@@ -474,7 +474,7 @@ func TestFlags(t *testing.T) {
 		o.Mirror = r.server.URL + "/"
 		t.Run(name, func(t *testing.T) { newBench(t, o).wants(t, world.Trust{}, "https://one") })
 	}
-	// A file that comes later is found.
+	// A file that is created later is found.
 	late := filepath.Join(t.TempDir(), "late.json")
 	b := newBench(t, Options{Mirror: r.server.URL, RootPath: late})
 	b.fails(t, world.Trust{}, "no such file")
@@ -488,7 +488,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// What was fetched is there at the next start, and still refuses a rollback; nothing is written elsewhere.
+// Fetched files are available at the next start, and still prevent a rollback. Nothing is written elsewhere.
 func TestCache(t *testing.T) {
 	dir := t.TempDir()
 	r := newRepository(t, time.Now().Add(month))
@@ -530,7 +530,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// One update runs for all that wait for it, and a caller that gives up does not end it.
+// One update serves all waiting callers, and a caller that gives up does not end it.
 func TestOneUpdate(t *testing.T) {
 	r := newRepository(t, time.Now().Add(month))
 	r.publishTrusted("https://one")
@@ -557,8 +557,8 @@ func TestOneUpdate(t *testing.T) {
 	}
 }
 
-// The trusted root of the release is that of the public instance. It is compared with the public one once a year, and long before
-// anything in it ends.
+// The trusted root in the release is that of the public instance. It is compared with the public one once a year, and long before
+// any part of it expires.
 func TestEmbedded(t *testing.T) {
 	m, err := embedded()
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 	"github.com/theupdateframework/go-tuf/v2/metadata"
 )
 
-// repository is a repository of updates that a test publishes and breaks.
+// repository is an update repository that the test publishes and breaks.
 type repository struct {
 	t      *testing.T
 	server *httptest.Server
@@ -36,7 +36,7 @@ type repository struct {
 	mu       sync.Mutex
 	files    map[string][]byte
 	requests int
-	answer   func(w http.ResponseWriter, r *http.Request) bool // of a broken one
+	answer   func(w http.ResponseWriter, r *http.Request) bool // answers in place of a broken repository
 
 	signers                              map[string]ed25519.PrivateKey
 	root, timestamp, snapshot, revisions int64
@@ -68,7 +68,7 @@ func newRepository(t *testing.T, expires time.Time) *repository {
 	return r
 }
 
-// rotate gives a role another key.
+// rotate gives a role a new key.
 func (r *repository) rotate(role string) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	r.must(err)
@@ -88,7 +88,7 @@ func (r *repository) signer(key ed25519.PrivateKey) signature.Signer {
 	return s
 }
 
-// publishRoot writes the next version of the root, signed by the root key before as well.
+// publishRoot writes the next version of the root, which is also signed by the previous root key.
 func (r *repository) publishRoot(before ...ed25519.PrivateKey) []byte {
 	r.root++
 	m := metadata.Root(r.expires.Add(365 * 24 * time.Hour))
@@ -129,13 +129,13 @@ func (r *repository) asked() int {
 	return r.requests
 }
 
-// target is a file, with what it is for.
+// target is a file and its usage.
 type target struct {
 	text  []byte
 	usage string
 }
 
-// publish writes the targets and all metadata but the root, each in its next version.
+// publish writes the targets and all metadata except the root, each in its next version.
 func (r *repository) publish(files map[string]target) {
 	r.timestamp++
 	r.snapshot++
@@ -180,7 +180,7 @@ func (r *repository) publishTrusted(url string) {
 	r.publish(map[string]target{trustedRootTarget: {text: trustedRoot(r.t, url)}})
 }
 
-// trustedRoot is a trusted root with one log.
+// trustedRoot returns a trusted root with one log.
 func trustedRoot(t *testing.T, url string) []byte {
 	t.Helper()
 	der := logKey(t)
@@ -207,7 +207,7 @@ func block(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// authority is a certificate that the parent signed; without one it signs itself.
+// authority returns a certificate that the parent signed. Without a parent it is self-signed.
 func authority(t *testing.T, name string, ca bool, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
