@@ -36,7 +36,7 @@ func TestActionFor(t *testing.T) {
 		{"dev", labels(nil, errors.New("must not be asked")), Audit, false},
 		{"prod-1", labels(map[string]string{"x": "y"}, nil), Deny, false},
 		{"prod-1", labels(nil, nil), Audit, false},
-		{"prod-1", labels(nil, errors.New("gone")), Deny, true}, // unknown: the strictest
+		{"prod-1", labels(nil, errors.New("gone")), Deny, true}, // if unknown, the strictest action applies
 		{"always", labels(nil, errors.New("must not be asked")), Deny, false},
 	} {
 		got, err := ActionFor(r, c.ns, c.labels)
@@ -46,7 +46,7 @@ func TestActionFor(t *testing.T) {
 	}
 }
 
-// Missing information is an error for the rule that needs it, never "none".
+// Missing information is an error for the rule that needs it. It never counts as "none".
 func TestUnknownIsAnError(t *testing.T) {
 	r := &Request{Namespace: "ns", User: &User{Username: "alice"}}
 	if _, err := r.NamespaceLabels(t.Context()); !errors.Is(err, world.ErrUnavailable) {

@@ -44,7 +44,7 @@ func TestTargetMatches(t *testing.T) {
 	generated := targetRequest("/v1/pods", "Pod", "ns", func(r *Request) {
 		r.Name, r.Object = "", value.Of(map[string]any{"metadata": map[string]any{"generateName": "x-"}})
 	})
-	nameless := targetRequest("/v1/", "Pod", "ns") // the resource is not known
+	nameless := targetRequest("/v1/", "Pod", "ns") // the resource is unknown
 	scanned := targetRequest("/v1/pods", "Pod", "ns", func(r *Request) { r.Operation = "" })
 	broken := targetRequest("/v1/pods", "Pod", "ns", func(r *Request) { r.Name, r.Object = "", value.FromJSON(`{"metadata`) })
 	requests := map[string]*Request{
@@ -60,7 +60,7 @@ func TestTargetMatches(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		target Target
-		want   string // those that match; an error is marked by a question mark
+		want   string // the requests that match; a question mark means an error
 	}{
 		{"pods", core("pods", ""), "pod update generated nameless? scanned broken"},
 		{"pods/exec", core("pods", "exec"), "exec"},
