@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Selectors by resource become webhook rules unchanged, whether or not the API server serves the resource.
+// Selectors by resource become webhook rules without changes, whether or not the API server serves the resource.
 func TestRulesByResource(t *testing.T) {
 	target := func(group, version, resource string, more ...func(*policy.Target)) policy.Target {
 		out := policy.Target{Group: group, Version: version}

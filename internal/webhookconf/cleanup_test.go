@@ -20,7 +20,7 @@ func TestDesiredCleanup(t *testing.T) {
 		c.Labels[ManagedLabel] != ManagedValue || len(w.Rules[0].APIVersions) != 3 {
 		t.Errorf("%+v", c)
 	}
-	// The review of TTL labels sees labelled objects only, and denies nothing.
+	// The review of TTL labels only receives labelled objects, and never denies a request.
 	c = got.Validating[1]
 	w = c.Webhooks[0]
 	if c.Name != "kyverno-ttl-validating-webhook-cfg" || w.Name != "kyverno-cleanup-controller.kyverno.svc" || *w.ClientConfig.Service.Path != "/verifyttl" ||

@@ -26,8 +26,8 @@ import (
 // matchers caches compiled expressions.
 var matchers = map[string]matchconditions.Matcher{}
 
-// asked returns the names of the webhooks that the API server calls for a request, as its own matchers decide. An error of a condition ends
-// the test.
+// asked returns the names of the webhooks that the API server calls for a request, according to its own matchers. An error of a condition
+// fails the test.
 func asked(t testing.TB, c Configurations, r *admission.VersionedAttributes, ownLabels map[string]string) (names []string) {
 	t.Helper()
 	for _, o := range all(c) {
@@ -98,13 +98,13 @@ func requestFor(operation policy.Operation, place, version, namespace, name stri
 			selected[k] = v.(string)
 		}
 	case namespace == "":
-		selected = nil // no selector is evaluated
+		selected = nil // selectors are not evaluated
 	}
 	return &admission.VersionedAttributes{Attributes: a, VersionedKind: gvk, VersionedObject: o}, selected
 }
 
-// TestT4OtherNamespacesAreNotAsked: webhooks of namespaced policies are called only for their namespaces, and webhooks of cluster-wide
-// policies as without them. This holds with every flag and any number of policies.
+// TestT4OtherNamespacesAreNotAsked: webhooks of namespaced policies are called only for their namespaces. Webhooks of cluster-wide
+// policies are called as if there were no namespaced policies. This holds with every flag and any number of policies.
 func TestT4OtherNamespacesAreNotAsked(t *testing.T) {
 	const all = cluster + served(`
 v1 secrets Secret
@@ -117,7 +117,7 @@ coordination.k8s.io/v1 leases Lease
 		return func(p *policy.Program) { p.Kind, p.Namespace = "Policy", namespace }
 	}
 	var many []*policy.Program
-	for i := range 70 { // more terms than a derived condition holds, all different
+	for i := range 70 { // more different terms than a derived condition can have
 		many = append(many, program(fmt.Sprint("own-", i), func(p *policy.Program) {
 			in1(fmt.Sprint("many-", i))(p)
 			p.Rules[0].Targets = kinds([]string{"Secret", "Service", "Deployment", "Lease", "*"}[i%5] + []string{"", "@CREATE", "@DELETE"}[i%3])
@@ -253,7 +253,7 @@ func desiredRules(c Configurations, r *admission.VersionedAttributes) bool {
 }
 
 // TestT4NamespacesOfTooMuchAreAskedWhole: if the policies of a namespace need a very long expression, webhooks are called for all requests
-// of that namespace, and unchanged for the others.
+// in that namespace. Nothing changes for the others.
 func TestT4NamespacesOfTooMuchAreAskedWhole(t *testing.T) {
 	spaces := []space{{"long", strings.Repeat("true && ", 3000) + "false"}, {"short", "false"}, {"whole", ""}}
 	const want = `(request.resource.resource != "namespaces" || request.resource.group != "") && (` +
@@ -270,8 +270,8 @@ func TestT4NamespacesOfTooMuchAreAskedWhole(t *testing.T) {
 	}
 }
 
-// TestT4TooManyNamespaces: if the names of the namespaces do not fit into a condition, webhooks are called for all namespaces, and the
-// operator sees their names. They are still not called for resources that no policy matches.
+// TestT4TooManyNamespaces: if a condition cannot contain the names of all namespaces, webhooks are called for all namespaces, and
+// their names are reported to the operator. They are still not called for resources that no policy matches.
 func TestT4TooManyNamespaces(t *testing.T) {
 	for _, n := range []int{1000, 5000} {
 		programs := []*policy.Program{program("a", nil, "ConfigMap")}
@@ -298,8 +298,8 @@ func TestT4TooManyNamespaces(t *testing.T) {
 	}
 }
 
-// TestT4NamespacedPoliciesCostNoDerivedCondition: a namespaced policy without a derivable condition does not change, for other namespaces,
-// the condition that is derived from the other policies.
+// TestT4NamespacedPoliciesCostNoDerivedCondition: a namespaced policy for which no condition can be derived does not change, for other
+// namespaces, the condition that is derived from the other policies.
 func TestT4NamespacedPoliciesCostNoDerivedCondition(t *testing.T) {
 	shared := classicPolicy(t, "p", "match: {any: [{resources: {kinds: [ConfigMap], names: [a]}}]}; "+deny)
 	own := classicPolicy(t, "q", "match: {any: [{resources: {kinds: [ConfigMap], annotations: {a: b}}}]}; "+deny)
@@ -409,7 +409,7 @@ func TestT9Namespaces(t *testing.T) {
 }
 
 // TestT13Resize: one of our own webhooks is called for pods/resize if policies match Pods. Namespaced policies affect only their
-// namespaces, and the rules under Kyverno's names do not change.
+// namespaces, and the rules in the configurations with Kyverno's names do not change.
 func TestT13Resize(t *testing.T) {
 	const known = cluster + served("v1 pods/resize Pod\n")
 	team := func(p *policy.Program) { p.Kind, p.Namespace = "Policy", "team" }
@@ -417,7 +417,7 @@ func TestT13Resize(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		programs       []*policy.Program
-		without        bool // the API server does not serve it
+		without        bool // the API server does not serve pods/resize
 		inTeam, others string
 	}{
 		{name: "a policy on Pods", programs: []*policy.Program{program("a", nil, "Pod")}, inTeam: own, others: own},

@@ -30,7 +30,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// conditionCompiler is the one that the API server's webhook plugins use.
+// conditionCompiler is the compiler of the API server's webhook plugins.
 var conditionCompiler = celplugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 
 // matcherOf compiles a match condition as the API server does.
@@ -41,15 +41,15 @@ func matcherOf(name, expression string) matchconditions.Matcher {
 		celplugin.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions), &fail, "webhook", "validating", "test")
 }
 
-// review is a request, as the API server holds it and as we receive it.
+// review is a request in two forms: as in the API server, and as we receive it.
 type review struct {
 	attributes *admission.VersionedAttributes
 	request    func() *policy.Request
 	text       string
 }
 
-// TestDerivedConditionsAreSound proves that a derived condition skips only requests without results: 100,000 random pairs of policies and
-// requests are evaluated by the API server's own matcher. If a condition is false, the engine yields neither a result nor work, and no
+// TestDerivedConditionsAreSound checks that a derived condition only skips requests without results: the API server's own matcher
+// evaluates 100,000 random pairs of policies and requests. If a condition is false, the engine returns neither a result nor work, and no
 // condition ever fails. EPHOR_SEED repeats one round.
 func TestDerivedConditionsAreSound(t *testing.T) {
 	pairs, wanted := 0, 100_000
@@ -140,7 +140,7 @@ func conditionsOf(w anyWebhook) []admissionv1.MatchCondition {
 	return w.mutating.MatchConditions
 }
 
-// generator makes policies and requests from a small vocabulary, so that they often match.
+// generator generates policies and requests from a small vocabulary, so that they often match.
 type generator struct{ *rand.Rand }
 
 func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
@@ -260,7 +260,7 @@ func (g *generator) block(namespaced, exclude bool) object {
 	case 1:
 		return filters[0].(object) // the older form
 	case 2:
-		if g.chance(10) { // two forms in one: it cannot be read
+		if g.chance(10) { // both forms at once, which is unreadable
 			return object{"any": filters, "all": filters}
 		}
 	}
@@ -299,7 +299,7 @@ func (g *generator) filter(namespaced, exclude bool) object {
 			if op := e["operator"]; op == "In" || op == "NotIn" {
 				e["values"] = g.some("v1", "v2", "")
 			} else if g.chance(5) {
-				e["values"] = []any{"v1"} // cannot be used
+				e["values"] = []any{"v1"} // invalid
 			}
 			sel["matchExpressions"] = []any{e}
 		}
@@ -336,7 +336,7 @@ func (g *generator) filter(namespaced, exclude bool) object {
 	return f
 }
 
-// subjectsOfReviews are the resources that requests are about.
+// subjectsOfReviews are the resources in the requests.
 var subjectsOfReviews = []struct {
 	kind, resource, sub, group, version, objectKind string
 	namespaced                                      bool
@@ -381,7 +381,7 @@ func (g *generator) review() review {
 	case s.resource == "namespaces":
 		namespace = name
 		if g.chance(25) {
-			namespace = g.one("", "x", "z") // no code relies on this field
+			namespace = g.one("", "x", "z") // no code uses this field
 		}
 	}
 	var object, old *value.Doc
@@ -469,7 +469,7 @@ func (g *generator) object(kind, group, version, name, generated, namespace stri
 		meta["namespace"] = namespace
 	}
 	switch g.IntN(8) {
-	case 0: // none
+	case 0: // no labels
 	case 1:
 		meta["labels"] = nil
 	case 2:

@@ -48,7 +48,7 @@ func yamlMap(t testing.TB, text string) map[string]any {
 	return roundTrip(t, []byte(text))
 }
 
-// TestDerivedCondition: the text of the condition, and when there is none.
+// TestDerivedCondition checks the text of the condition, and when there is none.
 func TestDerivedCondition(t *testing.T) {
 	match := func(resources string) string {
 		return "match: {any: [{resources: {kinds: [ConfigMap], " + resources + "}}]}"
@@ -122,7 +122,7 @@ func TestDerivedCondition(t *testing.T) {
 	}
 }
 
-// A policy with match conditions of its own gets no derived condition.
+// A policy with its own match conditions gets no derived condition.
 func TestFineGrainedWebhooksDeriveNothing(t *testing.T) {
 	p := classicPolicy(t, "p", "match: {any: [{resources: {kinds: [ConfigMap], names: [a]}}]}; "+deny)
 	p.Settings.MatchConditions = []policy.MatchCondition{{Name: "mine", Expression: "true"}}
@@ -135,7 +135,7 @@ func TestFineGrainedWebhooksDeriveNothing(t *testing.T) {
 	}
 }
 
-// TestProtectedObjects: the term for protected objects is true of new and old ones, and false of others.
+// TestProtectedObjects: the term for protected objects is true if the new or the old object is protected, and false for others.
 func TestProtectedObjects(t *testing.T) {
 	m := matcherOf(DerivedCondition, "(request.name == \"other\") || "+protected)
 	ours := &unstructured.Unstructured{Object: object{"metadata": object{"labels": object{"app.kubernetes.io/managed-by": "kyverno"}}}}
@@ -164,8 +164,8 @@ func reviewOf(object, old *unstructured.Unstructured) *admission.VersionedAttrib
 	return out
 }
 
-// BenchmarkCondition measures what a condition costs the API server for each request. Most of it is the conversion of the object for CEL,
-// whatever the expression is.
+// BenchmarkCondition measures the cost of a condition for the API server in each request. Most of it is the conversion of the object to
+// CEL, whatever the expression.
 func BenchmarkCondition(b *testing.B) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "x", Labels: map[string]string{"app": "web"}}}
 	for i := range 3 {

@@ -19,7 +19,7 @@ func (b brokenDiscovery) ServerGroupsAndResources() ([]*metav1.APIGroup, []*meta
 	return groups, lists, &clientdiscovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "metrics.k8s.io", Version: "v1"}: errors.New("no endpoints")}}
 }
 
-// A kind that may belong to a group which cannot be listed is not "unknown": its policy is not ready until the group is listed.
+// If a kind may belong to a group that cannot be listed, it is not "unknown": its policy is not ready until the group is listed.
 func TestDiscoveryErrors(t *testing.T) {
 	input := in(program("known", nil, "Pod"), program("unknown", nil, "PodMetrics"))
 	input.Resources = discovery.New(brokenDiscovery{cluster}, time.Now)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The page for users lists every resource that wildcards leave out.
+// The user documentation lists every resource that wildcards do not include.
 func TestPageListsReservedResources(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operating/webhooks.md")
 	if err != nil {

@@ -91,8 +91,8 @@ func shown(t *testing.T, c Configurations) string {
 	return string(out)
 }
 
-// Static webhooks name no policy. A policy that is evaluated only where a path names it is not ready, and its author is warned; a policy
-// without admission is ready.
+// Static webhooks name no policies. A policy that is only evaluated if a path names it is not ready, and its author gets a warning. A
+// policy without admission is ready.
 func TestStaticFamilies(t *testing.T) {
 	const constraints = `matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}`
 	compiled := func(text string) *policy.Program {

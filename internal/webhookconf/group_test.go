@@ -167,7 +167,7 @@ func hashes(text string) string {
 	return b.String()
 }
 
-// The selectors of a policy and of the ConfigMap both apply, and the namespace of the installation is left out.
+// The selectors of a policy and of the ConfigMap both apply, and the namespace of the installation is excluded.
 func TestGroupSelectors(t *testing.T) {
 	input := in(selecting(t, "a", `{namespaceSelector: {matchLabels: {a: c, d: e}}, objectSelector: {matchExpressions: [{key: x, operator: Exists}]},
 		resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods], scope: Namespaced}]}`,
@@ -190,7 +190,7 @@ func TestGroupSelectors(t *testing.T) {
 	}
 }
 
-// A selector that the API server would refuse makes one policy not ready, and does not affect the others.
+// A selector that the API server would reject makes one policy not ready, and does not affect the others.
 func TestGroupsThatCannotBeWritten(t *testing.T) {
 	const rules = `resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]`
 	for _, bad := range []string{
@@ -208,7 +208,7 @@ func TestGroupsThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// Names of webhooks are unique, even if endpoints share a name, or a namespace and a name joined look like another name.
+// Names of webhooks are unique, even if endpoints share a name, or joining a namespace and a name results in another name.
 func TestGroupNames(t *testing.T) {
 	alike := &policy.Endpoint{Kinds: []string{"NamespacedGrouped"}, Name: grouped.Name, Path: "/ng", ByName: true, Once: true}
 	constraints := `{resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}`
@@ -239,7 +239,7 @@ func TestGroupNames(t *testing.T) {
 	}
 }
 
-// Groups that mutate are in the mutating configuration, beside the webhooks of other families.
+// Groups that mutate are in the mutating configuration, together with the webhooks of other families.
 func TestMutatingGroups(t *testing.T) {
 	p := selecting(t, "a", `{resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}`)
 	p.Webhooks = append(p.Webhooks, policy.Webhook{Endpoint: groupChanges, Selection: p.Webhooks[0].Selection})

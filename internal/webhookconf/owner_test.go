@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// roles answers list requests with those ClusterRoles that match the selector.
+// roles answers list requests with the ClusterRoles that match the selector.
 type roles []rbacv1.ClusterRole
 
 func (r roles) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -44,7 +44,8 @@ func role(name, component string, leaving bool) rbacv1.ClusterRole {
 	return r
 }
 
-// The owner is the controller's own role, which both charts have; without it, the role that exists only to own the configurations.
+// The owner is the controller's own role, which both charts have. If it does not exist, the owner is the role that exists only to own the
+// configurations.
 func TestFindOwner(t *testing.T) {
 	own, only := role("kyverno:admission-controller", "admission-controller", false), role("kyverno:webhook", "kyverno", false)
 	core := role("kyverno:admission-controller:core", "admission-controller", false)

@@ -9,7 +9,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// Each policy is in one part, the paths are bounded, and policies with the same rules are spread over as few parts as their names need.
+// Each policy is in one part, the length of the paths is limited, and policies with the same rules are in as few parts as their names
+// allow.
 func TestGroupsAreDivided(t *testing.T) {
 	on := func(kind string, count, length int) (out []member) {
 		for i := range count {

@@ -27,7 +27,8 @@ kyverno.io/v1 clusterpolicies ClusterPolicy!
 rbac.authorization.k8s.io/v1 clusterroles ClusterRole!
 `
 
-// TestReservedKinds: the requests that a webhook with wildcards is called for, as the API server evaluates its condition.
+// TestReservedKinds lists the requests for which a webhook with wildcards is called, according to the API server's evaluation of its
+// condition.
 func TestReservedKinds(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -79,7 +80,7 @@ func TestReservedKinds(t *testing.T) {
 	}
 }
 
-// A pattern of letters and wildcards is resolved to kinds, without reserved ones.
+// A pattern of letters and wildcards is resolved to kinds, without reserved kinds.
 func TestReservedKindsOfPatterns(t *testing.T) {
 	input := in(program("p", nil, "*e*@CREATE"))
 	input.Resources = discovery.New(served("v1 nodes Node!\nv1 secrets Secret\ncoordination.k8s.io/v1 leases Lease\n"), time.Now)
@@ -89,7 +90,7 @@ func TestReservedKindsOfPatterns(t *testing.T) {
 	}
 }
 
-// TestReview: warnings report the cost of wildcards and the risk of kinds that recovery needs, once for each rule.
+// TestReview: warnings report the cost of wildcards, and the risk of kinds that are needed for recovery, once for each rule.
 func TestReview(t *testing.T) {
 	known := discovery.New(reservedCluster, time.Now)
 	for _, c := range []struct {
@@ -119,7 +120,7 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// The warnings about a policy whose rule has no name do not name one.
+// The warnings for a policy whose rule has no name do not name a rule.
 func TestReviewWithoutRuleNames(t *testing.T) {
 	p := program("p", nil, "*")
 	for _, r := range p.Rules {

@@ -17,8 +17,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/settings"
 )
 
-// TestThousandPolicies: the API server can store the configurations of a thousand policies. Shared webhooks do not grow with the policies;
-// webhooks of single policies are divided among configurations, and none is lost.
+// TestThousandPolicies: the API server can store the configurations for a thousand policies. Shared webhooks do not grow with the number
+// of policies. Webhooks of single policies are divided among configurations, and none is lost.
 func TestThousandPolicies(t *testing.T) {
 	var programs []*policy.Program
 	for i := range 1000 {
@@ -73,7 +73,7 @@ func must(b []byte, err error) []byte {
 	return b
 }
 
-// TestNamespaceSelector: our own namespace is always left out, kube-system unless the ConfigMap has a selector.
+// TestNamespaceSelector: our own namespace is always excluded, and kube-system is excluded unless the ConfigMap has a selector.
 func TestNamespaceSelector(t *testing.T) {
 	out := func(namespaces ...string) (l []metav1.LabelSelectorRequirement) {
 		for _, n := range namespaces {
@@ -109,7 +109,7 @@ func TestNamespaceSelector(t *testing.T) {
 	}
 }
 
-// Names and conditions that the API server would refuse are corrected, since it would refuse all other webhooks with them.
+// Names and conditions that the API server would reject are corrected, since it would reject all other webhooks with them.
 func TestInvalidNamesAndConditionsAreCorrected(t *testing.T) {
 	fine := func(namespace, name string, conditions ...policy.MatchCondition) *policy.Program {
 		return program(name, func(p *policy.Program) {
@@ -195,7 +195,7 @@ func TestGeneratedKinds(t *testing.T) {
 	}
 }
 
-// Rules only shrink when all kinds are known: while a group cannot be listed, a webhook keeps its rules.
+// Rules are only removed when all kinds are known: while a group cannot be listed, a webhook keeps its rules.
 func TestRulesStayWhileDiscoveryFails(t *testing.T) {
 	input := in(program("known", nil, "Pod@CREATE"), program("unknown", nil, "PodMetrics"))
 	input.Resources = discovery.New(brokenDiscovery{cluster}, time.Now)

@@ -15,17 +15,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// severalVersions is a cluster that serves a kind in two versions, and one in two groups.
+// severalVersions is a cluster that serves one kind in two versions, and one kind in two groups.
 const severalVersions = cluster + served("v1 events Event\nevents.k8s.io/v1 events Event\n")
 
-// versionsOf are the versions, with their groups, in which the API server serves what is stored together.
+// versionsOf holds, for each resource, the versions with their groups in which the API server serves the same stored objects.
 var versionsOf = map[string][]string{
 	"horizontalpodautoscalers": {"autoscaling/v1", "autoscaling/v2"},
 	"events":                   {"/v1", "events.k8s.io/v1"},
 	"services":                 {"/v1"},
 }
 
-// versioned are selectors of kinds in the form group/version/Kind@operations; * stands for any.
+// versioned returns selectors of kinds in the form group/version/Kind@operations; * stands for any.
 func versioned(texts ...string) (out []policy.Target) {
 	for _, text := range texts {
 		kind, ops, _ := strings.Cut(text, "@")
@@ -37,11 +37,11 @@ func versioned(texts ...string) (out []policy.Target) {
 	return out
 }
 
-// question is a webhook that is called for a request, by its path, and the version that it receives.
+// question is a call of a webhook, identified by its path, with the version that it receives.
 type question struct{ path, version string }
 
-// askedIn returns the webhooks that the API server calls for a request in a version. Each receives this version if its rules name it, else
-// one that they name.
+// askedIn returns the webhooks that the API server calls for a request in a version. Each receives this version if its rules name it, or
+// else one that they name.
 func askedIn(t testing.TB, c Configurations, op policy.Operation, resource, sent, namespace string) (out []question) {
 	t.Helper()
 	in := append([]string{sent}, slices.DeleteFunc(slices.Clone(versionsOf[resource]), func(v string) bool { return v == sent })...)
@@ -79,8 +79,8 @@ func pathOf(w anyWebhook) string {
 	return *w.mutating.ClientConfig.Service.Path
 }
 
-// TestT4VersionsOfClusterPolicies: a cluster-wide policy that names a version receives that version, whatever namespaced policies name; and
-// those receive theirs.
+// TestT4VersionsOfClusterPolicies: a cluster-wide policy that names a version receives that version, whatever namespaced policies name, and
+// those receive the versions that they name.
 func TestT4VersionsOfClusterPolicies(t *testing.T) {
 	const own = "/validate/fail/finegrained/team/b"
 	shared := func(version string) []question { return []question{{"/validate/fail", version}} }
@@ -119,7 +119,7 @@ func TestT4VersionsOfClusterPolicies(t *testing.T) {
 }
 
 // TestT4VersionsDoNotMeet: for random policies that name versions, a cluster-wide policy receives the same requests as without the
-// namespaced ones. No policy receives a request twice, and a namespaced policy receives every request in its version.
+// namespaced policies. No policy receives a request twice, and a namespaced policy receives every request in its version.
 func TestT4VersionsDoNotMeet(t *testing.T) {
 	g := rand.New(rand.NewPCG(7, 7))
 	one := func(list ...string) string { return list[g.IntN(len(list))] }
@@ -162,7 +162,7 @@ func TestT4VersionsDoNotMeet(t *testing.T) {
 						own := askedIn(t, desired(func(p *policy.Program) bool { return p.Namespace == namespace }), op, resource, sent, namespace)
 						for _, p := range programs {
 							before := alone
-							if p.Namespace != "" { // it may lose conversions to a cluster-wide policy that names all versions
+							if p.Namespace != "" { // a cluster-wide policy that names all versions may take conversions from it
 								before = slices.DeleteFunc(slices.Clone(own), func(q question) bool { return q.version != sent })
 							}
 							now, then := reached(p, op, resource, namespace, got), reached(p, op, resource, namespace, before)
@@ -186,7 +186,7 @@ func TestT4VersionsDoNotMeet(t *testing.T) {
 	}
 }
 
-// reached counts the calls in which a policy matches the request.
+// reached returns the number of calls in which a policy matches the request.
 func reached(p *policy.Program, op policy.Operation, resource, namespace string, questions []question) (n int) {
 	if p.Namespace != "" && p.Namespace != namespace {
 		return 0
