@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Clients of background work count requests for policies' objects as Kyverno's dynamic client, and for our own kinds as its typed client.
+// Clients for background work count requests for policies' objects like Kyverno's dynamic client, and requests for our own kinds like its
+// typed client.
 func TestWorkQueries(t *testing.T) {
 	for _, c := range []struct {
 		method, path, accept string

@@ -45,7 +45,7 @@ func TestConfigMistakes(t *testing.T) {
 	}
 }
 
-// A live change resets only the instruments that it names.
+// A change at run time resets only the instruments that it names.
 func TestLiveChange(t *testing.T) {
 	m := NewMetrics(Options{})
 	p, r := program("require-labels")
@@ -150,7 +150,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// At the refresh interval, series of deleted objects disappear, and the series that users alert on are initialized again.
+// At the refresh interval, series of deleted objects disappear, and the series on which users alert are initialized again.
 func TestForget(t *testing.T) {
 	m := NewMetrics(Options{})
 	p, r := program("x")

@@ -10,7 +10,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of docs/operating/metrics.md")
 
-// TestDocument holds the end of docs/operating/metrics.md against the declarations: every metric is there, with its labels.
+// TestDocument compares the end of docs/operating/metrics.md with the declarations: it lists every metric with its labels.
 func TestDocument(t *testing.T) {
 	const file = "../../docs/operating/metrics.md"
 	const mark = "-run TestDocument -update`. -->\n"

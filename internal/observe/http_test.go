@@ -52,7 +52,7 @@ func TestHTTP(t *testing.T) {
 func TestPageIsCompressed(t *testing.T) {
 	m := NewMetrics(Options{Version: "v1"})
 	handler := m.Handler()
-	for range 2 { // the second time with the writer of the first
+	for range 2 { // the second request reuses the writer of the first
 		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
 		r.Header.Set("Accept-Encoding", "gzip")
 		w := httptest.NewRecorder()

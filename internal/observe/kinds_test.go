@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Kinds with metrics of their own have the labels of Kyverno's. Classic policies do not count there, nor these kinds among the classic
-// ones.
+// Kinds with their own metrics have the same labels as in Kyverno. These metrics do not count classic policies, and the metrics for
+// classic policies do not count these kinds.
 func TestMetricsOfKinds(t *testing.T) {
 	m := NewMetrics(Options{})
 	rest := `otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",`

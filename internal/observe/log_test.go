@@ -45,7 +45,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// Up to 3, the log holds what operators need; from 4 on also slog's Debug and the libraries' V(4), from 6 on V(6).
+// Up to verbosity 3, the log contains what operators need. From 4 on, it also contains slog's Debug and the libraries' V(4), and from 6 on
+// V(6).
 func TestVerbosity(t *testing.T) {
 	for _, c := range []struct {
 		verbosity int

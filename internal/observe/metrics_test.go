@@ -70,7 +70,7 @@ func TestNilDoesNothing(t *testing.T) {
 	}
 }
 
-// A Namespace is in no namespace, although a request for it names one.
+// A Namespace is not in a namespace, although a request for it names one.
 func TestResultsOfANamespace(t *testing.T) {
 	m := NewMetrics(Options{})
 	p, r := program("require-labels")

@@ -83,7 +83,7 @@ func text(attributes []*commonv1.KeyValue, key string) string {
 	return ""
 }
 
-// collect starts a collector, with TLS when secure.
+// collect starts a collector, with TLS if secure is set.
 func collect(t *testing.T, secure bool) (*collector, Collector) {
 	t.Helper()
 	var options []grpc.ServerOption
@@ -129,7 +129,7 @@ func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
 }
 
-// The numbers of /metrics reach a collector, the last ones when the process ends.
+// The numbers of /metrics reach a collector. The last ones are sent when the process ends.
 func TestExport(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		c, to := collect(t, secure)
@@ -163,7 +163,7 @@ func TestExport(t *testing.T) {
 		if h == nil || len(h.DataPoints) != 1 || h.DataPoints[0].Count != 1 || h.DataPoints[0].GetSum() != 0.002 || h.DataPoints[0].BucketCounts[0] != 1 || len(h.DataPoints[0].ExplicitBounds) != 15 {
 			t.Errorf("%v", h)
 		}
-		// Metrics with an OpenTelemetry convention have its names.
+		// Metrics for which OpenTelemetry has a convention have the conventional names.
 		served := c.metrics["http.server.request.duration"]
 		if points := served.GetHistogram().GetDataPoints(); served.GetUnit() != "s" || len(points) != 1 {
 			t.Errorf("%v", served)
@@ -187,7 +187,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// An unreachable collector costs only one log line.
+// An unreachable collector causes only one log line.
 func TestExportWithoutCollector(t *testing.T) {
 	var log bytes.Buffer
 	ctx, stop := context.WithCancel(t.Context())
@@ -202,7 +202,7 @@ func TestExportWithoutCollector(t *testing.T) {
 }
 
 // One trace contains the request, the policies and rules, their lookups, and the resulting requests to the API server. The audit after the
-// answer has its own trace, linked to it.
+// answer has a separate trace, which is linked to the first.
 func TestTrace(t *testing.T) {
 	c, to := collect(t, false)
 	tracer, err := NewTracer(t.Context(), to, "admission", "v1", slog.New(slog.DiscardHandler))

@@ -22,8 +22,8 @@ const chartExposure = `{
 	"kyverno_admission_review_duration_seconds": {"enabled": true, "disabledLabelDimensions": ["resource_namespace"]},
 	"kyverno_policy_rule_info_total": {"enabled": true, "disabledLabelDimensions": ["resource_namespace", "policy_namespace"]}}`
 
-// TestRecordedMetrics compares our metrics with the recorded pages of Kyverno's four controllers: each recorded metric exists, has the same
-// type, and its series have the same labels.
+// TestRecordedMetrics compares our metrics with the recorded pages of Kyverno's four controllers: each recorded metric exists and has the
+// same type, and its series have the same labels.
 func TestRecordedMetrics(t *testing.T) {
 	pages, _ := filepath.Glob(filepath.Join(os.Getenv("EPHOR_REFERENCE"), "recordings", "metrics-*.txt"))
 	if os.Getenv("EPHOR_REFERENCE") == "" || len(pages) == 0 {

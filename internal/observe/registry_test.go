@@ -12,8 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// A metric at its limit counts in series whose open labels are "other" and whose other labels are true, so that sums by those stay right; a
-// metric reports the overflow.
+// A metric at its limit counts in series whose open labels are "other". Their other labels keep their true values, so that sums by those
+// stay correct. A metric reports the overflow.
 func TestCap(t *testing.T) {
 	m := NewMetrics(Options{MaxSeries: 10})
 	p, r := program("require-labels")
@@ -49,7 +49,7 @@ func TestCap(t *testing.T) {
 	contains(t, page(t, m), `ephor_metric_overflow_total{metric="kyverno_policy_results_total",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""} 90`)
 }
 
-// All names that users choose can be label values.
+// All names that users choose can be values of labels.
 func TestValues(t *testing.T) {
 	m := NewMetrics(Options{})
 	for _, name := range []string{"a\"b\\c\nd", "\xff\xfe", strings.Repeat("ü", 1000), "{}", ""} {
@@ -76,7 +76,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// Requests continue while the configuration changes and pages are written.
+// Requests are counted while the configuration changes and pages are written.
 func TestConcurrency(t *testing.T) {
 	m := NewMetrics(Options{MaxSeries: 20})
 	m.Policies(func() []PolicyState { p, _ := program("x"); return []PolicyState{{p, true}} })

@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Background work is counted as on the recorded pages of Kyverno's background controller: a cause of its own, the operation of the trigger
-// (none if the cause is a policy), and no namespace for a Namespace.
+// Background work is counted as on the recorded pages of Kyverno's background controller: with a cause of its own, with the operation of
+// the trigger (none if the cause is a policy), and without a namespace for a Namespace.
 func TestWork(t *testing.T) {
 	m := NewMetrics(Options{})
 	p, r := program("copy-secrets")
