@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Typical rules on Pods, one per kind, with Pods that pass and that fail.
+// Typical rules for Pods, one for each kind, with Pods that pass and Pods that fail.
 var benchRules = []struct{ name, rule string }{
 	{"pattern", `
 validate:

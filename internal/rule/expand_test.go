@@ -7,8 +7,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/settings"
 )
 
-// TestT6Expand: the key expandData of the ConfigMap allows variables inside data for the cluster-wide policies that it names, and for no
-// namespaced policy of that name.
+// TestT6Expand: the key expandData of the ConfigMap allows variables inside data for the cluster-wide policies that it names, but not
+// for namespaced policies with the same name.
 func TestT6Expand(t *testing.T) {
 	r := compileRule(t, []byte(`
 name: r

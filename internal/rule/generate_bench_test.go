@@ -6,8 +6,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// BenchmarkGenerate: a generate rule at admission, where it only reports that there is work, and with a plan, as for the command line and
-// the worker.
+// BenchmarkGenerate measures a generate rule at admission, where it only reports that there is work, and with a plan, as for the command
+// line and the worker.
 func BenchmarkGenerate(b *testing.B) {
 	r := compileRule(b, []byte(`
 name: r

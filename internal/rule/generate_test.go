@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// cluster is the world of a request: the objects in its key `cluster`, none if it has no such key.
+// cluster is the World of a request: the objects in its key `cluster`, or none.
 type cluster []any
 
 func clusterOf(in map[string]any) world.World {

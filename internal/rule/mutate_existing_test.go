@@ -63,7 +63,7 @@ const existingObjects = `
 - {apiVersion: v1, kind: Node, metadata: {name: node}}
 `
 
-// A mutate rule with targets yields work and never changes the trigger; the plan holds the final state of every target.
+// A mutate rule with targets returns work and never changes the trigger. The plan holds the final state of every target.
 func TestMutateExisting(t *testing.T) {
 	var lists fakeLists
 	for _, o := range golden.Decode[[]any](t, []byte(existingObjects)) {
@@ -146,7 +146,7 @@ mutate:
 	}
 }
 
-// A namespaced policy changes nothing outside its namespace, whatever the world returns.
+// A namespaced policy changes nothing outside its namespace, whatever the World returns.
 func TestMutateExistingStaysInNamespace(t *testing.T) {
 	var lists leakyLists
 	for _, o := range golden.Decode[[]any](t, []byte(existingObjects)) {
@@ -187,7 +187,7 @@ func (l leakyLists) List(ctx context.Context, q world.Query) ([]map[string]any, 
 	return fakeLists(l).List(ctx, world.Query{APIVersion: q.APIVersion, Kind: q.Kind})
 }
 
-// namedLists answer queries for one name only, as the API server does for a right that resourceNames limit.
+// namedLists only answers queries for one name, as the API server does for a right that is limited by resourceNames.
 type namedLists struct {
 	fakeLists
 	name string

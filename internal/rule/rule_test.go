@@ -21,9 +21,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// TestData runs testdata/*/*.txtar: rule.yaml is one rule, requests.yaml a list of requests {name, operation, object,
-// oldObject, user, scan}, exceptions.yaml (optional) a list of exceptions that are joined to it, want the diagnostics of the rule and, per request, `name: status: message` (and what a
-// mutation changed, as a JSON patch) or `name: no result`.
+// TestData runs testdata/*/*.txtar. rule.yaml is one rule, requests.yaml a list of requests {name, operation, object, oldObject, user, scan},
+// and exceptions.yaml (optional) a list of exceptions that are joined to the rule. want holds the diagnostics of the rule and, for each
+// request, `name: status: message` (and the changes of a mutation, as a JSON patch) or `name: no result`.
 func TestData(t *testing.T) {
 	golden.Run(t, "testdata/*/*.txtar", func(t *testing.T, in golden.Inputs) string {
 		var b strings.Builder
@@ -50,7 +50,7 @@ func compileRule(t testing.TB, text []byte, diags *strings.Builder) *policy.Rule
 	for _, d := range append(list, more...) {
 		if strings.HasSuffix(d.Path, ".keys.publicKeys") || strings.HasSuffix(d.Path, ".certificates.cert") || strings.HasSuffix(d.Path, ".certificates.certChain") ||
 			diags == nil && strings.HasSuffix(d.Path, ".keyless.roots") {
-			continue // the tests name keys and certificates by letters
+			continue // the tests use letters as keys and certificates
 		}
 		if diags != nil {
 			fmt.Fprintln(diags, "diagnostic:", d)
@@ -146,7 +146,7 @@ func request(in map[string]any) *policy.Request {
 	req.RequestGVK = req.GVK
 	req.Name, _ = metadata["name"].(string)
 	req.Namespace, _ = metadata["namespace"].(string)
-	if sub, ok := in["subresource"].(string); ok { // of a Pod
+	if sub, ok := in["subresource"].(string); ok { // a subresource of a Pod
 		req.Subresource, req.GVK = sub, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 		req.Name, _ = in["name"].(string)
 		req.Namespace, _ = in["namespace"].(string)
@@ -159,7 +159,7 @@ func call(req *policy.Request, r *policy.Rule) *policy.Call {
 	return &policy.Call{Env: env, Request: req, Program: &policy.Program{Name: "p"}, Rule: r}
 }
 
-// TestEveryKindIsDocumentedAndTested holds the registry to what a contributor has to provide with a kind.
+// TestEveryKindIsDocumentedAndTested checks that each kind in the registry has everything that a contributor must provide.
 func TestEveryKindIsDocumentedAndTested(t *testing.T) {
 	for _, k := range rule.Kinds() {
 		if !strings.HasSuffix(k.Doc, ".") || len(k.Doc) < 20 {

@@ -15,8 +15,8 @@ mutate:
   patchesJson6902: |-
 `
 
-// TestT5PatchIsReadBeforeItsVariables: the text of a JSON patch is decoded first, and variables are values in its tree. No value adds an
-// operation; a value that does not fit its place is an error.
+// TestT5PatchIsReadBeforeItsVariables: the text of a JSON patch is decoded first, and variables become values in the decoded tree. No
+// value can add an operation, and a value of the wrong type for its place is an error.
 func TestT5PatchIsReadBeforeItsVariables(t *testing.T) {
 	const evil = "x\"\n- op: add\n  path: /spec/evil\n  value: \"1"
 	const evilBare = "x\n- op: add\n  path: /spec/evil\n  value: y"
@@ -139,7 +139,7 @@ validate:
 	}
 }
 
-// TestT6ElementsOfTheAuthor: elements of a list in the policy are the author's, those of the object are data.
+// TestT6ElementsOfTheAuthor: elements of a list in the policy belong to the author, and those of the object are data.
 func TestT6ElementsOfTheAuthor(t *testing.T) {
 	for list, want := range map[string]string{
 		"paths":                 "fail: validation failure: x; found 1",

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// parameterized is a world with parameters: namespaced Limits, and cluster-scoped Bounds.
+// parameterized is a World with parameters: namespaced Limits, and cluster-scoped Bounds.
 type parameterized struct{ objects []map[string]any }
 
 func (parameterized) Namespaced(_ context.Context, apiVersion, kind string) (bool, error) {

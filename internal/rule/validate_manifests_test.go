@@ -46,7 +46,7 @@ func (nowhere) Material(context.Context, world.Trust) (root.TrustedMaterial, err
 	return nil, errors.New("the trust is out of reach")
 }
 
-// witness keeps what it is asked, and says that a signature is there.
+// witness records the queries that it receives, and reports that there is a signature.
 type witness struct {
 	world.Signatures
 	asked []world.BlobRequest
@@ -57,7 +57,8 @@ func (w *witness) Blob(_ context.Context, r world.BlobRequest) (string, error) {
 	return "signer", nil
 }
 
-// The verifier gets what the annotations hold. A key needs a log entry only where the rule names the log, an identity always.
+// The verifier receives the content of the annotations. A key needs a log entry only if the rule names the log; an identity always needs
+// one.
 func TestManifestRequests(t *testing.T) {
 	pack := func(text string) string {
 		var b bytes.Buffer

@@ -21,8 +21,8 @@ const (
 	digestB = "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-// notary is a fake registry with the signers and statements of images. Every key signs, except bad; the verification of down is not
-// possible; and other signed another image.
+// notary is a fake registry with the signers and statements of images. Every key signs, except bad. The key down cannot be
+// verified, and other signed a different image.
 type notary struct {
 	asked      []string
 	statements []world.Statement
@@ -173,7 +173,7 @@ func TestAttestorSets(t *testing.T) {
 			if got := texts(y); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
-			if len(n.asked) != c.asked+1 { // the tag is looked up once
+			if len(n.asked) != c.asked+1 { // plus one lookup of the tag
 				t.Errorf("asked %v, want %d", n.asked, c.asked+1)
 			}
 		})
@@ -338,8 +338,8 @@ const plain, scoped, proof = "kyverno.io/verify-images", "kyverno.io/verify-imag
 
 const tagsStay = "  mutateDigest: false\n  verifyDigest: false\n  attestors: [{entries: [{keys: {publicKeys: a}}]}]\n"
 
-// TestRecords: proved records of other policies and rules stay, those of the rule are replaced, and no record of a user counts as a
-// verification.
+// TestRecords: proved records of other policies and rules stay, those of the rule are replaced, and a record that a user wrote
+// never counts as a verification.
 func TestRecords(t *testing.T) {
 	r := compileRule(t, []byte(verifyRule(tagsStay)), nil)
 	made := func(annotations map[string]any, image string) map[string]any {
@@ -354,7 +354,7 @@ func TestRecords(t *testing.T) {
 		t.Errorf("records of a digest: %v", pinned)
 	}
 
-	// Records without a proof are dropped, and so are those that are proved for another object.
+	// Records without a proof, and records that are proved for another object, are dropped.
 	const others = `{"version":1,"policies":{"d/other":{"s":{"i":"pass"}},"/p":{"r":{"forged":"pass"},"s":{"i":"fail"}}}}`
 	for name, annotations := range map[string]map[string]any{
 		"no proof":         {"team": "a", plain: `{"ghcr.io/old":true,"ghcr.io/x:1":"fail"}`, scoped: others},
@@ -375,8 +375,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// Row S17 of docs/security/threat-model.md: only records that the installation wrote for this object count, both in a review that requires
-// them and in an update that keeps images.
+// Row S17 of docs/security/threat-model.md: only records that the installation wrote for this object are accepted, both in a review that
+// requires them and in an update that keeps images.
 func TestS17RecordsCannotBeForged(t *testing.T) {
 	r := compileRule(t, []byte(verifyRule(tagsStay)), nil)
 	const record = `{"version":1,"policies":{"/p":{"r":{"ghcr.io/x:1":"pass"}}}}`
@@ -467,7 +467,7 @@ func TestRecordsOfSeveralEntries(t *testing.T) {
 	}
 }
 
-// TestUnchangedImages: an update keeps earlier verifications, and verifies new images.
+// TestUnchangedImages: an update keeps earlier verifications and verifies new images.
 func TestUnchangedImages(t *testing.T) {
 	r := compileRule(t, []byte(verifyRule(tagsStay)), nil)
 	record := annotationsOf(recorded(t, r, pod(nil, "ghcr.io/x:1", "ghcr.io/gone:1")))
@@ -536,7 +536,7 @@ func (n *secretary) Verify(ctx context.Context, r world.SignatureRequest) (strin
 	return n.notary.Verify(ctx, r)
 }
 
-// TestPullSecrets: the pull secrets of the object are used beside the credentials of the entry.
+// TestPullSecrets: the pull secrets of the object are used in addition to the credentials of the entry.
 func TestPullSecrets(t *testing.T) {
 	r := compileRule(t, []byte(verifyRule("  mutateDigest: false\n  imageRegistryCredentials: {secrets: [own]}\n  attestors: [{entries: ["+key("a")+"]}]\n")), nil)
 	for _, secret := range []string{"first", "second"} {
@@ -591,7 +591,7 @@ func TestS15VerificationsBelongToADigest(t *testing.T) {
 		{signed, cached, 1},
 		{signed, fresh, 2},
 		{signed + "  useCache: false\n", fresh, 1},
-		{"  attestors: [{entries: [{keys: {publicKeys: a}}, {keys: {publicKeys: b}}]}]\n", fresh, 1}, // the second is asked for the first time
+		{"  attestors: [{entries: [{keys: {publicKeys: a}}, {keys: {publicKeys: b}}]}]\n", fresh, 1}, // the second key is verified for the first time
 		{signed + "  validate: {message: m, deny: {conditions: {all: [{key: a, operator: Equals, value: a}]}}}\n", cached + denied, 1},
 	} {
 		r := compileRule(t, []byte(verifyRule(c.fields)), nil)
@@ -623,7 +623,7 @@ func TestMissingImage(t *testing.T) {
 	}
 }
 
-// An outage does not hide statements that were read and are not accepted.
+// An outage does not hide statements that were read and not accepted.
 func TestOutageAndForgery(t *testing.T) {
 	const where = "failed to verify image ghcr.io/x:1: "
 	down, bad := func(set, i int) string {
