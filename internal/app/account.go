@@ -26,7 +26,7 @@ func account(ctx context.Context, m manager.Manager) (string, error) {
 			return answer.Status.UserInfo.Username, nil
 		}
 		if pause > longestAsking || ctx.Err() != nil {
-			return "", fmt.Errorf("ask the API server who we are: %w", err)
+			return "", fmt.Errorf("ask the API server for our user name: %w", err)
 		}
 		select { // the API server may be starting, or be busy
 		case <-ctx.Done():

@@ -148,7 +148,7 @@ func storeDamaged(events event.Recorder, e env, controller string) func(path str
 	return func(path string, err error) {
 		events.Record(event.Event{
 			Regarding: event.Reference{APIVersion: "v1", Kind: "Pod", Namespace: e.namespace, Name: e.podName}, Type: event.Warning, Reason: event.PolicyError, Action: event.None,
-			Controller: controller, Note: fmt.Sprintf("the store of decisions was damaged and set aside as %s; a new one begins: %v", path, err),
+			Controller: controller, Note: fmt.Sprintf("the store of decisions was damaged and moved to %s; a new store was created: %v", path, err),
 		})
 	}
 }

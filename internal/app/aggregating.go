@@ -113,7 +113,7 @@ func (c *reporting) prune(ctx context.Context) {
 		case <-changed:
 		}
 		if err := c.writer.Prune(ctx, none, scan.Unscanned(c.catalog.Snapshot()), nil); err != nil && ctx.Err() == nil {
-			c.log.Warn("reports hold results of rules that are gone, will try again with the next change of a policy", "error", err)
+			c.log.Warn("reports contain results of deleted rules, will retry after the next change of a policy", "error", err)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func (c *reporting) announcing() lifecycle.Task {
 		}
 		_, err = c.leases.Leases(c.env.namespace).Patch(ctx, results.ReportsLease, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
-			return 0, fmt.Errorf("say on the Lease %s which kinds are scanned: %w", results.ReportsLease, err)
+			return 0, fmt.Errorf("write the scanned kinds to the Lease %s: %w", results.ReportsLease, err)
 		}
 		said, at = text, time.Now()
 		return announceEvery, nil

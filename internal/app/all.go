@@ -50,7 +50,7 @@ func (f *allFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool
 	errs := []error{f.admission.complete(fs, lookup)}
 	for _, name := range f.without {
 		if !slices.Contains(optionalControllers, name) {
-			errs = append(errs, fmt.Errorf("--without: %q is none of %s", name, strings.Join(optionalControllers, ", ")))
+			errs = append(errs, fmt.Errorf("--without: %q is not one of %s", name, strings.Join(optionalControllers, ", ")))
 		}
 	}
 	if f.runs("cleanup") && (f.cleanup.CASecret == "" || f.cleanup.TLSSecret == "") {

@@ -49,7 +49,7 @@ const (
 	maxAnswers   = 4096
 )
 
-var errQuestions = errors.New("there are too many questions about rights for one round")
+var errQuestions = errors.New("too many queries about rights in one round")
 
 func newAnswers(c client.Client, now func() time.Time) *answers {
 	return &answers{client: c, now: now, kept: map[question]answer{}}
@@ -116,7 +116,7 @@ func (a *answers) ask(ctx context.Context, q question, groups []string) (answer,
 		},
 	}}
 	if err := a.client.Create(ctx, review); err != nil {
-		return answer{}, fmt.Errorf("ask for the rights of %s: %w", q.user, err)
+		return answer{}, fmt.Errorf("check the rights of %s: %w", q.user, err)
 	}
 	out := answer{allowed: review.Status.Allowed, reason: review.Status.Reason}
 	switch now := a.now(); {

@@ -40,7 +40,7 @@ func restConfig(kubeconfig string, qps float32, burst int) (*rest.Config, error)
 		cfg, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("find out how to reach the API server: %w", err)
+		return nil, fmt.Errorf("read the configuration for the API server: %w", err)
 	}
 	cfg.QPS, cfg.Burst = qps, burst
 	if qps <= 0 {

@@ -97,7 +97,7 @@ func (f *callFlags) token(context.Context) (string, error) {
 	}
 	token := strings.TrimSpace(string(b))
 	if own, err := os.ReadFile(apiToken); err == nil && strings.TrimSpace(string(own)) == token {
-		return "", errors.New("--serviceTokenFile holds the token for the API server; project one with an audience of its own")
+		return "", errors.New("--serviceTokenFile contains the token for the API server; project a token with a separate audience")
 	}
 	return token, nil
 }

@@ -85,7 +85,7 @@ func (c *cleanup) account(ctx context.Context) string {
 	if err == nil && strings.HasPrefix(name, "system:serviceaccount:") {
 		return name
 	}
-	c.log.Warn("reviews of cleanup policies do not check the rights to delete: this process is no service account", "user", name, "error", err)
+	c.log.Warn("reviews of cleanup policies do not check the rights to delete: this process does not run as a service account", "user", name, "error", err)
 	return ""
 }
 
@@ -113,7 +113,7 @@ func (c *cleanup) may(ctx context.Context, r cleanupctl.Right) (ok bool, reason 
 		},
 	}}
 	if err := c.manager.GetClient().Create(ctx, review); err != nil {
-		return false, "", fmt.Errorf("ask for our rights: %w", err)
+		return false, "", fmt.Errorf("check our rights: %w", err)
 	}
 	return review.Status.Allowed, review.Status.Reason, nil
 }

@@ -59,7 +59,7 @@ func (a *authorities) pool() (*x509.CertPool, error) {
 				a.last, a.changed = pool, info.ModTime()
 				return pool, nil
 			}
-			err = fmt.Errorf("%s holds no certificate", a.file)
+			err = fmt.Errorf("%s contains no certificate", a.file)
 		}
 	}
 	if a.last != nil {

@@ -35,7 +35,7 @@ func TestAuthoritiesFollowTheirFile(t *testing.T) {
 		}
 	}
 	write("nothing")
-	if _, err := f.clients(); err == nil || !strings.Contains(err.Error(), "holds no certificate") {
+	if _, err := f.clients(); err == nil || !strings.Contains(err.Error(), "contains no certificate") {
 		t.Errorf("a file without certificates: %v", err)
 	}
 	write(good)

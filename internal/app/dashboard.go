@@ -96,7 +96,7 @@ func (c *reporting) serveDashboard() error {
 		return err
 	}
 	d := dashboard.New(o)
-	c.log.Info("the dashboard is served", "address", listener.Addr().String(), "tokens", o.Tokens != nil, "tls", secured != nil)
+	c.log.Info("serving the dashboard", "address", listener.Addr().String(), "tokens", o.Tokens != nil, "tls", secured != nil)
 	c.everywhere = append(c.everywhere,
 		lifecycle.Task{Name: "dashboard-reports", Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
 			d.Follow(ctx)

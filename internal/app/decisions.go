@@ -115,7 +115,7 @@ func (c *reporting) keepDecisions() error {
 		err := receiver.Serve(ctx, listener, keeper.ServerTLS(decisionSender))
 		return 0, errors.Join(err, to.Close())
 	}})
-	c.log.Info("decisions are taken", "address", listener.Addr().String())
+	c.log.Info("receiving decisions", "address", listener.Addr().String())
 	return nil
 }
 

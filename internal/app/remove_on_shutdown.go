@@ -51,11 +51,11 @@ func (s *removeOnShutdown) end(ctx context.Context) {
 	defer cancel()
 	why, err := s.reason(ctx)
 	if err == nil && why != "" {
-		s.log.Warn("webhook configurations are removed: no replica will answer", "deployment", s.deployment.Name, "reason", why)
+		s.log.Warn("removing webhook configurations: no replica will answer", "deployment", s.deployment.Name, "reason", why)
 		err = webhookconf.Remove(ctx, s.client)
 	}
 	if err != nil {
-		s.log.Error("webhook configurations without a server may be left behind", "error", err)
+		s.log.Error("webhook configurations may remain without a server", "error", err)
 	}
 }
 

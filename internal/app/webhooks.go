@@ -232,7 +232,7 @@ func (f *webhookReconciler) report(id policy.ID, state family.State) {
 	}
 	if text == "" {
 		delete(f.lacked, id)
-		f.log.Info("the background controller has the rights again that the policy's work needs", "policy", id.String())
+		f.log.Info("the background controller has all rights for the policy's work again", "policy", id.String())
 		return
 	}
 	f.lacked[id] = text

@@ -61,7 +61,7 @@ func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Ro
 	}
 	if l.registry != nil {
 		if apicall.ProxyIgnored(l.registry.proxy) {
-			l.log.Warn("the environment names a proxy, which is not asked", "for", "registries, transparency logs, trust roots", "use", "--registryProxy=environment")
+			l.log.Warn("the environment sets a proxy, which is not used", "for", "registries, transparency logs, trust roots", "use", "--registryProxy=environment")
 		}
 		o.Registries = func(services *apicall.Services) registry.Options {
 			asked := l.registry.options(l.namespace, m.GetAPIReader(), services)

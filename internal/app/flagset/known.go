@@ -22,7 +22,7 @@ type knownFlag struct {
 // The reasons why a flag has no effect.
 const (
 	whyKlog     = "Ephor's log has one level, --v, and one destination"
-	whyInternal = "Ephor is not built on what the flag tunes"
+	whyInternal = "Ephor does not use the component that the flag tunes"
 )
 
 // knownFlags is the table of these flags. Remove a flag from it when the flag gets an effect.
@@ -41,17 +41,17 @@ var knownFlags = []knownFlag{
 	{"vmodule", "ABRCI", false, whyKlog},
 
 	{"exemplarFilter", "ABRC", false, "metrics carry no exemplars"},
-	{"controllerRuntimeMetricsAddress", "AB", false, "Ephor's own metrics hold what there is to know"},
+	{"controllerRuntimeMetricsAddress", "AB", false, "Ephor has its own metrics"},
 
-	{"crdWatcher", "ABRCI", true, "new kinds are always seen"},
-	{"enableConfigMapCaching", "ABRC", true, "ConfigMaps of context entries are read when they are asked for"},
+	{"crdWatcher", "ABRCI", true, "new kinds are always detected"},
+	{"enableConfigMapCaching", "ABRC", true, "ConfigMaps of context entries are read on demand"},
 	{"enableDeferredLoading", "ABRC", true, "context entries are always loaded when they are first used"},
 	{"webhookRegistrationTimeout", "A", false, "webhooks are registered without waiting"},
 	{"dumpPatches", "A", true, whyInternal},
 	{"cleanupServerHost", "ABRI", false, "only the cleanup controller listens there"},
 	{"cleanupServerPort", "ABRI", false, "only the cleanup controller listens there"},
 	{"webhookServerPort", "C", false, "the port is --cleanupServerPort"},
-	{"autoDeleteWebhooks", "C", true, "webhook configurations go away with their owner"},
+	{"autoDeleteWebhooks", "C", true, "webhook configurations are deleted with their owner"},
 
 	{"enableCosignLogging", "AR", true, "Ephor verifies signatures with libraries that do not log"},
 

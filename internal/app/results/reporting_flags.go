@@ -32,7 +32,7 @@ func (f *ReportingFlags) Complete() error {
 	var errs []error
 	for _, r := range f.rules {
 		if !slices.Contains(reportedRules, r) {
-			errs = append(errs, fmt.Errorf("--enableReporting: %q is none of %s", r, strings.Join(reportedRules, ", ")))
+			errs = append(errs, fmt.Errorf("--enableReporting: %q is not one of %s", r, strings.Join(reportedRules, ", ")))
 		}
 	}
 	_, err := f.Allowed()
@@ -53,7 +53,7 @@ func (f *ReportingFlags) Allowed() (report.Allowed, error) {
 			}
 		}
 		if !known {
-			return nil, fmt.Errorf("--allowedResults: %q is none of pass, fail, warn, error, skip", name)
+			return nil, fmt.Errorf("--allowedResults: %q is not one of pass, fail, warn, error, skip", name)
 		}
 	}
 	return out, nil

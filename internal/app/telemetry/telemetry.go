@@ -161,7 +161,7 @@ func (o *Telemetry) serve(ctx context.Context, cfg *rest.Config) error {
 	mux.Handle("/metrics", o.Metrics.Handler())
 	server := http1.Harden(&http.Server{Handler: mux, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)})
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	o.Log.Info("metrics are served", "address", listener.Addr().String())
+	o.Log.Info("serving metrics", "address", listener.Addr().String())
 	answer := func() error { return server.Serve(http1.Bound(listener, http1.Limits{})) }
 	if o.flags.tls.on() {
 		keeper := &certs.Keeper{}
@@ -177,7 +177,7 @@ func (o *Telemetry) serve(ctx context.Context, cfg *rest.Config) error {
 	}
 	go func() {
 		if err := answer(); !errors.Is(err, http.ErrServerClosed) {
-			o.Log.Error("metrics are no longer served", "error", err)
+			o.Log.Error("stopped serving metrics", "error", err)
 		}
 	}()
 	return nil
@@ -224,7 +224,7 @@ func (o *Telemetry) collectorAt(ctx context.Context, host string, port int, secr
 			return c, nil
 		}
 	}
-	return c, fmt.Errorf("the Secret %s holds no certificates under ca.crt, ca.pem, rootCA.crt or tls.crt", secret)
+	return c, fmt.Errorf("the Secret %s contains no certificates under ca.crt, ca.pem, rootCA.crt or tls.crt", secret)
 }
 
 // watchConfig follows the metrics ConfigMap.

@@ -93,7 +93,7 @@ func NewCertificates(f Flags, namespace, service, controller string, m manager.M
 	c.Keeper.Published = func() [][]byte {
 		bundles, err := c.published(context.Background()) // reads the cache
 		if err != nil {
-			c.log.Error("the bundles are not known", "error", err)
+			c.log.Error("the CA bundles of the webhook configurations are unknown", "error", err)
 		}
 		return bundles
 	}
@@ -150,9 +150,9 @@ func (c *Certificates) load(ctx context.Context) (again bool) {
 		if text := err.Error(); text != c.trouble && len(c.Keeper.Serving()) > 0 {
 			c.trouble = text
 			if again {
-				c.log.Info("the certificate in use stays for a moment", "reason", err)
+				c.log.Info("keeping the current certificate for now", "reason", err)
 			} else {
-				c.log.Warn("the certificate in use stays", "error", err)
+				c.log.Warn("keeping the current certificate", "error", err)
 			}
 		}
 		return again
@@ -230,7 +230,7 @@ func (c *Certificates) LeaderTasks() []lifecycle.Task {
 			c.Events.Record(event.Event{
 				Regarding: event.Reference{APIVersion: "v1", Kind: "Secret", Namespace: c.namespace, Name: e.Secret},
 				Type:      event.Warning, Reason: "CertificateExpiring", Action: event.None, Controller: c.controller,
-				Note: fmt.Sprintf("the certificate (%s) ends %s; %s", e.Use, e.NotAfter.UTC().Format(time.RFC3339), c.hint()),
+				Note: fmt.Sprintf("the certificate (%s) expires %s; %s", e.Use, e.NotAfter.UTC().Format(time.RFC3339), c.hint()),
 			})
 		}
 		return certs.Interval, nil

@@ -82,12 +82,12 @@ func (h *Heartbeat) evaluate(stamp string) time.Duration {
 	case stamp != h.stamp && stamp != "":
 		h.stamp, h.moved = stamp, now
 		if !h.healthy.Swap(true) {
-			h.Log.Info("reviews are answered: heartbeats come back stamped")
+			h.Log.Info("reviews are answered: heartbeats return with a new stamp")
 			h.notify()
 		}
 		return heartbeatEvery
 	case now.Sub(h.moved) > heartbeatLimit && h.healthy.Swap(false):
-		h.Log.Warn("reviews are not answered: heartbeats come back without a new stamp", "lease", admission.HeartbeatLease, "since", h.moved.UTC())
+		h.Log.Warn("reviews are not answered: heartbeats return without a new stamp", "lease", admission.HeartbeatLease, "since", h.moved.UTC())
 		h.notify()
 	}
 	return heartbeatAgain

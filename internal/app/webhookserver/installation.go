@@ -38,7 +38,7 @@ type Installation struct {
 }
 
 // ErrNoOwner is the error when configurations are not written because there is no owner.
-var ErrNoOwner = errors.New("webhook configurations are not written: there is no ClusterRole that would take them along when it is deleted")
+var ErrNoOwner = errors.New("webhook configurations are not written: there is no ClusterRole to own them, so nothing would delete them")
 
 // Owner returns the owner reference for the configurations. If there is no owner, it returns nil, logs a line and writes an event.
 func (i *Installation) Owner(ctx context.Context) (*metav1.OwnerReference, error) {
@@ -79,7 +79,7 @@ func (i *Installation) Remove(ctx context.Context) (time.Duration, error) {
 	if err != nil || !leaving {
 		return 0, err
 	}
-	i.Log.Warn("our namespace is being deleted: webhook configurations are removed", "namespace", i.Namespace)
+	i.Log.Warn("our namespace is being deleted: removing webhook configurations", "namespace", i.Namespace)
 	return 0, webhookconf.Remove(ctx, i.Client)
 }
 

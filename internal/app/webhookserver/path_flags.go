@@ -33,7 +33,7 @@ func (f *PathFlags) register(fs *pflag.FlagSet) {
 func (f *PathFlags) complete() error {
 	var errs []error
 	if !slices.Contains([]string{PathsOn, PathsOff, PathsAlways}, f.Secret) {
-		errs = append(errs, fmt.Errorf("--webhookSecretPaths: %q is none of true, false and always", f.Secret))
+		errs = append(errs, fmt.Errorf("--webhookSecretPaths: %q is not one of true, false and always", f.Secret))
 	}
 	if f.overlap < pathSettle || f.rotation < 2*f.overlap {
 		errs = append(errs, fmt.Errorf("--webhookPathOverlap must be at least %s, --webhookPathRotation at least twice as long", pathSettle))

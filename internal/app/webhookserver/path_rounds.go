@@ -56,7 +56,7 @@ func (p *Paths) before(ctx context.Context) (writing, error) {
 		if err := p.write(ctx, secret, epochs.Begin(secretpath.NewID(), now)); err != nil {
 			return writing{}, err
 		}
-		p.log.Info("new webhook paths begin", "asked", asked != "")
+		p.log.Info("starting new webhook paths", "asked", asked != "")
 		return writing{path: current.Path, wait: pathSettle}, nil
 	case step.End:
 		if err := p.write(ctx, secret, epochs.End()); err != nil {

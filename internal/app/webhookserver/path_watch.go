@@ -55,7 +55,7 @@ func (p *Paths) Watch() lifecycle.Task {
 			if p.Events == nil || slices.Contains(reported, s) {
 				continue
 			}
-			p.log.Warn("a webhook configuration has a path without a secret segment: it is answered until the configuration is written anew", "configuration", s.Configuration, "path", s.Path)
+			p.log.Warn("a webhook configuration has a path without a secret segment: it is answered until the configuration is written again", "configuration", s.Configuration, "path", s.Path)
 			p.Events.Record(event.Event{
 				Regarding: event.Reference{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: s.Kind, Name: s.Configuration},
 				Type:      event.Warning, Reason: plainReason, Action: event.None, Controller: p.controller,
@@ -75,7 +75,7 @@ func (p *Paths) ask(ctx context.Context, epoch string) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.store.Namespace, Name: p.store.Name}}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, rotateAnnotation, epoch)
 	if err := p.manager.GetClient().Patch(ctx, secret, client.RawPatch("application/merge-patch+json", patch)); err != nil {
-		return fmt.Errorf("ask for new webhook paths in the Secret %s: %w", p.key(), err)
+		return fmt.Errorf("request new webhook paths in the Secret %s: %w", p.key(), err)
 	}
 	p.mu.Lock()
 	p.asked = epoch

@@ -167,7 +167,7 @@ func (p *Paths) take(secret *corev1.Secret) {
 	if err != nil {
 		if text := err.Error(); text != p.trouble {
 			p.trouble = text
-			p.log.Warn("the key of the webhook paths is not taken over", "secret", p.key(), "error", err)
+			p.log.Warn("the new key of the webhook paths is not used", "secret", p.key(), "error", err)
 		}
 		return
 	}
