@@ -14,7 +14,7 @@ const (
 	textWildcard = "%sthe wildcard in %s costs a call for each request that it covers; it does not bring Events, Leases, Endpoints, " +
 		"reviews, reports, Nodes, CSRs and Ephor's own kinds: name a kind to have it evaluated"
 	textBootstrap = "%swhile Ephor does not answer, every request for %s is refused (failurePolicy Fail), and nodes and controllers need " +
-		"them to come back: set failurePolicy Ignore unless that is meant"
+		"them to come back: set failurePolicy Ignore unless this is intended"
 )
 
 // Review warns the author of a policy about the effects of its kind selectors on the webhooks: the cost of wildcards, and the risk of kinds
