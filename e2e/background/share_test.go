@@ -283,7 +283,7 @@ func TestMadeForARuleThatIsGone(t *testing.T) {
 	again.Annotations = made.Annotations
 	create(t, again)
 	has(t, "late", "data", "v", gone)
-	awaitEvent(t, "PolicyError", "v1/ConfigMap/late/late is left alone: its labels claim that the rule made it, without a proof")
+	awaitEvent(t, "PolicyError", "v1/ConfigMap/late/late is not changed: its labels claim that the rule generated it, but there is no proof")
 	has(t, "late", "late", "v", "1")
 	has(t, "late", "t", "v", "1")
 }

@@ -84,7 +84,7 @@ func TestT2Adoption(t *testing.T) {
 	markedAnew("with the first key", made[1], "")
 	suite.Until(t, "an event names the object that is left alone", func() error {
 		out := cluster.Must(t, "", "get", "events.events.k8s.io", "-A", "-o", `jsonpath={range .items[*]}{.note}{"\n"}{end}`)
-		if want := "policy t2-adopted/deny error: networking.k8s.io/v1/NetworkPolicy/mallory/forged is left alone"; !strings.Contains(out, want) {
+		if want := "policy t2-adopted/deny error: networking.k8s.io/v1/NetworkPolicy/mallory/forged is not changed"; !strings.Contains(out, want) {
 			return fmt.Errorf("there are only\n%s", out)
 		}
 		return nil

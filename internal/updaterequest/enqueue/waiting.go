@@ -109,7 +109,7 @@ func (w *Writer) flush(ctx context.Context) (done bool) {
 			w.Observer.UpdateRequestsWaiting(left)
 		}
 		if written+lost > 0 {
-			w.Log.Info("waiting UpdateRequests are written", "number", written, "refused", lost, "left", left)
+			w.Log.Info("wrote waiting UpdateRequests", "number", written, "refused", lost, "left", left)
 		}
 	}()
 	for _, name := range w.names() {
@@ -118,9 +118,9 @@ func (w *Writer) flush(ctx context.Context) (done bool) {
 			written++
 		case refused(err):
 			lost++
-			w.Log.Error("the API server refuses an UpdateRequest: its work is lost", "name", name, "error", err)
+			w.Log.Error("the API server rejected an UpdateRequest: its work is lost", "name", name, "error", err)
 		default:
-			w.Log.Warn("UpdateRequests still wait", "number", w.Waiting(), "error", err)
+			w.Log.Warn("UpdateRequests are still waiting to be written", "number", w.Waiting(), "error", err)
 			return false
 		}
 	}

@@ -117,7 +117,7 @@ func (w *Writer) Keep(ctx context.Context, req *policy.Request, work []policy.Wo
 		for i := range work {
 			w.record(work[i].Program, event.Reference{}, "its work is lost: "+err.Error())
 		}
-		return []string{"the work that policies ask for is lost: " + err.Error()}
+		return []string{"the work that policies request is lost: " + err.Error()}
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
@@ -164,7 +164,7 @@ func (w *Writer) keep(ctx context.Context, p plan) error {
 	final := refused(err)
 	kept := !final && w.putBack(p)
 	if n := w.failures.Add(1); n&(n-1) == 0 || !kept { // log only the 1st, 2nd, 4th, 8th … failure
-		w.Log.Error("UpdateRequests could not be written before the answer", "failures", n, "policy", p.program.Key(), "name", p.object.Name, "waits", kept, "error", err)
+		w.Log.Error("UpdateRequests could not be written before the request was answered", "failures", n, "policy", p.program.Key(), "name", p.object.Name, "waits", kept, "error", err)
 	}
 	if w.Observer != nil {
 		w.Observer.UpdateRequestFailed(w.Waiting())
@@ -174,7 +174,7 @@ func (w *Writer) keep(ctx context.Context, p plan) error {
 	case final:
 		text = "its work is lost: "
 	case !kept:
-		text = "its work is lost, since too much waits already: "
+		text = "its work is lost, since too many UpdateRequests are waiting: "
 	}
 	text += err.Error()
 	w.record(p.program, updaterequest.Reference(p.object.Spec.Resource), text)
@@ -221,7 +221,7 @@ func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 			return nil
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("raise UpdateRequest %s: %w", u.Name, err)
+			return fmt.Errorf("update UpdateRequest %s: %w", u.Name, err)
 		}
 	}
 	return fmt.Errorf("write UpdateRequest %s: %w", u.Name, err)

@@ -385,7 +385,7 @@ func TestNoRoom(t *testing.T) {
 	s := &store{down: errors.New("down")}
 	w, _, _ := writer(s, 0)
 	w.bytes = maxWaitingBytes
-	if warnings := w.Keep(t.Context(), request(policy.Create, "u1"), generate(0)); len(warnings) != 1 || !strings.Contains(warnings[0], "lost, since too much waits already") {
+	if warnings := w.Keep(t.Context(), request(policy.Create, "u1"), generate(0)); len(warnings) != 1 || !strings.Contains(warnings[0], "lost, since too many UpdateRequests are waiting") {
 		t.Errorf("%q", warnings)
 	}
 }

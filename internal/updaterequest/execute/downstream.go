@@ -93,7 +93,7 @@ func (w *Worker) Downstream(ctx context.Context, p *policy.Program, r *policy.Ru
 			return Found{}, failed
 		case err == nil, absent(err):
 		case k.guessed && apierrors.IsForbidden(err):
-			w.Log.Debug("generated objects of a kind that may not be listed are not looked for", "policy", p.Key(), "rule", r.Name, "kind", k.Kind)
+			w.Log.Debug("cannot search for generated objects of a kind that the controller may not list", "policy", p.Key(), "rule", r.Name, "kind", k.Kind)
 		default:
 			errs = append(errs, err)
 		}
@@ -149,7 +149,7 @@ func (w *Worker) kindsOf(p *policy.Program, r *policy.Rule) ([]outputKind, error
 		default:
 			found, err := w.Find(target(apiVersion, kind))
 			if err != nil {
-				return nil, fmt.Errorf("find the kinds that rule %s makes: %w", r.Name, err)
+				return nil, fmt.Errorf("find the kinds that rule %s generates: %w", r.Name, err)
 			}
 			for _, gvk := range found {
 				add(outputKind{gvk, true})

@@ -63,11 +63,11 @@ func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why err
 		w.forget(u.Name)
 		w.dropOldFailures(ctx, u.Name)
 		w.Observer.Dropped(WorkerName)
-		w.Log.Error("work failed for good", "name", u.Name, "policy", u.Spec.Policy, "error", why)
+		w.Log.Error("work failed, no retries left", "name", u.Name, "policy", u.Spec.Policy, "error", why)
 		return 0
 	}
 	w.Observer.Requeued(WorkerName, retries+1)
-	w.Log.Warn("work failed, will be tried again", "name", u.Name, "policy", u.Spec.Policy, "retries", retries, "error", why)
+	w.Log.Warn("work failed, will retry", "name", u.Name, "policy", u.Spec.Policy, "retries", retries, "error", why)
 	return min(firstRetry<<min(retries, 10), longestRetry)
 }
 

@@ -312,11 +312,11 @@ func (w *Worker) ReportUnproved(p *policy.Program, r *policy.Rule, objects ...*u
 	if len(objects) == 0 {
 		return
 	}
-	w.Log.Warn("objects are left alone: their labels claim that a rule made them, without a proof", "policy", p.Key(), "rule", r.Name, "objects", len(objects), "first", ObjectText(objects[0]))
+	w.Log.Warn("objects are not changed: their labels claim that a rule generated them, but there is no proof", "policy", p.Key(), "rule", r.Name, "objects", len(objects), "first", ObjectText(objects[0]))
 	for _, u := range objects[:min(len(objects), maxReported)] {
 		w.Events.Record(event.Event{
 			Regarding: event.PolicyReference(p), Related: updaterequest.Reference(SpecOf(u)), Reason: event.PolicyError, Action: event.None, Controller: updaterequest.Controller(r),
-			Note: fmt.Sprintf("policy %s/%s error: %s is left alone: its labels claim that the rule made it, without a proof; see `ephor adopt`", p.Key(), r.Name, ObjectText(u)),
+			Note: fmt.Sprintf("policy %s/%s error: %s is not changed: its labels claim that the rule generated it, but there is no proof; see `ephor adopt`", p.Key(), r.Name, ObjectText(u)),
 		})
 	}
 }

@@ -294,7 +294,7 @@ func TestT2OnlyWhatIsProvedIsDeleted(t *testing.T) {
 		if got := len(present(t, w)) == 1; got != c.stays {
 			t.Errorf("%s: it stays: %v", name, got)
 		}
-		if got := events.has("is left alone"); got != c.reported {
+		if got := events.has("is not changed"); got != c.reported {
 			t.Errorf("%s: reported: %v, %q", name, got, events.all)
 		}
 	}

@@ -30,7 +30,7 @@ func (e goneError) Error() string {
 // live reads the object from the API server. It ignores an object with the same name but another UID.
 func (w *Worker) live(ctx context.Context, r kyvernov2.ResourceSpec) (*unstructured.Unstructured, error) {
 	if r.Name == "" {
-		return nil, fmt.Errorf("read trigger %s: it has no name, so it is unknown whether it is gone", updaterequest.Text(r))
+		return nil, fmt.Errorf("read trigger %s: it has no name, so it is unknown whether it still exists", updaterequest.Text(r))
 	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(schema.FromAPIVersionAndKind(r.APIVersion, r.Kind))

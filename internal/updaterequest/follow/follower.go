@@ -169,7 +169,7 @@ func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule
 	// exist.
 	failed := func(u *unstructured.Unstructured, err error) {
 		if ctx.Err() == nil {
-			f.Log.Warn("an object was not marked, will try again", "policy", p.Key(), "rule", r.Name, "object", execute.ObjectText(u), "error", err)
+			f.Log.Warn("an object was not marked, will retry", "policy", p.Key(), "rule", r.Name, "object", execute.ObjectText(u), "error", err)
 		}
 	}
 	superseded := func() bool {
@@ -208,7 +208,7 @@ func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule
 	}
 	w.ReportUnproved(p, r, left...)
 	if adopted > 0 {
-		f.Log.Info("objects that a rule had made are marked", "policy", p.Key(), "rule", r.Name, "objects", adopted)
+		f.Log.Info("marked objects that a rule had generated", "policy", p.Key(), "rule", r.Name, "objects", adopted)
 	}
 	return all.Proved, ctx.Err()
 }

@@ -35,7 +35,7 @@ func (f *Follower) settle(ctx context.Context) error {
 			f.remember(x)
 			continue
 		}
-		errs = append(errs, fmt.Errorf("what rule %s of policy %s made: %w", x.Rule, x.Policy, err))
+		errs = append(errs, fmt.Errorf("objects of rule %s of policy %s: %w", x.Rule, x.Policy, err))
 		today = slices.DeleteFunc(today, func(e entry) bool { return e.id() == x.id() && e.Rule == x.Rule })
 		today = append(today, x.entry)
 	}
@@ -80,7 +80,7 @@ func (f *Follower) undo(ctx context.Context, x *undo) error {
 	objects := all.Proved
 	if !x.release {
 		if len(objects) > 0 {
-			f.Log.Info("the objects of a deleted rule are deleted", "policy", x.Policy, "rule", x.Rule, "objects", len(objects))
+			f.Log.Info("deleting the objects of a deleted rule", "policy", x.Policy, "rule", x.Rule, "objects", len(objects))
 		}
 		return f.Worker.Remove(ctx, p, objects)
 	}

@@ -47,7 +47,7 @@ func (f *Follower) undoAgain(ctx context.Context) (next time.Duration, err error
 		if !isBack(f.Worker.Snapshot(), x.entry) {
 			if err := f.undo(ctx, &x.undo); err != nil {
 				next = recountPause
-				errs = append(errs, fmt.Errorf("what rule %s of policy %s made: %w", x.Rule, x.Policy, err))
+				errs = append(errs, fmt.Errorf("objects of rule %s of policy %s: %w", x.Rule, x.Policy, err))
 				break
 			}
 		}

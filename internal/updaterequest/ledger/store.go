@@ -183,7 +183,7 @@ func (l *Ledger) Run(ctx context.Context) {
 			if err == nil {
 				break
 			}
-			l.o.Log.Warn("the record of generated objects could not be written, will try again", "in", retryTime, "error", err)
+			l.o.Log.Warn("the record of generated objects could not be written, will retry", "in", retryTime, "error", err)
 			pause = retryTime
 		}
 	}
