@@ -28,9 +28,9 @@ func (a *Allowance) take(expression string) error {
 	a.bytes += len(expression)
 	switch {
 	case a.expressions > maxExpressions:
-		return &AllowanceError{fmt.Sprintf("the policy has more than %d CEL expressions, those of computed rules included", maxExpressions)}
+		return &AllowanceError{fmt.Sprintf("the policy has more than %d CEL expressions, including those of generated rules", maxExpressions)}
 	case a.bytes > maxExpressionBytes:
-		return &AllowanceError{fmt.Sprintf("the CEL expressions of the policy have more than %d bytes together, those of computed rules included", maxExpressionBytes)}
+		return &AllowanceError{fmt.Sprintf("the CEL expressions of the policy have more than %d bytes in total, including those of generated rules", maxExpressionBytes)}
 	}
 	return nil
 }

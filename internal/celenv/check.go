@@ -70,7 +70,7 @@ func requestOf(k Kind) *shape {
 func CheckRequest(k Kind, request map[string]any) (any, error) {
 	s := requestOf(k)
 	if s == nil {
-		return nil, fmt.Errorf("celenv: the kind %d is not about check requests", k)
+		return nil, fmt.Errorf("celenv: the kind %d is not for check requests", k)
 	}
 	return s.read(request, "request")
 }

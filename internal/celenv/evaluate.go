@@ -239,7 +239,7 @@ func (e *Evaluation) textOf(x *Expression) (string, error) {
 	}
 	s, ok := v.(types.String)
 	if !ok {
-		return "", &MistakeError{fmt.Sprintf("an expression of an attestor gives %s instead of a text", v.Type().TypeName())}
+		return "", &MistakeError{fmt.Sprintf("an expression of an attestor returns %s instead of a text", v.Type().TypeName())}
 	}
 	return string(s), nil
 }

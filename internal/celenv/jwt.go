@@ -79,7 +79,7 @@ func public(key any) (verificationKey, error) {
 func webKey(v any) (_ verificationKey, usable bool, err error) {
 	k, ok := v.(map[string]any)
 	if !ok {
-		return verificationKey{}, false, errors.New("it is no object")
+		return verificationKey{}, false, errors.New("it is not an object")
 	}
 	if use, _ := k["use"].(string); use != "" && use != "sig" {
 		return verificationKey{}, false, nil
@@ -104,7 +104,7 @@ func webKey(v any) (_ verificationKey, usable bool, err error) {
 		}
 		x, problem := octets(k, "x")
 		if problem != nil || len(x) != ed25519.PublicKeySize {
-			return out, false, errors.New("x is no Ed25519 key")
+			return out, false, errors.New("x is not an Ed25519 key")
 		}
 		out, err = public(ed25519.PublicKey(x))
 	default: // secrets must not be published, so they are not accepted
@@ -129,7 +129,7 @@ func curvePoint(k map[string]any) (verificationKey, error) {
 	y, errY := octets(k, "y")
 	size := (curve.Params().BitSize + 7) / 8
 	if errX != nil || errY != nil || len(x) != size || len(y) != size {
-		return verificationKey{}, fmt.Errorf("x and y have to be %d bytes in base64url", size)
+		return verificationKey{}, fmt.Errorf("x and y must be %d bytes in base64url", size)
 	}
 	key, err := ecdsa.ParseUncompressedPublicKey(curve, append(append([]byte{4}, x...), y...))
 	if err != nil {
@@ -142,7 +142,7 @@ func octets(k map[string]any, name string) ([]byte, error) {
 	s, _ := k[name].(string)
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(s, "="))
 	if err != nil || len(raw) == 0 || len(raw) > maxRSABits/8+1 {
-		return nil, fmt.Errorf("%s is no number in base64url", name)
+		return nil, fmt.Errorf("%s is not a number in base64url", name)
 	}
 	return raw, nil
 }
@@ -249,7 +249,7 @@ func verified(token string, keys []verificationKey, now time.Time) (map[string]a
 			return claims, timely(claims, now)
 		}
 	}
-	return claims, errors.New("no key fits the signature")
+	return claims, errors.New("no key matches the signature")
 }
 
 // segment decodes a part of a token.
@@ -264,7 +264,7 @@ func segment(part string) (map[string]any, error) {
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, errors.New("it is no object")
+		return nil, errors.New("it is not an object")
 	}
 	return m, nil
 }
@@ -280,7 +280,7 @@ func timely(claims map[string]any, now time.Time) error {
 		at, ok := v.(float64)
 		switch {
 		case !ok:
-			return fmt.Errorf("%s is no number", name)
+			return fmt.Errorf("%s is not a number", name)
 		case early && seconds < at, !early && seconds >= at:
 			return fmt.Errorf("the token is not valid now (%s)", name)
 		}

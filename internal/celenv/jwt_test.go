@@ -170,14 +170,14 @@ func TestKeysOf(t *testing.T) {
 		{map[string]any{"statusCode": int64(404), "keys": []any{}}, "the server answers with status 404"},
 		{map[string]any{"statusCode": int64(200)}, "the answer has no list of keys"},
 		{map[string]any{"statusCode": int64(200), "keys": make([]any, maxKeys+1)}, "there are 101 keys; 100 are allowed"},
-		{map[string]any{"statusCode": int64(200), "keys": []any{"a"}}, "keys[0]: it is no object"},
-		{key(map[string]any{"kty": "RSA", "e": "AQAB"}), "n is no number in base64url"},
+		{map[string]any{"statusCode": int64(200), "keys": []any{"a"}}, "keys[0]: it is not an object"},
+		{key(map[string]any{"kty": "RSA", "e": "AQAB"}), "n is not a number in base64url"},
 		{key(map[string]any{"kty": "RSA", "n": "AQAB", "e": "AQAB"}), "an RSA key has 17 bits; 1024 to 8192 are allowed"},
 		{key(map[string]any{"kty": "RSA", "n": encoded(make([]byte, 300)), "e": "AQ"}), "e is out of range"},
 		{key(map[string]any{"kty": "EC", "crv": "P-999"}), `unknown curve "P-999"`},
-		{key(map[string]any{"kty": "EC", "crv": "P-256", "x": "AQ", "y": "AQ"}), "x and y have to be 32 bytes"},
+		{key(map[string]any{"kty": "EC", "crv": "P-256", "x": "AQ", "y": "AQ"}), "x and y must be 32 bytes"},
 		{key(map[string]any{"kty": "EC", "crv": "P-256", "x": encoded(make([]byte, 32)), "y": encoded(make([]byte, 32))}), "keys[0]:"},
-		{key(map[string]any{"kty": "OKP", "crv": "Ed25519", "x": "AQ"}), "x is no Ed25519 key"},
+		{key(map[string]any{"kty": "OKP", "crv": "Ed25519", "x": "AQ"}), "x is not an Ed25519 key"},
 	} {
 		if _, err := keysOf(c.answer); err == nil || !strings.Contains(err.Error(), c.error) {
 			t.Errorf("%v: %v, want %q", c.answer, err, c.error)

@@ -115,7 +115,7 @@ var libCheckEnvoy = &Library{
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
 				code := int64(args[0].(types.Int))
 				if code < 200 || code > 599 {
-					return failed("envoy.Denied: %d is no HTTP status", code)
+					return failed("envoy.Denied: %d is not an HTTP status", code)
 				}
 				return &reply{kind: envoyDenied, Response: Response{Status: code}}
 			},

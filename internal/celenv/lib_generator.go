@@ -39,7 +39,7 @@ var libGenerator = &Library{
 				}
 				object, ok := v.(map[string]any)
 				if !ok {
-					return failed("failed to generate resources: an element of the list is no object")
+					return failed("failed to generate resources: an element of the list is not an object")
 				}
 				objects = append(objects, object)
 			}

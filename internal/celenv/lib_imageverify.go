@@ -134,7 +134,7 @@ func (e *Evaluation) count(args []ref.Val, how func(Verifier, []string) (int, er
 	for it := args[len(args)-1].(traits.Lister).Iterator(); it.HasNext() == types.True; {
 		name, ok := it.Next().(types.String)
 		if !ok {
-			return failed("invalid arg %d: an element of the list is no attestor", len(args)-1)
+			return failed("invalid arg %d: an element of the list is not an attestor", len(args)-1)
 		}
 		names = append(names, string(name))
 	}

@@ -155,7 +155,7 @@ func (s *shape) read(v any, path string) (ref.Val, error) {
 			return types.DefaultTypeAdapter.NativeToValue(x), nil
 		}
 	}
-	return nil, fmt.Errorf("%s: %s is needed", path, s.words())
+	return nil, fmt.Errorf("%s: %s is required", path, s.words())
 }
 
 // wholeNumber returns a number without a fraction. The JSON form of protocol buffers also allows 64-bit numbers as texts.
@@ -202,7 +202,7 @@ func (m *messageShape) read(in map[string]any, path string) (ref.Val, error) {
 			return nil, fmt.Errorf("%s: unknown field %q; there are %s", path, key, strings.Join(slices.Sorted(maps.Keys(m.fields)), ", "))
 		}
 		if _, twice := out.fields[name]; twice {
-			return nil, fmt.Errorf("%s: the field %s is there twice", path, name)
+			return nil, fmt.Errorf("%s: the field %s is set twice", path, name)
 		}
 		made, err := field.read(v, path+"."+key)
 		if err != nil {
