@@ -500,7 +500,7 @@ func TestEnvelopes(t *testing.T) {
 		}{
 			"the manifest":        {envelope, fileOf(manifest), by(trusted), ""},
 			"its digest":          {envelope, digestOf(manifest), by(trusted), ""},
-			"another manifest":    {envelope, fileOf(manifest + " "), by(trusted), "the signature is about sha256:"},
+			"another manifest":    {envelope, fileOf(manifest + " "), by(trusted), "the signature is for sha256:"},
 			"another certificate": {envelope, fileOf(manifest), by("notary-other"), "does not contain any trusted certificate"},
 			"a broken envelope":   {broken, fileOf(manifest), by(trusted), " "},
 			"no envelope":         {[]byte("hello"), fileOf(manifest), by(trusted), " "},

@@ -22,7 +22,7 @@ func (v *Verifier) Blob(ctx context.Context, r world.BlobRequest) (signer string
 		return "", err
 	}
 	if len(r.Signatures) > maxBlobSignatures {
-		return "", unverified("it has %d signatures, of which at most %d are read", len(r.Signatures), maxBlobSignatures)
+		return "", unverified("it has %d signatures, but at most %d are read", len(r.Signatures), maxBlobSignatures)
 	}
 	var t tally
 	for n := range r.Signatures {

@@ -68,7 +68,7 @@ func TestBlob(t *testing.T) {
 		{"another text", []byte("kind: Secret\n"), []world.BlobSignature{keyed}, by(key), "", "invalid signature"},
 		{"none", text, nil, by(key), "", "no signatures found"},
 		{"an empty one", text, []world.BlobSignature{{}}, by(key), "", "the signature is empty"},
-		{"too many", text, make([]world.BlobSignature, 33), by(key), "", "it has 33 signatures, of which at most 32 are read"},
+		{"too many", text, make([]world.BlobSignature, 33), by(key), "", "it has 33 signatures, but at most 32 are read"},
 		{"a key that is not logged", text, []world.BlobSignature{keyed}, by(key, func(a *world.Attestor) { a.Rekor = world.Rekor{URL: p.server.URL} }), "", "!searching the transparency log"},
 		{"an identity", text, []world.BlobSignature{logged}, team, workflow, ""},
 		{"another identity", text, []world.BlobSignature{logged}, byName("https://issuer.example", "https://github.com/other/*"), "", "subject mismatch: expected https://github.com/other/*"},

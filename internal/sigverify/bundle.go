@@ -98,7 +98,7 @@ func (i *image) referred(ctx context.Context, r referrer) ([]*artefact, error) {
 	return i.artefacts.get(ctx, r.Digest.String(), func(ctx context.Context) ([]*artefact, error) {
 		m, err := i.manifest(ctx, r.Digest.String())
 		if err == nil && m == nil {
-			err = errors.New("it is gone")
+			err = errors.New("it no longer exists")
 		}
 		if err != nil && !isUnverified(err) {
 			return nil, err
@@ -165,7 +165,7 @@ func (a *artefact) parseBundle(text []byte) error {
 			case n == 0:
 				a.cert = cert
 			case bytes.Equal(cert.RawSubject, cert.RawIssuer):
-				return fmt.Errorf("its chain holds the root %q: roots are those of the trust", cert.Subject)
+				return fmt.Errorf("its chain contains the root %q: roots must come from the trusted material", cert.Subject)
 			default:
 				a.chain = append(a.chain, cert)
 			}

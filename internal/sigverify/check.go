@@ -192,7 +192,7 @@ func (a *attestor) messageSigned(ctx context.Context, f *artefact, key crypto.Pu
 	_, pure := key.(ed25519.PublicKey)
 	if hash == crypto.SHA256 && !pure && of.digest.Algorithm == "sha256" {
 		if hex.EncodeToString(f.message.Digest()) != of.digest.Hex {
-			return refuse("the signature is about another digest than %s", of.digest)
+			return refuse("the signature is for a different digest than %s", of.digest)
 		}
 		return verifyDigest(key, hash, f.message.Digest(), f.signature)
 	}
@@ -204,7 +204,7 @@ func (a *attestor) messageSigned(ctx context.Context, f *artefact, key crypto.Pu
 	h.Write(content)
 	digest := h.Sum(nil)
 	if !slices.Equal(digest, f.message.Digest()) {
-		return refuse("the signature is about another digest than %s", of.digest)
+		return refuse("the signature is for a different digest than %s", of.digest)
 	}
 	if k, ok := key.(ed25519.PublicKey); ok {
 		if ed25519.Verify(k, content, f.signature) || hash == crypto.SHA512 && ed25519.VerifyWithOptions(k, digest, f.signature, &ed25519.Options{Hash: crypto.SHA512}) == nil {

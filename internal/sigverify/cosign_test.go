@@ -107,7 +107,7 @@ func TestSignatures(t *testing.T) {
 		}, nil, "layer size 1048"},
 		{"51 signatures", func(p *place) []layer {
 			return slices.Repeat([]layer{signed(key, crypto.SHA256, p.claim(nil))}, 51)
-		}, nil, "the image has 51 signatures, of which at most 50 are read"},
+		}, nil, "the image has 51 signatures, but at most 50 are read"},
 		{"annotations", func(p *place) []layer {
 			return []layer{signed(key, crypto.SHA256, p.claim(map[string]any{"env": "prod", "x": "y"}))}
 		},
@@ -231,7 +231,7 @@ func TestOutages(t *testing.T) {
 			}
 			_, _ = w.Write([]byte("{}"))
 			return true
-		}, "!the registry's content is not that of the digest"},
+		}, "!the content from the registry does not have the digest"},
 		{"an endless manifest", func(w http.ResponseWriter, r *http.Request) bool {
 			if !strings.HasSuffix(r.URL.Path, ".sig") {
 				return false
@@ -318,7 +318,7 @@ func TestMessageBundles(t *testing.T) {
 		{"P-521 and sha512", func(m []byte) layer { return message(p521, kindBundle, crypto.SHA512, m, m) }, p521, ""},
 		{"Ed25519", func(m []byte) layer { return message(ed, kindBundle, crypto.SHA256, m, m) }, ed, ""},
 		{"another key", func(m []byte) layer { return message(other, kindBundle, crypto.SHA256, m, m) }, p256, "invalid signature"},
-		{"other bytes", func(m []byte) layer { return message(p256, kindBundle, crypto.SHA256, []byte("x"), []byte("x")) }, p256, "the signature is about another digest"},
+		{"other bytes", func(m []byte) layer { return message(p256, kindBundle, crypto.SHA256, []byte("x"), []byte("x")) }, p256, "the signature is for a different digest"},
 		{"other bytes under the digest of the image", func(m []byte) layer { return message(p256, kindBundle, crypto.SHA256, []byte("x"), m) }, p256, "invalid signature"},
 		{"other bytes by Ed25519", func(m []byte) layer { return message(ed, kindBundle, crypto.SHA256, []byte("x"), m) }, ed, "failed to verify signature"},
 	} {

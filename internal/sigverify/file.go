@@ -38,7 +38,7 @@ func (v *Verifier) ExamineBundle(ctx context.Context, bundle []byte, of File, ki
 	f := &artefact{bundle: true}
 	f.broken = f.parseBundle(bundle)
 	if f.broken == nil && kind != "" && (f.statement == nil || f.statement.PredicateType != kind) {
-		f.broken = fmt.Errorf("it is no statement of the type %s", kind)
+		f.broken = fmt.Errorf("it is not a statement of the type %s", kind)
 	}
 	return a.examine(ctx, f, of.subject()), nil
 }
@@ -58,10 +58,10 @@ func (v *Verifier) ExamineEnvelope(ctx context.Context, a NotaryArtefact, of Fil
 	}
 	switch {
 	case a.Subject.Digest != of.Digest:
-		out.Reason = fmt.Sprintf("the signature is about %s and not %s", a.Subject.Digest, of.Digest)
+		out.Reason = fmt.Sprintf("the signature is for %s, not %s", a.Subject.Digest, of.Digest)
 		return out, nil
 	case of.Size >= 0 && a.Subject.Size != of.Size:
-		out.Reason = fmt.Sprintf("the signature is about %d bytes and not %d", a.Subject.Size, of.Size)
+		out.Reason = fmt.Sprintf("the signature is for %d bytes, not %d", a.Subject.Size, of.Size)
 		return out, nil
 	}
 	err := v.options.Notary.Signature(ctx, a, *by.Certificate, by.CTLog.TSACertChain)

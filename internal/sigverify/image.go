@@ -211,7 +211,7 @@ func same(digest v1.Hash, content []byte) error {
 		return unverified("digests of the kind %s are not supported", digest.Algorithm)
 	}
 	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != digest.Hex {
-		return fmt.Errorf("the registry's content is not that of the digest %s", digest)
+		return fmt.Errorf("the content from the registry does not have the digest %s", digest)
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (c *counts) add(place string, n int) error {
 		total += n
 	}
 	if total > maxSignatures {
-		return unverified("the image has %d signatures, of which at most %d are read", total, maxSignatures)
+		return unverified("the image has %d signatures, but at most %d are read", total, maxSignatures)
 	}
 	return nil
 }

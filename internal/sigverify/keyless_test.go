@@ -238,7 +238,7 @@ func TestCertificates(t *testing.T) {
 		{"another chain", world.CertificateAttestor{Chain: certPEM(newServices(t).root)}, "failed to verify leaf certificate"},
 		{"both", world.CertificateAttestor{Certificate: certPEM(signer.cert), Chain: certPEM(s.root)}, ""},
 		{"both, and they do not belong together", world.CertificateAttestor{Certificate: certPEM(signer.cert), Chain: certPEM(newServices(t).root)}, "failed to verify leaf certificate"},
-		{"no PEM", world.CertificateAttestor{Certificate: "x"}, "!failed to load certificate from x: it holds no certificate in PEM"},
+		{"no PEM", world.CertificateAttestor{Certificate: "x"}, "!failed to load certificate from x: it contains no certificate in PEM"},
 		{"12 certificates", world.CertificateAttestor{Chain: strings.Repeat(certPEM(s.root), 12)}, "!certificate chain too long (12), maximum allowed is 11"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -291,7 +291,7 @@ func TestAttestationEntries(t *testing.T) {
 	}{
 		{"dsse", enveloped, s, ""}, {"intoto 0.0.1", oldEnveloped, s, ""},
 		{"intoto 0.0.1 of a foreign log", oldEnveloped, foreign, "rekor log public key not found for payload"},
-		{"intoto 0.0.1 of another envelope", func(_ []byte, v string) object { return oldEnveloped([]byte("{}"), v) }, s, "the log entry is about another envelope"},
+		{"intoto 0.0.1 of another envelope", func(_ []byte, v string) object { return oldEnveloped([]byte("{}"), v) }, s, "the log entry is for a different envelope"},
 		{"intoto 0.0.1 of another signer", func(e []byte, _ string) object { return oldEnveloped(e, certPEM(s.person().cert)) }, s, "transparency log certificate does not match"},
 		{"an unknown kind", func(e []byte, v string) object {
 			o := enveloped(e, v)

@@ -146,7 +146,7 @@ func (o *oldEntry) verify(known map[string]*root.TransparencyLog, f *artefact, s
 		return at, errors.New("unable to verify SET")
 	}
 	if sum := sha256.Sum256(f.stamped); hex.EncodeToString(sum[:]) != o.hash {
-		return at, errors.New("the log entry is about another envelope")
+		return at, errors.New("the log entry is for a different envelope")
 	}
 	block, _ := pem.Decode(o.key)
 	if block == nil {

@@ -114,7 +114,7 @@ func (i *image) onlyLayer(ctx context.Context, s referrer, what string, max int6
 	case err != nil:
 		return v1.Descriptor{}, nil, err
 	case m == nil:
-		return v1.Descriptor{}, nil, fmt.Errorf("the %s %s is gone", what, s.Digest)
+		return v1.Descriptor{}, nil, fmt.Errorf("the %s %s no longer exists", what, s.Digest)
 	case len(m.Layers) == 0:
 		return v1.Descriptor{}, nil, unverified("no %s found: %s", what, s.Digest)
 	case len(m.Layers) > 1:
@@ -177,7 +177,7 @@ func (v *Verifier) notaryStatement(ctx context.Context, i *image, s referrer, r 
 		return nil, unverified("the predicate %s cannot be read: %s", s.Digest, err)
 	}
 	if _, isObject := predicate.(map[string]any); !isObject {
-		return nil, unverified("the predicate %s is no JSON object", s.Digest)
+		return nil, unverified("the predicate %s is not a JSON object", s.Digest)
 	}
 	return predicate, nil
 }

@@ -294,7 +294,7 @@ func TestNotaryStatements(t *testing.T) {
 			p.attachTo(p.repository, p.described(), kindNotary, ours.sign(t, kindJWS, p.described()))
 			p.attachTo(p.repository, p.described(), kindSBOM, document(`{"name":"a"}`))
 		}, "no signature is associated with", ""},
-		"no object":  {func(p *place) { signed(p, ours, document(`["a"]`)) }, "is no JSON object", ""},
+		"no object":  {func(p *place) { signed(p, ours, document(`["a"]`)) }, "is not a JSON object", ""},
 		"no JSON":    {func(p *place) { signed(p, ours, document(`a`)) }, "cannot be read", ""},
 		"two layers": {func(p *place) { signed(p, ours, document(`{}`), document(`{"a":1}`)) }, "multiple layers in predicate not supported: sha256:", ""},
 		"no layer":   {func(p *place) { signed(p, ours) }, "no predicate found: sha256:", ""},

@@ -34,7 +34,7 @@ func certificates(text string, max int) ([]*x509.Certificate, error) {
 			break
 		}
 		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("it holds a %s", block.Type)
+			return nil, fmt.Errorf("it contains a %s", block.Type)
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
@@ -43,7 +43,7 @@ func certificates(text string, max int) ([]*x509.Certificate, error) {
 		out = append(out, cert)
 	}
 	if len(out) == 0 {
-		return nil, errors.New("it holds no certificate in PEM")
+		return nil, errors.New("it contains no certificate in PEM")
 	}
 	return out, nil
 }
@@ -76,7 +76,7 @@ func logs(text, address string) (map[string]*root.TransparencyLog, error) {
 			break
 		}
 		if len(out) == maxLogKeys {
-			return nil, fmt.Errorf("it holds more than %d keys", maxLogKeys)
+			return nil, fmt.Errorf("it contains more than %d keys", maxLogKeys)
 		}
 		key, err := x509.ParsePKIXPublicKey(block.Bytes)
 		if err != nil {
@@ -92,7 +92,7 @@ func logs(text, address string) (map[string]*root.TransparencyLog, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, errors.New("it holds no public key in PEM")
+		return nil, errors.New("it contains no public key in PEM")
 	}
 	return out, nil
 }

@@ -36,7 +36,7 @@ const (
 
 func parseStatement(mediaType string, payload []byte) (*statement, error) {
 	if mediaType != typeInToto {
-		return nil, fmt.Errorf("the payload is no statement but %q", mediaType)
+		return nil, fmt.Errorf("the payload is not a statement but %q", mediaType)
 	}
 	s := &statement{payload: payload}
 	if err := json.Unmarshal(payload, s); err != nil {
@@ -44,7 +44,7 @@ func parseStatement(mediaType string, payload []byte) (*statement, error) {
 	}
 	// The meaning of other statement versions is unknown.
 	if version, ok := strings.CutPrefix(s.Type, statementPrefix); !ok || version != "v1" && version != "v0.1" {
-		return nil, fmt.Errorf("the statement has the type %q, known are %[2]sv1 and %[2]sv0.1", s.Type, statementPrefix)
+		return nil, fmt.Errorf("the statement has the type %q; supported are %[2]sv1 and %[2]sv0.1", s.Type, statementPrefix)
 	}
 	if len(s.Subject) > maxSubjects {
 		return nil, fmt.Errorf("the statement has more than %d subjects", maxSubjects)
@@ -75,7 +75,7 @@ func (s *statement) decoded() (world.Statement, error) {
 	}
 	fields, ok := document.(map[string]any)
 	if !ok {
-		return world.Statement{}, fmt.Errorf("the statement is no object")
+		return world.Statement{}, fmt.Errorf("the statement is not an object")
 	}
 	out := world.Statement{Type: s.PredicateType, Predicate: fields["predicate"], Document: document}
 	// A predicate without a type of its own is a text, which often contains JSON.

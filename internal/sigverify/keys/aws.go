@@ -47,11 +47,11 @@ func (r *Resolver) aws(ctx context.Context, ref string, transport http.RoundTrip
 	}
 	settings, err := config.LoadDefaultConfig(ctx, how...)
 	if err != nil {
-		return nil, errors.New("the settings of AWS cannot be read: see the environment and the files of AWS")
+		return nil, errors.New("the settings of AWS cannot be read: check the environment and the files of AWS")
 	}
 	region := first(parts[2], settings.Region)
 	if !awsRegion().MatchString(region) {
-		return nil, errors.New("the region is not known: set AWS_REGION, or name the key by its ARN")
+		return nil, errors.New("the region is unknown: set AWS_REGION, or name the key by its ARN")
 	}
 	if own := strings.TrimSuffix(strings.TrimPrefix(os.Getenv("AWS_ENDPOINT_URL_KMS"), "https://"), "/"); host == "" && own != "" {
 		if !awsHost().MatchString(own) {
@@ -64,7 +64,7 @@ func (r *Resolver) aws(ctx context.Context, ref string, transport http.RoundTrip
 	}
 	credentials, err := settings.Credentials.Retrieve(ctx)
 	if err != nil {
-		return nil, errors.New("AWS gives no credentials: see the ServiceAccount's role, or the environment")
+		return nil, errors.New("there are no credentials for AWS: check the ServiceAccount's role, or the environment")
 	}
 	text, err := json.Marshal(map[string]string{"KeyId": id})
 	if err != nil {

@@ -91,20 +91,20 @@ func (k webKey) public() (crypto.PublicKey, error) {
 		}
 		x, y, size := number(k.X), number(k.Y), (curve.Params().BitSize+7)/8
 		if x.BitLen() > 8*size || y.BitLen() > 8*size {
-			return nil, errors.New("the key is no point of its curve")
+			return nil, errors.New("the key is not a point on its curve")
 		}
 		point := append([]byte{4}, make([]byte, 2*size)...) // uncompressed point
 		x.FillBytes(point[1 : 1+size])
 		y.FillBytes(point[1+size:])
 		key, err := ecdsa.ParseUncompressedPublicKey(curve, point)
 		if err != nil {
-			return nil, errors.New("the key is no point of its curve")
+			return nil, errors.New("the key is not a point on its curve")
 		}
 		return key, nil
 	case "RSA":
 		e := number(k.E)
 		if !e.IsInt64() || e.Int64() < 3 || e.Int64() > 1<<31-1 {
-			return nil, errors.New("the key has no exponent that is accepted")
+			return nil, errors.New("the exponent of the key is not accepted")
 		}
 		return usable(&rsa.PublicKey{N: number(k.N), E: int(e.Int64())})
 	}
@@ -128,7 +128,7 @@ func (r *Resolver) azureToken(ctx context.Context, resource string) (string, err
 		return "", err
 	}
 	if answer.Token == "" {
-		return "", errors.New("the login of Azure gives no token")
+		return "", errors.New("the login to Azure returned no token")
 	}
 	return answer.Token, nil
 }
@@ -163,7 +163,7 @@ func azureLogin(ctx context.Context, resource string) (*http.Request, error) {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(authority, "/")+"/"+url.PathEscape(tenant)+"/oauth2/v2.0/token", strings.NewReader(form.Encode()))
 	if err != nil {
-		return nil, errors.New("AZURE_AUTHORITY_HOST is no URL")
+		return nil, errors.New("AZURE_AUTHORITY_HOST is not a URL")
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	return req, nil

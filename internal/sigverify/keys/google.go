@@ -103,11 +103,11 @@ func (r *Resolver) googleToken(ctx context.Context) (string, error) {
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: r.options.Operator})
 	credentials, err := google.FindDefaultCredentials(ctx, googleScope)
 	if err != nil {
-		return "", errors.New("there are no credentials of Google Cloud: neither a metadata server nor GOOGLE_APPLICATION_CREDENTIALS gives any")
+		return "", errors.New("there are no credentials for Google Cloud: neither a metadata server nor GOOGLE_APPLICATION_CREDENTIALS provides any")
 	}
 	token, err := credentials.TokenSource.Token()
 	if err != nil {
-		return "", errors.New("Google Cloud gives no token" + tokenCode(err))
+		return "", errors.New("Google Cloud returned no token" + tokenCode(err))
 	}
 	return token.AccessToken, nil
 }

@@ -128,14 +128,14 @@ func first(texts ...string) string {
 func (r *Resolver) https(ctx context.Context, ref string, transport http.RoundTripper) ([]crypto.PublicKey, error) {
 	u, err := url.Parse(ref)
 	if err != nil || u.Hostname() == "" {
-		return nil, errors.New("it is no URL")
+		return nil, errors.New("it is not a URL")
 	}
 	if u.User != nil {
-		return nil, errors.New("a URL may not hold a user")
+		return nil, errors.New("a URL may not contain a user")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, errors.New("it is no URL")
+		return nil, errors.New("it is not a URL")
 	}
 	text, err := body(req, transport, u.Host)
 	if err != nil {

@@ -212,12 +212,12 @@ func TestReferencesThatAreRefused(t *testing.T) {
 		{"pkcs11:token=x;pin-value=1", "such keys are not supported", false},
 		{"gitlab://group/project", "such keys are not supported", false},
 		{"http://example.com/key", "keys are read over https only", false},
-		{"ftp://example.com/key", "the key service is not known", false},
+		{"ftp://example.com/key", "the key service is unknown", false},
 		{"https://example.com/key", "keys of namespaced policies are not read from URLs", true},
-		{"https://user:" + secretToken + "@example.com/key?sig=" + secretToken, "failed to load public key from https://example.com/key: a URL may not hold a user", false},
+		{"https://user:" + secretToken + "@example.com/key?sig=" + secretToken, "failed to load public key from https://example.com/key: a URL may not contain a user", false},
 		{"k8s://other/key", "failed to load public key from k8s://other/key: a namespaced policy names the Secret", true},
-		{"k8s://other", "a Secret is named by its namespace and its name", false},
-		{"k8s://a/b/c", "a Secret is named by its namespace and its name", false},
+		{"k8s://other", "a Secret must be named by its namespace and its name", false},
+		{"k8s://a/b/c", "a Secret must be named by its namespace and its name", false},
 		{"awskms:///../../x", "it does not have the form awskms:///", false},
 		{"awskms://a@b/alias/x", "it does not have the form", false},
 		{"gcpkms://projects/p/locations/l/keyRings/r/cryptoKeys/../../x", "it does not have the form", false},
@@ -226,7 +226,7 @@ func TestReferencesThatAreRefused(t *testing.T) {
 		{"azurekms://x.vault.azure.net/../secrets/x", "it does not have the form", false},
 		{"hashivault://../sys/x", "it does not have the form", false},
 		{"hashivault://key", "VAULT_ADDR is not set", false},
-		{"awskms:///alias/x", "the region is not known", false},
+		{"awskms:///alias/x", "the region is unknown", false},
 	} {
 		_, err := r.Key(t.Context(), &world.KeyAttestor{KMS: c.ref}, c.confined)
 		refuses(t, err, c.want, "failed to load public key from ")
@@ -263,7 +263,7 @@ func TestSecrets(t *testing.T) {
 	_, err = r.Key(t.Context(), &world.KeyAttestor{SecretNamespace: "team", SecretName: "empty"}, false)
 	refuses(t, err, "failed to load public key from k8s://team/empty: the Secret has no cosign.pub")
 	_, err = r.Key(t.Context(), &world.KeyAttestor{SecretName: "key"}, true) // the namespace was not set, so it is not confined
-	refuses(t, err, "a Secret is named by its namespace and its name")
+	refuses(t, err, "a Secret must be named by its namespace and its name")
 	_, err = New(Options{}).Key(t.Context(), &world.KeyAttestor{SecretNamespace: "team", SecretName: "key"}, false)
 	if !errors.Is(err, world.ErrUnavailable) {
 		t.Errorf("without a reader of Secrets: %v", err)
@@ -356,7 +356,7 @@ func TestAWSWebIdentity(t *testing.T) {
 	equal(t, got, key)
 	denied = true
 	_, err = New(options).All(t.Context(), &world.KeyAttestor{KMS: "awskms:///alias/release"}, false)
-	refuses(t, err, "AWS gives no credentials")
+	refuses(t, err, "there are no credentials for AWS")
 }
 
 func TestGoogle(t *testing.T) {
@@ -500,7 +500,7 @@ func TestAzure(t *testing.T) {
 	}
 	equal(t, got, ring.Public())
 	for name, want := range map[string]string{
-		"off": "the key is disabled", "elsewhere": "the key is no point of its curve", "symmetric": `keys of type "oct" are not supported`,
+		"off": "the key is disabled", "elsewhere": "the key is not a point on its curve", "symmetric": `keys of type "oct" are not supported`,
 		"forbidden": "Azure Key Vault answers 403 Forbidden (ForbiddenByRbac)",
 	} {
 		_, err := r.All(t.Context(), &world.KeyAttestor{KMS: "azurekms://team.vault.azure.net/" + name}, false)
@@ -560,7 +560,7 @@ func TestVault(t *testing.T) {
 	}
 	equal(t, got, edwards)
 	for name, want := range map[string]string{
-		"broken": "Vault gives a key that cannot be read", "none": "there is no enabled version of the key", "gone": "Vault answers 404 Not Found",
+		"broken": "Vault returned a key that cannot be read", "none": "there is no enabled version of the key", "gone": "Vault answers 404 Not Found",
 		"garbage": "the answer of Vault cannot be read",
 	} {
 		_, err := r.All(t.Context(), &world.KeyAttestor{KMS: "hashivault://" + name}, false)

@@ -138,7 +138,7 @@ func refusal(scheme, ref string) error {
 	case scheme == "gitlab" || strings.HasPrefix(ref, "pkcs11:"):
 		return errors.New("such keys are not supported: write the key itself, a Secret or a key service")
 	case strings.Contains(ref, "://"):
-		return errors.New("the key service is not known: awskms, gcpkms, azurekms and hashivault are")
+		return errors.New("the key service is unknown; awskms, gcpkms, azurekms and hashivault are supported")
 	}
 	return errors.New("keys are not read from files of the controller: write the key itself, a Secret or a key service")
 }
@@ -167,7 +167,7 @@ func (r *Resolver) secret(ctx context.Context, namespace, name string) ([]crypto
 	key, err := func() (crypto.PublicKey, error) {
 		switch {
 		case namespace == "" || name == "" || strings.Contains(name, "/"):
-			return nil, errors.New("a Secret is named by its namespace and its name")
+			return nil, errors.New("a Secret must be named by its namespace and its name")
 		case r.options.Secret == nil:
 			return nil, fmt.Errorf("secrets are %w", world.ErrUnavailable)
 		}

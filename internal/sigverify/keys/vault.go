@@ -77,7 +77,7 @@ func (r *Resolver) vault(ctx context.Context, ref string, transport http.RoundTr
 		if answer.Data.Type == "ed25519" {
 			raw, err := base64.StdEncoding.DecodeString(text)
 			if err != nil || len(raw) != ed25519.PublicKeySize {
-				return nil, fmt.Errorf("%s gives a key that cannot be read", vaultService)
+				return nil, fmt.Errorf("%s returned a key that cannot be read", vaultService)
 			}
 			key = ed25519.PublicKey(raw)
 		} else if key, err = r.parsed.key(text); err != nil {

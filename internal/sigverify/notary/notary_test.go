@@ -294,7 +294,7 @@ func TestSignature(t *testing.T) {
 			}), root.pem(), "", "", "plugin unsupported"},
 			"critical attribute": {sign(t, mediaType, signer, func(r *signature.SignRequest) {
 				r.ExtendedSignedAttributes = []signature.Attribute{{Key: "team.attribute", Critical: true, Value: "x"}}
-			}), root.pem(), "", "", "the critical attribute team.attribute of the signature is not known"},
+			}), root.pem(), "", "", "the critical attribute team.attribute of the signature is unknown"},
 			"attribute": {sign(t, mediaType, signer, func(r *signature.SignRequest) {
 				r.ExtendedSignedAttributes = []signature.Attribute{{Key: "team.attribute", Value: "x"}}
 			}), root.pem(), "", "", ""},
@@ -304,7 +304,7 @@ func TestSignature(t *testing.T) {
 			"no certificates":    {sign(t, mediaType, signer, nil), "", "", "", "error: failed to parse certificates: there are none"},
 			"no PEM":             {sign(t, mediaType, signer, nil), "x", "", "", "error: failed to parse certificates: PEM decoding failed"},
 			"garbage behind PEM": {sign(t, mediaType, signer, nil), root.pem() + "x", "", "", "error: failed to parse certificates: PEM decoding failed"},
-			"a key":              {sign(t, mediaType, signer, nil), "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----", "", "", `error: failed to parse certificates: a block of type "PUBLIC KEY" is no certificate`},
+			"a key":              {sign(t, mediaType, signer, nil), "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----", "", "", `error: failed to parse certificates: a block of type "PUBLIC KEY" is not a certificate`},
 			"no certificate":     {sign(t, mediaType, signer, nil), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "", "", "error: failed to parse certificates: x509"},
 			"12 certificates":    {sign(t, mediaType, signer, nil), "", strings.Repeat(root.pem(), 12), "", "error: failed to parse certificates: certificate chain too long (12), maximum allowed is 11"},
 			"13 TSA":             {sign(t, mediaType, signer, nil), root.pem(), "", strings.Repeat(tsaRoot.pem(), 13), "error: failed to parse certificates: TSA certificate chain contains too many certificates (13), maximum allowed is 12"},

@@ -150,7 +150,7 @@ func certificates(text string, allowed func(int) error) ([]*x509.Certificate, er
 			return nil, errors.New("PEM decoding failed")
 		}
 		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("a block of type %q is no certificate", block.Type)
+			return nil, fmt.Errorf("a block of type %q is not a certificate", block.Type)
 		}
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {

@@ -130,11 +130,11 @@ func (v *Verifier) Signer(mediaType string, envelope []byte) (subject, issuer st
 // understood rejects critical attributes that only plugins can process. The library leaves this check to them.
 func understood(o *notation.VerificationOutcome) error {
 	if o == nil || o.EnvelopeContent == nil {
-		return errors.New("the verification gave no content")
+		return errors.New("the verification returned no content")
 	}
 	for _, a := range o.EnvelopeContent.SignerInfo.SignedAttributes.ExtendedAttributes {
 		if a.Critical {
-			return fmt.Errorf("the critical attribute %v of the signature is not known", a.Key)
+			return fmt.Errorf("the critical attribute %v of the signature is unknown", a.Key)
 		}
 	}
 	return nil

@@ -36,7 +36,7 @@ func parse(text []byte) (*root.TrustedRoot, error) {
 		return nil, fmt.Errorf("the trusted root cannot be read: %w", err)
 	}
 	if len(r.FulcioCertificateAuthorities()) == 0 && len(r.RekorLogs()) == 0 && len(r.CTLogs()) == 0 && len(r.TimestampingAuthorities()) == 0 {
-		return nil, fmt.Errorf("the trusted root holds neither keys nor certificates")
+		return nil, fmt.Errorf("the trusted root contains neither keys nor certificates")
 	}
 	return r, nil
 }

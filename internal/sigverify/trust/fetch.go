@@ -154,7 +154,7 @@ func material(up *updater.Updater, targets map[string]*metadata.TargetFiles) (*r
 	}
 	usages := legacyFiles(targets)
 	if len(usages) > maxLegacy {
-		return nil, fmt.Errorf("the repository holds %d files of Sigstore, more than %d", len(usages), maxLegacy)
+		return nil, fmt.Errorf("the repository contains %d files of Sigstore, more than %d", len(usages), maxLegacy)
 	}
 	files := map[string][]byte{}
 	for name := range usages {

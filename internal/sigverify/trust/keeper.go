@@ -126,7 +126,7 @@ func checkAddress(text string, plain bool) error {
 	case u.Scheme != "https" && (u.Scheme != "http" || !plain):
 		return errors.New("the address does not begin with https://")
 	case u.Hostname() == "" || u.Opaque != "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return errors.New("the address has to consist of a host and a path")
+		return errors.New("the address must consist of a host and a path")
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (k *Keeper) Material(ctx context.Context, t world.Trust) (root.TrustedMater
 	named := t.Mirror != "" || t.RootPath != "" || t.RootData != ""
 	if k.o.Offline {
 		if named {
-			return nil, fmt.Errorf("the trust root of %s cannot be fetched: this process works offline; the policy can hold the trusted root itself", cmp.Or(t.Mirror, DefaultMirror))
+			return nil, fmt.Errorf("the trust root of %s cannot be fetched: this process works offline; the policy can contain the trusted root itself", cmp.Or(t.Mirror, DefaultMirror))
 		}
 		return k.offline()
 	}
@@ -341,7 +341,7 @@ func readFile(path string, max int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > max {
-		return nil, fmt.Errorf("%s is no file of at most %d bytes", path, max)
+		return nil, fmt.Errorf("%s is not a file of at most %d bytes", path, max)
 	}
 	return os.ReadFile(path)
 }

@@ -93,7 +93,7 @@ func fromLegacy(files map[string][]byte, usages map[string]string) (*root.Truste
 		}
 	}
 	if len(fulcio)+len(tsa)+len(logs["rekor"])+len(logs["ctfe"]) == 0 {
-		return nil, errors.New("the repository holds neither trusted_root.json nor keys and certificates of Sigstore")
+		return nil, errors.New("the repository contains neither trusted_root.json nor keys and certificates of Sigstore")
 	}
 	var authorities []root.CertificateAuthority
 	roots, between, _ := split(fulcio)

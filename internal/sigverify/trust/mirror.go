@@ -69,7 +69,7 @@ func (k *Keeper) await(ctx context.Context, m *mirror) (root.TrustedMaterial, er
 			if material != nil {
 				return material, nil
 			}
-			return nil, fmt.Errorf("the trust root of %s is not there yet: %w", m.key.address, ctx.Err())
+			return nil, fmt.Errorf("the trust root of %s is not available yet: %w", m.key.address, ctx.Err())
 		case <-late:
 			return material, nil
 		case <-flight:
@@ -107,7 +107,7 @@ func (k *Keeper) begin(m *mirror) {
 		return
 	}
 	if k.o.HTTP == nil {
-		m.err, m.next = errors.New("no updates are fetched here"), k.now().Add(lastRetry)
+		m.err, m.next = errors.New("this process does not fetch updates"), k.now().Add(lastRetry)
 		return
 	}
 	flight := make(chan struct{})
@@ -236,7 +236,7 @@ func (k *Keeper) store(m *mirror) {
 		err = writeFile(k.cacheFile(m), text)
 	}
 	if err != nil {
-		k.o.Log.Warn("the trust root could not be kept for the next start", "mirror", m.key.address, "error", err)
+		k.o.Log.Warn("the trust root could not be saved for the next start", "mirror", m.key.address, "error", err)
 	}
 }
 
