@@ -272,7 +272,7 @@ func (c *converter) order(key term, operator string, v any, path string) expr {
 		if d, ok := measure.NewBound(bound).Duration(); ok {
 			return comparison(key.within(bindsUnary) + " " + operator + " duration(" + text(d.String()) + ")")
 		}
-		c.refuse(path, "a time is compared with what is no duration", "")
+		c.refuse(path, "a time is compared with something that is not a duration", "")
 		return no
 	}
 	switch v := v.(type) {
@@ -311,7 +311,7 @@ func (c *converter) membership(key term, operator string, v any, path string) ex
 	case []any:
 		texts, ok := textList(v)
 		if !ok {
-			c.refuse(path, "a list with variables, numbers or other values that are no text is not converted", "")
+			c.refuse(path, "a list with variables, numbers or other values that are not text is not converted", "")
 			return no
 		}
 		digits := slices.ContainsFunc(texts, func(s string) bool { return !letters().MatchString(s) })

@@ -56,7 +56,7 @@ func (c *converter) contextVariable(v *kyvernov1.Variable, path string) (t term,
 		return t, false
 	}
 	if len(t.keys) == 0 {
-		c.refuse(path+".default", "a default of what is no path is not converted", "")
+		c.refuse(path+".default", "a default for something that is not a path is not converted", "")
 		return t, false
 	}
 	return term{expr: t.orElse(instead.text), shape: instead.shape}, true
@@ -145,7 +145,7 @@ func (c *converter) contextAPICall(a *kyvernov1.ContextAPICall, path string) (t 
 	}
 	root := member("dyn(resource." + call + "(" + strings.Join(arguments, ", ") + "))")
 	if a.Default != nil {
-		return refuse("a default for what cannot be read has no form")
+		return refuse("a default for a failed read cannot be expressed")
 	}
 	if a.JMESPath == "" {
 		return term{expr: root, root: root}, true

@@ -71,7 +71,7 @@ func (c *converter) data(g *kyvernov1.GeneratePattern, path string) map[string]a
 	if g.RawData != nil {
 		raw, ok := c.decode(g.RawData, path+".data")
 		if object, _ = raw.(map[string]any); !ok || object == nil {
-			c.refuse(path+".data", "the data are no object", "")
+			c.refuse(path+".data", "the data is not an object", "")
 			return nil
 		}
 	}

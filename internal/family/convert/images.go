@@ -71,7 +71,7 @@ func (c *converter) verification(r *kyvernov1.Rule, spec map[string]any) {
 			c.refuse(at+".conditions", "conditions on statements are not converted", "write a validation with extractPayload()")
 		}
 		if len(a.Attestors) == 0 {
-			c.refuse(at+".attestors", "a statement that anybody may sign is not converted", "name who has to sign it")
+			c.refuse(at+".attestors", "a statement that anyone may sign is not converted", "name who has to sign it")
 			continue
 		}
 		kind := a.Type
@@ -184,7 +184,7 @@ func (s *signers) set(in *kyvernov1.AttestorSet, path string, verify func(names 
 		required = *in.Count
 	}
 	if required < entries {
-		s.note(path+".count", "a signer about whom nothing can be found out makes the policy in CEL end in an error, even where others suffice", "")
+		s.note(path+".count", "if a signer cannot be checked, the policy in CEL ends in an error, even if other signers are sufficient", "")
 	}
 	if len(names) > 0 {
 		parts = append([]string{verify("[" + strings.Join(names, ", ") + "]")}, parts...)

@@ -50,7 +50,7 @@ func (c *converter) patches(merge bool, decoded func() (any, bool), operations, 
 		raw, ok := decoded()
 		m, isMap := raw.(map[string]any)
 		if !ok || !isMap {
-			c.refuse(path+".patchStrategicMerge", "the patch is no object", "")
+			c.refuse(path+".patchStrategicMerge", "the patch is not an object", "")
 			return p
 		}
 		p.operations = p.mergeMap(m, root, path+".patchStrategicMerge")

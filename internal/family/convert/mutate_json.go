@@ -17,7 +17,7 @@ func (p *patching) json(source string, root location, path string) (out []string
 	decoded, err := patch.DecodeText(source)
 	list, ok := decoded.([]any)
 	if err != nil || !ok {
-		p.refuse(path, "the patch is no list of operations that is written out", "")
+		p.refuse(path, "the patch is not a literal list of operations", "")
 		return nil
 	}
 	for i, e := range list {

@@ -282,7 +282,7 @@ func (c *converter) patternScalar(v any, at expr, path string) expr {
 	case string:
 		return c.patternText(v, at, path)
 	}
-	c.refuse(path, value.TypeName(v)+" is no pattern", "")
+	c.refuse(path, value.TypeName(v)+" is not a pattern", "")
 	return no
 }
 

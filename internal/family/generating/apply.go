@@ -92,7 +92,7 @@ func (o *output) add(object map[string]any, place func(said string) (string, err
 	}
 	authored, ok := object["metadata"].(map[string]any)
 	if !ok && object["metadata"] != nil {
-		return errors.New("the metadata of an object is no map")
+		return errors.New("the metadata of an object is not a map")
 	}
 	text := func(m map[string]any, field string) string { s, _ := m[field].(string); return s }
 	apiVersion, kind, said := text(object, "apiVersion"), text(object, "kind"), text(authored, "namespace")

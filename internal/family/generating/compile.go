@@ -85,7 +85,7 @@ const (
 // compile compiles the entries of spec.generate.
 func (g *generator) compile(c *celrule.Compiler, in []policiesv1beta1.Generation) {
 	if len(in) == 0 {
-		c.Diags.Required("spec.generate", "a policy needs something to generate")
+		c.Diags.Required("spec.generate", "a policy needs at least one entry in spec.generate")
 	}
 	for i := range in {
 		at := "spec.generate[" + strconv.Itoa(i) + "]"

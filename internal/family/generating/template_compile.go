@@ -89,7 +89,7 @@ func (c *compiler) node(n *yaml.Node, depth int) node {
 	case c.nodes > maxNodes+1:
 		return literal{} // the mistake is already reported
 	case c.nodes > maxNodes:
-		return c.mistake(n, "the template has more than %d nodes, those that aliases repeat included", maxNodes)
+		return c.mistake(n, "the template has more than %d nodes, including those that aliases repeat", maxNodes)
 	case depth > maxNesting:
 		c.nodes = maxNodes + 1
 		return c.mistake(n, "the template has more than %d levels", maxNesting)
@@ -132,7 +132,7 @@ func (c *compiler) mapping(n *yaml.Node, depth int) node {
 		key, of := resolved(n.Content[i]), n.Content[i+1]
 		switch {
 		case key == nil || key.Kind != yaml.ScalarNode:
-			c.mistake(n.Content[i], "a key of a mapping has to be a scalar")
+			c.mistake(n.Content[i], "a key of a mapping must be a scalar")
 		case key.ShortTag() == "!!merge":
 			merge = append(merge, of)
 		case c.expression != nil && strings.Contains(key.Value, opening):

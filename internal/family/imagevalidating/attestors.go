@@ -29,7 +29,7 @@ func compileAttestors(c *celrule.Compiler, in []policiesv1beta1.Attestor, path s
 		case a.Name == "":
 			c.Diags.Required(at+".name", "an attestor needs a name")
 		case out[a.Name] != nil:
-			c.Diags.Warnf(at+".name", "another attestor has the name %q: this one counts", a.Name)
+			c.Diags.Warnf(at+".name", "another attestor has the name %q: this one is used", a.Name)
 		}
 		switch {
 		case (a.Cosign == nil) == (a.Notary == nil):

@@ -73,13 +73,13 @@ func (x *images) find(kind schema.GroupKind, object map[string]any, run *celrule
 		}
 		list, ok := plain.([]any)
 		if !ok {
-			return nil, nil, fmt.Errorf("images.%s is no list of images", e.name)
+			return nil, nil, fmt.Errorf("images.%s is not a list of images", e.name)
 		}
 		names = append(names, e.name)
 		for _, element := range list {
 			text, ok := element.(string)
 			if !ok {
-				return nil, nil, fmt.Errorf("images.%s has an element that is no text", e.name)
+				return nil, nil, fmt.Errorf("images.%s has an element that is not a text", e.name)
 			}
 			out = append(out, image{group: e.name, text: text})
 		}

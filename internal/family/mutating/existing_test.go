@@ -93,7 +93,7 @@ func TestExisting(t *testing.T) {
 		"named, items":      {targets: `{expression: "{'items': ['one', 'none'].map(n, {'apiVersion': dyn('v1'), 'kind': dyn('ConfigMap'), 'metadata': dyn({'namespace': 'b', 'name': n})})}"}`, want: "b/one=CREATE"},
 		"named elsewhere":   {kind: "Namespaced", targets: `{expression: "{'apiVersion': dyn('v1'), 'kind': dyn('ConfigMap'), 'metadata': dyn({'namespace': 'b', 'name': 'one'})}"}`, want: ""},
 		"null":              {targets: `{expression: "dyn(null)"}`, want: ""},
-		"no resource":       {targets: `{expression: "dyn('one')"}`, want: "failed to evaluate policy: failed to fetch targets: the expression gives a string; want a resource, or an object with items"},
+		"no resource":       {targets: `{expression: "dyn('one')"}`, want: "failed to evaluate policy: failed to fetch targets: the expression returns a string; want a resource, or an object with items"},
 		"an unknown kind":   {targets: `{expression: "{'apiVersion': dyn('v1'), 'kind': dyn('Widget'), 'metadata': dyn({'name': 'x'})}"}`, want: "failed to evaluate policy: failed to fetch targets: no such kind: Widget"},
 		"condition in vain": {targets: fmt.Sprintf("{"+rules+"}", "configmaps"), conditions: "object.nothing == 'x'", want: "no such key: nothing"},
 	} {

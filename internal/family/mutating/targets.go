@@ -128,7 +128,7 @@ func (x *existing) evaluated(c *policy.Call, operation policy.Operation, allowed
 		return nil, err
 	}
 	if len(given) > maxTargets {
-		return nil, fmt.Errorf("the expression gives %d resources, more than %d", len(given), maxTargets)
+		return nil, fmt.Errorf("the expression returns %d resources, more than %d", len(given), maxTargets)
 	}
 	finder, ok := c.World.Kinds.(world.ResourceFinder)
 	if !ok || c.World.Objects == nil {
@@ -176,7 +176,7 @@ func objectsOf(v any) ([]map[string]any, error) {
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("the expression gives %s; want a resource, or an object with items", value.TypeName(v))
+		return nil, fmt.Errorf("the expression returns %s; want a resource, or an object with items", value.TypeName(v))
 	}
 	items, isList := object["items"].([]any)
 	if !isList {
@@ -186,7 +186,7 @@ func objectsOf(v any) ([]map[string]any, error) {
 	for _, i := range items {
 		item, ok := i.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("the items of the expression hold %s; want resources", value.TypeName(i))
+			return nil, fmt.Errorf("the items of the expression contain %s; want resources", value.TypeName(i))
 		}
 		out = append(out, item)
 	}

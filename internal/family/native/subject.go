@@ -42,7 +42,7 @@ func (p *subject) about(m *admissionregistrationv1.MatchResources, params *admis
 	p.paramKind = params
 	p.match, diags = constraint.Compile(m, "spec.matchConstraints", constraint.Options{})
 	if m == nil || len(m.ResourceRules) == 0 {
-		diags.Errorf("spec.matchConstraints.resourceRules", "a policy needs the resources that it is about")
+		diags.Errorf("spec.matchConstraints.resourceRules", "a policy needs matchConstraints with resource rules")
 	}
 	return diags
 }
