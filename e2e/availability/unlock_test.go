@@ -88,7 +88,7 @@ func TestUnlock(t *testing.T) {
 	if secret(t, "ephor-unlocked-webhooks") != nil {
 		t.Error("the copy is still there")
 	}
-	if out, code := unlock(t, "--restore"); code != 0 || !strings.Contains(out, "nothing was kept") {
+	if out, code := unlock(t, "--restore"); code != 0 || !strings.Contains(out, "there is no copy") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 	// A ConfigMap that the controllers do not read unlocks nothing, which is said.
@@ -155,7 +155,7 @@ func TestUnlockEnds(t *testing.T) {
 	suite.Says(t, r, "the cluster is not unlocked", "tomorrow")
 	cluster.Must(t, "", "delete", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg")
 	suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
-	if out, code := unlock(t, "--restore"); code != 0 || !strings.Contains(out, "were there already") {
+	if out, code := unlock(t, "--restore"); code != 0 || !strings.Contains(out, "already existed") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 	if out := cluster.Must(t, "", "get", "configmap", "kyverno", "-n", namespace, "-o", "jsonpath={.metadata.annotations}"); strings.Contains(out, "unlocked") {

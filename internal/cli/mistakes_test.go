@@ -82,7 +82,7 @@ func TestMistakes(t *testing.T) {
 		},
 		{
 			"two policies of one name", ruled("p", requiresTeam) + "---\n" + ruled("p", requiresTeam),
-			[]string{"policy.yaml:17: warning: metadata.name: a ClusterPolicy of this name is there already, at policy.yaml:4 (in a cluster the later one replaces the earlier one"}, false,
+			[]string{"policy.yaml:17: warning: metadata.name: a ClusterPolicy with this name already exists, at policy.yaml:4 (in a cluster the later one replaces the earlier one"}, false,
 		},
 		{"an empty file", "", []string{"policy.yaml: warning: there is no YAML document in it (nothing of it is used"}, false},
 		{
@@ -140,7 +140,7 @@ func TestMistakesInCEL(t *testing.T) {
 		{"an operation in small letters", strings.Replace(inCEL(fine), "[CREATE]", "[create]", 1), []string{"policy.yaml:8: warning: ", "no request has the operation create (did you mean CREATE?)"}, false},
 		{"an unknown action", inCEL("  validationActions: [Enforce]\n" + fine), []string{"policy.yaml:9: ", "Enforce", "Deny"}, true},
 		{"a regular expression", inCEL("  validations:\n  - expression: object.metadata.name.matches('[a')\n"), []string{"policy.yaml:10: ", "invalid matches argument"}, true},
-		{"two policies of one name", inCEL(fine) + "---\n" + inCEL(fine), []string{"warning: metadata.name: a ValidatingPolicy of this name is there already, at policy.yaml:4"}, false},
+		{"two policies of one name", inCEL(fine) + "---\n" + inCEL(fine), []string{"warning: metadata.name: a ValidatingPolicy with this name already exists, at policy.yaml:4"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) { mistaken(t, c.policy, c.want, c.fails) })
 	}

@@ -16,11 +16,11 @@ func (x *explanation) advise(rule *policy.Rule) {
 	case verdictNotRun:
 		x.Decided = []string{"an earlier rule of the policy has decided, and spec.applyRules is One"}
 	case verdictElse:
-		x.Decided = []string{"the policy is for another namespace than the resource's, or its match block is empty"}
+		x.Decided = []string{"the policy is for a different namespace than that of the resource, or its match block is empty"}
 	case verdictNoMatch:
 		x.noMatch()
 	case verdictNoResult:
-		x.Decided = []string{"the rule has nothing to say: there is no element to look at, or it does not evaluate this operation"}
+		x.Decided = []string{"the rule has no result: there is no element to check, or it does not evaluate this operation"}
 	case "skip":
 		x.skipped(rule)
 	case "fail", "pass":
@@ -91,7 +91,7 @@ func (x *explanation) skipped(rule *policy.Rule) {
 		x.skippedCEL()
 	}
 	if len(x.Decided) == 0 && rule.Stage.Has(policy.StageMutate) {
-		x.Decided = append(x.Decided, "the patch changes nothing: the resource has already what it sets, or there is no element that it is for")
+		x.Decided = append(x.Decided, "the patch changes nothing: the resource already has the values that it sets, or has no element to which it applies")
 	}
 }
 

@@ -26,7 +26,7 @@ func (x *explanation) unsigned() {
 		}
 		switch {
 		case a.Unknown:
-			x.ToPass = append(x.ToPass, "try again when this can be found out: "+oneLineText(a.Error))
+			x.ToPass = append(x.ToPass, "try again when this can be determined: "+oneLineText(a.Error))
 		case a.Type != "":
 			x.ToPass = append(x.ToPass, fmt.Sprintf("attest %s of %s, signed by %s, with what the conditions ask for", a.Type, a.Image, a.Wants))
 		default:
@@ -45,7 +45,7 @@ func foundFor(a *notes.Attestor) string {
 	if len(a.Found) == 0 {
 		out := "no " + things + " found for " + wants
 		if a.Unknown {
-			out = "it could not be found out whether there is a " + thing + " for " + wants
+			out = "it could not be determined whether there is a " + thing + " for " + wants
 		}
 		return withReason(out, a.Error)
 	}
@@ -66,7 +66,7 @@ func foundFor(a *notes.Attestor) string {
 	case accepted: // the right signer made it, but its content is not sufficient
 		return withReason(out+"it is by "+wants+", and does not satisfy", a.Error)
 	case a.Unknown:
-		return withReason(out+"it could not be found out whether that satisfies "+wants, a.Error)
+		return withReason(out+"it could not be determined whether that satisfies "+wants, a.Error)
 	case len(a.Found) == 1:
 		return withReason(out+"it does not satisfy "+wants, a.Found[0].Reason)
 	case len(a.Found) == 2:

@@ -239,7 +239,7 @@ spec:
 	if x := all[0]; x.Verdict != policy.StatusError.String() || !x.Notes.Attestors[0].Unknown {
 		t.Errorf("%s: %+v", x.Verdict, x.Notes.Attestors)
 	}
-	if want := "it could not be found out whether there is a signature for .attestors[0].entries[0].keys"; !strings.Contains(text, want) {
+	if want := "it could not be determined whether there is a signature for .attestors[0].entries[0].keys"; !strings.Contains(text, want) {
 		t.Errorf("it lacks %q:\n%s", want, text)
 	}
 }

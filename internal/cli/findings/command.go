@@ -135,7 +135,7 @@ func (o *options) kinds() (*schema.Kinds, diag.List) {
 	for _, object := range objects {
 		if object.Kind() != "CustomResourceDefinition" {
 			diags.Add(diag.Diagnostic{
-				Severity: diag.Warning, Pos: object.Pos("kind"), Summary: object.Kind() + " is no CustomResourceDefinition", Hint: "it is passed over",
+				Severity: diag.Warning, Pos: object.Pos("kind"), Summary: object.Kind() + " is not a CustomResourceDefinition", Hint: "it is passed over",
 			})
 			continue
 		}

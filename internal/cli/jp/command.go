@@ -210,7 +210,7 @@ func newJPFunction() *cobra.Command {
 			}
 			for _, name := range names {
 				if !slices.ContainsFunc(jmespath.Functions(), func(f jmespath.Function) bool { return f.Name == name }) {
-					fmt.Fprintf(cmd.ErrOrStderr(), "Warning: there is no function %s; `%s` without names lists what there is\n", name, cmd.CommandPath())
+					fmt.Fprintf(cmd.ErrOrStderr(), "Warning: there is no function %s; `%s` without names lists all functions\n", name, cmd.CommandPath())
 				}
 			}
 			_, err := io.WriteString(cmd.OutOrStdout(), b.String())

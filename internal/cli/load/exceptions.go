@@ -56,7 +56,7 @@ func (s *ExceptionSet) Join(programs []*policy.Program) []*policy.Program {
 			}
 			for n, name := range wanted.Names {
 				if known && !slices.ContainsFunc(names, func(rule string) bool { return wildcard.Match(name, rule) }) {
-					hint := "nothing is exempt by this name"
+					hint := "this name exempts nothing"
 					if near := strict.Nearest(name, names); near != "" {
 						hint = "did you mean " + near + "?"
 					}

@@ -139,7 +139,7 @@ func Twice(policies []compile.Object) (diags diag.List) {
 			continue
 		}
 		diags.Add(diag.Diagnostic{
-			Severity: diag.Warning, Pos: at, Path: "metadata.name", Summary: "a " + id.Kind + " of this name is there already, at " + before.String(),
+			Severity: diag.Warning, Pos: at, Path: "metadata.name", Summary: "a " + id.Kind + " with this name already exists, at " + before.String(),
 			Hint: "in a cluster the later one replaces the earlier one: rename one of them, or leave it out",
 		})
 	}

@@ -77,7 +77,7 @@ func keysOnce(n *yaml.Node) error {
 	for i, child := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Kind == yaml.ScalarNode {
 			if seen[child.Value] {
-				return fmt.Errorf("line %d: the key %q is there twice", child.Line, child.Value)
+				return fmt.Errorf("line %d: the key %q is duplicated", child.Line, child.Value)
 			}
 			seen[child.Value] = true
 		}

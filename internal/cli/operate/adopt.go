@@ -229,7 +229,7 @@ func (a *adoption) mark(ctx context.Context, o *labelled) error {
 		return err
 	}
 	if u.GetUID() != o.UID {
-		return errors.New("it is another object meanwhile")
+		return errors.New("it was replaced by another object in the meantime")
 	}
 	annotations := u.GetAnnotations()
 	if annotations == nil {
@@ -285,7 +285,7 @@ func (a *adoption) trigger(ctx context.Context, o *labelled) (marks.Object, erro
 			}
 		}
 		if options.Continue = page.Continue; options.Continue == "" {
-			return out, fmt.Errorf("its trigger %s is not there; take the labels away, or delete the object", o.triggerText())
+			return out, fmt.Errorf("its trigger %s does not exist; remove the labels, or delete the object", o.triggerText())
 		}
 	}
 }

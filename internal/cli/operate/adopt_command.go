@@ -27,11 +27,11 @@ func NewAdopt() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case rotate && (mark || all || len(args) > 0):
-				return errors.New("--rotate-key stands alone")
+				return errors.New("--rotate-key cannot be combined with --mark, --all or objects")
 			case mark && all == (len(args) > 0):
 				return errors.New("--mark needs the objects to mark, such as ConfigMap/team-a/settings, or --all")
 			case !mark && len(args) > 0:
-				return errors.New("objects are named with --mark only")
+				return errors.New("objects can be named only with --mark")
 			}
 			var named []objectName
 			for _, a := range args {

@@ -102,13 +102,13 @@ func lock(cmd *cobra.Command, installation *unlock.Installation) error {
 		return err
 	}
 	if report.CopyStays {
-		fmt.Fprintf(out, "the Secret %s stays: the webhooks that are back are in the way of its deletion\n", unlock.SecretName)
+		fmt.Fprintf(out, "the Secret %s stays: the restored webhooks prevent its deletion\n", unlock.SecretName)
 	}
 	switch {
 	case len(report.Configurations)+len(report.Present) == 0:
-		fmt.Fprintln(out, "locked: nothing was kept; a running controller makes the webhook configurations again")
+		fmt.Fprintln(out, "locked: there is no copy; a running controller creates the webhook configurations again")
 	case len(report.Present) > 0:
-		fmt.Fprintf(out, "locked: %s were there already\n", strings.Join(report.Present, ", "))
+		fmt.Fprintf(out, "locked: %s already existed\n", strings.Join(report.Present, ", "))
 	default:
 		fmt.Fprintln(out, "locked")
 	}

@@ -144,7 +144,7 @@ func getJSON(ctx context.Context, c *http.Client, address, token string, to any)
 			return 0, err
 		}
 		if len(text) > maxAnswer {
-			return 0, fmt.Errorf("an answer is longer than %d bytes", maxAnswer)
+			return 0, fmt.Errorf("a response is longer than %d bytes", maxAnswer)
 		}
 		if answer.StatusCode == http.StatusTooManyRequests && attempt < maxAttempts {
 			select {

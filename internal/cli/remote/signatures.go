@@ -61,5 +61,5 @@ type nowhere struct{}
 
 // RoundTrip implements http.RoundTripper.
 func (nowhere) RoundTrip(r *http.Request) (*http.Response, error) {
-	return nil, fmt.Errorf("%s is not asked: the command works offline", r.URL.Host)
+	return nil, fmt.Errorf("%s is not contacted: the command works offline", r.URL.Host)
 }

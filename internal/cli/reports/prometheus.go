@@ -79,23 +79,23 @@ func samples(status string, text []byte) ([]rollout.Sample, error) {
 		}
 	}
 	if err := json.Unmarshal(text, &answer); err != nil || answer.Status == "" {
-		return nil, fmt.Errorf("no answer of a Prometheus (%s): %q", status, value.Clip(string(text), 200))
+		return nil, fmt.Errorf("not a response of a Prometheus server (%s): %q", status, value.Clip(string(text), 200))
 	}
 	if answer.Status != "success" {
 		return nil, fmt.Errorf("%s: %q", status, value.Clip(answer.Error, 500))
 	}
 	if answer.Data.ResultType != "vector" {
-		return nil, fmt.Errorf("the answer is a %q and not a vector", value.Clip(answer.Data.ResultType, 50))
+		return nil, fmt.Errorf("the response is a %q, not a vector", value.Clip(answer.Data.ResultType, 50))
 	}
 	out := make([]rollout.Sample, 0, len(answer.Data.Result))
 	for _, r := range answer.Data.Result {
 		if len(r.Value) != 2 {
-			return nil, errors.New("a sample of the answer has no value")
+			return nil, errors.New("a sample in the response has no value")
 		}
 		text, _ := r.Value[1].(string)
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("a sample of the answer is no number: %q", value.Clip(text, 50))
+			return nil, fmt.Errorf("a sample in the response is not a number: %q", value.Clip(text, 50))
 		}
 		out = append(out, rollout.Sample{Labels: r.Metric, Value: v})
 	}

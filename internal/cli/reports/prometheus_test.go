@@ -19,11 +19,11 @@ func TestPrometheus(t *testing.T) {
 	}{
 		{"a vector", vector, 200, ""},
 		{"a mistake in the query", `{"status":"error","errorType":"bad_data","error":"parse error"}`, 400, `400 Bad Request: "parse error"`},
-		{"a page", "<html>\x1b[2J", 200, `no answer of a Prometheus (200 OK): "<html>\x1b[2J"`},
-		{"other JSON", `{}`, 404, `no answer of a Prometheus (404 Not Found): "{}"`},
-		{"a matrix", `{"status":"success","data":{"resultType":"matrix","result":[]}}`, 200, `the answer is a "matrix" and not a vector`},
-		{"no value", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{}}]}}`, 200, "a sample of the answer has no value"},
-		{"no number", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"NaN"]}]}}`, 200, `a sample of the answer is no number: "NaN"`},
+		{"a page", "<html>\x1b[2J", 200, `not a response of a Prometheus server (200 OK): "<html>\x1b[2J"`},
+		{"other JSON", `{}`, 404, `not a response of a Prometheus server (404 Not Found): "{}"`},
+		{"a matrix", `{"status":"success","data":{"resultType":"matrix","result":[]}}`, 200, `the response is a "matrix", not a vector`},
+		{"no value", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{}}]}}`, 200, "a sample in the response has no value"},
+		{"no number", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"NaN"]}]}}`, 200, `a sample in the response is not a number: "NaN"`},
 		{"too much", strings.Repeat(" ", maxAnswer+1), 200, "the answer is larger than 16 MiB"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

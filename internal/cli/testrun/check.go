@@ -94,7 +94,7 @@ func (r *testRun) check(entry *v1alpha1.TestResult, path string) {
 			}
 		}
 		if !applied && r.hasRule(e) && e.Result != policy.StatusSkip.String() {
-			r.doubt(e, reasonNotApplied, group.name, "no rule of the policy %s that is meant applied to %s, but the result %s is expected",
+			r.doubt(e, reasonNotApplied, group.name, "none of the expected rules of the policy %s applied to %s, but the result %s is expected",
 				e.policy, group.name, e.Result)
 		}
 	}

@@ -251,7 +251,7 @@ func (o *options) attestor() (*world.Attestor, error) {
 		}
 	}
 	if given != 1 {
-		return nil, errors.New("say who has to have signed: by --key, by --certificate or --certificate-chain, or by --certificate-identity and --certificate-oidc-issuer")
+		return nil, errors.New("name the signer: with --key, with --certificate or --certificate-chain, or with --certificate-identity and --certificate-oidc-issuer")
 	}
 	switch {
 	case key != "":
@@ -259,7 +259,7 @@ func (o *options) attestor() (*world.Attestor, error) {
 	case !named:
 		a.Certificate = &world.CertificateAttestor{Certificate: certificate, Chain: chain}
 	case o.subject+o.subjectRegExp == "" || o.issuer+o.issuerRegExp == "":
-		return nil, errors.New("an identity needs a subject and an issuer: anybody may have a certificate of the public authority")
+		return nil, errors.New("an identity needs a subject and an issuer: anyone can get a certificate from the public authority")
 	default:
 		a.Keyless = &world.KeylessAttestor{
 			Subject: o.subject, SubjectRegExp: o.subjectRegExp, Issuer: o.issuer, IssuerRegExp: o.issuerRegExp, Roots: roots, Extensions: o.extensions,
