@@ -19,7 +19,7 @@ type binder struct {
 	late              *loader.Chain // of the rule's context, what reads the element
 }
 
-// newBinder returns the binder of a loop over list, which is nil if it does not compile. shared is the context of the rule.
+// newBinder returns the binder for a loop over list. list is nil if it does not compile; shared is the context of the rule.
 func newBinder(reads *scope.Reads, shared *loader.Chain, list *jmespath.Expr, depth int) binder {
 	var b binder
 	indexes := []string{"elementIndex", "elementIndex" + strconv.Itoa(depth)}
