@@ -50,7 +50,7 @@ type Input struct {
 	Registry   world.ImageRequest
 	// Generate receives the objects of a call of generator.apply; nil if nothing may be generated.
 	Generate func(namespace string, objects []map[string]any) error
-	// Memo is shared with the other evaluations of the same request; nil where there are none.
+	// Memo is shared with the other evaluations of the same request; nil if there are none.
 	Memo *Memo
 	// Trace records the values of expressions; nil records nothing.
 	Trace *trace.Log
@@ -114,7 +114,7 @@ type Evaluation struct {
 	text    TextOf // for the Verifier
 
 	values []ref.Val // the values of the variables computed so far
-	scopes *element  // of loops, for reuse
+	scopes *element  // unused scopes of loops, for reuse
 
 	request, namespace, lazies any
 	haveRequest, haveNamespace bool

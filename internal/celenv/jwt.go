@@ -115,7 +115,7 @@ func webKey(v any) (_ verificationKey, usable bool, err error) {
 	return out, err == nil, err
 }
 
-// curves makes curves by name: the standard library computes their parameters when one is first asked for.
+// curves returns curves by name. They are functions because the standard library computes the parameters of curves on first use.
 var curves = map[string]func() elliptic.Curve{"P-256": elliptic.P256, "P-384": elliptic.P384, "P-521": elliptic.P521}
 
 func curvePoint(k map[string]any) (verificationKey, error) {

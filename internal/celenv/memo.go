@@ -6,22 +6,22 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Memo is what the evaluations of one request share: the values of equal variables that depend on the object alone, and the memory of an
-// evaluation that has ended. The zero Memo is ready for use. It belongs to one goroutine.
+// Memo holds what the evaluations of one request share: the values of equal variables that depend only on the object, and the memory of an
+// evaluation that has ended. The zero Memo is ready to use. Only one goroutine may use it.
 type Memo struct {
 	object any
 	values []sharedValue
 	idle   *Evaluation
 }
 
-// sharedValue is the value of a variable, with what its first evaluation cost.
+// sharedValue is the value of a variable, with the cost of its first evaluation.
 type sharedValue struct {
 	plan *planned
 	ref.Val
 	work
 }
 
-// work is what an evaluation has spent so far.
+// work is the cost that an evaluation has spent so far.
 type work struct {
 	spent            int64
 	loops, loopParts int
@@ -39,11 +39,11 @@ func (m *Memo) evaluation() *Evaluation {
 	return e
 }
 
-// Release ends the evaluation and lets the next one of the same request use its memory. The caller may not use it, or a value of its
-// expressions, after that.
+// Release ends the evaluation and lets the next one of the same request use its memory. Afterwards, the caller must not use the
+// evaluation or the values of its expressions.
 func (e *Evaluation) Release() {
 	m := e.in.Memo
-	if m == nil || e.lazies != nil || e.failure != nil { // the former and the error may refer to it
+	if m == nil || e.lazies != nil || e.failure != nil { // they may refer to the evaluation
 		return
 	}
 	clear(e.values)
@@ -51,8 +51,8 @@ func (e *Evaluation) Release() {
 	m.idle = e
 }
 
-// recall returns the value of an equal variable of an earlier evaluation, and charges what that one has cost, so that budgets do not depend
-// on other policies; nil if there is none.
+// recall returns the value of an equal variable of an earlier evaluation; nil if there is none. It charges the cost of that evaluation, so
+// that budgets do not depend on other policies.
 func (e *Evaluation) recall(x *Expression) ref.Val {
 	m := e.in.Memo
 	if m == nil || !x.ofObject || e.in.Trace != nil || e.ended() || e.over || !sameObject(m.object, e.in.Object) {
@@ -70,7 +70,7 @@ func (e *Evaluation) recall(x *Expression) ref.Val {
 	return nil
 }
 
-// remember keeps a value for later evaluations with the same object; before is the work before it was evaluated.
+// remember stores a value for later evaluations with the same object. before is the work spent before the value was evaluated.
 func (e *Evaluation) remember(x *Expression, v ref.Val, before work) {
 	m := e.in.Memo
 	if m == nil || !x.ofObject || e.in.Trace != nil || e.ended() || e.over {

@@ -43,7 +43,7 @@ func (r compiledRule) holds(t *testing.T, in *Input, budget int64) (ok bool, spe
 	return ok, spent, err
 }
 
-// The second rule gets the value of the variable from the first, and spends as much as it would alone.
+// The second rule gets the value of the variable from the first rule, and spends as much as it would without the first rule.
 func TestMemoSharesValuesOfTheObject(t *testing.T) {
 	const variable = "(object.items + object.?more.orValue([])).filter(i, i.size > 1)"
 	first, second := ruleOf(t, variable, "size(variables.v) == 20"), ruleOf(t, variable, "variables.v.all(i, i.name == 'b')")

@@ -122,7 +122,7 @@ func (m jsonMap) Iterator() traits.Iterator {
 	return i
 }
 
-// names appends the names to in, in order.
+// names appends the names to in and sorts the result.
 func (m jsonMap) names(in []string) []string {
 	in = slices.Grow(in, len(m))
 	for name := range m {
@@ -282,7 +282,7 @@ type nameIterator struct {
 	iterator
 	names []string
 	at    int
-	room  [4]string // of names, for most maps
+	room  [4]string // storage for names, large enough for most maps
 }
 
 // HasNext implements the library's interface.

@@ -66,7 +66,7 @@ func (p *planner) plan(env *cel.Env, checked *ast.AST, variables map[string]int,
 	for _, f := range around {
 		checks = f(checks)
 	}
-	if len(around) == 0 { // what records the values of parts sees those of the library's loops
+	if len(around) == 0 { // decorators that record the values of parts need the library's loops
 		checks = in.quantified(loops, checks)
 	}
 	attributes := interpreter.NewAttributeFactory(env.Container, values, types)

@@ -8,8 +8,8 @@ import (
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 )
 
-// pure are functions whose result depends on their arguments alone. Others may be as well, but an expression with one is evaluated for
-// each policy.
+// pure lists functions whose result depends only on their arguments. The list may be incomplete: an expression that calls any other function
+// is evaluated for each policy.
 var pure = map[string]bool{
 	operators.Add: true, operators.Conditional: true, operators.Equals: true, operators.NotEquals: true, operators.In: true,
 	operators.Less: true, operators.LessEquals: true, operators.Greater: true, operators.GreaterEquals: true,
@@ -17,7 +17,7 @@ var pure = map[string]bool{
 	operators.Index: true, operators.OptIndex: true, operators.OptSelect: true, orValue: true, "or": true, "size": true,
 }
 
-// ofObject reports whether the value of an expression depends on the object alone.
+// ofObject reports whether the value of an expression depends only on the object.
 func ofObject(checked *ast.AST) bool {
 	local, ok := locals(checked), true
 	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {

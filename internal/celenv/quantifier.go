@@ -10,19 +10,19 @@ import (
 )
 
 // quantifier is a loop of the macros all and exists. It gives the same results and charges the same cost as the library's loop, which it
-// embeds. It evaluates only the range and the predicate: the library's loop also evaluates the accumulator, its condition and the
-// interruption by their names, for each element.
+// embeds. It evaluates only the range and the predicate: for each element, the library's loop also looks up the accumulator, its condition
+// and the interruption by name.
 type quantifier struct {
 	interpreter.Interpretable
 	over, holds     interpreter.Interpretable
 	element, accu   string // names of variables
-	step            int64  // the id of the conjunction or disjunction of an iteration
-	parts           int    // of an iteration
+	step            int64  // the id of the && or || that an iteration evaluates
+	parts           int    // number of parts in an iteration
 	decisive        types.Bool
 	afterOver, fold int64 // ids of the first node that is planned after the range, and of the loop
 }
 
-// quantifiers finds the loops of these macros by their form; only macros make loops.
+// quantifiers finds the loops of these macros by their structure. Loops come only from macros.
 func quantifiers(checked *ast.AST, parts map[int64]int) []*quantifier {
 	var out []*quantifier
 	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -70,7 +70,7 @@ func argumentOf(e ast.Expr, function string) ast.Expr {
 	return nil
 }
 
-// quantified returns a decorator that makes quantifiers of the nodes that next returns. It has to be the last decorator. The library plans the
+// quantified returns a decorator that replaces loops that next returns by quantifiers. It must be the last decorator. The library plans the
 // parts of a loop in the order accumulator, range, condition, step, result, and decorates each node after its parts. So the node before the
 // first node of the condition is the range, and the node before the step is the predicate.
 func (in *planning) quantified(parts map[int64]int, next interpreter.InterpretableDecorator) interpreter.InterpretableDecorator {
@@ -124,7 +124,7 @@ func (q *quantifier) Eval(vars interpreter.Activation) ref.Val {
 	return v
 }
 
-// loop evaluates the predicate for the elements of the range, up to one that decides.
+// loop evaluates the predicate for the elements of the range. It stops after the first element that decides the result.
 func (q *quantifier) loop(e *Evaluation, s *element, over ref.Val) ref.Val {
 	if list, ok := over.(jsonList); ok {
 		for _, v := range list {
@@ -153,7 +153,7 @@ func (q *quantifier) loop(e *Evaluation, s *element, over ref.Val) ref.Val {
 	return s.accu
 }
 
-// iterate evaluates the predicate for an element; false if the evaluation is over.
+// iterate evaluates the predicate for an element. It returns false if the evaluation was interrupted.
 func (q *quantifier) iterate(e *Evaluation, s *element) bool {
 	e.spend(int64(q.parts))
 	e.take(q.parts)
@@ -163,7 +163,7 @@ func (q *quantifier) iterate(e *Evaluation, s *element) bool {
 	switch {
 	case isBool && b == q.decisive:
 		s.accu = v
-	case !undecided: // an earlier element has no value
+	case !undecided: // the predicate failed for an earlier element
 		s.accu = types.LabelErrNode(q.step, s.accu)
 	case isBool:
 	case types.IsError(v):
@@ -180,7 +180,7 @@ type element struct {
 	of     *quantifier
 	value  ref.Val
 	accu   ref.Val
-	next   *element // of the scopes that are not in use (Evaluation.scopes)
+	next   *element // the next unused scope in the list Evaluation.scopes
 }
 
 // ResolveName implements the library's interface.

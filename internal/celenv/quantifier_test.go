@@ -84,7 +84,7 @@ func TestQuantifiersAreTheLibrarysLoops(t *testing.T) {
 	}
 }
 
-// A loop that is cancelled ends, and so does the one around it.
+// A cancelled loop ends, and so does the loop around it.
 func TestQuantifiersEndWithTheContext(t *testing.T) {
 	many := make([]any, 1000)
 	for i := range many {

@@ -17,7 +17,7 @@ import (
 type planned struct {
 	root  interpreter.Interpretable
 	parts int64 // the cost of evaluating each part once
-	// ofObject: the value depends on the object alone.
+	// ofObject: the value depends only on the object.
 	ofObject bool
 }
 

@@ -20,7 +20,7 @@ type Call struct {
 	// Stages are the stages of the rule that are evaluated; zero means all of them. A verifyImages rule does different work in a
 	// validating review than in a mutating one.
 	Stages Stage
-	// Shared is what a language keeps from one rule for the next ones of the same evaluation; nil at first.
+	// Shared is data that a language stores in one rule for the next rules of the same evaluation; nil at first.
 	Shared any
 }
 

@@ -16,7 +16,7 @@ import (
 type binder struct {
 	elements, indexes []string
 	made              *scope.Made
-	late              *loader.Chain // of the rule's context, what reads the element
+	late              *loader.Chain // the entries of the rule's context that read the element
 }
 
 // newBinder returns the binder for a loop over list. list is nil if it does not compile; shared is the context of the rule.

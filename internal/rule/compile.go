@@ -109,7 +109,7 @@ type compiler struct {
 	looping  bool    // the compiler is inside the body of a foreach
 	relaxed  relaxed // set by a kind whose handler can skip controls
 	outputs  []policy.Output
-	// shared is the context of the whole rule.
+	// shared is the context of the complete rule.
 	shared *loader.Chain
 	// bind is set by a kind that defines variables for the whole rule.
 	bind func(*scope.Scope) *scope.Scope

@@ -85,7 +85,7 @@ type mutateTarget struct {
 	fields        *template.Template // apiVersion, kind, namespace, name and uid
 	selector      *template.Template // nil selects all labels
 	namespace     string             // the namespace of a namespaced policy, which may only change objects there
-	late          *loader.Chain      // of the rule's context, what reads the target
+	late          *loader.Chain      // the entries of the rule's context that read the target
 	context       *loader.Chain
 	preconditions *condition.Set
 }

@@ -37,13 +37,13 @@ func (o *Recorded) Check() error {
 	return nil
 }
 
-// Open names the kubeconfig of the cluster, whose token a server gets, and the namespaces whose decisions are read; all if there are none.
+// Open sets the kubeconfig of the cluster, whose token is sent to a server, and the namespaces whose decisions are read; none means all.
 func (o *Recorded) Open(kubeconfig, kubeContext string, namespaces []string) error {
 	o.kubeconfig, o.context, o.only = kubeconfig, kubeContext, namespaces
 	return o.openServer()
 }
 
-// Unasked is how many namespaces the server left out of the records.
+// Unasked returns the number of namespaces that the server left out of the records.
 func (o *Recorded) Unasked() int { return o.unasked }
 
 // Since returns the time of --since; the zero time means all records.

@@ -77,7 +77,7 @@ func PoliciesFrom(families *compile.Registry, paths []string, o source.Options) 
 	return policiesFor(families, paths, o, family.Options{Types: knownTypes, CommandLine: true})
 }
 
-// ForTest is Policies for a test, which may give the resources that policies change on behalf of others.
+// ForTest is like Policies, for a test. targets: the test gives the existing resources that policies change.
 func ForTest(families *compile.Registry, paths []string, targets bool) PolicySet {
 	return policiesFor(families, paths, source.Options{Git: &source.Git{}}, family.Options{Types: knownTypes, CommandLine: true, Targets: targets})
 }

@@ -33,7 +33,7 @@ type DecisionServer struct {
 	// Address is empty if there is no dashboard.
 	Address                 string
 	tokenFile, caFile, name string
-	// Kubeconfig and Context name the kubeconfig with the token, where no file has it; empty for the usual ones.
+	// Kubeconfig and Context select the kubeconfig that holds the token, if no token file is given; empty means the default ones.
 	Kubeconfig, Context string
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/rollout"
 )
 
-// A rollout counts the requests that a server shows, with the rights of its reader, and says what the server leaves out.
+// A rollout counts the requests that a server shows according to the rights of its reader, and reports what the server leaves out.
 func TestRolloutServer(t *testing.T) {
 	var page struct {
 		decision.Page
@@ -101,7 +101,7 @@ contexts: [{name: mine, context: {cluster: c, user: u}}, {name: other, context: 
 	}
 }
 
-// Of a request that the server withholds counts what the rules said, and the plan says so.
+// For a request that the server withholds, the rollout counts the results of the rules, and the plan says so.
 func TestRolloutWithheld(t *testing.T) {
 	d := decided{policy: "p", to: rollout.New(rollout.Options{Policy: "p"}), counts: map[sampleKey]float64{}, apart: map[aboutKey]bool{}}
 	d.add(&impact.Evaluated{Err: decision.ErrWithheld, Record: impact.Record{Decision: &decision.Record{

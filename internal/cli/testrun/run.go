@@ -42,7 +42,7 @@ type testRun struct {
 	resources []*testObject
 	evaluated int
 	cluster   []map[string]any // the objects in the ClusterResource files
-	targets   []map[string]any // what the files of targets hold
+	targets   []map[string]any // the objects in the files of targets
 	params    []map[string]any // the objects in the files of parameters
 	scopes    source.Scopes
 	names     discovery.Offline
