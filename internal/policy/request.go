@@ -84,7 +84,7 @@ type Request struct {
 
 	// Trace records the evaluation; nil records nothing.
 	Trace *trace.Log
-	// Tape holds the lookups for the request: those that are noted, or the answers of an earlier evaluation. nil for neither.
+	// Tape records the lookups of the request, or holds the recorded answers of an earlier evaluation. nil does neither.
 	Tape *taped.Tape
 
 	unforeseen atomic.Bool

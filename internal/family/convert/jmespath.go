@@ -87,7 +87,7 @@ type search struct {
 	*converter
 	path, source string
 	piped        []term // the left sides of the enclosing pipes
-	// demanded: a missing list is an error, as an argument of a function that takes no null.
+	// demanded: a missing list is an error, because it is the argument of a function that does not accept null.
 	demanded bool
 }
 
@@ -255,7 +255,7 @@ func (s *search) index(t *jmespath.Tree, current expr) (term, bool) {
 	return term{expr: member(left.within(bindsMember) + "[" + n + "]"), shape: anyShape}, true
 }
 
-// list converts the left side of a projection: a list. It is empty if a key is missing, or an error if it is demanded.
+// list converts the left side of a projection to a list. If a key is missing, the list is empty, or an error if it is demanded.
 func (s *search) list(t *jmespath.Tree, current expr) (term, bool) {
 	switch {
 	case t.Kind == "ASTSubexpression" && t.Children[1].Kind == "ASTMultiSelectList":
