@@ -37,7 +37,7 @@ func TestCELExpressionsOfAPolicy(t *testing.T) {
 		{"as many as may be", 10, 100, "true", "ConfigMap", 0, ""},
 		{"too many", 3, 400, "true", "ConfigMap", 1, "the policy has more than 1000 CEL expressions"},
 		{"too many with the computed rules", 1, 400, "true", "Pod", 1, "in the generated rule autogen-cronjob-r0: the policy has more than 1000 CEL expressions"},
-		{"too long", 2, 10, long, "ConfigMap", 1, "the CEL expressions of the policy have more than 131072 bytes together"},
+		{"too long", 2, 10, long, "ConfigMap", 1, "the CEL expressions of the policy have more than 131072 bytes in total"},
 	} {
 		p, diags := compile.One(compile.Object{Value: policyWith(c.rules, c.each, c.expression, c.kind)})
 		errs := diags.Errors()
