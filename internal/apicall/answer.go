@@ -10,15 +10,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Limits of one call; zero fields have the defaults.
+// Limits of one call. Zero fields mean the defaults.
 type Limits struct {
-	// MaxBytes is the longest answer that is read.
+	// MaxBytes is the maximum size of an answer.
 	MaxBytes int64
-	// Timeout is the longest time that a call takes, if the context does not end before.
+	// Timeout is the maximum duration of a call, unless the context ends earlier.
 	Timeout time.Duration
 }
 
-// Defaults of Limits.
+// Default values of Limits.
 const (
 	DefaultMaxBytes = 2_000_000
 	DefaultTimeout  = 30 * time.Second
@@ -38,12 +38,12 @@ func (l Limits) timeout() time.Duration {
 	return l.Timeout
 }
 
-// errRedirect: the next address would not have been checked with the first.
+// errRedirect is the error for a redirect: its target was not checked with the first address.
 var errRedirect = errors.New("redirects are not followed")
 
 func refuseRedirects(*http.Request, []*http.Request) error { return errRedirect }
 
-// read returns the body, at most the limit.
+// read returns the body, up to the limit.
 func (l Limits) read(r *http.Response) ([]byte, error) {
 	limit := l.maxBytes()
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
@@ -56,7 +56,7 @@ func (l Limits) read(r *http.Response) ([]byte, error) {
 	return body, nil
 }
 
-// decode reads a JSON answer; none at all is null.
+// decode decodes a JSON answer; an empty answer is null.
 func decode(body []byte) (any, error) {
 	if len(body) == 0 {
 		return nil, nil

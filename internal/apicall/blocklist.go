@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// DefaultBlocklist is what services may not be unless the administrator says otherwise: this machine, and what is only
-// on its link, where clouds keep their metadata services.
+// DefaultBlocklist holds the addresses that services may not have unless the administrator sets another list: this machine and its
+// link-local network, where clouds serve their metadata.
 var DefaultBlocklist = []string{
 	"127.0.0.0/8", "::1/128", "0.0.0.0/8", "::/128",
 	"169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128",
@@ -21,7 +21,7 @@ type list struct {
 	hosts  []string
 }
 
-// newList reads CIDRs, addresses and host names.
+// newList parses CIDRs, addresses and host names.
 func newList(entries []string) (list, error) {
 	var l list
 	for _, e := range entries {
@@ -56,7 +56,7 @@ func (l list) hasHost(host string) bool {
 	return false
 }
 
-// covering is the range that the address, or the IPv4 address inside it, falls into.
+// covering returns the range that contains the address, or the IPv4 address embedded in it.
 func (l list) covering(a netip.Addr) (netip.Prefix, bool) {
 	a = plain(a)
 	for _, p := range l.ranges {
@@ -69,14 +69,14 @@ func (l list) covering(a netip.Addr) (netip.Prefix, bool) {
 
 func hostName(s string) string { return strings.ToLower(strings.TrimSuffix(s, ".")) }
 
-// Prefixes with an IPv4 address inside; on some networks packets to them end at that address.
+// Prefixes of addresses with an embedded IPv4 address; some networks deliver packets for them to that IPv4 address.
 var (
 	nat64  = netip.MustParsePrefix("64:ff9b::/96")
 	sixTo4 = netip.MustParsePrefix("2002::/16")
 	compat = netip.MustParsePrefix("::/96")
 )
 
-// plain takes the IPv4 address out of an address that wraps one.
+// plain returns the IPv4 address embedded in an address, or the address itself.
 func plain(a netip.Addr) netip.Addr {
 	a = a.WithZone("").Unmap()
 	if !a.Is6() {

@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Kubernetes asks the Kubernetes API with the process's identity.
+// Kubernetes sends requests to the Kubernetes API with the process's identity.
 type Kubernetes struct {
 	client *http.Client
 	base   url.URL
@@ -25,7 +25,7 @@ type Kubernetes struct {
 
 var _ world.API = (*Kubernetes)(nil)
 
-// NewKubernetes makes the client of a cluster.
+// NewKubernetes returns a client for a cluster.
 func NewKubernetes(config *rest.Config, limits Limits) (*Kubernetes, error) {
 	shared, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -83,7 +83,7 @@ func newRequest(ctx context.Context, method, address string, body any) (*http.Re
 	return req, nil
 }
 
-// statusError words a refusal of the API server.
+// statusError returns the error for a refusal by the API server.
 func statusError(code int, body []byte) error {
 	message := strings.TrimSpace(string(body))
 	if v, err := value.DecodeJSON(body); err == nil {
@@ -101,7 +101,7 @@ func statusError(code int, body []byte) error {
 	return &StatusError{Code: code, Message: message}
 }
 
-// StatusError is an answer of the API server that is not 2xx.
+// StatusError is an answer of the API server with a status other than 2xx.
 type StatusError struct {
 	Code    int
 	Message string
@@ -109,7 +109,7 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return e.Message }
 
-// Status makes IsNotFound of apimachinery and its like hold.
+// Status makes StatusError work with apierrors.IsNotFound and similar functions.
 func (e *StatusError) Status() metav1.Status {
 	s := metav1.Status{Status: metav1.StatusFailure, Code: int32(e.Code), Message: e.Message} //nolint:gosec // a status of HTTP
 	switch e.Code {
@@ -121,7 +121,7 @@ func (e *StatusError) Status() metav1.Status {
 	return s
 }
 
-// bare takes the method and address from an error of the HTTP client: the caller names what it called.
+// bare removes the method and address from an error of the HTTP client, because the caller adds its own description.
 func bare(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

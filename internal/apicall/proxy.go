@@ -14,16 +14,17 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// Proxy is a proxy that an operator chose for connections to registries, transparency logs and the like. A nil Proxy is none.
+// Proxy is the proxy that the operator chose for connections to registries, transparency logs and other servers. A nil Proxy means
+// none.
 type Proxy struct {
 	choose func(*url.URL) (*url.URL, error)
 	own    map[string]bool // addresses of the proxy itself
 }
 
-// FromEnvironment is the text for the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name.
+// FromEnvironment selects the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY define.
 const FromEnvironment = "environment"
 
-// NewProxy reads the address of a proxy, or FromEnvironment; nil for an empty text. NO_PROXY counts in both cases.
+// NewProxy parses the address of a proxy, or FromEnvironment; nil for an empty text. NO_PROXY applies in both cases.
 func NewProxy(text string) (*Proxy, error) {
 	if text == "" {
 		return nil, nil
@@ -42,7 +43,7 @@ func NewProxy(text string) (*Proxy, error) {
 		}
 		u, err := url.Parse(address)
 		if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" {
-			return nil, errors.New("the proxy is no URL with http, https or socks5") // it may hold a password
+			return nil, errors.New("the proxy is no URL with http, https or socks5") // the text may contain a password
 		}
 		port := u.Port()
 		if port == "" {
@@ -56,8 +57,8 @@ func NewProxy(text string) (*Proxy, error) {
 	return p, nil
 }
 
-// Via sets how a transport connects: as calls of services do, so that it reaches no address on the blocklist. Requests that a proxy
-// sends on are checked by the name of their host, because the proxy resolves it.
+// Via makes a transport connect as calls of services do, so that it never reaches an address on the blocklist. Requests through a
+// proxy are checked by the name of their host, because the proxy resolves it.
 func (s *Services) Via(p *Proxy, t *http.Transport) {
 	t.Proxy, t.DialContext = nil, s.Dial
 	if p == nil {
@@ -72,7 +73,7 @@ func (s *Services) Via(p *Proxy, t *http.Transport) {
 	}
 }
 
-// choose gives the proxy for an address, nil for none, and refuses hosts that may not be asked through one.
+// choose returns the proxy for an address, nil for none. It rejects hosts that may not be reached through a proxy.
 func (s *Services) choose(p *Proxy, u *url.URL) (*url.URL, error) {
 	proxy, err := p.choose(u)
 	if err != nil || proxy == nil {
@@ -84,7 +85,7 @@ func (s *Services) choose(p *Proxy, u *url.URL) (*url.URL, error) {
 	return proxy, nil
 }
 
-// checkHost says why a host may not be asked by its name, nil when it may.
+// checkHost returns the reason why a host may not be reached by its name; nil if it may.
 func (s *Services) checkHost(host string) error {
 	host = hostName(host)
 	if s.block.hasHost(host) {
@@ -104,7 +105,7 @@ func (s *Services) checkHost(host string) error {
 		}
 		return nil
 	}
-	// Other spellings of addresses, such as 2130706433 or 0x7f.1: the proxy may read them as numbers.
+	// Other notations of addresses, such as 2130706433 or 0x7f.1: the proxy may interpret them as numbers.
 	last := host[strings.LastIndex(host, ".")+1:]
 	if last == "" || strings.HasPrefix(last, "0x") || strings.Trim(last, "0123456789") == "" {
 		return fmt.Errorf("connection to %s blocked: the host is neither a name nor an address", host)
@@ -112,7 +113,7 @@ func (s *Services) checkHost(host string) error {
 	return nil
 }
 
-// environmentSet reports whether the environment names a proxy.
+// environmentSet reports whether the environment defines a proxy.
 func environmentSet() bool {
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
 		if os.Getenv(name) != "" {
@@ -122,5 +123,5 @@ func environmentSet() bool {
 	return false
 }
 
-// ProxyIgnored reports whether the environment names a proxy that is not used.
+// ProxyIgnored reports whether the environment defines a proxy that is not used.
 func ProxyIgnored(text string) bool { return text == "" && environmentSet() }

@@ -18,15 +18,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// ServiceOptions say which services may be asked, and how.
+// ServiceOptions define which services may be called, and how.
 type ServiceOptions struct {
 	Limits
-	// Block are addresses, ranges and host names that are never asked, whatever name resolves to them.
+	// Block holds addresses, ranges and host names that are never called, whatever name resolves to them.
 	Block []string
-	// Allow are URL prefixes; when there are any, nothing else is asked.
+	// Allow holds URL prefixes; if there are any, only matching URLs are called.
 	Allow []string
-	// Token gives a token for the service audience, never one for the Kubernetes API; nil for none. It is sent only to
-	// hosts of TokenHosts, over TLS, and only where the policy sets no Authorization header.
+	// Token returns a token for the service audience, never one for the Kubernetes API; nil for none. It is sent only to hosts in
+	// TokenHosts, over TLS, and only if the policy sets no Authorization header.
 	Token      func(context.Context) (string, error)
 	TokenHosts []string
 
@@ -34,7 +34,7 @@ type ServiceOptions struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
-// Services asks HTTP services.
+// Services calls HTTP services.
 type Services struct {
 	options    ServiceOptions
 	block      list
@@ -44,7 +44,7 @@ type Services struct {
 
 var _ world.Services = (*Services)(nil)
 
-// NewServices checks the options. The error begins with `invalid HTTP flag configuration`.
+// NewServices validates the options. Its errors begin with `invalid HTTP flag configuration`.
 func NewServices(o ServiceOptions) (*Services, error) {
 	s := &Services{options: o}
 	var err error
@@ -102,7 +102,7 @@ func (s *Services) Exchange(ctx context.Context, r world.ServiceRequest) (map[st
 	return out, nil
 }
 
-// send gives an answer with its body.
+// send sends a request and returns the answer with its body.
 func (s *Services) send(ctx context.Context, r world.ServiceRequest) (*http.Response, []byte, error) {
 	u, err := s.check(r)
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *Services) send(ctx context.Context, r world.ServiceRequest) (*http.Resp
 	return answer, body, err
 }
 
-// check checks the URL as it is written; the address that it resolves to is checked when it is dialled.
+// check checks the URL as written; the address that it resolves to is checked when it is dialled.
 func (s *Services) check(r world.ServiceRequest) (*url.URL, error) {
 	u, err := url.Parse(r.URL)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Services) check(r world.ServiceRequest) (*url.URL, error) {
 	return u, s.Permit(u)
 }
 
-// Permit says why the allowlist permits no request to u, nil when it does or when there is no allowlist.
+// Permit returns the reason why the allowlist does not permit requests to u; nil if it does, or if there is no allowlist.
 func (s *Services) Permit(u *url.URL) error {
 	if len(s.allow) == 0 || slices.ContainsFunc(s.allow, func(a *url.URL) bool { return allows(a, u) }) {
 		return nil
@@ -161,7 +161,7 @@ func (s *Services) Permit(u *url.URL) error {
 	return fmt.Errorf("URL %q is not permitted: no matching allowlist entry", u)
 }
 
-// allows compares part by part: as texts, https://a.example would allow https://a.example.evil.
+// allows compares the URLs part by part: compared as texts, https://a.example would allow https://a.example.evil.
 func allows(a, u *url.URL) bool {
 	if a.Scheme != u.Scheme || hostName(a.Hostname()) != hostName(u.Hostname()) || port(a) != port(u) {
 		return false
@@ -203,8 +203,7 @@ func (s *Services) addHeaders(req *http.Request, headers []world.Header) error {
 	return nil
 }
 
-// client makes a client for one call: what may be trusted differs from policy to policy, and connections may not be
-// shared between them.
+// client returns a client for one call: policies trust different certificates, and connections may not be shared between them.
 func (s *Services) client(r world.ServiceRequest) (*http.Client, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if r.CABundle != "" {
@@ -226,8 +225,8 @@ func (s *Services) client(r world.ServiceRequest) (*http.Client, error) {
 	}, nil
 }
 
-// Dial connects to an address as calls do, also for others that talk to the network: it resolves the host once, checks
-// every address, and connects to one that was checked, so that a second answer of the name server changes nothing.
+// Dial connects to an address as calls do; packages that open their own connections use it, too. It resolves the host once, checks every
+// address, and connects to an address that was checked, so a second answer of the name server changes nothing.
 func (s *Services) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

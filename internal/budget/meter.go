@@ -9,18 +9,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Limits of one rule evaluation. They are far above what a real policy needs (a Pod Security rule on a 7 kB Pod takes
-// some hundred steps, a foreach over 1,000 elements some hundred thousand) and far below what hurts a 2-core process: a
-// step takes at most some 10 ns, and what is counted as one byte at most some four bytes of allocation, so that a rule
-// that wastes all of its budget takes about 20 ms and 64 MB (the table of bombs in package robustness).
+// Limits of one rule evaluation. They are far above what a real policy needs (a Pod Security rule on a 7 kB Pod takes some hundred steps,
+// a foreach over 1,000 elements some hundred thousand) and far below what hurts a process on two cores. A step takes at most some 10 ns,
+// and a counted byte stands for at most some four allocated bytes, so a rule that uses up its budget takes about 20 ms and 64 MB (see the
+// table of bombs in package robustness).
 const (
 	DefaultSteps = 2_000_000
 	DefaultBytes = 16 << 20
-	// MaxDepth is the nesting at which a document, an expression or a pattern is refused before it is evaluated.
+	// MaxDepth is the nesting depth at which a document, an expression or a pattern is rejected before it is evaluated.
 	MaxDepth = 1000
 )
 
-// ErrExhausted is wrapped by every error that a Meter returns because a limit was passed.
+// ErrExhausted is wrapped by every error that a Meter returns because a limit was exceeded.
 var ErrExhausted = errors.New("evaluation budget exhausted")
 
 // Over reports whether err ends the evaluation as a whole: a limit was exceeded or the context is done. Constructs that tolerate other
@@ -31,7 +31,7 @@ func Over(err error) bool {
 
 const checkEvery = 1024
 
-// bytesPerStep is how many bytes can be produced in the time of a step.
+// bytesPerStep is the number of bytes that can be produced in the time of one step.
 const bytesPerStep = 8
 
 // Meter counts the steps and bytes of one evaluation. The nil Meter is unlimited. A Meter belongs to one goroutine.
@@ -40,15 +40,15 @@ type Meter struct {
 	steps      int64
 	bytes      int64
 	untilCheck int64
-	maxSteps   int64 // the rest of the rule's budget and of the account
+	maxSteps   int64 // the smaller of the rule's remaining budget and the account's
 	maxBytes   int64
 
-	account   *Account // of the policy; nil when the rule alone is metered
+	account   *Account // of the policy; nil if only the rule is metered
 	ruleSteps int64    // the rule's budget
 	ruleBytes int64
-	beside    int64 // steps that do not count for the rule
-	paced     int64 // work that was passed to the pacer, in steps
-	over      error // the account is used up
+	beside    int64 // steps that do not count for the rule's budget
+	paced     int64 // work that was reported to the pacer, in steps
+	over      error // the error if the account is exhausted
 }
 
 // New returns a Meter that allows maxSteps steps and maxBytes bytes and stops when ctx is done.
@@ -63,7 +63,7 @@ func (m *Meter) Reset(ctx context.Context, maxSteps, maxBytes int64) {
 	*m = Meter{ctx: ctx, untilCheck: checkEvery, maxSteps: maxSteps, maxBytes: maxBytes, ruleSteps: maxSteps, ruleBytes: maxBytes}
 }
 
-// Charge makes the counts of m from now on also count for the account. Settle ends it.
+// Charge charges the counts of m to the account from now on, until Settle is called.
 func (m *Meter) Charge(a *Account) {
 	m.account = a
 	m.limit()
@@ -76,8 +76,8 @@ func (m *Meter) limit() {
 	m.maxBytes = min(m.ruleBytes, a.left.bytes, a.all.bytes)
 }
 
-// Settle charges the counts to the account and detaches it. The error, which wraps ErrExhausted, means that the account is exhausted, so
-// the rule's result does not count.
+// Settle charges the counts to the account and detaches it. An error, which wraps ErrExhausted, means that the account is exhausted and
+// that the rule's result must be discarded.
 func (m *Meter) Settle() error {
 	a := m.account
 	if a == nil {
@@ -97,7 +97,7 @@ func (m *Meter) Settle() error {
 // work returns the counted work in steps.
 func (m *Meter) work() int64 { return m.steps + m.beside + m.bytes/bytesPerStep }
 
-// Beside counts n steps of the policy that are not part of its rule's budget, since they have a limit of their own. The error is that of
+// Beside counts n steps of the policy that do not count for its rule's budget, since they have their own limit. Its errors are those of
 // Step.
 func (m *Meter) Beside(n int64) error {
 	if m == nil || m.account == nil || n <= 0 {
@@ -116,7 +116,7 @@ func (m *Meter) Beside(n int64) error {
 	return m.check()
 }
 
-// Left returns how many steps the account allows beside the rule's budget, at most limit.
+// Left returns the number of steps that the account still allows outside the rule's budget, at most limit.
 func (m *Meter) Left(limit int64) int64 {
 	if m == nil || m.account == nil {
 		return limit
@@ -133,8 +133,8 @@ func (m *Meter) Context() context.Context {
 	return m.ctx
 }
 
-// Step counts n steps. It returns an error wrapping ErrExhausted when the step limit is passed, or the context's error
-// when the context is done; an evaluation must end with that error.
+// Step counts n steps. It returns an error wrapping ErrExhausted when the step limit is exceeded, or the context's error when the context
+// is done; an evaluation must end with that error.
 func (m *Meter) Step(n int) error {
 	if m == nil {
 		return nil
@@ -160,8 +160,8 @@ func (m *Meter) Bytes(n int) error {
 	return m.check()
 }
 
-// Text counts the bytes of a value that is about to be converted to text, with the errors of Step. It walks over the value, but no further
-// than the limit of bytes.
+// Text counts the bytes of a value that is about to be converted to text, with the errors of Step. It walks over the value, but stops at
+// the limit of bytes.
 func (m *Meter) Text(v any) error {
 	if m == nil {
 		return nil
@@ -183,7 +183,7 @@ func (m *Meter) Walk(v any) error {
 // walkStep is the length of text that counts as one step of a walk.
 const walkStep = 32
 
-// Equal is value.Equal; each comparison of an item counts as a step.
+// Equal is value.Equal; each comparison of two items counts as a step.
 func (m *Meter) Equal(a, b any) (bool, error) {
 	if m == nil {
 		return value.Equal(a, b), nil
@@ -240,7 +240,7 @@ func (m *Meter) exhausted() error {
 	switch {
 	case m.over != nil:
 	case m.account == nil && m.bytes <= m.ruleBytes && m.steps <= m.ruleSteps:
-		return ErrExhausted // the account had nothing left
+		return ErrExhausted // the account was already exhausted
 	case m.bytes > m.ruleBytes:
 		return fmt.Errorf("%w: more than %d bytes of data", ErrExhausted, m.ruleBytes)
 	case m.steps > m.ruleSteps:
@@ -253,12 +253,12 @@ func (m *Meter) exhausted() error {
 
 type meterKey struct{}
 
-// With is ctx with a meter, for what gets a context only.
+// With returns ctx with a meter, for functions that receive only a context.
 func With(ctx context.Context, m *Meter) context.Context {
 	return context.WithValue(ctx, meterKey{}, m)
 }
 
-// Of returns the meter of ctx; nil, which is unlimited, when there is none.
+// Of returns the meter of ctx; nil, which is unlimited, if it has none.
 func Of(ctx context.Context) *Meter {
 	m, _ := ctx.Value(meterKey{}).(*Meter)
 	return m

@@ -8,7 +8,7 @@ import (
 // Limits of all rules of one policy for one request together, and of all policies of one request. A cluster-wide policy may cost about a
 // second: all CEL expressions of its rules together as much as the API server grants for one policy, or 50 rules that exhaust their
 // budgets. A namespaced policy, which any tenant may write, may cost a tenth of that: enough for 20,000 rules of the size of a Pod Security
-// rule on a Pod of 7 kB, or five that exhaust theirs.
+// rule on a 7 kB Pod, or five that exhaust their budgets.
 const (
 	PolicySteps  = 50 * DefaultSteps
 	PolicyBytes  = 32 * DefaultBytes
@@ -32,7 +32,7 @@ type Pacer interface {
 	Done()
 }
 
-// purse is the rest of a budget.
+// purse is the remainder of a budget.
 type purse struct{ steps, bytes int64 }
 
 func (p *purse) take(steps, bytes int64) { p.steps -= steps; p.bytes -= bytes }
@@ -41,7 +41,7 @@ func (p *purse) take(steps, bytes int64) { p.steps -= steps; p.bytes -= bytes }
 // tenant exhausts the budget of the cluster-wide policies. A zero Request must be Reset before use. It belongs to one goroutine.
 type Request struct {
 	cluster, namespaced purse
-	large               []Account // of policies that used much, in case they are evaluated again
+	large               []Account // of policies that used much of their budget, in case they are evaluated again
 }
 
 // Reset prepares r for a new request.
@@ -56,15 +56,16 @@ func (r *Request) Reset() {
 
 // Account is the remaining budget of one policy for one request. It belongs to one goroutine.
 type Account struct {
-	policy     any // the owner of the account
+	policy     any // the policy that the account belongs to
 	namespaced bool
 	left       purse
-	all        *purse // the remaining budget of all such policies
+	all        *purse // the remaining budget of all policies of the same scope
 	pacer      Pacer
 	err        error
 }
 
-// Open makes a the account of a policy: a new one, or the rest of an earlier evaluation of the request. policy is compared by identity.
+// Open makes a the account of a policy: a new one, or the remainder of an earlier evaluation in the request. policy is compared by
+// identity.
 func (r *Request) Open(a *Account, policy any, namespaced bool) {
 	*a = Account{policy: policy, namespaced: namespaced, left: purse{PolicySteps, PolicyBytes}, all: &r.cluster}
 	if namespaced {
@@ -101,7 +102,7 @@ func (r *Request) find(policy any) *Account {
 	return nil
 }
 
-// Pace lets p pace the work that is charged to the account, and waits until it may begin. Err returns the reason if it may not.
+// Pace lets p pace the work that is charged to the account, and waits until the work may begin. Err returns the reason if it may not.
 func (a *Account) Pace(ctx context.Context, p Pacer) {
 	a.pacer = p
 	if a.err == nil {

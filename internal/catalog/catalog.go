@@ -31,7 +31,7 @@ func (s IDs) Has(p *policy.Program) bool {
 type Catalog struct {
 	snapshot atomic.Pointer[Snapshot]
 
-	mu          sync.Mutex // one change at a time
+	mu          sync.Mutex // serializes changes
 	subscribers map[chan struct{}]struct{}
 }
 
@@ -48,11 +48,12 @@ func (c *Catalog) Snapshot() *Snapshot { return c.snapshot.Load() }
 // Set adds Programs, or replaces those with the same ID.
 func (c *Catalog) Set(programs ...*policy.Program) { c.Apply(programs, nil) }
 
-// Delete removes the Programs with these IDs and ignores missing ones.
+// Delete removes the Programs with these IDs. It ignores IDs without a Program.
 func (c *Catalog) Delete(ids ...ID) { c.Apply(nil, ids) }
 
 // Apply makes all changes at once: subscribers and requests see either none or all of them. Of several Programs with the same ID the last
-// one counts, and a Program that is set and deleted is deleted. Without a change, no new Snapshot is made and no watcher is notified.
+// one counts, and a Program that is both set and deleted is deleted. Without a change, no new Snapshot is made and no subscriber is
+// notified.
 func (c *Catalog) Apply(set []*policy.Program, remove []ID) {
 	c.apply(changes{set: set, remove: remove})
 }
@@ -62,7 +63,7 @@ func (c *Catalog) SetException(e *policy.Exception) {
 	c.apply(changes{exceptions: map[policy.ExceptionID]*policy.Exception{e.ID(): e}})
 }
 
-// DeleteException removes the exception with that ID and ignores a missing one.
+// DeleteException removes the exception with that ID, if there is one.
 func (c *Catalog) DeleteException(id policy.ExceptionID) {
 	c.apply(changes{exceptions: map[policy.ExceptionID]*policy.Exception{id: nil}})
 }
@@ -80,8 +81,8 @@ func (c *Catalog) apply(change changes) {
 	}
 }
 
-// Subscribe returns a channel that becomes readable after every change, and at once for the current state. Changes before it is read cause
-// one wake-up. The reader then calls Snapshot. cancel ends the subscription; the channel is not closed.
+// Subscribe returns a channel that becomes readable after every change, and at once for the current state. Several changes before it is
+// read cause one wake-up. The reader then calls Snapshot. cancel ends the subscription; the channel is not closed.
 func (c *Catalog) Subscribe() (changed <-chan struct{}, cancel func()) {
 	ch := make(chan struct{}, 1)
 	wake(ch)
@@ -112,6 +113,6 @@ func (c *Catalog) Follow(ctx context.Context, observe func(*Snapshot)) {
 func wake(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
-	default: // it has not been read since the last change
+	default: // the reader has not read it since the last change
 	}
 }

@@ -26,11 +26,11 @@ func (h *Hash) toggle(p *policy.Program) {
 }
 
 // hashOf returns the hash of a Program: its identity, its generation, its labels and annotations (which affect evaluation but not the
-// generation), and the exceptions of its rules. The resource version is left out, since a status update changes it.
+// generation), and the exceptions of its rules. It leaves out the resource version, since a status update changes it.
 func hashOf(p *policy.Program) Hash {
 	var b []byte
 	text := func(s string) {
-		b = binary.AppendUvarint(b, uint64(len(s))) // lengths keep neighbouring texts apart
+		b = binary.AppendUvarint(b, uint64(len(s))) // the length separates adjacent texts
 		b = append(b, s...)
 	}
 	pairs := func(m map[string]string) {

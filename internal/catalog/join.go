@@ -9,8 +9,8 @@ import (
 )
 
 // Join returns the programs with the exceptions joined to the rules that they name: the policy by its exact key, the rule by wildcard,
-// computed rules included. A Program without exceptions is returned as it is; others are copied. The exceptions of a rule keep their order.
-// Neither list is changed.
+// including computed rules. It returns a Program without exceptions unchanged, and copies the others. The exceptions of a rule keep their
+// order. Join changes neither list.
 func Join(programs []*policy.Program, exceptions []*policy.Exception) []*policy.Program {
 	if len(exceptions) == 0 {
 		return programs
@@ -47,11 +47,11 @@ func policiesOf(e *policy.Exception) []string {
 	return out
 }
 
-// join returns p with its exceptions; p itself if none names a rule of it.
+// join returns p with its exceptions; p itself if no exception names one of its rules.
 func (x exceptionSet) join(p *policy.Program) *policy.Program {
 	key := p.Key()
 	candidates := x[key]
-	if p.Namespace != "" { // exceptions that name policies by their bare names
+	if p.Namespace != "" { // exceptions that name policies without their namespace
 		candidates = slices.Clip(candidates)
 		for _, e := range x[p.Name] {
 			if !slices.Contains(candidates, e) {

@@ -21,7 +21,7 @@ type Snapshot struct {
 	byPolicy   exceptionSet
 }
 
-// Route selects the Programs that evaluate a request: one row of the table of URL paths.
+// Route selects the Programs that evaluate a request. It corresponds to one row in the table of URL paths.
 type Route struct {
 	// Family limits the route to policies of that family; empty for all.
 	Family string
@@ -29,8 +29,8 @@ type Route struct {
 	Stages policy.Stage
 	// FailurePolicy limits the route to Programs with that failure policy; nil for both.
 	FailurePolicy *policy.FailurePolicy
-	// Policies limits the route to the policies that the path names; nil for a path without names. Without names, policies with a webhook
-	// of their own do not evaluate admission requests, since their match conditions were not checked.
+	// Policies limits the route to the policies that the path names; nil for a path without names. On a path without names, policies with a
+	// webhook of their own do not evaluate admission requests, since their match conditions were not checked.
 	Policies IDs
 	// FixedWebhooks: the webhooks do not follow the policies, so a timeout gives no policy a webhook of its own.
 	FixedWebhooks bool
@@ -54,11 +54,11 @@ func newSnapshot(x *index.Index, programs []*policy.Program) *Snapshot {
 	return s
 }
 
-// changes are the changes of one call. Of several for one ID, the last one counts.
+// changes are the changes of one call. Of several changes for one ID, the last one counts.
 type changes struct {
 	set    []*policy.Program
 	remove []ID
-	// exceptions are set by their ID, or removed if the value is nil.
+	// exceptions maps IDs to the exceptions to set; a nil value removes the exception.
 	exceptions map[policy.ExceptionID]*policy.Exception
 }
 
@@ -131,8 +131,8 @@ func (s *Snapshot) with(c changes) *Snapshot {
 	return next
 }
 
-// except sets the exceptions of s to those of before after the changes, and returns the keys of the policies that they name; nil if nothing
-// changes.
+// except applies the changes to the exceptions of before and stores the result in s. It returns the keys of the policies that the changed
+// exceptions name; nil if nothing changes.
 func (s *Snapshot) except(before *Snapshot, change map[policy.ExceptionID]*policy.Exception) policyNames {
 	var touched policyNames
 	for id, e := range change {
@@ -170,7 +170,7 @@ func (n policyNames) names(p *policy.Program) bool { return n[p.Key()] || n[p.Na
 // Exceptions returns all exceptions, sorted by their IDs.
 func (s *Snapshot) Exceptions() []*policy.Exception { return sortedExceptions(s.exceptions) }
 
-// Version counts the changes of the Catalog; a later Snapshot has a higher one. Versions of different processes cannot be compared.
+// Version counts the changes of the Catalog, so a later Snapshot has a higher version. Versions of different processes cannot be compared.
 func (s *Snapshot) Version() uint64 { return s.version }
 
 // Hash returns the hash of the set of Programs. It depends on their identities and generations, not on their order, and is the same in
@@ -208,7 +208,7 @@ func (s *Snapshot) For(r *policy.Request, route Route) []policy.Selection {
 	return found
 }
 
-// Covers reports whether the Program evaluates requests on the route that its rules match, as in For.
+// Covers reports whether the Program evaluates the requests on the route that its rules match, as in For.
 func (route *Route) Covers(p *policy.Program) bool {
 	switch {
 	case route.Family != "" && route.Family != p.Family,

@@ -10,15 +10,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Context is what a file of kind Context says: what the libraries of CEL policies find.
+// Context is the content of a file of kind Context: the data for the libraries of CEL policies.
 type Context struct {
-	// Resources are the objects that they read.
+	// Resources are the objects that the libraries read.
 	Resources []map[string]any
-	// Images gives what is known of images.
+	// Images returns the data of images.
 	Images world.Images
 }
 
-// ReadContext reads a file of kind Context. Its integers stay integers, as those that are read from a cluster.
+// ReadContext reads a file of kind Context. Integers stay integers, as in objects that are read from a cluster.
 func ReadContext(path string) (*Context, diag.List) {
 	var c v1alpha1.Context
 	diags, err := fileOf(path, "context", source.Exact, &c)
@@ -51,7 +51,7 @@ func ReadContext(path string) (*Context, diag.List) {
 	return out, diags
 }
 
-// contextImages are what is known of images, by their references as policies write them.
+// contextImages holds the data of images, by the references that policies use.
 type contextImages map[string]map[string]any
 
 // Image implements world.Images.

@@ -12,13 +12,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// ErrDeprecated is wrapped by the error for a file of the schema before cli.kyverno.io/v1alpha1, which has neither
-// apiVersion nor kind.
+// ErrDeprecated is wrapped by the error for a file of the schema that preceded cli.kyverno.io/v1alpha1, which has
+// neither apiVersion nor kind.
 var ErrDeprecated = errors.New("deprecated schema")
 
-// DecodeDocument fills out, a pointer to one of the types of api/cli, from one document of a file. Every field that the
-// type does not have is an error with its line. A document without apiVersion or kind gives ErrDeprecated, and out holds
-// what could be read of it.
+// DecodeDocument fills out, a pointer to one of the types of api/cli, from one document of a file. Every unknown field
+// is an error with its line. For a document without apiVersion or kind it returns ErrDeprecated, and out holds the
+// fields that could be read.
 func DecodeDocument(doc source.Document, out any) (diag.List, error) {
 	return decodeDocument(doc, source.Floats, out)
 }
@@ -48,12 +48,12 @@ func decodeDocument(doc source.Document, numbers source.Numbers, out any) (diag.
 	return diags, nil
 }
 
-// file reads the only document of a file into out.
+// file decodes the only document of a file into out.
 func file(path, what string, out any) (diag.List, error) {
 	return fileOf(path, what, source.Floats, out)
 }
 
-// fileOf is file with numbers as they are to be kept.
+// fileOf is file with a choice of how numbers are decoded.
 func fileOf(path, what string, numbers source.Numbers, out any) (diag.List, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -82,8 +82,8 @@ func ReadValues(path string) (*v1alpha1.ValuesSpec, diag.List) {
 	return &v.ValuesSpec, diags
 }
 
-// ReadUserInfo reads a file of kind UserInfo. One of the schema before it, which differs in nothing but apiVersion and
-// kind, is an error, or only a warning where old files are taken.
+// ReadUserInfo reads a file of kind UserInfo. A file of the older schema, which differs only in apiVersion and kind, is
+// an error, or a warning if takeOld is set.
 func ReadUserInfo(path string, takeOld bool) (*v1alpha1.UserInfo, diag.List) {
 	var u v1alpha1.UserInfo
 	diags, err := file(path, "user info", &u)

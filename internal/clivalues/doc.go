@@ -1,17 +1,17 @@
-// Package clivalues holds the command line's values beside policies and resources: values of variables, labels of
-// namespaces, subresources, and the requester.
+// Package clivalues holds the values that users give on the command line in addition to policies and resources: values
+// of variables, labels of namespaces, subresources, and the requester.
 //
 //	values, diags := clivalues.ReadValues("values.yaml")
 //	assignments, warnings := clivalues.ParseAssignments([]string{"request.operation=UPDATE"})
 //	set := clivalues.New(values, assignments)
-//	v := set.For("require-labels", "web")        // of one policy and one resource
-//	request.Given = v.Rule                       // what stands in for variables of a rule
+//	v := set.For("require-labels", "web")        // for one policy and one resource
+//	request.Given = v.Rule                       // replaces variables of a rule
 //
-// A later source wins: global values, then those of a policy's resource, then assignments; inside a rule the rule's own
-// values win over all of them. Values for request.object and request.oldObject change the object itself, before any
-// rule looks at it.
+// Later sources override earlier ones: global values, then those for a policy's resource, then assignments. Inside a
+// rule, the rule's own values override all of them. Values for request.object and request.oldObject change the object
+// itself, before any rule reads it.
 //
-// It evaluates nothing and does not build requests; internal/cli does both.
+// The package neither evaluates nor builds requests; internal/cli does both.
 //
 // Floor 4: imports policy, source and leaves.
 package clivalues

@@ -9,8 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// tree makes nested maps of values whose keys are variable names: {"cm.data.a": 1} becomes {"cm": {"data": {"a": 1}}}.
-// Keys that lead into each other are merged; of two for the same place the longer key counts.
+// tree builds nested maps from values whose keys are variable names: {"cm.data.a": 1} becomes {"cm": {"data": {"a": 1}}}.
+// Overlapping keys are merged; if two keys set the same place, the longer key wins.
 func tree(values map[string]any) map[string]any {
 	keys := make([]string, 0, len(values))
 	for k := range values {
@@ -34,7 +34,7 @@ func tree(values map[string]any) map[string]any {
 	return out.(map[string]any)
 }
 
-// split cuts a variable name at its dots; a part in double quotes may hold dots itself.
+// split splits a variable name at its dots; a part in double quotes may contain dots.
 func split(key string) []string {
 	var out []string
 	var part strings.Builder
@@ -53,8 +53,8 @@ func split(key string) []string {
 	return append(out, part.String())
 }
 
-// ParseAssignments reads the values of --set: k=v, several separated by commas. What is not such a pair, has an empty
-// key or value, would change the object, or names a key again is passed over, as Kyverno does, with a warning.
+// ParseAssignments parses the values of --set: k=v, several separated by commas. As Kyverno does, it ignores, with a warning, a
+// text that is not such a pair, has an empty key or value, would change the object, or repeats a key.
 func ParseAssignments(list []string) (map[string]any, diag.List) {
 	out := map[string]any{}
 	var diags diag.List

@@ -13,13 +13,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Calls are the answers that a Test gives to calls, by method and address.
+// Calls are the answers that a Test defines for calls, by method and address.
 type Calls struct {
 	services, paths map[string]v1alpha1.MockResponse
 }
 
-// NewCalls reads the answers. Two for one method and address, an address that is neither a URL nor a path, and an answer
-// without body are errors.
+// NewCalls checks and stores the answers. Two answers for the same method and address, an address that is neither a URL nor a
+// path, and an answer without body are errors.
 func NewCalls(list []v1alpha1.APICallResponse) (*Calls, error) {
 	c := &Calls{services: map[string]v1alpha1.MockResponse{}, paths: map[string]v1alpha1.MockResponse{}}
 	for i, r := range list {
@@ -73,8 +73,8 @@ func (c *Calls) Services() world.Services {
 	})
 }
 
-// HTTP answers requests of CEL policies, whatever the status, with statusCode and body; those that are not among the answers go to
-// next, which may be nil.
+// HTTP answers requests of CEL policies with statusCode and body, whatever the status. It passes requests without a defined answer
+// to next, which may be nil.
 func (c *Calls) HTTP(next world.HTTP) world.HTTP {
 	return world.HTTPFunc(func(ctx context.Context, r world.ServiceRequest) (map[string]any, error) {
 		response, ok := c.services[r.Method+" "+r.URL]
@@ -88,7 +88,7 @@ func (c *Calls) HTTP(next world.HTTP) world.HTTP {
 	})
 }
 
-// API answers requests of the Kubernetes API; those that are not among the answers go to next, which may be nil.
+// API answers requests of the Kubernetes API. It passes requests without a defined answer to next, which may be nil.
 func (c *Calls) API(next world.API) world.API {
 	if len(c.paths) == 0 {
 		return next

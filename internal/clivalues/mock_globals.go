@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// globalData are the data of GlobalContextEntries that a Test gives.
+// globalData holds the data that a Test defines for GlobalContextEntries.
 type globalData map[string]globalEntry
 
 type globalEntry struct {
@@ -22,7 +22,7 @@ type globalEntry struct {
 	projections map[string]any
 }
 
-// NewGlobals reads the entries; files are relative to dir and must be inside it.
+// NewGlobals checks and loads the entries; files are relative to dir and must be inside it.
 func NewGlobals(list []v1alpha1.GlobalContextEntryValue, dir string) (world.Globals, error) {
 	out := globalData{}
 	for i, e := range list {
@@ -107,7 +107,7 @@ func globalValue(e v1alpha1.GlobalContextEntryValue, dir string) (any, error) {
 	return objects, nil
 }
 
-// pick is the part at the path of a value, or of each element of a list.
+// pick returns the part of a value at the path, or of each element of a list.
 func pick(path string, v any) (any, error) {
 	list, ok := v.([]any)
 	if !ok {

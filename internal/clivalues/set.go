@@ -11,10 +11,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Set is everything that was given for one run. It is immutable and safe for all goroutines; the nil Set is empty.
+// Set holds all values that the user gave for one run. It is immutable and safe for concurrent use; the nil Set is empty.
 type Set struct {
-	global       map[string]any // tree
-	assigned     map[string]any // tree
+	global       map[string]any // a tree, see the function tree
+	assigned     map[string]any // a tree
 	policies     map[string]*policyValues
 	namespaces   map[string]map[string]string
 	objects      []map[string]any // whole Namespaces
@@ -31,17 +31,17 @@ type policyValues struct {
 type ruleValues struct {
 	names    map[string]any // tree
 	elements []map[string]any
-	element  map[string]any // what is said of element and elementIndex for every element
+	element  map[string]any // the values of element and elementIndex for every element
 }
 
-// Subresource is the parent of a kind that is a subresource.
+// Subresource describes a kind that is a subresource by its parent.
 type Subresource struct {
 	Parent   schema.GroupVersionKind
 	Resource string // of the parent: deployments
 	Name     string // scale
 }
 
-// New makes the Set of a values file (nil for none) and of assignments, which win.
+// New returns the Set of a values file (nil for none) and of assignments, which override it.
 func New(values *v1alpha1.ValuesSpec, assigned map[string]any) *Set {
 	s := &Set{
 		assigned: tree(assigned), policies: map[string]*policyValues{},
@@ -72,7 +72,7 @@ func New(values *v1alpha1.ValuesSpec, assigned map[string]any) *Set {
 	return s
 }
 
-// addPolicy adds the values of one entry; the policy's namespace is not looked at.
+// addPolicy adds the values of one entry. It ignores the policy's namespace.
 func (s *Set) addPolicy(p v1alpha1.PolicyValues) {
 	name := p.Name[strings.LastIndexByte(p.Name, '/')+1:]
 	out := s.policies[name]
@@ -96,7 +96,7 @@ func (s *Set) addPolicy(p v1alpha1.PolicyValues) {
 	}
 }
 
-// setElements turns lists of values into values of elements.
+// setElements converts lists of values into values for the elements.
 func (r *ruleValues) setElements(lists map[string][]any) {
 	n := 0
 	for _, l := range lists {
@@ -126,7 +126,7 @@ func (s *Set) SetUser(u *v1alpha1.UserInfo) {
 	s.roles = policy.Roles{Roles: u.Roles, ClusterRoles: u.ClusterRoles}
 }
 
-// User is the requester with his roles; nil when none was given.
+// User returns the requester with its roles; nil if none was given.
 func (s *Set) User() (*policy.User, policy.Roles) {
 	if s == nil {
 		return nil, policy.Roles{}
@@ -134,7 +134,7 @@ func (s *Set) User() (*policy.User, policy.Roles) {
 	return s.user, s.roles
 }
 
-// Namespaces are the labels of the namespaces that were described.
+// Namespaces returns the labels of the given namespaces.
 func (s *Set) Namespaces() map[string]map[string]string {
 	if s == nil {
 		return nil
@@ -142,7 +142,7 @@ func (s *Set) Namespaces() map[string]map[string]string {
 	return s.namespaces
 }
 
-// Objects are the whole Namespaces that were given, for a made-up cluster.
+// Objects returns the Namespaces that were given as whole objects, for a simulated cluster.
 func (s *Set) Objects() []map[string]any {
 	if s == nil {
 		return nil
@@ -163,7 +163,7 @@ func namespaceObject(n *corev1.Namespace) map[string]any {
 	return o
 }
 
-// Subresource says of which kind objects of the kind gvk are a subresource.
+// Subresource returns the parent and name of the subresource whose objects have the kind gvk.
 func (s *Set) Subresource(gvk schema.GroupVersionKind) (Subresource, bool) {
 	if s == nil {
 		return Subresource{}, false
@@ -172,7 +172,7 @@ func (s *Set) Subresource(gvk schema.GroupVersionKind) (Subresource, bool) {
 	return r, ok
 }
 
-// HasValues reports whether there is any value of a variable: whether policies have to be evaluated one by one.
+// HasValues reports whether any variable has a value, so that policies must be evaluated one by one.
 func (s *Set) HasValues() bool {
 	return s != nil && (len(s.global) > 0 || len(s.assigned) > 0 || len(s.policies) > 0)
 }

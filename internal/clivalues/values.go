@@ -7,18 +7,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Values are those of one policy and one resource.
+// Values are the values for one policy and one resource.
 type Values struct {
-	// Operation is the value of request.operation; empty when none was given.
+	// Operation is the value of request.operation; empty if none was given.
 	Operation policy.Operation
-	// Object and OldObject are merged into the object and the old object; nil when there is nothing to merge.
+	// Object and OldObject are merged into the object and the old object; nil if there is nothing to merge.
 	Object, OldObject map[string]any
 
 	names map[string]any // tree
 	rules map[string]*ruleValues
 }
 
-// For returns the values of a policy and a resource, both by name alone. An operation that does not exist is an error.
+// For returns the values for a policy and a resource, both identified by name alone. An unknown operation is an error.
 func (s *Set) For(policyName, resourceName string) (Values, error) {
 	if s == nil {
 		return Values{}, nil
@@ -42,7 +42,7 @@ func orEmpty(v any) any {
 	return map[string]any{}
 }
 
-// takeRequest moves what concerns the objects and the operation out of the names.
+// takeRequest removes the values for the objects and the operation from names, and stores them in v.
 func (v *Values) takeRequest() error {
 	request, ok := v.names["request"].(map[string]any)
 	if !ok {
@@ -80,7 +80,7 @@ func (v *Values) takeRequest() error {
 	return nil
 }
 
-// Rule is what stands in for variables of the rule; nil when nothing does. It fits policy.Request.Given.
+// Rule returns the values that replace variables of the rule; nil for none. It can be used as policy.Request.Given.
 func (v *Values) Rule(_ *policy.Program, r *policy.Rule) *policy.Given {
 	rule := v.rules[r.Name]
 	if rule == nil && r.Origin.Parent != "" {
@@ -100,7 +100,7 @@ func (v *Values) Rule(_ *policy.Program, r *policy.Rule) *policy.Given {
 	return g
 }
 
-// at are the values for one element.
+// at returns the values for one element.
 func (r *ruleValues) at(index int) map[string]any {
 	if index >= len(r.elements) {
 		return r.element

@@ -21,7 +21,7 @@ type companion struct {
 	object Object
 }
 
-// Add compiles a companion. It leaves out one with a mistake, which the diagnostics report.
+// Add compiles a companion. It leaves out a companion with a mistake, which the diagnostics report.
 func (c *Companions) Add(o Object) diag.List {
 	attached, diags := c.Registry.Companion(o)
 	if !diags.HasErrors() {

@@ -13,7 +13,7 @@ type Object struct {
 	Pos func(path string) diag.Position
 }
 
-// One compiles one policy with the families of Ephor (Registry.With).
+// One compiles one policy with the families of Ephor (see Registry.One).
 func One(o Object) (*policy.Program, diag.List) { return Product.One(o) }
 
 // With compiles one policy with the families of Ephor (Registry.With).
@@ -54,8 +54,8 @@ func (r *Registry) With(o Object, companions []any, options family.Options) (*po
 	return program, program.Diags
 }
 
-// Written compiles a policy under review, like One. Its diagnostics include mistakes that prevent writing a policy, although a stored one
-// with them is evaluated (family.Family.Review).
+// Written compiles a policy under review, like One. Its diagnostics include mistakes that prevent a policy from being written, although a
+// stored policy with them is evaluated (family.Family.Review).
 func (r *Registry) Written(o Object, permitted family.Permissions) (*policy.Program, diag.List) {
 	program, diags := r.With(o, nil, family.Options{CommandLine: permitted.Documents})
 	f := r.FamilyOf(typeOf(o))

@@ -33,7 +33,7 @@ func (r *Registry) ExceptionsFrom(kinds family.Kinds) []*family.Exceptions {
 	return all
 }
 
-// ExceptionsOf returns the kind of exceptions of an object, in any version; nil if it is none.
+// ExceptionsOf returns the kind of exceptions of an object, in any version; nil if it is not an exception.
 func (r *Registry) ExceptionsOf(apiVersion, kind string) *family.Exceptions {
 	for _, f := range r.Families() {
 		if x := f.Exceptions; x != nil && x.Owns(apiVersion, kind) {
@@ -43,8 +43,8 @@ func (r *Registry) ExceptionsOf(apiVersion, kind string) *family.Exceptions {
 	return nil
 }
 
-// OneException compiles one exception for a cluster. Its Diags are the returned diagnostics, with positions; an exception with errors must
-// not be used. It is nil if the object is no exception, which the diagnostics report.
+// OneException compiles one exception for a cluster. Its Diags are the returned diagnostics, with positions; do not use an exception with
+// errors. The result is nil if the object is not an exception, which the diagnostics report.
 func (r *Registry) OneException(o Object) (*policy.Exception, diag.List) {
 	return r.ExceptionWith(o, family.Options{})
 }

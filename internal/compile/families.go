@@ -29,13 +29,13 @@ var Kinds = Product.Kinds()
 
 // The functions below are the methods of Product.
 
-// FamilyOf returns the family of policies of a kind, in any version; nil if it is no kind of policies.
+// FamilyOf returns the family of policies of a kind, in any version; nil if the kind is not one of policies.
 func FamilyOf(apiVersion, kind string) *family.Family { return Product.FamilyOf(apiVersion, kind) }
 
 // HandedOver reports whether the API server itself enforces the policy on requests (family.Family.HandedOver).
 func HandedOver(object map[string]any) bool { return Product.HandedOver(object) }
 
-// CompanionOf returns the kind of companions of an object; nil if it is none.
+// CompanionOf returns the kind of companions of an object; nil if it is not a companion.
 func CompanionOf(apiVersion, kind string) *family.Companion {
 	return Product.CompanionOf(apiVersion, kind)
 }

@@ -37,7 +37,7 @@ func (r *Registry) Endpoints() (out []policy.Endpoint) {
 	return out
 }
 
-// FamilyOf returns the family of policies of a kind, in any version; nil if it is no kind of policies.
+// FamilyOf returns the family of policies of a kind, in any version; nil if the kind is not one of policies.
 func (r *Registry) FamilyOf(apiVersion, kind string) *family.Family {
 	for _, f := range r.Families() {
 		if f.Kinds.Owner(apiVersion, kind) != nil {
@@ -47,7 +47,7 @@ func (r *Registry) FamilyOf(apiVersion, kind string) *family.Family {
 	return nil
 }
 
-// CompanionOf returns the kind of companions of an object, in any version; nil if it is none.
+// CompanionOf returns the kind of companions of an object, in any version; nil if it is not a companion.
 func (r *Registry) CompanionOf(apiVersion, kind string) *family.Companion {
 	group, _, _ := strings.Cut(apiVersion, "/")
 	for _, f := range r.Families() {
@@ -69,8 +69,8 @@ func (r *Registry) HandedOver(object map[string]any) bool {
 // Owns reports whether some family compiles objects of the kind.
 func (r *Registry) Owns(apiVersion, kind string) bool { return r.FamilyOf(apiVersion, kind) != nil }
 
-// Evaluates reports whether Ephor evaluates policies of the kind in a cluster. The API server evaluates those of the other
-// kinds that Owns accepts.
+// Evaluates reports whether Ephor evaluates policies of the kind in a cluster. The API server evaluates the policies of the other kinds
+// that Owns accepts.
 func (r *Registry) Evaluates(apiVersion, kind string) bool {
 	k := r.Kinds().Owner(apiVersion, kind)
 	return k != nil && !k.Foreign

@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// maxPaths bounds the total length of the paths of all fields of a policy. Compilers store a path for each part, and a few kilobytes of
-// long keys, nested deeply, need gigabytes for that. The largest public policies have some 100 kB.
+// maxPaths bounds the total length of the paths of all fields of a policy. Compilers store a path for each part, so a few kilobytes of
+// long, deeply nested keys would need gigabytes. The largest public policies have some 100 kB.
 const maxPaths = 16 << 20
 
 // pathBytes returns the length of the paths of all fields below v, whose own path has the length at; it stops above limit.

@@ -12,10 +12,10 @@ type Counts struct {
 // Add counts one result.
 func (c *Counts) Add(s Status) { *c.of(s)++ }
 
-// Of is how many results have the status.
+// Of returns the number of results with the status.
 func (c Counts) Of(s Status) int { return *c.of(s) }
 
-// of is the counter of a status; an unknown one is an error, since nothing is left out.
+// of returns the counter for a status. An unknown status counts as an error, so that no result is lost.
 func (c *Counts) of(s Status) *int {
 	switch s {
 	case Pass:
@@ -36,10 +36,10 @@ func (c *Counts) merge(o Counts) {
 	}
 }
 
-// Evaluated is how many results say something: all but those that were skipped.
+// Evaluated returns the number of results that were not skipped.
 func (c Counts) Evaluated() int { return c.Pass + c.Fail + c.Warn + c.Error }
 
-// Share is how much of what was evaluated passes, in percent; ok is false when nothing was evaluated.
+// Share returns the percentage of evaluated results that pass; ok is false if there are none.
 func (c Counts) Share() (percent float64, ok bool) {
 	if c.Evaluated() == 0 {
 		return 0, false

@@ -6,17 +6,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Filter chooses results. An empty list chooses all; names of policies, namespaces, kinds and sources may hold wildcards.
+// Filter selects results. An empty list selects all; names of policies, namespaces, kinds and sources may hold wildcards.
 type Filter struct {
 	Policies, Namespaces, Kinds, Sources []string
 	Severities                           []string // of Severities, or "none"
 	Results                              []Status
 }
 
-// NoSeverity is how results without a severity are chosen and shown.
+// NoSeverity selects results without a severity, and is shown for them.
 const NoSeverity = "none"
 
-// Match reports whether r is chosen. What lies in no namespace is not chosen by names of namespaces, not even by *.
+// Match reports whether the filter selects r. A filter on namespaces never selects cluster-scoped resources, not even
+// with *.
 func (f *Filter) Match(r *Result) bool {
 	return chosen(f.Policies, r.Policy) && chosen(f.Kinds, r.Resource.Kind) && chosen(f.Sources, r.Source) &&
 		(len(f.Namespaces) == 0 || r.Resource.Namespace != "" && wildcard.MatchAny(f.Namespaces, r.Resource.Namespace)) &&
@@ -28,7 +29,7 @@ func chosen(patterns []string, name string) bool {
 	return len(patterns) == 0 || wildcard.MatchAny(patterns, name)
 }
 
-// shown is a severity as it is shown.
+// shown returns the text to show for a severity.
 func shown(severity string) string {
 	if severity == "" {
 		return NoSeverity

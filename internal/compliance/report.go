@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Status is a result as reports word it.
+// Status is the status of a result, as in reports.
 type Status string
 
 // The statuses, the worst first.
@@ -21,13 +21,13 @@ const (
 	Pass  Status = "pass"
 )
 
-// Statuses are all of them, the worst first.
+// Statuses are all statuses, the worst first.
 var Statuses = []Status{Fail, Error, Warn, Skip, Pass}
 
-// Severities are all of them, the worst first.
+// Severities are all severities, the worst first.
 var Severities = []string{"critical", "high", "medium", "low", "info"}
 
-// Resource names what a result is about; Namespace is empty for what lies in none.
+// Resource identifies the resource of a result; Namespace is empty for cluster-scoped resources.
 type Resource struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
@@ -36,7 +36,7 @@ type Resource struct {
 	UID        string `json:"uid,omitempty"`
 }
 
-// String is Kind/name, or namespace/Kind/name.
+// String returns Kind/name, or namespace/Kind/name.
 func (r Resource) String() string {
 	if r.Namespace == "" {
 		return r.Kind + "/" + r.Name
@@ -44,7 +44,7 @@ func (r Resource) String() string {
 	return r.Namespace + "/" + r.Kind + "/" + r.Name
 }
 
-// Result is what one rule says of one resource.
+// Result is the result of one rule for one resource.
 type Result struct {
 	Policy   string   `json:"policy"`
 	Rule     string   `json:"rule,omitempty"`
@@ -54,19 +54,19 @@ type Result struct {
 	Source   string   `json:"source,omitempty"`
 	Resource Resource `json:"resource"`
 	Message  string   `json:"message,omitempty"`
-	// Properties is what else there is to say: the exceptions that applied, the controls that were violated, and so on.
+	// Properties hold further information: the exceptions that applied, the controls that were violated, and so on.
 	Properties map[string]string `json:"properties,omitempty"`
 }
 
 // Report is a report of any of the kinds, with one Result for each rule and resource.
 type Report struct {
-	// Namespace and Name are those of the report itself.
+	// Namespace and Name identify the report itself.
 	Namespace, Name string
 	Results         []Result
 }
 
-// groups are the API groups of reports, with the kinds that each has. The command line's own `apply --policy-report` calls a
-// report of a namespaced policy PolicyReport in openreports.io, too.
+// groups are the API groups of reports, with the kinds in each. The command line's own `apply --policy-report` also uses the
+// kind PolicyReport in openreports.io, for the report of a namespaced policy.
 var groups = map[string][]string{
 	"wgpolicyk8s.io": {"PolicyReport", "ClusterPolicyReport"},
 	"openreports.io": {"Report", "ClusterReport", "PolicyReport"},
@@ -78,10 +78,10 @@ func IsReport(object map[string]any) bool {
 	return slices.Contains(groups[group], text(object, "kind"))
 }
 
-// Decode reads a report: PolicyReport or ClusterPolicyReport of wgpolicyk8s.io, Report or ClusterReport of openreports.io. A
-// result is about the resources that it names, and otherwise about the report's scope. In openreports.io a message may be
-// called description, and resources subjects. Results that are not as the kinds' definitions want them are errors, with
-// their paths, and the others are in the Report.
+// Decode decodes a report: PolicyReport or ClusterPolicyReport of wgpolicyk8s.io, Report or ClusterReport of openreports.io.
+// A result is for the resources that it names, and otherwise for the report's scope. In openreports.io, a message may be
+// called description, and resources subjects. Results that violate the kinds' definitions become errors with their paths;
+// the others are in the Report.
 func Decode(object map[string]any) (Report, diag.List) {
 	var diags diag.List
 	meta, _ := object["metadata"].(map[string]any)
@@ -146,8 +146,8 @@ func result(fields map[string]any, path string) (Result, diag.List) {
 	return r, diags
 }
 
-// resource reads a reference. Who writes reports sets the namespace or leaves it to that of the report; a Namespace lies in
-// none, whatever the report's is.
+// resource decodes a reference. Some writers of reports set the namespace, others leave it to that of the report; a
+// Namespace is in no namespace, whatever the report's is.
 func resource(fields map[string]any, namespace string) Resource {
 	r := Resource{
 		APIVersion: text(fields, "apiVersion"), Kind: text(fields, "kind"), Namespace: text(fields, "namespace"),

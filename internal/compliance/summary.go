@@ -10,13 +10,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Line is one row of a table: the results of a policy, a namespace or a severity. The namespace of what lies in none is
-// empty, and so is the severity of policies that have none.
+// Line is one row of a table: the results of a policy, a namespace or a severity. The namespace is empty for cluster-scoped
+// resources, and the severity for policies without one.
 type Line struct {
 	Name string `json:"name"`
 	Counts
-	// Compliance is the share of what was evaluated that passes, in percent with one decimal, rounded down so that 100
-	// means all; nil when nothing was evaluated.
+	// Compliance is the percentage of evaluated results that pass, with one decimal, rounded down so that 100 means all; nil
+	// if nothing was evaluated.
 	Compliance *float64 `json:"compliance"`
 }
 
@@ -28,31 +28,31 @@ type Cell struct {
 	Counts
 }
 
-// Summary is what reports say. Policies and severities are ordered by how much is wrong, namespaces by name.
+// Summary is the summary of reports. Policies and severities are ordered by the number of problems, namespaces by name.
 type Summary struct {
-	Reports     int    `json:"reports"` // that were looked at, before the filter
+	Reports     int    `json:"reports"` // the number of reports before the filter
 	Totals      Line   `json:"totals"`
 	ByPolicy    []Line `json:"byPolicy"`
 	ByNamespace []Line `json:"byNamespace"`
 	BySeverity  []Line `json:"bySeverity"`
 	Cells       []Cell `json:"cells"`
-	// Results are single results, the worst first, as many as were kept; Omitted is how many there are besides.
+	// Results are the single results that were kept, the worst first; Omitted is the number of others.
 	Results []Result `json:"results,omitempty"`
 	Omitted int      `json:"omitted,omitempty"`
 }
 
-// Options say what is counted and kept.
+// Options define which results are counted and kept.
 type Options struct {
 	Filter Filter
-	// Keep is how many single results are kept, those that are found first. Of them those that pass or are skipped are only
-	// kept where the filter asks for their status by name.
+	// Keep is the maximum number of single results to keep; the first ones are kept. Passed and skipped results are kept
+	// only if the filter selects their status by name.
 	Keep int
 }
 
-// maxText bounds the message of a result that is kept and each of its properties, in bytes.
+// maxText bounds the message, and each property, of a result that is kept, in bytes.
 const maxText = 8 << 10
 
-// Collector counts reports one by one. It may be used by several goroutines.
+// Collector counts reports one by one. It is safe for concurrent use.
 type Collector struct {
 	options Options
 
@@ -65,7 +65,7 @@ type Collector struct {
 
 type cellKey struct{ policy, namespace, severity string }
 
-// New makes a Collector.
+// New returns an empty Collector.
 func New(o Options) *Collector {
 	return &Collector{options: o, cells: map[cellKey]*Counts{}, omitted: map[string]int{}}
 }
@@ -82,8 +82,8 @@ func (c *Collector) Add(r Report) {
 	}
 }
 
-// Count counts n results that are alike but for the names of their resources, for who knows how many there are. None of them
-// is kept, and the reports that they are of are not counted.
+// Count counts n results that differ only in the names of their resources, for a caller that knows only their number. It
+// keeps none of them, and does not count their reports.
 func (c *Collector) Count(r Result, n int) {
 	if !c.options.Filter.Match(&r) {
 		return
@@ -93,7 +93,7 @@ func (c *Collector) Count(r Result, n int) {
 	*c.cell(&r).of(r.Result) += n
 }
 
-// cell is where a result is counted.
+// cell returns the counters for a result.
 func (c *Collector) cell(r *Result) *Counts {
 	key := cellKey{r.Policy, r.Resource.Namespace, r.Severity}
 	counts := c.cells[key]
@@ -124,8 +124,8 @@ func (c *Collector) add(r *Result) {
 	}
 }
 
-// Summary is what was added so far. With show only the namespaces that it allows are part of it, also in the totals; the
-// empty name stands for what lies in none.
+// Summary returns the summary of all results so far. If show is set, the summary and its totals cover only the namespaces
+// that it allows; the empty name stands for cluster-scoped resources.
 func (c *Collector) Summary(show func(namespace string) bool) Summary {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +186,7 @@ func lines(of map[string]*Counts) []Line {
 	return out
 }
 
-// rate fills Compliance.
+// rate sets Compliance.
 func (l *Line) rate() {
 	if percent, ok := l.Share(); ok {
 		percent = math.Floor(percent*10) / 10
@@ -194,7 +194,7 @@ func (l *Line) rate() {
 	}
 }
 
-// worse orders by what is wrong: failures, then errors, then warnings.
+// worse orders by the number of failures, then errors, then warnings.
 func worse(a, b Counts) int {
 	return cmp.Or(cmp.Compare(b.Fail, a.Fail), cmp.Compare(b.Error, a.Error), cmp.Compare(b.Warn, a.Warn))
 }

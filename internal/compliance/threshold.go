@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Threshold says which results are too bad to go on.
+// Threshold defines which results make a check fail.
 type Threshold []term
 
-// term is reached by a result of the status and of the severity or a worse one.
+// term is reached by a result with the status and with the severity or a worse one.
 type term struct {
 	text     string
 	status   Status
 	severity string // empty for any
 }
 
-// ParseThreshold reads terms: RESULT (fail, error, warn, skip, pass), SEVERITY (critical, high, medium, low, info: a failure of that
-// severity or of a worse one), or RESULT:SEVERITY. Failures of policies without a severity reach no term with one.
+// ParseThreshold parses terms: RESULT (fail, error, warn, skip, pass), SEVERITY (critical, high, medium, low, info: a failure with
+// that severity or a worse one), or RESULT:SEVERITY. Failures of policies without a severity reach no term with a severity.
 func ParseThreshold(terms []string) (Threshold, error) {
 	var out Threshold
 	for _, text := range terms {

@@ -1,43 +1,44 @@
 package diag
 
-// Code names the meaning of a diagnostic. Code that has to recognize a mistake compares the code, never the text: the text is for people.
-// Users see codes in the output of `ephor lint`, so a code keeps its name and its meaning for ever.
+// Code identifies the meaning of a diagnostic. Code that has to recognize a mistake compares the code, never the text: the text is for
+// people. Users see codes in the output of `ephor lint`, so a code never changes its name or its meaning.
 //
 // A diagnostic has a code only if some code has to recognize it; otherwise its text is sufficient.
 type Code string
 
-// The form of fields, as the API server words it: the methods Required, Invalid, Unsupported, Forbidden, TooLong, TooMany and Duplicate make these.
+// Mistakes in the values of fields, with the API server's texts. The methods Required, Invalid, Unsupported, Forbidden, TooLong, TooMany
+// and Duplicate add these.
 const (
 	Required         Code = "required"          // a field is not set, and has to be
 	InvalidValue     Code = "invalid-value"     // a field has a value that it may not have
 	UnsupportedValue Code = "unsupported-value" // a field has a value that is not in its list of values
-	Forbidden        Code = "forbidden"         // a field is set, or missing, against what another field says
+	Forbidden        Code = "forbidden"         // a field is set, or missing, and another field does not allow that
 	TooLong          Code = "too-long"          // a text or a list is longer than the field may be
 )
 
-// The form of objects.
+// Mistakes in the form of objects.
 const (
-	UnknownField Code = "unknown-field" // Name is the field that the type does not have
+	UnknownField Code = "unknown-field" // Name is the unknown field
 	WrongType    Code = "wrong-type"    // a field has a value of another type
 	NotSupported Code = "not-supported" // this version does not apply objects of the kind Name
-	NotAPolicy   Code = "not-a-policy"  // an object of the kind Name stands where policies are read
+	NotAPolicy   Code = "not-a-policy"  // an object of the kind Name is where a policy is expected
 )
 
 // Variables.
 const (
-	// UnknownVariable: the rule does not define Name, and it is not one that every rule knows.
+	// UnknownVariable: the rule does not define the variable Name, and it is not one that every rule has.
 	UnknownVariable Code = "unknown-variable"
-	// VariablePlace: a variable stands where variables are not substituted.
+	// VariablePlace: a variable is in a place where variables are not substituted.
 	VariablePlace Code = "variable-place"
-	// NoRequester: the rule uses data of the requester, and runs without a request.
+	// NoRequester: the rule uses data of the requester, but is evaluated without a request.
 	NoRequester Code = "no-requester"
-	// ElementOutsideForeach: the variable Name, an element of a foreach, stands outside of the foreach.
+	// ElementOutsideForeach: the variable Name, an element of a foreach, is used outside the foreach.
 	ElementOutsideForeach Code = "element-outside-foreach"
 )
 
 // What rules match.
 const (
-	// BackgroundKind: a kind with a wildcard, or of a subresource, which a background scan cannot list.
+	// BackgroundKind: a background scan cannot list the kind, because it has a wildcard or is a subresource.
 	BackgroundKind Code = "background-kind"
 )
 
@@ -47,10 +48,10 @@ const ()
 // Deprecated values. Each is accepted with a warning.
 const (
 	DeprecatedAction   Code = "deprecated-action"   // enforce or audit instead of Enforce or Audit
-	DeprecatedOperator Code = "deprecated-operator" // an operator of conditions that others replace
+	DeprecatedOperator Code = "deprecated-operator" // an operator of conditions that was replaced by others
 )
 
-// Rights, which only admission checks.
+// Rights. Only admission checks them.
 const (
 	MissingRights Code = "missing-rights" // an account lacks rights that the policy needs
 	UnknownRights Code = "unknown-rights" // the rights of the account Name cannot be looked up
@@ -84,5 +85,5 @@ var codes = []CodeDoc{
 	{UnknownRights, "The rights of an account cannot be looked up. Only admission checks this."},
 }
 
-// Codes lists all codes with what they mean.
+// Codes lists all codes with their meaning.
 func Codes() []CodeDoc { return append([]CodeDoc(nil), codes...) }

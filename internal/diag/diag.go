@@ -51,9 +51,9 @@ type Diagnostic struct {
 	Severity Severity
 	Path     string // field path such as spec.rules[0].match; empty for the whole object
 	Pos      Position
-	Code     Code   // what kind of mistake it is, for code that has to recognize it; may be empty
-	Name     string // what the mistake is about, such as a field, a variable or a kind; set where Code says so
-	Summary  string // what is wrong; Kyverno's text verbatim where there is one
+	Code     Code   // the kind of mistake, for code that has to recognize it; may be empty
+	Name     string // the subject of the mistake, such as a field, a variable or a kind; set for the codes whose documentation mentions it
+	Summary  string // what is wrong; Kyverno's text verbatim if Kyverno has one
 	Hint     string // how to correct it; may be empty
 }
 
@@ -92,7 +92,7 @@ func (l *List) Warnf(path, format string, args ...any) {
 // Add adds d.
 func (l *List) Add(d ...Diagnostic) { *l = append(*l, d...) }
 
-// AddNew adds those of d that say something new.
+// AddNew adds the diagnostics of d that are not in the list yet.
 func (l *List) AddNew(d ...Diagnostic) {
 	for _, one := range d {
 		if !slices.ContainsFunc(*l, func(known Diagnostic) bool {
@@ -140,7 +140,7 @@ func (l List) HasErrors() bool {
 	return false
 }
 
-// Errors returns the diagnostics of severity Error; Warnings the others.
+// Errors returns the diagnostics of severity Error; Warnings returns the others.
 func (l List) Errors() List   { return l.filter(Error) }
 func (l List) Warnings() List { return l.filter(Warning) }
 

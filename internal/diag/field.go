@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Required adds the error that the field at path is not set; why is its purpose and may be empty.
+// Required adds the error that the field at path is not set. why states the field's purpose and may be empty.
 func (l *List) Required(path, why string) {
 	l.field(Required, path, "Required value", why)
 }
@@ -26,7 +26,7 @@ func (l *List) Unsupported(path, got string, allowed []string) {
 	l.field(UnsupportedValue, path, "Unsupported value: "+shown(got), "supported values: "+strings.Join(quoted, ", "))
 }
 
-// Listed returns the values in the API server's order of supported values: that of their quoted texts.
+// Listed returns the values in the order in which the API server lists supported values: sorted by their quoted texts.
 func Listed(values []string) []string {
 	return slices.SortedFunc(slices.Values(values), func(a, b string) int { return strings.Compare(strconv.Quote(a), strconv.Quote(b)) })
 }

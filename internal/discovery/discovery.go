@@ -14,26 +14,26 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Discovery is the list of served resources, fetched on demand. It is safe for concurrent use; a caller whose answer is in the list never
-// waits for a fetch.
+// Discovery is the list of served resources, fetched on demand. It is safe for concurrent use. A caller never waits for a fetch if the
+// list already has the answer.
 type Discovery struct {
 	client  clientdiscovery.ServerResourcesInterface
 	now     func() time.Time
 	current atomic.Pointer[listing]
 	changed atomic.Pointer[time.Time] // when Invalidate was last called; nil for never
-	mu      sync.Mutex                // one fetch at a time
+	mu      sync.Mutex                // serializes fetches
 }
 
-// listing is one answer of the API server.
+// listing is one list from the API server.
 type listing struct {
 	all     List
-	bodies  map[string][]string // kinds of the bodies of subresources → Kind/sub
+	bodies  map[string][]string // kind of a subresource's body → Kind/sub
 	partial error               // some groups could not be listed
 	fetched time.Time
 }
 
-// A list is fetched again if it is older than maxAge, or if something is missing in it and it is older than minAge. While it settles, a
-// kind may be missing because the API server lists it only some time after it is established.
+// A list is fetched again if it is older than maxAge, or if something is missing in it and it is older than minAge. For a while after
+// Invalidate, a kind may be missing because the API server lists it only some time after it is established.
 const (
 	maxAge      = 10 * time.Minute
 	minAge      = 5 * time.Second
@@ -49,13 +49,13 @@ func New(client clientdiscovery.ServerResourcesInterface, now func() time.Time) 
 // Find implements Resources.
 func (d *Discovery) Find(t policy.Target) ([]Resource, error) { return d.search(selects(&t)) }
 
-// Settling reports whether further kinds may be served in a moment: Invalidate was called some seconds ago.
+// Settling reports whether more kinds may be served soon, because Invalidate was called some seconds ago.
 func (d *Discovery) Settling() bool {
 	changed := d.changed.Load()
 	return changed != nil && d.now().Sub(*changed) < settling
 }
 
-// Invalidate lets the next call fetch the list again. It is called when new kinds may be served.
+// Invalidate makes the next call fetch the list again. Call it when new kinds may be served.
 func (d *Discovery) Invalidate() {
 	now := d.now()
 	d.changed.Store(&now)
@@ -118,8 +118,8 @@ func (d *Discovery) search(want func(*Resource) bool) ([]Resource, error) {
 	return found, nil
 }
 
-// fetch replaces the listing that did not have the answer, unless another goroutine has replaced it meanwhile. A group that cannot be
-// listed (a broken aggregated API) does not hide the others.
+// fetch replaces the listing that lacked the answer, unless another goroutine has already replaced it. A group that cannot be listed (a
+// broken aggregated API) does not affect the others.
 func (d *Discovery) fetch(old *listing) (*listing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -154,7 +154,7 @@ func (d *Discovery) fetch(old *listing) (*listing, error) {
 	return next, nil
 }
 
-// Fetch returns the current list of the API server. A group that cannot be listed does not hide the others.
+// Fetch fetches the current list from the API server. A group that cannot be listed does not affect the others.
 func Fetch(client clientdiscovery.ServerResourcesInterface) (List, error) {
 	d := New(client, time.Now)
 	l, err := d.fetch(nil)

@@ -5,8 +5,8 @@
 //	one := discovery.OneVersion(found)            // each resource once, in the version that its group prefers
 //	gvr := discovery.ResourceOf(gvk)              // without an API server
 //
-// List is a fixed list of resources. Kinds answers the lookups of package world. Without an API server the built-in kinds are known, and
-// the resource of another kind is named by the convention of the API (offline.go).
+// List is a fixed list of resources. Kinds implements the lookups of package world. Without an API server, the package knows the
+// built-in kinds and names the resources of other kinds by the convention of the API (offline.go).
 //
 // Floor 4: imports kinds, policy, wildcard and world.
 package discovery

@@ -75,7 +75,7 @@ func (k Kinds) Find(_ context.Context, apiVersion, kind string) ([]world.Kind, e
 	return out, nil
 }
 
-// KindsOf returns the kinds of the main resources among those that were found, each in one version.
+// KindsOf returns the kinds of the main resources in found, each in one version.
 func KindsOf(found []Resource) []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
 	seen := map[schema.GroupKind]bool{}

@@ -6,13 +6,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/kinds"
 )
 
-// ResourceOf returns the main resource of a kind without an API server. It is exact for the kinds of Kubernetes and for those whose
-// definition follows the naming convention of the API.
+// ResourceOf returns the main resource of a kind without asking an API server. It is exact for the kinds of Kubernetes and for
+// those whose definition follows the naming convention of the API.
 func ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	return gvk.GroupVersion().WithResource(kinds.Plural(gvk.Kind))
 }
 
-// Offline knows CustomResourceDefinitions beside the kinds of Kubernetes. The zero Offline has no definitions.
+// Offline knows the kinds of Kubernetes and those of given CustomResourceDefinitions. The zero Offline has no definitions.
 type Offline struct{ plurals map[schema.GroupKind]string }
 
 // Define adds a decoded CustomResourceDefinition and ignores other objects.
@@ -34,7 +34,7 @@ func (o *Offline) Define(object map[string]any) {
 	o.plurals[schema.GroupKind{Group: group, Kind: kind}] = plural
 }
 
-// ResourceOf returns the function of that name, with the names of the definitions.
+// ResourceOf is the function ResourceOf, with the names of the definitions.
 func (o *Offline) ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	if plural := o.plurals[gvk.GroupKind()]; plural != "" {
 		return gvk.GroupVersion().WithResource(plural)

@@ -14,14 +14,14 @@ import (
 // Resource is one resource or subresource that the API server serves.
 type Resource struct {
 	Group, Version, Resource, Subresource string
-	// Kind is the kind of the main resource, also for subresources.
+	// Kind is the kind of the main resource, even for subresources.
 	Kind       string
 	Namespaced bool
 	// Preferred: the version is the one that the group prefers.
 	Preferred bool
-	// Listable and Readable: the API server offers the verb list, the verb get.
+	// Listable and Readable: the API server supports the verb list, or the verb get.
 	Listable, Readable bool
-	// Body is the kind of the objects that are sent to a subresource; that of a main resource is its own.
+	// Body is the kind of the objects that are sent to a subresource; for a main resource it is its own kind.
 	Body schema.GroupVersionKind
 }
 
@@ -35,15 +35,15 @@ func (r Resource) GVK() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 }
 
-// APIVersion returns group and version as in objects.
+// APIVersion returns group and version as objects write them.
 func (r Resource) APIVersion() string { return r.GVK().GroupVersion().String() }
 
 // Resources resolves targets on the API server.
 type Resources interface {
 	// Find returns the resources that a target selects by groups, versions, kinds or resources, subresources and scope. A target by kind
-	// without a subresource selects main resources only, and one with a subresource only these. No resources and no error means that the
-	// API server serves no such kind. An error that wraps *discovery.ErrGroupDiscoveryFailed of client-go concerns this target only; any
-	// other means that nothing could be listed.
+	// without a subresource selects main resources only, and one with a subresource selects subresources only. No resources and no error
+	// mean that the API server serves no such kind. An error that wraps *discovery.ErrGroupDiscoveryFailed of client-go concerns this
+	// target only; any other error means that nothing could be listed.
 	Find(policy.Target) ([]Resource, error)
 }
 

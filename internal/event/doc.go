@@ -7,8 +7,8 @@
 //	}
 //
 // From is pure: it returns the events of a request, with the reasons, actions and notes of Kyverno. The Queue is bounded in number and in
-// time. Events that do not fit are dropped and counted, since no other work may wait for them. An event that repeats soon is not written
-// again: its series counts the repetitions, with one write for many.
+// time. It drops and counts events that exceed the bounds, since no other work may wait for them. An event that soon repeats is not
+// written again: its series counts the repetitions, with one write for many.
 //
-// The package decides nothing about policies, and keeps no event once it is written. It stands on floor 6.
+// The package makes no decisions about policies, and keeps no event after it is written. Floor 6.
 package event

@@ -2,7 +2,7 @@ package event
 
 import "github.com/ephor-dev/ephor/internal/policy"
 
-// Reference names the object that an event is about.
+// Reference identifies the object that an event is about.
 type Reference struct{ APIVersion, Kind, Namespace, Name, UID string }
 
 // The types of events.
@@ -17,8 +17,8 @@ const (
 	PolicyApplied   = "PolicyApplied"
 	PolicyError     = "PolicyError"
 	PolicySkipped   = "PolicySkipped"
-	// DeletionPreview reports the objects that a cleanup policy in preview would delete. DeletionLimit reports that nothing was deleted
-	// because of the limit.
+	// DeletionPreview reports the objects that a cleanup policy in preview mode would delete. DeletionLimit reports that the limit
+	// prevented all deletions.
 	DeletionPreview = "DeletionPreview"
 	DeletionLimit   = "DeletionLimitExceeded"
 )
@@ -34,7 +34,7 @@ const (
 	None              = "None"
 )
 
-// The controllers that report events, with the names that users filter by.
+// The controllers that report events, with the names that users filter on.
 const (
 	AdmissionController     = "kyverno-admission"
 	ScanController          = "kyverno-scan"
@@ -49,12 +49,12 @@ type Event struct {
 	Regarding Reference
 	// Related is a second object; the zero Reference for none.
 	Related Reference
-	// Type is Normal or Warning; by default it follows from the reason: Normal for successes, Warning for others.
+	// Type is Normal or Warning; by default it follows from the reason: Normal for successes, Warning for all others.
 	Type   string
 	Reason string
 	Action string
 	Note   string
-	// Controller reports the event.
+	// Controller is the name of the controller that reports the event.
 	Controller string
 }
 
@@ -68,7 +68,7 @@ type discard struct{}
 
 func (discard) Record(Event) {}
 
-// PolicyReference names a policy.
+// PolicyReference returns the reference to a policy.
 func PolicyReference(p *policy.Program) Reference {
 	return Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 }

@@ -13,14 +13,14 @@ import (
 // Context describes the source of results.
 type Context struct {
 	Controller string
-	// Blocked: the request was refused.
+	// Blocked: the request was denied.
 	Blocked bool
 }
 
-// From returns the events of the results of one request. Each policy has its own: one for every failed rule, and one on the resource for
-// each of its rules (in a scan: for each failed rule), unless the request was denied. If no rule failed, there is one for every rule that
-// an exception skipped; without skips, one that reports the policy as applied. A denied request has events only for violations. An object
-// without a name (generateName, in a mutating review) has no events, because they could not refer to it.
+// From returns the events for the results of one request. Each policy has its own events: one for every failed rule, and one on the
+// resource for each of its rules (in a scan: for each failed rule), unless the request was denied. If no rule failed, there is one for
+// every rule that an exception skipped; without skips, one that reports the policy as applied. A denied request has events only for
+// violations. An object without a name (generateName, in a mutating review) has no events, because they could not refer to it.
 func From(req *policy.Request, results []policy.Result, c Context) []Event {
 	var out []Event
 	var resource Reference
@@ -33,7 +33,7 @@ func From(req *policy.Request, results []policy.Result, c Context) []Event {
 			r := report.ResourceOf(req)
 			resource = Reference{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: r.UID}
 			if resource.Kind == "Namespace" && !strings.Contains(r.APIVersion, "/") {
-				resource.Namespace = "" // a Namespace is in no namespace, although the review names one
+				resource.Namespace = "" // a Namespace is in no namespace, although the review has one
 			}
 			if resource.Name == "" {
 				return nil
@@ -116,7 +116,7 @@ func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resou
 	return out
 }
 
-// ruleName returns the rule's name in events: the part of the policy that gave the result, or the rule.
+// ruleName returns the rule's name in events: the part of the policy that produced the result, or the rule.
 func ruleName(r *policy.Result) string { return cmp.Or(r.Part, r.Rule.Name) }
 
 func violated(r *policy.Result) bool {
@@ -146,10 +146,10 @@ func (c Context) violation(about, resource Reference, r *policy.Result) Event {
 	}
 }
 
-// maxAttested is how many answers of attestors a note names. Notes are short.
+// maxAttested is the maximum number of attestors in a note. Notes are short.
 const maxAttested = 4
 
-// attested says which attestors signed which images, by their digests, and which did not.
+// attested lists which attestors signed which images, with their digests, and which did not.
 func attested(answers []policy.Attested) string {
 	var out strings.Builder
 	for i, a := range answers {
@@ -192,10 +192,10 @@ func (c Context) skips(about, resource Reference, r *policy.Result) []Event {
 	return out
 }
 
-// title is `Kind namespace/name`.
+// title returns `Kind namespace/name`.
 func title(r Reference) string { return r.Kind + " " + slashed(r) }
 
-// slashed is `namespace/name`, or the name alone where there is no namespace.
+// slashed returns `namespace/name`, or only the name if there is no namespace.
 func slashed(r Reference) string {
 	if r.Namespace == "" {
 		return r.Name

@@ -4,7 +4,7 @@ package event
 const QueueName = "kyverno-events"
 
 // Observer counts events. EventDropped is called for each event that was not kept or written, Reconciled for each attempt to write one,
-// Requeued before the next attempt, Dropped if there is no further one.
+// Requeued before the next attempt, and Dropped if there is no further attempt.
 type Observer interface {
 	EventDropped()
 	Reconciled(controller string)

@@ -37,9 +37,9 @@ type Options struct {
 	Capacity int
 	// Omit are the reasons of events that are not written.
 	Omit []string
-	// Settings say which successes are written.
+	// Settings return which successes are written.
 	Settings func() *settings.Settings
-	// Observer counts; nil for none.
+	// Observer counts events; nil for none.
 	Observer Observer
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -48,13 +48,13 @@ type Options struct {
 const (
 	workers  = 3
 	attempts = 3
-	// seriesWindow is how long a repetition increases the count of a written event, instead of writing a new one; seriesPause is the pause
-	// between two writes of the counts.
+	// seriesWindow is the time in which a repetition increases the count of a written event instead of creating a new one; seriesPause is
+	// the pause between two writes of the counts.
 	seriesWindow = 10 * time.Minute
 	seriesPause  = 10 * time.Second
-	// remembered bounds the written events whose repetitions are counted.
+	// remembered bounds the number of written events whose repetitions are counted.
 	remembered = 4096
-	// maxNote is the API server's limit, less the mark of truncation.
+	// maxNote is the API server's limit, less the truncation mark.
 	maxNote = 1021
 	// shutdownTime bounds the last writes when the process stops.
 	shutdownTime = 5 * time.Second
@@ -66,19 +66,19 @@ type identity [sha256.Size]byte
 // written is an event that may repeat.
 type written struct {
 	namespace, name string
-	count, reported int32 // the current count; the count at the API server
+	count, reported int32 // the current count, and the count that the API server has
 	last            time.Time
-	again           *Event // the last repetition since it was written; nil for none
+	again           *Event // the last repetition since the last write; nil for none
 }
 
-// Queue is a Recorder that writes.
+// Queue is a Recorder that writes events to the API server.
 type Queue struct {
 	Options
 	queue chan identity
 
 	mu      sync.Mutex
 	closed  bool
-	named   int64 // the last suffix that was given to a name
+	named   int64 // the last suffix that was used in a name
 	waiting map[identity]*pending
 	recent  map[identity]*written
 }
@@ -121,7 +121,7 @@ func (q *Queue) record(e Event, n int32) {
 		return
 	}
 	if w := q.recent[id]; w != nil && now.Sub(w.last) < seriesWindow {
-		again := e // only repetitions are kept
+		again := e // only repetitions need the event
 		w.count, w.last, w.again = w.count+n, now, &again
 		return
 	}
@@ -136,7 +136,7 @@ func (q *Queue) record(e Event, n int32) {
 	}
 }
 
-// wanted reports whether the flag and the settings allow the event.
+// wanted reports whether the flag and the settings enable the event.
 func (q *Queue) wanted(e *Event) bool {
 	if slices.Contains(q.Omit, e.Reason) || q.Capacity <= 0 {
 		return false
@@ -153,7 +153,7 @@ func (q *Queue) Wants(reason, action string) bool {
 	return q.wanted(&Event{Reason: reason, Action: action})
 }
 
-// Run writes events until ctx is done, and then the waiting ones for a few more seconds.
+// Run writes events until ctx is done, and then writes waiting events for a few more seconds.
 func (q *Queue) Run(ctx context.Context) {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -221,7 +221,7 @@ func (q *Queue) remember(id identity, w *written) {
 		if len(q.recent) < remembered {
 			break
 		}
-		delete(q.recent, key) // any one: its next repetition becomes a new event
+		delete(q.recent, key) // a random one: its next repetition becomes a new event
 	}
 	q.recent[id] = w
 }
@@ -252,10 +252,10 @@ func (q *Queue) repeat(ctx context.Context) {
 			continue
 		}
 		q.mu.Lock()
-		delete(q.recent, u.id) // it has expired, or the API server does not answer: the next one is a new event
+		delete(q.recent, u.id) // the event has expired, or the API server does not answer: the next one is a new event
 		q.mu.Unlock()
 		if apierrors.IsNotFound(err) && u.w.again != nil {
-			q.record(*u.w.again, u.w.count-u.w.reported) // another client deleted it: write what happened since as a new event
+			q.record(*u.w.again, u.w.count-u.w.reported) // another client deleted it: write the repetitions since then as a new event
 			continue
 		}
 		q.giveUp()
@@ -282,7 +282,8 @@ func (q *Queue) try(ctx context.Context, f func() error) (err error) {
 	return err
 }
 
-// object returns the event in the API server's form. Its namespace is that of the object it regards; `default` for a cluster-scoped object.
+// object returns the event in the API server's form. Its namespace is that of the object that it regards, or `default` for a cluster-scoped
+// object.
 func (q *Queue) object(p *pending) *eventsv1.Event {
 	e := &p.event
 	namespace := e.Regarding.Namespace

@@ -9,13 +9,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// The pauses between the attempts of one refresh double from firstPause on.
+// The pauses between the attempts of one refresh start at firstPause and double each time.
 const firstPause = 200 * time.Millisecond
 
-// longestOutage is the pause after a failed refresh if the interval is longer: policies that need the data fail until then.
+// longestOutage is the pause after a failed refresh if the interval is longer, because policies that need the data fail
+// until then.
 const longestOutage = 30 * time.Second
 
-// repeated is a call that is repeated.
+// repeated is a source that repeats a call at an interval.
 type repeated struct {
 	call     *globalentry.Call
 	api      world.API
@@ -50,7 +51,7 @@ func (r *repeated) run(ctx context.Context) {
 	}
 }
 
-// refresh repeats the call until it succeeds, up to the limit of retries.
+// refresh repeats the call until it succeeds, up to the retry limit.
 func (r *repeated) refresh(ctx context.Context) (v any, err error) {
 	wait := firstPause
 	for attempt := 0; ; attempt++ {
@@ -64,7 +65,7 @@ func (r *repeated) refresh(ctx context.Context) (v any, err error) {
 	}
 }
 
-// once calls once. It recovers from panics, which a hostile answer may cause.
+// once makes one call. It recovers from panics, which a hostile answer may cause.
 func (r *repeated) once(ctx context.Context) (v any, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -11,7 +11,7 @@ type capacity struct {
 	used, max int
 }
 
-// add counts n more bytes, or fewer if n is negative. It returns an error and counts nothing if there is no room.
+// add counts n more bytes, or fewer if n is negative. If there is no room, it returns an error and counts nothing.
 func (w *capacity) add(n int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

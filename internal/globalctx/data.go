@@ -10,17 +10,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/globalentry"
 )
 
-// errNotYet is the error of an entry until its first refresh is over.
+// errNotYet is the error of an entry before its first refresh ends.
 var errNotYet = errors.New("it has not been fetched yet")
 
-// data is the data of an entry at one time, or the reason why there is none.
+// data is the data of an entry at one time, or the reason why there are none.
 type data struct {
 	err       error
 	refreshed time.Time
 
 	mu    sync.Mutex
 	value any
-	// make computes the value at the first read; nil if it exists already.
+	// make computes the value at the first read; nil if the value exists already.
 	make func() (any, error)
 	// projections caches computed projections, by name and compiled entry.
 	projections map[projection]projected
@@ -59,7 +59,7 @@ func (d *data) read(ctx context.Context, e *globalentry.Entry, name string) (any
 	}
 	v, err := e.Project(ctx, name, d.value)
 	if ctx.Err() != nil {
-		return v, err // this error says nothing about the data
+		return v, err // the evaluation failed, not the data
 	}
 	if d.projections == nil || len(d.projections) > maxProjections {
 		d.projections = map[projection]projected{}
@@ -68,7 +68,7 @@ func (d *data) read(ctx context.Context, e *globalentry.Entry, name string) (any
 	return v, err
 }
 
-// maxProjections bounds the cache for names that no entry has, and for replaced entries.
+// maxProjections bounds the cache, in case names belong to no entry or entries are replaced.
 const maxProjections = 1000
 
 // publisher holds the current data of a source and reports changes.

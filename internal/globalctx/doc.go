@@ -5,7 +5,7 @@
 //	v, err := store.Global(ctx, "pods.names") // an entry, or one of its projections
 //
 // Resources are listed and then watched; calls are repeated at their interval. An entry that does not exist, has no data yet or failed at
-// its last refresh is an error, never empty data. All readers share the data and never modify them.
+// its last refresh gives an error, never empty data. All readers share the data and never modify them.
 //
 // Every process has its own Store. The package neither reads the entries from the cluster nor writes their status; package globalentry
 // compiles their content.

@@ -25,25 +25,25 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// pageSize bounds one answer of the API server while a list is read.
+// pageSize bounds the number of objects in one page of a list.
 const pageSize = 250
 
 // overload is the pause before resources that exceeded the capacity are listed again.
 const overload = 5 * time.Minute
 
-// watched are the resources of one kind: listed, then watched. It is the store of a reflector.
+// watched is a source for the resources of one kind, which are listed and then watched. It is the store of a reflector.
 type watched struct {
 	client   dynamic.ResourceInterface
 	capacity *capacity
 	log      *slog.Logger
-	kind     string // as messages name it
+	kind     string // the name in messages
 	*publisher
 
 	mu sync.Mutex
-	// objects are sorted by namespace and name; invalid while they are not listed.
+	// objects are sorted by namespace and name; invalid while the resources are not listed.
 	objects []object
 	listed  bool
-	held    int // bytes of the objects, counted in capacity
+	held    int // the size of the objects in bytes, counted in capacity
 	// stop ends the current list and watch.
 	stop context.CancelCauseFunc
 }
@@ -58,7 +58,7 @@ func compare(a, b object) int {
 	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 }
 
-// errNotListed is seen only by a reader whose data are released meanwhile.
+// errNotListed is the error for a reader whose data are released while it reads.
 var errNotListed = errors.New("the resources are being listed anew")
 
 var _ toolscache.ReflectorStore = (*watched)(nil)
@@ -93,7 +93,7 @@ func (w *watched) run(ctx context.Context) {
 	for {
 		var term context.Context
 		term, w.stop = context.WithCancelCause(ctx)
-		err := r.ListAndWatchWithContext(term) // nil when a watch ended, as watches do
+		err := r.ListAndWatchWithContext(term) // nil when a watch ended normally
 		next := firstPause
 		switch {
 		case ctx.Err() != nil:
@@ -117,9 +117,8 @@ func (w *watched) run(ctx context.Context) {
 	}
 }
 
-// broken classifies the failure of a list or a watch, and reports whether the data were too large. A failure that may
-// be only a lost connection leaves the data as they are, because the process that evaluates requests uses the same
-// connection to the API server.
+// broken classifies the failure of a list or a watch, and reports whether the data were too large. If the failure may only be a lost
+// connection, it leaves the data as they are, because the process that evaluates requests uses the same connection to the API server.
 func (w *watched) broken(err error) (tooLarge bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,14 +138,14 @@ func (w *watched) broken(err error) (tooLarge bool) {
 	return false
 }
 
-// overloaded releases all objects at once, since missing ones would count as "no match". w.mu is held.
+// overloaded releases all objects at once, since missing ones would count as "no match". The caller holds w.mu.
 func (w *watched) overloaded(err error) {
 	w.clear()
 	w.fail(err)
 	w.stop(err)
 }
 
-// List implements toolscache.ListerWatcher. It reads page by page, and no further than there is room.
+// List implements toolscache.ListerWatcher. It reads page by page, as long as there is room.
 func (w *watched) List(o metav1.ListOptions) (runtime.Object, error) {
 	return w.ListWithContext(context.Background(), o)
 }
@@ -195,7 +194,7 @@ func (w *watched) WatchWithContext(ctx context.Context, o metav1.ListOptions) (w
 	return w.client.Watch(ctx, o)
 }
 
-// IsWatchListSemanticsUnSupported makes the reflector use a list, since only a list has a limit.
+// IsWatchListSemanticsUnSupported makes the reflector use a list, since only a list supports a limit.
 func (w *watched) IsWatchListSemanticsUnSupported() bool { return true }
 
 // strip removes managedFields, often the largest part of an object.
@@ -288,11 +287,11 @@ func (w *watched) object(obj any) (object, error) {
 	return object{u.GetNamespace(), u.GetName(), u.Object, value.Size(u.Object, w.capacity.max+1)}, nil
 }
 
-// publish replaces the data by the current objects; the list is computed at the first read. w.mu is held.
+// publish replaces the data by the current objects; the list is computed at the first read. The caller holds w.mu.
 func (w *watched) publish(refreshed time.Time) {
 	d := &data{refreshed: refreshed, make: w.list}
 	if last := w.current.Load(); last != nil && last.err == nil && last.refreshed.Equal(refreshed) {
-		w.current.Store(d) // the state is unchanged, so no call is necessary
+		w.current.Store(d) // the state is unchanged, so Changed need not be called
 		return
 	}
 	w.put(d)
@@ -312,7 +311,7 @@ func (w *watched) list() (any, error) {
 	return out, nil
 }
 
-// clear releases all objects. w.mu is held.
+// clear releases all objects. The caller holds w.mu.
 func (w *watched) clear() {
 	_ = w.capacity.add(-w.held)
 	w.objects, w.held, w.listed = nil, 0, false

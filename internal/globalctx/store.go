@@ -18,30 +18,30 @@ import (
 
 // Options are the dependencies and limits of a Store.
 type Options struct {
-	// API and Services are used by entries with calls; nil if no calls are allowed.
+	// API and Services execute the calls of entries; nil if calls are not allowed.
 	API      world.API
 	Services world.Services
 	// Resources lists and watches the resources of entries.
 	Resources dynamic.Interface
-	// MaxEntries is how many entries may have data at the same time; the others fail until there is room. 0 for no limit.
+	// MaxEntries is the number of entries that may have data at the same time; the others fail until there is room. 0 for no limit.
 	MaxEntries int
-	// MaxBytes bounds all listed resources together, as JSON; 0 for DefaultMaxBytes.
+	// MaxBytes bounds the size of all listed resources together, as JSON; 0 for DefaultMaxBytes.
 	MaxBytes int
-	// Changed is called for each entry whose State may have changed; nil for none. It must not wait.
+	// Changed is called for each entry whose State may have changed; nil for none. It must not block.
 	Changed func(name string)
-	// Failed is called with the reason why an entry has no data, once for each failed refresh; nil for none. It must not wait.
+	// Failed is called with the reason why an entry has no data, once for each failed refresh; nil for none. It must not block.
 	Failed func(e *globalentry.Entry, err error)
 	Now    func() time.Time
 	Log    *slog.Logger
 }
 
-// DefaultMaxBytes is enough for some ten thousand Pods or Deployments. They take a few times more in memory.
+// DefaultMaxBytes is enough for some ten thousand Pods or Deployments. In memory they take a few times more.
 const DefaultMaxBytes = 64 << 20
 
 // Store holds the data of entries. It is safe for concurrent use.
 type Store struct {
 	Options
-	ctx      context.Context // ends all refreshing
+	ctx      context.Context // cancelling it ends all refreshing
 	capacity *capacity
 
 	mu      sync.RWMutex
@@ -50,7 +50,7 @@ type Store struct {
 
 var _ world.Globals = (*Store)(nil)
 
-// kept is an entry with its data.
+// kept is an entry with the source of its data.
 type kept struct {
 	entry *globalentry.Entry
 	// from is nil while the Store is full, and if the entry has mistakes.
@@ -58,7 +58,7 @@ type kept struct {
 	stop context.CancelFunc
 }
 
-// source keeps the data of one entry.
+// source provides the data of one entry and keeps them current.
 type source interface {
 	// data returns the current data, which is replaced but never modified.
 	data() *data
@@ -68,12 +68,12 @@ type source interface {
 
 // State is the state of an entry.
 type State struct {
-	// Err is the reason why there are no data; nil if there are.
+	// Err is the reason why there are no data; nil if there are data.
 	Err error
 	// Pending: the first attempt to load the data is not over.
 	Pending bool
-	// Refreshed is the time of the data: for a call, its last answer; for resources, their last list, which is watched since. It is zero
-	// without data.
+	// Refreshed is the time of the data: for a call, its last answer; for resources, their last list, after which they are watched. It
+	// is zero without data.
 	Refreshed time.Time
 }
 
@@ -94,7 +94,7 @@ func New(ctx context.Context, o Options) *Store {
 	return &Store{Options: o, ctx: ctx, capacity: &capacity{max: o.MaxBytes}, entries: map[string]*kept{}}
 }
 
-// Set adds or replaces an entry. It keeps data from the same source.
+// Set adds or replaces an entry. If the new entry has the same source, it keeps the data.
 func (s *Store) Set(e *globalentry.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (k *kept) end() {
 	}
 }
 
-// startWaiting starts the sources of entries that have none, as far as there is room, in order of their names.
+// startWaiting starts the sources of entries that have none, in order of their names, while there is room.
 func (s *Store) startWaiting() {
 	running := 0
 	var waiting []string
@@ -178,8 +178,8 @@ func (s *Store) start(k *kept) {
 	k.from = repeatCall(ctx, s, e.Call, p)
 }
 
-// Global implements world.Globals. The name of an entry may hold dots, as that of a projection may: the shortest name that
-// an entry has wins, and an entry of the whole name before all.
+// Global implements world.Globals. Names of entries and of projections may both contain dots: an entry with the whole name wins,
+// otherwise the shortest name that an entry has.
 func (s *Store) Global(ctx context.Context, name string) (any, error) {
 	k, projection := s.find(name)
 	if k == nil {
@@ -214,7 +214,7 @@ func (s *Store) find(name string) (k *kept, projection string) {
 	return nil, ""
 }
 
-// State returns the state of an entry; false when there is no such entry.
+// State returns the state of an entry; false if the entry does not exist.
 func (s *Store) State(name string) (State, bool) {
 	s.mu.RLock()
 	k := s.entries[name]
@@ -240,7 +240,7 @@ func (k *kept) state(limit int) State {
 	return State{Refreshed: d.refreshed}
 }
 
-// Settle waits until every current entry was tried once, at most until ctx is done.
+// Settle waits until every current entry was tried once, or until ctx is done.
 func (s *Store) Settle(ctx context.Context) {
 	s.mu.RLock()
 	var tried []<-chan struct{}

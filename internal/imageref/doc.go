@@ -1,15 +1,15 @@
-// Package imageref reads image references.
+// Package imageref parses image references and finds them in objects.
 //
 //	r, err := imageref.Parse("ghcr.io/team/app:1.2")
 //	r.Registry, r.Path, r.Name, r.Tag // ghcr.io, team/app, app, 1.2
 //
-//	d := imageref.Defaults{}                       // the registry of references that name none
+//	d := imageref.Defaults{}                       // the registry for references without one
 //	images, err := d.Find("Deployment", object)    // the images of its containers
-//	imageref.Document(images)                      // what the variable `images` holds
-//	d.Extract(extractors, customResource, convert) // those of a kind that only a rule's imageExtractors know
+//	imageref.Document(images)                      // the value of the variable `images`
+//	d.Extract(extractors, customResource, convert) // the images at places that only a rule's imageExtractors define
 //
-// A reference without registry is one of docker.io, one without tag and digest has the tag latest. Unlike Docker, and
-// like the reference, it does not add library/. The package talks to no registry.
+// A reference without a registry belongs to docker.io; one without tag and digest has the tag latest. As in Kyverno, and unlike in
+// Docker, library/ is not added. The package talks to no registry.
 //
 // Floor 0 (leaf): imports value.
 package imageref

@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/jsonpointer"
 )
 
-// The ways in which an object does not fit an extractor.
+// The errors for an object that does not fit an extractor.
 var (
 	ErrConfig = errors.New("invalid image config")
 	ErrKey    = errors.New("invalid key")
@@ -20,7 +20,7 @@ var (
 // defaultGroup is the group of an extractor without a name.
 const defaultGroup = "custom"
 
-// Extractor says where a kind of resource keeps images. Make it with NewExtractor.
+// Extractor defines where a kind of resource holds images. Create it with NewExtractor.
 type Extractor struct {
 	path       []string
 	value, key string
@@ -28,13 +28,12 @@ type Extractor struct {
 	converted  bool
 }
 
-// Converter makes the reference of what the extractor at that position found.
+// Converter returns the image reference for the value that the extractor at that position found.
 type Converter func(extractor int, found any) (string, error)
 
-// NewExtractor reads the fields of an image extractor: path leads to objects (or, without value, to the images
-// themselves), `*` stands for every element of a list or map, value and key are fields of the object, name is the
-// group; converted says that what is found goes through the Converter of Extract. The error is a path that leads
-// nowhere.
+// NewExtractor returns an image extractor: path leads to objects (or, without value, to the images themselves), `*`
+// stands for every element of a list or map, value and key are fields of the object, and name is the group. converted:
+// values go through the Converter of Extract. The error means that the path is invalid.
 func NewExtractor(path, value, key, name string, converted bool) (Extractor, error) {
 	steps := strings.Split(strings.Trim(path, "/"), "/")
 	if steps[0] == "" {
@@ -53,9 +52,9 @@ func NewExtractor(path, value, key, name string, converted bool) (Extractor, err
 	return Extractor{path: steps, value: jsonpointer.Unescape(value), key: key, group: name, converted: converted}, nil
 }
 
-// Extract lists the images at the places that the extractors name. What is absent or empty is no image; an object that is
-// built otherwise than an extractor says is an error, since its images would go unseen. convert may be nil when no
-// extractor is a converted one.
+// Extract lists the images at the places that the extractors define. An absent or empty value is not an image. An object
+// with another structure than an extractor expects is an error, since its images would be missed. convert may be nil if
+// no extractor is converted.
 func (d Defaults) Extract(extractors []Extractor, object map[string]any, convert Converter) ([]Image, error) {
 	x := extraction{defaults: d, convert: convert}
 	for i := range extractors {
@@ -67,7 +66,7 @@ func (d Defaults) Extract(extractors []Extractor, object map[string]any, convert
 	return x.out, nil
 }
 
-// extraction is one Extractor at work.
+// extraction is the state of one Extractor while it reads an object.
 type extraction struct {
 	*Extractor
 	index    int
@@ -76,7 +75,7 @@ type extraction struct {
 	out      []Image
 }
 
-// walk follows the path. pointer leads to v; index is made of the steps that `*` took.
+// walk follows the path. pointer is the pointer of v; index consists of the steps that `*` took.
 func (e *extraction) walk(v any, path []string, pointer, index string) error {
 	if v == nil {
 		return nil
@@ -111,7 +110,7 @@ func (e *extraction) walk(v any, path []string, pointer, index string) error {
 	return fmt.Errorf("%w: %s has no %s", ErrConfig, place(pointer), step)
 }
 
-// at reads the image of the object v; where the path ends in `*` without a value, v holds images under its keys.
+// at reads the image of the object v; if the path ends in `*` without a value, v holds images under its keys.
 func (e *extraction) at(v any, pointer, index string) error {
 	if e.value == "*" {
 		return e.every(v, pointer, index)

@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// maxImages bounds the images of one object: their references are read one by one, and an object of the greatest size that
-// a request may have could hold a hundred thousand.
+// maxImages bounds the images of one object: each reference is parsed separately, and an object of the maximum request size could hold
+// a hundred thousand.
 const maxImages = 5000
 
-// ErrTooMany says that an object refers to more images than are read.
+// ErrTooMany is the error for an object that refers to too many images.
 var ErrTooMany = fmt.Errorf("the object refers to more than %d images", maxImages)
 
 // Image is one image that an object refers to.
 type Image struct {
 	Reference
 	Group string // containers, initContainers, ephemeralContainers, or the name of an extractor
-	Key   string // name of the container, or what the extractor says
-	// Pointer is the JSON pointer of the reference; Converted says that the text there is not the reference itself.
+	Key   string // name of the container, or the key that the extractor found
+	// Pointer is the JSON pointer of the reference; Converted: the text there is not the reference itself.
 	Pointer   string
 	Converted bool
 }
 
-// templates are the places of the pod spec by kind.
+// templates are the field paths of the pod spec, by kind.
 var templates = map[string][]string{
 	"Pod":                   {"spec"},
 	"DaemonSet":             {"spec", "template", "spec"},
@@ -37,8 +37,8 @@ var templates = map[string][]string{
 
 var groups = []string{"initContainers", "containers", "ephemeralContainers"}
 
-// Find lists the images of the containers of an object of the kind, in the order in which they are there. A kind that
-// has no pod template has none. The error is an image that cannot be read.
+// Find lists the images of the containers of an object of the kind, in document order. A kind without a pod template has none. The
+// error is for an image that cannot be parsed.
 func (d Defaults) Find(kind string, object map[string]any) ([]Image, error) {
 	path, ok := templates[kind]
 	if !ok {
@@ -85,16 +85,17 @@ func podSpec(object map[string]any, path []string) map[string]any {
 	return object
 }
 
-// Pod is what an object says of the nodes that pull its images, and of how they log in to registries.
+// Pod holds the properties of an object's Pods that matter for pulling images: the platform of nodes, and logins for registries.
 type Pod struct {
-	// Secrets are the names of the imagePullSecrets, which lie in the namespace of the object; ServiceAccount is what the Pods run as.
+	// Secrets are the names of the imagePullSecrets, in the namespace of the object; ServiceAccount is the service account of the
+	// Pods.
 	Secrets        []string
 	ServiceAccount string
-	// Platform is the os/architecture of the nodes, as far as the node selector says it; empty for any.
+	// Platform is the os/architecture of the nodes, if the node selector specifies it; empty for any.
 	Platform string
 }
 
-// PodOf reads an object of a kind that has a template of Pods, or is one. Other kinds say nothing.
+// PodOf reads an object of a kind that has a Pod template, or is a Pod; ok is false for other kinds.
 func PodOf(kind string, object map[string]any) (p Pod, ok bool) {
 	path, ok := templates[kind]
 	if !ok {
@@ -120,12 +121,12 @@ func PodOf(kind string, object map[string]any) (p Pod, ok bool) {
 	return p, true
 }
 
-// unreadable words the error for a text that is no reference.
+// unreadable returns the error for a text that is not an image reference.
 func unreadable(image string, err error) error {
 	return fmt.Errorf("invalid image '%s' (%w)", image, err)
 }
 
-// Document is the value of the variable `images`: group → key → the parts of the image. Groups without images are absent.
+// Document returns the value of the variable `images`: group → key → the parts of the image. Groups without images are absent.
 func Document(images []Image) map[string]any {
 	out := map[string]any{}
 	for i := range images {
@@ -140,7 +141,7 @@ func Document(images []Image) map[string]any {
 	return out
 }
 
-// Document is what the variable `images` says of one image.
+// Document returns the value of one image in the variable `images`.
 func (i *Image) Document() map[string]any {
 	return map[string]any{
 		"reference": i.Pinned(), "referenceWithTag": i.WithTag(), "registry": i.Registry, "path": i.Path,

@@ -30,7 +30,7 @@ const (
 	maxReference = 4096
 )
 
-// Why a reference is refused.
+// The reasons why a reference is rejected.
 var (
 	ErrFormat    = errors.New("invalid reference format")
 	ErrUppercase = errors.New("repository name must be lowercase")
@@ -39,30 +39,30 @@ var (
 
 // Reference is one image reference.
 type Reference struct {
-	Registry string // the default one when the text names none
+	Registry string // the default one if the text has none
 	Path     string // without registry: team/app
-	Name     string // last part of Path: app
-	Tag      string // latest when the text has neither tag nor digest; empty when it has only a digest
+	Name     string // the last part of Path: app
+	Tag      string // latest if the text has neither tag nor digest; empty if it has only a digest
 	Digest   string // with its algorithm: sha256:…
 }
 
-// Defaults say what a reference without a registry means. The zero Defaults are those of Kyverno: docker.io, written
-// into the reference.
+// Defaults define the registry of references without one. The zero Defaults are those of Kyverno: docker.io, written into the
+// reference.
 type Defaults struct {
-	// Registry is the default registry, which may have a path behind it; empty for docker.io.
+	// Registry is the default registry, which may be followed by a path; empty for docker.io.
 	Registry string
-	// Bare: a reference without a registry has none. The default one only helps to read it.
+	// Bare: a reference without a registry stays without one. The default is only used to parse it.
 	Bare bool
 }
 
-// Parse reads an image reference with the zero Defaults.
+// Parse parses an image reference with the zero Defaults.
 func Parse(image string) (Reference, error) { return Defaults{}.Parse(image) }
 
-// Parse reads an image reference. The error wraps ErrFormat, ErrUppercase or ErrLongName, in the words of Kyverno.
+// Parse parses an image reference. The error wraps ErrFormat, ErrUppercase or ErrLongName, with Kyverno's text.
 func (d Defaults) Parse(image string) (Reference, error) {
 	full, bare := image, false
 	if domain, _, ok := strings.Cut(image, "/"); !ok || !isDomain(domain) {
-		// Without a registry of its own the grammar would take the first part of the path for one.
+		// Without a registry, the grammar would take the first part of the path for one.
 		full, bare = cmp.Or(d.Registry, DefaultRegistry)+"/"+image, d.Bare
 	}
 	refuse := func(full string, why error) error {
@@ -91,12 +91,12 @@ func (d Defaults) Parse(image string) (Reference, error) {
 	return r, nil
 }
 
-// isDomain reports whether the first part of a name is a registry, by the rule of Docker.
+// isDomain reports whether the first part of a name is a registry, by Docker's rule.
 func isDomain(s string) bool {
 	return strings.ContainsAny(s, ".:") || s == "localhost" || strings.ToLower(s) != s
 }
 
-// Repository is the reference without tag and digest.
+// Repository returns the reference without tag and digest.
 func (r Reference) Repository() string {
 	if r.Registry == "" {
 		return r.Path
@@ -104,7 +104,7 @@ func (r Reference) Repository() string {
 	return r.Registry + "/" + r.Path
 }
 
-// String is the reference with everything that is known: registry, tag and digest.
+// String returns the reference with all known parts: registry, tag and digest.
 func (r Reference) String() string {
 	s := r.Repository()
 	if r.Tag != "" {
@@ -116,7 +116,7 @@ func (r Reference) String() string {
 	return s
 }
 
-// Pinned is the reference by digest when there is one, else by tag.
+// Pinned returns the reference with the digest if there is one, otherwise with the tag.
 func (r Reference) Pinned() string {
 	if r.Digest != "" {
 		return r.Repository() + "@" + r.Digest
@@ -124,7 +124,7 @@ func (r Reference) Pinned() string {
 	return r.WithTag()
 }
 
-// WithTag is the reference by tag; without tag it is the repository.
+// WithTag returns the reference with the tag; without a tag, the repository.
 func (r Reference) WithTag() string {
 	if r.Tag == "" {
 		return r.Repository()

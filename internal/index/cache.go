@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// cache is a map that is read without a lock and copied for a new entry. A full cache is emptied.
+// cache is a map that is read without a lock, and copied to add an entry. A full cache is emptied.
 type cache[K comparable, V any] struct {
-	mu  sync.Mutex // guards the making of values
+	mu  sync.Mutex // serializes the creation of values
 	all atomic.Pointer[map[K]*V]
 }
 
@@ -39,7 +39,7 @@ func (c *cache[K, V]) add(key K, limit int, value func() *V) *V {
 	return v
 }
 
-// keep takes over the values of old whose keys same accepts.
+// keep copies the values of old whose keys same accepts.
 func (c *cache[K, V]) keep(old *cache[K, V], same func(K) bool) {
 	all := old.all.Load()
 	if all == nil {

@@ -13,14 +13,14 @@ import (
 // Index finds, among many Programs, the rules that may match a request. It is immutable to its callers and safe for concurrent use.
 //
 // Rules are indexed by the kinds and the resources of their targets. The candidates for one kind or resource and one operation are computed
-// at the first such request and kept as a view (see view.go), so a lookup costs the same with one Program or a thousand for other kinds.
+// at the first such request and cached as a view (see view.go), so a lookup costs the same with one Program or a thousand for other kinds.
 type Index struct {
 	programs  []*policy.Program // in order
 	order     func(a, b *policy.Program) int
-	kinds     map[string][]entry // by the kind that targets name
-	resources map[string][]entry // by the resource that targets name
+	kinds     map[string][]entry // by the kind in the target
+	resources map[string][]entry // by the resource in the target
 	wild      []entry            // entries that may match every kind
-	// byResource: a target names a resource or a scope. Otherwise both are ignored.
+	// byResource: some target names a resource or a scope. Otherwise both are ignored.
 	byResource bool
 	places     places
 }
@@ -36,13 +36,13 @@ type entry struct {
 type Query struct {
 	// Family limits the query to Programs of that family; empty for all.
 	Family string
-	// Stages: rules of at least one of these stages.
+	// Stages selects rules of at least one of these stages.
 	Stages policy.Stage
 	// FailurePolicy limits the query to Programs with that failure policy.
 	FailurePolicy FailurePolicies
 	// SharedOnly excludes Programs with a webhook of their own (policy.Program.OwnWebhook).
 	SharedOnly bool
-	// FixedWebhooks: the webhooks do not follow the policies, which SharedOnly takes into account.
+	// FixedWebhooks: the webhooks do not follow the policies. SharedOnly takes this into account.
 	FixedWebhooks bool
 }
 
@@ -100,7 +100,7 @@ func build(programs []*policy.Program, order func(a, b *policy.Program) int) *In
 	return x
 }
 
-// add adds the entries of p to an index that is not shared yet.
+// add adds the entries of p to an index that is not yet shared.
 func (x *Index) add(p *policy.Program) {
 	entries(p, func(e entry) {
 		x.byResource = x.byResource || asksResource(e.target) || slices.ContainsFunc(e.rule.Excludes, func(t policy.Target) bool { return asksResource(&t) })
@@ -125,8 +125,8 @@ func entries(p *policy.Program, f func(entry)) {
 	}
 }
 
-// With returns an index in which the Programs of added replace those of removed. It keeps the views for kinds and resources that neither
-// names; an entry with a wildcard kind invalidates all views. It is for indexes of New.
+// With returns an index in which the Programs in added replace those in removed. It keeps the views for kinds and resources that neither
+// names; an entry with a wildcard kind invalidates all views. Use it only for indexes made by New.
 func (x *Index) With(removed, added []*policy.Program) *Index {
 	gone := make(map[*policy.Program]bool, len(removed))
 	for _, p := range removed {
@@ -211,7 +211,7 @@ func (x *Index) Programs() []*policy.Program { return x.programs }
 // out a rule that Match would accept; the caller must still call Match. It excludes Programs that are switched off for the request's
 // origin, and namespaced ones for objects outside their namespace.
 //
-// With StageMutate, labels of the object exclude no rule, since an earlier rule may set a label that a later one selects by; for other
+// With StageMutate, labels of the object exclude no rule, since an earlier rule may set a label that a later rule selects; for other
 // stages, the caller must look up again with the mutated object. The result is shared: do not change it.
 func (x *Index) Lookup(r *policy.Request, stages policy.Stage) []policy.Selection {
 	return x.Query(r, Query{Stages: stages})

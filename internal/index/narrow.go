@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// candidate is an entry that names, namespaces or labels may exclude.
+// candidate is an entry that the name, namespace or labels of a request may exclude.
 type candidate struct {
 	ref
 	policy.Restriction
@@ -19,7 +19,7 @@ type candidate struct {
 // newCandidate evaluates an entry for the view of r. always: the entry has no restriction. never: it matches no object.
 func newCandidate(e entry, restriction policy.Restriction, r *policy.Request, q Query) (c *candidate, always, never bool) {
 	c = &candidate{ref: ref{e.program, e.rule}, Restriction: restriction, policyNamespace: confinedTo(e.program)}
-	// A rule may set the label that a later one selects by, so labels exclude nothing during mutation. Nor do they if the labels of the old
+	// A rule may set a label that a later rule selects, so labels exclude nothing during mutation. Nor do they if the labels of the old
 	// object count, too, since it is decoded for few rules.
 	mutating := q.Stages.Has(policy.StageMutate)
 	old := r.OldObject != nil
@@ -85,7 +85,7 @@ func (v *view) file(c *candidate) {
 	v.filtered = append(v.filtered, c)
 }
 
-// literals returns the distinct texts of patterns; ok is false when there are none or one has a wildcard.
+// literals returns the distinct texts of patterns; ok is false if there are none or if one has a wildcard.
 func literals(patterns []wildcard.Pattern) (texts []string, ok bool) {
 	for _, p := range patterns {
 		text, ok := p.Literal()
@@ -114,7 +114,7 @@ func (c *candidate) fits(f *policy.Facts, objectNamespace string) bool {
 	return true
 }
 
-// holds returns true for a failed lookup: Match returns the error.
+// holds reports whether the restriction matches. It returns true for a failed lookup: Match then returns the error.
 func holds(r *policy.Restriction, f *policy.Facts) bool {
 	ok, err := r.Holds(f)
 	return ok || err != nil
@@ -127,7 +127,7 @@ func (v *view) lookup(r *policy.Request) []policy.Selection {
 	if v.byName == nil && v.byNamespace == nil && v.byLabel == nil && v.filtered == nil {
 		return v.base
 	}
-	f, err := policy.FactsOf(r, v.asksLabels) // without labels, the object is not decoded
+	f, err := policy.FactsOf(r, v.asksLabels) // if labels do not matter, the object is not decoded
 	if err != nil || f.OddLabels {
 		return v.all // Match returns the error of the object
 	}

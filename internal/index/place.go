@@ -6,15 +6,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// placeKey is the key of rules: the kind, and the resource if some rules name resources.
+// placeKey is the key by which rules are filed: the kind, and the resource if some rules name resources.
 type placeKey struct {
 	kind       string
 	resource   schema.GroupVersionResource
 	namespaced bool
 }
 
-// maxPlaces bounds the number of places. A cluster has some hundred kinds; the bound is for requests with invented kinds on the command
-// line.
+// maxPlaces bounds the number of places. A cluster has some hundred kinds; the bound is for requests on the command line, which may have
+// invented kinds.
 const maxPlaces = 4096
 
 // places are the places of earlier requests, by kind alone or by resource.
@@ -58,7 +58,7 @@ func (x *Index) filed(kind, resource string) [][]entry {
 	return append(out, x.wild)
 }
 
-// keep takes over the places of old that a change does not affect.
+// keep copies the places of old that a change does not affect.
 func (p *places) keep(old *places, changed *touched) {
 	if changed.wild {
 		return

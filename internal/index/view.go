@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// viewKey holds the fields of a request that select candidates, beside its place, names and labels.
+// viewKey holds the fields of a request that select candidates, apart from its place, names and labels.
 type viewKey struct {
 	group, version, sub string
 	operation           policy.Operation
@@ -16,7 +16,7 @@ type viewKey struct {
 	query               Query
 }
 
-// maxViews bounds the views of one place; a cluster has a few dozen for each.
+// maxViews bounds the views of one place; in a cluster, each place has a few dozen.
 const maxViews = 1024
 
 func (p *place) view(order func(a, b *policy.Program) int, r *policy.Request, q Query) *view {
@@ -73,7 +73,7 @@ func newView(order func(a, b *policy.Program) int, p *place, r *policy.Request, 
 	}
 	v.reads = readsOf(all)
 	v.base = group(order, always)
-	v.all = group(order, all) // group takes its list apart
+	v.all = group(order, all) // group modifies its argument
 	return v
 }
 

@@ -9,22 +9,22 @@ import (
 )
 
 // Garbage bounds the uncollected garbage in the heap of a process, in percent of the live heap. While the live heap is small, the garbage
-// may grow to Most percent of it; a larger one leaves room for Spare bytes, but for Least percent at least.
+// may grow to Most percent of it. With a larger live heap, it may grow to Spare bytes, but always to at least Least percent.
 type Garbage struct {
 	Most  int
 	Spare uint64
 	Least int
 }
 
-// Bounds of the controllers. The reports controller keeps some state for each resource, so its live heap grows with the cluster, and a scan
-// is not urgent. A review of the admission controller costs a tenth less CPU with collections at 500 % than at 300 %; under load the
-// controller holds many requests at once, so that the live heap is larger and Spare limits the garbage.
+// The bounds for the controllers. The reports controller holds some state for each resource, so its live heap grows with the cluster, and a
+// scan is not urgent. A review of the admission controller costs a tenth less CPU with collections at 500 % than at 300 %. Under load that
+// controller holds many requests at once, so the live heap is larger and Spare limits the garbage.
 var (
 	ReportsGarbage   = Garbage{Most: gcPercent, Spare: 32 << 20, Least: 40}
 	AdmissionGarbage = Garbage{Most: 500, Spare: 52 << 20, Least: 200}
 )
 
-// garbageEvery is how often the live heap is compared with the bounds. A burst of reviews doubles it within one collection.
+// garbageEvery is the interval at which the live heap is compared with the bounds. A burst of reviews doubles it within one collection.
 const garbageEvery = 100 * time.Millisecond
 
 // Bound applies the bounds until ctx is done, unless the environment tunes the collector.

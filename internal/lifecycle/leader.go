@@ -14,21 +14,21 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// Leader runs tasks in the one process that holds a lease.
+// Leader runs tasks in the only process that holds a lease.
 type Leader struct {
 	// Config is the connection to the API server.
 	Config           *rest.Config
 	Lease, Namespace string
-	// Identity is the name of this process, that of its Pod.
+	// Identity is the name of this process, which is the name of its Pod.
 	Identity string
-	// Retry is the interval at which the lease is tried or renewed.
+	// Retry is the interval of attempts to acquire or renew the lease.
 	Retry time.Duration
 	Tasks []Task
 	Log   *slog.Logger
 }
 
 // Run runs the tasks while this process holds the lease, until ctx is done. Losing the lease stops the tasks, never the process; they start
-// again when it is acquired again. Tasks of two terms never overlap.
+// again when the process acquires it again. Tasks of two terms never overlap.
 func (l *Leader) Run(ctx context.Context) error {
 	own := rest.CopyConfig(l.Config)
 	own.QPS, own.Burst = -1, 0 // a renewal must not wait behind other requests
@@ -114,7 +114,7 @@ func (t *term) end() {
 	}
 }
 
-// taken ends the term at once, because another client holds the lease.
+// taken ends the term at once, because another process holds the lease.
 func (t *term) taken(holder string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,8 +123,8 @@ func (t *term) taken(holder string) {
 	}
 }
 
-// watchedLock notifies the term when it reads another holder. The elector alone would continue to lead until the renewal deadline, beside
-// the new holder.
+// watchedLock notifies the term when it reads another holder. The elector alone would continue to lead until the renewal deadline, at the
+// same time as the new holder.
 type watchedLock struct {
 	resourcelock.Interface
 	term *term

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Trigger wakes a loop. Calls of Fire while the loop is busy cause one more round.
+// Trigger wakes a loop. Several calls of Fire while the loop is busy cause one more round.
 type Trigger chan struct{}
 
 func NewTrigger() Trigger { return make(Trigger, 1) }
@@ -23,7 +23,7 @@ func (t Trigger) Fire() {
 type Task struct {
 	Name string
 	Wake Trigger
-	// Once reconciles the state. It returns when to run again without a change; 0 for never.
+	// Once reconciles the state. It returns the time until the next run without a change; 0 for never.
 	Once func(ctx context.Context) (time.Duration, error)
 }
 

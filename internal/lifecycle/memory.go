@@ -9,12 +9,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/lifecycle/firstgc"
 )
 
-// gcPercent lets the heap grow to four times the live heap before a collection. The live heap is a few megabytes, and at the default of 100
-// a busy server would spend much of its time marking it. The peak stays far below that of an ordinary live heap with the default.
+// gcPercent lets the heap grow to four times the live heap before a collection. The live heap is a few megabytes, so at the default of 100
+// a busy server would spend much of its time on marking. The peak stays far below that of a common live heap with the default.
 const gcPercent = 300
 
-// TuneHeap sets the garbage collector's parameters unless the environment does. ratio is the part of the container's memory that the heap
-// may take; 0 for no limit.
+// TuneHeap sets the garbage collector's parameters unless the environment does. ratio is the fraction of the container's memory that the
+// heap may use; 0 for no limit.
 func TuneHeap(ratio float64) {
 	firstgc.End()
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
@@ -32,7 +32,7 @@ func containerMemory(read func(string) ([]byte, error)) int64 {
 		if err != nil {
 			continue
 		}
-		// Version 2 writes "max" for no limit, version 1 a number that no machine has.
+		// Version 2 writes "max" for no limit, version 1 a number larger than any machine's memory.
 		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n < 1<<50 {
 			return n
 		}

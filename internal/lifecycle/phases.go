@@ -7,9 +7,9 @@ import (
 )
 
 // Phases are the steps of a process; they begin and end in order. The process serves from the start, fills its caches and then works. On
-// shutdown it ends the lease and the tasks first, then open requests, then pending writes, and the cache last.
+// shutdown it first ends the lease and the tasks, then open requests, then pending writes, and finally the cache.
 type Phases struct {
-	// Cache is the manager's Start. It outlives the context, since the last phases still read from it.
+	// Cache is the manager's Start. It runs longer than the context, since the last phases still read from it.
 	Cache func(context.Context) error
 	// Build creates the components that need the cache. They run until the context of the cache is done.
 	Build func(context.Context) error
@@ -19,11 +19,11 @@ type Phases struct {
 	Fill func(context.Context) error
 	// Work begins when the caches are synced, and returns when its context is done. It starts parallel work through beside.
 	Work func(ctx context.Context, beside func(func())) error
-	// Last run until Serve and Work have ended, since those may still produce something to write.
+	// Last are functions that run until Serve and Work have ended, since those may still produce something to write.
 	Last []func(context.Context)
 }
 
-// Run returns when ctx is done or a phase has ended too early, after all phases have ended.
+// Run runs all phases, and returns after they have ended: because ctx is done, or because a phase has ended too early.
 func (l *Phases) Run(ctx context.Context) (err error) {
 	cacheCtx, stopCache := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCache()

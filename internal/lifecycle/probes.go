@@ -14,7 +14,7 @@ import (
 
 // Probes answers the kubelet's HTTP probes: live at once, ready when the ready function returns no error.
 type Probes struct {
-	listener net.Listener // nil: there are no probes
+	listener net.Listener // nil if there are no probes
 	ready    func() error
 	log      *slog.Logger
 }
@@ -34,7 +34,7 @@ func (p Probes) Close() {
 	}
 }
 
-// Serve answers until ctx is done.
+// Serve answers probes until ctx is done.
 func (p Probes) Serve(ctx context.Context) error {
 	if p.listener == nil {
 		<-ctx.Done()

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// A process is quiet when it allocates little for a while. Only then is memory worth more to the machine than to the process: under load
-// each page that was given back would be asked for again at once.
+// A process is quiet when it allocates little for a while. Only then is memory more useful to the machine than to the process: under load,
+// the process would request each returned page again at once.
 const (
 	quietEvery = 5 * time.Second
-	quietBytes = 1 << 20 // allocated in quietEvery
-	quietTimes = 2       // in a row
-	// leastSpare is the smallest amount for which a collection is worth its time. A large heap takes longer to collect, so that half of what
-	// is live has to be spare there.
+	quietBytes = 1 << 20 // allocated within quietEvery
+	quietTimes = 2       // number of consecutive quiet intervals
+	// leastSpare is the smallest amount that is worth a collection. A large heap takes longer to collect, so there the spare memory must
+	// also be at least half of the live heap.
 	leastSpare = 4 << 20
 	spareEvery = 30 * time.Second
 )
 
-// ReturnMemory collects garbage and gives free memory back to the operating system whenever the process becomes quiet, until ctx is done:
-// after the start, after policies were compiled, after a load. Go itself keeps as much as the heap may grow to, which is four times what is
-// in use (gcPercent). It does nothing where the environment tunes the collector.
+// ReturnMemory collects garbage and returns free memory to the operating system whenever the process becomes quiet, until ctx is done:
+// after the start, after policies were compiled, after a period of load. Go itself keeps all memory up to the size to which the heap may
+// grow, four times the live heap (gcPercent). ReturnMemory does nothing if the environment tunes the collector.
 func ReturnMemory(ctx context.Context) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -54,21 +54,21 @@ func returnMemory(ctx context.Context, tick <-chan time.Time, free func()) {
 	}
 }
 
-// heap is what the runtime says of it, in bytes.
+// heap is the state of the heap according to the runtime, in bytes.
 type heap struct {
 	allocated uint64 // since the start
 	live      uint64 // found by the last collection
-	held      uint64 // objects, and what is free and not given back
+	held      uint64 // objects, and free memory that was not returned
 }
 
-// quiet decides when memory is given back. It is asked every quietEvery.
+// quiet decides when memory is returned. Its method due is called every quietEvery.
 type quiet struct {
-	allocated uint64 // when it was last asked
-	times     int    // in a row without much allocated
-	wait      int    // times to be asked before memory may be given back again
+	allocated uint64 // at the last call
+	times     int    // consecutive calls with few allocations
+	wait      int    // calls until memory may be returned again
 }
 
-// due reports whether memory is given back now.
+// due reports whether to return memory now.
 func (q *quiet) due(h heap) bool {
 	calm := h.allocated-q.allocated < quietBytes
 	q.allocated = h.allocated

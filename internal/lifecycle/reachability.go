@@ -18,16 +18,16 @@ const (
 )
 
 // Reachability logs when the API server, or etcd behind it, does not answer, and when it answers again. All dependent code retries by
-// itself and logs what it restores; in between, only these lines explain the standstill.
+// itself and logs its recovery; in between, only these lines explain the standstill.
 type Reachability struct {
 	ask func(ctx context.Context) error
 	now func() time.Time
 	log *slog.Logger
 
-	since time.Time // when it ceased to answer; zero while it answers
+	since time.Time // when the API server stopped answering; zero while it answers
 }
 
-// NewReachability asks the API server of cfg, on a connection of its own.
+// NewReachability checks the API server of cfg, on its own connection.
 func NewReachability(cfg *rest.Config, log *slog.Logger) (*Reachability, error) {
 	own := rest.CopyConfig(cfg)
 	own.Timeout = reachTimeout
@@ -53,7 +53,7 @@ func NewReachability(cfg *rest.Config, log *slog.Logger) (*Reachability, error) 
 		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 			return err
 		}
-		// A server that refuses the request answers, too.
+		// A server that refuses the request is reachable, too.
 		if resp.StatusCode >= http.StatusInternalServerError {
 			return fmt.Errorf("GET /livez: %s", resp.Status)
 		}
@@ -61,7 +61,7 @@ func NewReachability(cfg *rest.Config, log *slog.Logger) (*Reachability, error) 
 	}}, nil
 }
 
-// Run asks until ctx is done.
+// Run checks at the interval until ctx is done.
 func (r *Reachability) Run(ctx context.Context) {
 	tick := time.NewTicker(reachEvery)
 	defer tick.Stop()
@@ -77,7 +77,7 @@ func (r *Reachability) Run(ctx context.Context) {
 	}
 }
 
-// evaluate takes one answer in.
+// evaluate records the result of one check.
 func (r *Reachability) evaluate(err error) {
 	switch {
 	case err != nil && r.since.IsZero():

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// LeaderLabel on a Lease shows who of us wrote its holder. Kyverno's controllers use the same Leases and leave the label as it is, so
-// that it does not fit their names.
+// LeaderLabel on a Lease marks that Ephor wrote its holder. Kyverno's controllers use the same Leases and do not change the label, so it
+// then does not match their names.
 const LeaderLabel = "ephor.dev/leader"
 
 // leaderMark returns the value of LeaderLabel for a holder, whose name may be too long for a label.
@@ -24,24 +24,24 @@ func leaderMark(identity string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Leases are those of a namespace.
+// Leases reads and watches the Leases of a namespace.
 type Leases interface {
 	List(context.Context, metav1.ListOptions) (*coordinationv1.LeaseList, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// Standby pauses work while another program holds the Lease of a controller: Kyverno's, which works on the same objects. Until the
-// Lease was read for the first time the work is paused as well.
+// Standby pauses work while another program holds the Lease of a controller: Kyverno, which works on the same objects. The work is also
+// paused until the Lease is read for the first time.
 type Standby struct {
 	Leases Leases
 	Lease  string
-	// Pause is called with each change, and with the same value again.
+	// Pause is called after each change, and may be called again with the same value.
 	Pause func(paused bool)
 	Log   *slog.Logger
 
 	holder  string
-	renewed time.Time // what the holder wrote last
-	seen    time.Time // when that was seen here: clocks differ
+	renewed time.Time // the last renewal that the holder wrote
+	seen    time.Time // when this process saw it, since clocks differ
 	paused  bool
 }
 
@@ -58,7 +58,7 @@ func (s *Standby) Run(ctx context.Context) {
 			pause = firstPause
 			continue
 		}
-		s.Log.Warn("the lease could not be followed", "lease", s.Lease, "again in", pause, "error", err)
+		s.Log.Warn("cannot follow the lease", "lease", s.Lease, "again in", pause, "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -67,7 +67,8 @@ func (s *Standby) Run(ctx context.Context) {
 	}
 }
 
-// follow reads the Lease and watches it, until the watch ends. Without a watch nothing expires: what another holder does is not known then.
+// follow reads the Lease and watches it, until the watch ends. Without a watch nothing expires, because the holder's actions are then
+// unknown.
 func (s *Standby) follow(ctx context.Context) error {
 	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, s.Lease).String()}
 	list, err := s.Leases.List(ctx, options)

@@ -42,8 +42,8 @@ spec:
 	},
 }
 
-// CELFields holds the CEL expressions of a ClusterPolicy or Policy against the fields of the kinds that its rules match:
-// the warnings with which a policy is accepted. Nothing is said of kinds that are not known.
+// CELFields compares the CEL expressions of a ClusterPolicy or Policy with the fields of the kinds that its rules match.
+// Admission accepts a policy with these warnings. Unknown kinds give no warnings.
 func CELFields(object map[string]any, kinds *schema.Kinds) diag.List {
 	p, diags := classic.Decode(object)
 	if diags.HasErrors() {
@@ -74,7 +74,7 @@ func celFieldsOf(r *kyvernov1.Rule, path string, kinds *schema.Kinds) diag.List 
 	return out
 }
 
-// celFieldsOfKind complains of what no version of the kind has.
+// celFieldsOfKind reports fields that no version of the kind has.
 func celFieldsOfKind(r *kyvernov1.Rule, path, kind string, kinds *schema.Kinds) diag.List {
 	target, err := match.ParseKind(kind)
 	if err != nil || strings.ContainsAny(target.Kind, "*?") {
@@ -138,7 +138,7 @@ func undefinedFields(r *kyvernov1.Rule, path, gvk string, kind schema.Found) dia
 	return out
 }
 
-// shape is a type as the CEL compiler asks for it.
+// shape is a type in the form that the CEL compiler needs.
 type shape struct{ schema.Type }
 
 func (s shape) Field(name string) (celenv.Shape, bool) {

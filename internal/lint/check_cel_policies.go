@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// celSpec is what policies of policies.kyverno.io have in common. Each kind has some of the fields.
+// celSpec holds the common fields of policies of policies.kyverno.io. Each kind has some of them.
 type celSpec struct {
 	MatchConstraints *admissionregistrationv1.MatchResources   `json:"matchConstraints"`
 	MatchConditions  []admissionregistrationv1.MatchCondition  `json:"matchConditions"`
@@ -28,15 +28,15 @@ type celSpec struct {
 	} `json:"evaluation"`
 }
 
-// celPolicyFields holds the expressions of a policy of policies.kyverno.io against the fields of what its constraints name. A field is
-// reported that none of these kinds has; nothing is said where one of them is not known.
+// celPolicyFields compares the expressions of a policy of policies.kyverno.io with the fields of the kinds in its constraints. It
+// reports a field that none of these kinds has, and nothing if one of the kinds is unknown.
 func celPolicyFields(object map[string]any, namespaced bool, known *schema.Kinds) diag.List {
 	var spec celSpec
 	if err := json.Unmarshal(value.AppendJSON(nil, object["spec"]), &spec); err != nil || spec.MatchConstraints == nil {
 		return nil
 	}
 	if mode := spec.Evaluation.Mode; mode != "" && mode != "Kubernetes" {
-		return nil // it is about documents
+		return nil // the policy is for documents, not for kinds
 	}
 	var common diag.List
 	for i, kind := range constrained(spec.MatchConstraints, known) {
@@ -55,7 +55,7 @@ func celPolicyFields(object map[string]any, namespaced bool, known *schema.Kinds
 	return common
 }
 
-// constrained are the kinds that the rules of the constraints name; none when one of them is not known.
+// constrained returns the kinds in the rules of the constraints; none if one of them is unknown.
 func constrained(m *admissionregistrationv1.MatchResources, known *schema.Kinds) (out []schema.Found) {
 	for _, r := range m.ResourceRules {
 		for _, resource := range r.Resources {
@@ -80,7 +80,7 @@ func constrained(m *admissionregistrationv1.MatchResources, known *schema.Kinds)
 	return out
 }
 
-// undefined are the fields that the kind does not have. ok is false when the variables cannot be typed.
+// undefined returns diagnostics for fields that the kind does not have; ok is false if the variables cannot be typed.
 func (s *celSpec) undefined(kind schema.Found, namespaced bool) (out diag.List, ok bool) {
 	compiler, err := celenv.NewTypeCheck(celenv.Declarations{Kind: celenv.Validating, Namespaced: namespaced}, kind.Kind, shape{kind.Type})
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *celSpec) undefined(kind schema.Found, namespaced bool) (out diag.List, 
 	for i, v := range s.Variables {
 		at := "spec.variables[" + strconv.Itoa(i) + "].expression"
 		if err := compiler.Variable(v.Name, v.Expression); err != nil {
-			// What reads the variable is not known then, either. (A library of another kind of policy is no mistake.)
+			// Expressions that read the variable cannot be checked either. (A library of another kind of policy is not a mistake.)
 			return out, look(err, at)
 		}
 	}

@@ -42,7 +42,7 @@ spec:
 	},
 }
 
-// ownNames adds the variables that hold nothing but what the author wrote, of all contexts in v.
+// ownNames adds the variables, from all contexts in v, whose value consists only of the author's text.
 func ownNames(own []string, v any) []string {
 	switch v := v.(type) {
 	case []any:
@@ -68,7 +68,7 @@ func ownNames(own []string, v any) []string {
 	return own
 }
 
-// variableRoots are the names that an entry of the kind variable is made of.
+// variableRoots returns the names that a context entry of kind variable reads.
 func variableRoots(variable map[string]any) []string {
 	out := template.Compile([]any{variable["value"], variable["default"], variable["jmesPath"]}, template.Options{}).Roots()
 	if _, has := variable["value"]; has {
@@ -81,7 +81,7 @@ func variableRoots(variable map[string]any) []string {
 	return out
 }
 
-// authored reports whether all names are the author's. The elements of a loop may be.
+// authored reports whether all names are the author's. The elements of a loop may count as the author's.
 func authored(own, names []string) bool {
 	for _, n := range names {
 		if !slices.Contains(own, n) && !strings.HasPrefix(n, "element") {
@@ -122,16 +122,16 @@ func expansion(in *input, v any, own []string, path string) {
 	}
 }
 
-// syntax reports whether the stand-ins are syntax of the expression.
+// syntax reports whether the stand-ins are part of the syntax of the expression.
 func syntax(n template.Nested) bool {
 	if _, err := jmespath.Compile(n.Query); err != nil {
-		return strings.HasPrefix(n.Query, "0") || strings.Contains(n.Query, "0(") // a digit is no name, which the author may have had in mind
+		return strings.HasPrefix(n.Query, "0") || strings.Contains(n.Query, "0(") // a name that begins with a digit is not what the author meant
 	}
 	_, err := jmespath.CompileQuoting(n.Query, jmespath.Quoting{Data: n.Data})
 	return err != nil
 }
 
-// wholeVariable reports whether a text is one variable and nothing else.
+// wholeVariable reports whether a text is exactly one variable.
 func wholeVariable(text string) bool {
 	text = strings.TrimSpace(text)
 	return strings.HasPrefix(text, "{{") && strings.HasSuffix(text, "}}") && strings.Count(text, "{{") == 1

@@ -47,7 +47,7 @@ spec:
 	},
 }
 
-// calls looks at the function calls of a policy.
+// calls finds the function calls of a policy.
 type calls struct {
 	in       *input
 	declared map[string]*jmespath.Function
@@ -55,11 +55,12 @@ type calls struct {
 	each     func(t jmespath.Tree, name, path string) // is called for each function call
 }
 
-// content are the fields below which everything is a resource, or a part of one, whose field names mean nothing to us.
+// content are the fields whose content is a resource, or a part of one, so that field names below them have no meaning in
+// the policy language.
 var content = []string{"pattern", "anyPattern", "patchStrategicMerge", "data", "value"}
 
-// look looks at the variables in v and below it, and where fields are those of the language at bare queries, too. CEL has
-// functions of its own.
+// look finds the variables in v and below it. In fields of the language it also finds bare queries, except in CEL, which
+// has its own functions.
 func (c *calls) look(v any, path string, language bool) {
 	switch v := v.(type) {
 	case string:
@@ -86,7 +87,7 @@ func (c *calls) look(v any, path string, language bool) {
 	}
 }
 
-// expression looks at the calls of one expression. The compiler has reported what cannot be parsed.
+// expression checks the calls in one expression. The compiler has already reported expressions that cannot be parsed.
 func (c *calls) expression(text, path string) {
 	if tree, err := jmespath.Parse(text); err == nil {
 		c.tree(tree, path)

@@ -52,7 +52,7 @@ spec:
 	},
 }
 
-// misspelt is the kind that was probably meant by one that is written without a group and not known.
+// misspelt returns the kind that the author probably meant by an unknown kind without a group.
 func (in *input) misspelt(kind string) string {
 	t, err := match.ParseKind(kind)
 	if err != nil || t.Subresource != "" || t.Group != "*" || wildcard.Has(t.Kind) || len(t.Kind) < 3 || len(in.kinds.Find("*", "*", t.Kind, "")) > 0 {
@@ -66,7 +66,7 @@ func (in *input) misspelt(kind string) string {
 	return ""
 }
 
-// swapped reports whether two letters next to each other changed places.
+// swapped reports whether the words differ only in two adjacent letters that changed places.
 func swapped(a, b string) bool {
 	if len(a) != len(b) {
 		return false

@@ -39,7 +39,7 @@ spec:
 	},
 }
 
-// unclosed reports whether a variable begins in the text and does not end.
+// unclosed reports whether a variable in the text begins and does not end.
 func unclosed(text string) bool {
 	i := strings.LastIndex(text, "{{")
 	return i >= 0 && !strings.HasSuffix(text[:i], "\\") && !strings.Contains(text[i:], "}}") ||

@@ -62,7 +62,7 @@ spec:
 	},
 }
 
-// matched are the types of the kinds that the rule matches; none when one of them is not known.
+// matched returns the types of the kinds that the rule matches; none if one of them is unknown.
 func (in *input) matched(rule int) []schema.Type {
 	var out []schema.Type
 	for _, f := range filtersOf(&in.policy.Spec.Rules[rule].MatchResources, "") {
@@ -85,11 +85,11 @@ func (in *input) matched(rule int) []schema.Type {
 
 type pathCheck struct {
 	in *input
-	// root is where the types begin in the context: request.object when it is empty, else element.
+	// root is the variable whose fields the types describe: request.object if it is empty, otherwise element.
 	root []string
 }
 
-// below is the part of a path that the types are about; ok is false when it is another's.
+// below returns the part of a path below the root; ok is false for a path outside the root.
 func (c *pathCheck) below(path []string) (rest []string, ok bool) {
 	if len(c.root) > 0 {
 		ok = len(path) > len(c.root) && slices.Equal(path[:len(c.root)], c.root)
@@ -99,7 +99,7 @@ func (c *pathCheck) below(path []string) (rest []string, ok bool) {
 	return path[min(2, len(path)):], ok
 }
 
-// pattern holds a pattern, or a patch, against the types; at is the place in the resource.
+// pattern checks a pattern, or a patch, against the types; at is the place in the resource.
 func (c *pathCheck) pattern(v any, types []schema.Type, path, at string) {
 	switch v := v.(type) {
 	case []any:
@@ -125,12 +125,12 @@ func (c *pathCheck) pattern(v any, types []schema.Type, path, at string) {
 	}
 }
 
-// plainList is the list of a loop over a field of the object, as most are.
+// plainList matches the list of a loop over a field of the object, as most loops have.
 var plainList = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^request\.object((?:\.[A-Za-z]+)+)(?:\[\])?$`)
 })
 
-// loops holds what a loop says of its elements against the elements of the field that it goes over.
+// loops checks the entries of a loop against the type of the elements of the field that it iterates over.
 func (c *pathCheck) loops(v any, types []schema.Type, path string) {
 	entries, _ := v.([]any)
 	for i, e := range entries {
@@ -156,7 +156,7 @@ func (c *pathCheck) loops(v any, types []schema.Type, path string) {
 				}
 			}
 		}
-		if entry["foreach"] == nil { // else element is that of the inner loop
+		if entry["foreach"] == nil { // otherwise element is that of the inner loop
 			inner := pathCheck{in: c.in, root: []string{"element"}}
 			for _, k := range slices.Sorted(maps.Keys(entry)) {
 				if k != "list" {
@@ -178,10 +178,10 @@ func (c *pathCheck) unknown(types []schema.Type, path, at, name string) {
 	c.in.warn(path, hint, "none of the matched kinds has the field %s", where)
 }
 
-// standIn is a variable whose place decides what it is: its expression is no path that was written.
+// standIn matches a variable whose meaning depends on its place, such as {{@}}; its expression is not a path that the author wrote.
 var standIn = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{-?\s*@\s*-?\}\}`) })
 
-// variables holds the paths of all variables in v that are about the types against them.
+// variables checks all variables in v below the root against the types.
 func (c *pathCheck) variables(v any, types []schema.Type, path string) {
 	switch v := v.(type) {
 	case string:
@@ -212,7 +212,7 @@ func (c *pathCheck) path(names []string, types []schema.Type, path string) {
 		below := fields(types, name)
 		if len(below) == 0 {
 			if len(elementsOf(types)) > 0 {
-				return // a query on a list is the business of the query
+				return // what a query does with a list cannot be checked here
 			}
 			c.unknown(types, path, strings.Join(slices.Concat([]string{strings.Join(c.root, ".")}, names[:i]), "."), name)
 			return
@@ -241,7 +241,7 @@ func elementsOf(types []schema.Type) []schema.Type {
 	return out
 }
 
-// bare is a key without the anchor around it.
+// bare returns a key without its anchor.
 func bare(key string) string {
 	if !strings.HasSuffix(key, ")") {
 		return key
@@ -254,7 +254,7 @@ func bare(key string) string {
 	return key
 }
 
-// nearest is the member whose name is most like name; empty when none is much like it.
+// nearest returns the member whose name is most similar to name; empty if none is similar.
 func nearest(name string, types []schema.Type) string {
 	best, least := "", len(name)/3+2
 	for _, t := range types {

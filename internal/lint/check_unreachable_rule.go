@@ -57,8 +57,8 @@ spec:
 	},
 }
 
-// alwaysDecides reports whether a rule passes or fails whatever it matches: no preconditions, no exclude, no conditional
-// anchors.
+// alwaysDecides reports whether a rule passes or fails for every resource that it matches: it has no preconditions, no
+// exclude and no conditional anchors.
 func alwaysDecides(r *kyvernov1.Rule, raw map[string]any) bool {
 	if r.Validation == nil || r.Preconditions != nil || r.ExcludeResources != nil || len(r.CELPreconditions) > 0 {
 		return false
@@ -75,7 +75,7 @@ func alwaysDecides(r *kyvernov1.Rule, raw map[string]any) bool {
 	return false
 }
 
-// mayPassOver reports whether a pattern has an anchor that can make it not applicable.
+// mayPassOver reports whether a pattern has an anchor that can make the rule skip a resource.
 func mayPassOver(v any) bool {
 	switch v := v.(type) {
 	case []any:
@@ -94,7 +94,7 @@ func mayPassOver(v any) bool {
 	return false
 }
 
-// coversAll reports whether the first rule matches all that the second does, as far as kinds show that.
+// coversAll reports whether the first rule matches everything that the second does, as far as kinds show that.
 func coversAll(first, second *kyvernov1.Rule) bool {
 	var wide []policy.Target
 	for _, f := range filtersOf(&first.MatchResources, "") {
@@ -131,7 +131,8 @@ func kindsCovered(kinds []string, wide []policy.Target) bool {
 	return true
 }
 
-// covers reports whether everything that the wildcard b matches is matched by a, as far as that is easily decided.
+// covers reports whether the wildcard a matches everything that the wildcard b matches, as far as that is easy to
+// decide.
 func covers(a, b string) bool {
 	return a == "*" || a == b || !wildcard.Has(b) && wildcard.Match(a, b)
 }

@@ -44,8 +44,8 @@ spec:
 	},
 }
 
-// unused looks for contexts in v and in everything below it. What a context defines is seen by its entries after it, by
-// everything beside and below the context, and by beyond: what is done with a target sees the context of the target.
+// unused finds unused entries of contexts in v and below it. The entries of a context are visible to its later entries,
+// to everything beside and below the context, and to beyond: the actions on a target see the context of the target.
 func unused(in *input, v, beyond any, path string) {
 	switch v := v.(type) {
 	case []any:
@@ -91,7 +91,7 @@ func reads(name string, values ...any) bool {
 	return false
 }
 
-// filled is a query with null, which is both a literal and a name, in the place of its variables.
+// filled returns a query in which null, which is both a literal and a name, replaces the variables.
 func filled(query string) string {
 	for {
 		before, rest, open := strings.Cut(query, "{{")
@@ -103,7 +103,7 @@ func filled(query string) string {
 	}
 }
 
-// nested reports whether a variable in v is made of another: what it reads is unknown.
+// nested reports whether a variable in v contains another one, so that the names that it reads are unknown.
 func nested(v any) bool {
 	switch v := v.(type) {
 	case string:

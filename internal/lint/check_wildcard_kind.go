@@ -42,7 +42,7 @@ spec:
 				for k, kind := range f.ResourceDescription.Kinds {
 					t, err := match.ParseKind(kind)
 					if err != nil || !wildcard.Has(t.Kind) || t.Subresource != "" && t.Subresource != "*" {
-						continue // one subresource is written seldom
+						continue // a wildcard kind rarely has only one subresource
 					}
 					hint := "name the kinds"
 					if len(f.ResourceDescription.Operations) == 0 {
@@ -58,7 +58,7 @@ spec:
 
 func everything(t policy.Target) bool { return t.Kind == "*" && t.Group == "*" && t.Version == "*" }
 
-// covered says what a kind with a wildcard stands for.
+// covered describes what a kind with a wildcard matches.
 func (in *input) covered(t policy.Target) string {
 	if everything(t) {
 		return "the kinds of Kubernetes, but for Events, Leases, Nodes and the like, and all custom resources"
@@ -73,7 +73,7 @@ func (in *input) covered(t policy.Target) string {
 	return strconv.Itoa(len(names)) + " known kinds"
 }
 
-// price says what it costs.
+// price describes its cost.
 func price(t policy.Target, operations []kyvernov1.AdmissionOperation, background bool) string {
 	names := make([]string, len(operations))
 	for i, o := range operations {

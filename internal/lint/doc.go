@@ -1,4 +1,4 @@
-// Package lint finds likely mistakes in policies: what is no error, but hardly what the author meant.
+// Package lint finds likely mistakes in policies: text that is valid but hardly what the author meant.
 //
 //	findings := lint.Policy(object, lint.Options{Kinds: schema.New()})   // object: a decoded policy
 //	for _, f := range findings {
@@ -6,8 +6,9 @@
 //	}
 //
 // A check is one file, check_<name>.go: its name, its documentation, an example that it finds, and the function that
-// looks. What Check and Compile of the policy's family find comes first, as findings of the checks `error` and
-// `warning`. A check says nothing where it cannot be sure: of kinds that it does not know, of names that hold variables.
+// checks. Diagnostics from Check and Compile of the policy's family come first, as findings of the checks `error` and
+// `warning`. A check reports nothing if it cannot be sure, for example about unknown kinds or names that contain
+// variables.
 //
 // It changes nothing and evaluates no resources.
 //

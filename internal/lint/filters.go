@@ -9,7 +9,7 @@ import (
 // placed is a filter of a match or exclude block with its field path.
 type placed struct {
 	kyvernov1.ResourceFilter
-	path string // spec.rules[0].match.any[1]
+	path string // such as spec.rules[0].match.any[1]
 }
 
 // filtersOf lists the filters of a block.
@@ -27,7 +27,7 @@ func filtersOf(m *kyvernov1.MatchResources, path string) []placed {
 	return out
 }
 
-// onlyKinds reports whether a filter says nothing but kinds.
+// onlyKinds reports whether a filter has only kinds.
 func onlyKinds(f *kyvernov1.ResourceFilter) bool {
 	rest := f.ResourceDescription
 	rest.Kinds = nil

@@ -15,40 +15,40 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Check is one likely mistake that is looked for.
+// Check finds one kind of likely mistake.
 type Check struct {
-	Name string // as users see it, such as unused-context
-	Doc  string // what is wrong with it, and what to do
-	// Example is a policy in YAML that the check complains of; none for what the compiler finds.
+	Name string // the name that users see, such as unused-context
+	Doc  string // what is wrong, and how to correct it
+	// Example is a policy in YAML that the check reports; empty for diagnostics of the compiler.
 	Example string
 
-	// slip: what it finds is a mistake however the policy is used, and apply and test warn of it, too (Slips).
+	// slip: its findings are mistakes however the policy is used, so apply and test also warn of them (Slips).
 	slip bool
-	// policy looks at a policy that has no errors.
+	// policy checks a policy that has no errors.
 	policy func(*input)
 }
 
-// Finding is what a check found.
+// Finding is one result of a check.
 type Finding struct {
 	Check *Check
 	diag.Diagnostic
 }
 
-// Options are what the checks know of the world.
+// Options are what the checks know about the cluster.
 type Options struct {
-	// Kinds are the kinds whose fields are known; nil are those of Kubernetes.
+	// Kinds are the kinds with known fields; nil means those of Kubernetes.
 	Kinds *schema.Kinds
-	// Permitted are what the operator of the cluster permits to policies.
+	// Permitted is what the operator of the cluster permits policies to do.
 	Permitted family.Permissions
 }
 
-// Mistake and Caution are the checks under which the diagnostics of the compiler appear.
+// Mistake and Caution are the checks for diagnostics of the compiler.
 var (
 	Mistake = &Check{Name: "error", Doc: "The policy is refused: at admission, and by apply and test. All mistakes are reported at once."}
 	Caution = &Check{Name: "warning", Doc: "The policy is accepted with a warning."}
 )
 
-// checks is the frozen registry.
+// checks is the immutable registry.
 var checks = freeze(wildcardKind, misspeltKind, unusedContext, unreachableRule, functionCall, regularExpression, unclosedVariable, unknownPath, celFields, dataExpansion)
 
 func freeze(list ...*Check) []*Check {
@@ -68,16 +68,16 @@ func freeze(list ...*Check) []*Check {
 // Checks lists all checks: those of the compiler, then the others.
 func Checks() []*Check { return append([]*Check{Mistake, Caution}, checks...) }
 
-// input is one policy as the checks see it.
+// input is one policy in the form that checks use.
 type input struct {
 	policy   *kyvernov1.ClusterPolicy
-	rules    []map[string]any // the authored rules as they were written
+	rules    []map[string]any // the authored rules, decoded but not defaulted
 	kinds    *schema.Kinds
 	check    *Check
 	findings []Finding
 }
 
-// warn adds a finding of the check at hand.
+// warn adds a finding of the current check.
 func (in *input) warn(path, hint, format string, args ...any) {
 	var l diag.List
 	l.Warnf(path, format, args...)
@@ -87,7 +87,7 @@ func (in *input) warn(path, hint, format string, args ...any) {
 	in.findings = append(in.findings, Finding{in.check, l[0]})
 }
 
-// Found is the finding of the compiler that d is.
+// Found returns the finding for a diagnostic of the compiler.
 func Found(d diag.Diagnostic) Finding {
 	if d.Severity == diag.Warning {
 		return Finding{Caution, d}
@@ -95,11 +95,11 @@ func Found(d diag.Diagnostic) Finding {
 	return Finding{Mistake, d}
 }
 
-// Code is the code of the diagnostic, or the name of the check where it has none. No code is the name of a check.
+// Code returns the code of the diagnostic, or the name of the check if there is none. No code equals the name of a check.
 func (f Finding) Code() string { return cmp.Or(string(f.Diagnostic.Code), f.Check.Name) }
 
-// Policy looks at one policy of whatever family. A policy with errors is not looked at further: the meaning of the rest is
-// unknown then. pos gives positions for field paths; it may be nil.
+// Policy checks one policy of any family. It stops after errors, because then the meaning of the rest is unknown. pos
+// returns positions for field paths; it may be nil.
 func Policy(o compile.Object, opts Options) []Finding {
 	opts.Permitted.Documents = true
 	program, diags := compile.Written(o, opts.Permitted)
@@ -143,7 +143,7 @@ func Policy(o compile.Object, opts Options) []Finding {
 	return out
 }
 
-// tree is a rule as a JSON value.
+// tree returns a rule as a JSON value.
 func tree(r kyvernov1.Rule) map[string]any {
 	b, err := json.Marshal(r)
 	if err != nil {

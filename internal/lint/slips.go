@@ -9,8 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// Slips are warnings about what can only be a mistake, for commands that evaluate policies: most policies are not looked at further, since
-// nothing in their text hints at one.
+// Slips returns warnings about certain mistakes, for commands that evaluate policies. It skips the full checks for most policies, because
+// nothing in their text hints at such a mistake.
 func Slips(o compile.Object) (diags diag.List) {
 	if !suspicious(o.Value["spec"], "") {
 		return nil
@@ -23,8 +23,8 @@ func Slips(o compile.Object) (diags diag.List) {
 	return diags
 }
 
-// suspicious reports whether a text at the key, or below it, is worth a closer look: a kind in lower case, a regular expression, a
-// variable that is not closed.
+// suspicious reports whether a text at the key, or below it, needs the full checks: a kind in lower case, a regular expression, a variable
+// that is not closed.
 func suspicious(v any, key string) bool {
 	switch v := v.(type) {
 	case string:

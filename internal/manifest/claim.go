@@ -13,10 +13,10 @@ import (
 
 // Bounds of the data that a requester controls.
 const (
-	maxMessage    = 2 << 20 // bytes of a message, decompressed: more than an object can hold
+	maxMessage    = 2 << 20 // bytes of a message after decompression: more than an object can hold
 	maxSignatures = 32
 	maxFiles      = 64 // in an archive
-	// maxCertificate bounds a certificate and those above it, in PEM.
+	// maxCertificate bounds a certificate with its chain, in PEM.
 	maxCertificate = 64 << 10
 )
 
@@ -28,20 +28,20 @@ var (
 
 // Claim is the signed content in the annotations of an object.
 type Claim struct {
-	// Message is what was signed.
+	// Message is the signed text.
 	Message    []byte
 	Signatures []Signature
 }
 
-// Signature is one signature, with the certificate of the signer in PEM and the entry of a transparency log in JSON, where there are any.
+// Signature is one signature, with the certificate of the signer in PEM and the entry of a transparency log in JSON, if present.
 type Signature struct {
 	Signature   []byte
 	Certificate string
 	LogEntry    []byte
 }
 
-// Read reads the annotations of the domain: message, and signature, certificate and bundle, signature_1, certificate_1 and bundle_1 …. An
-// object without them is ErrNoSignature. Nothing is verified.
+// Read reads the annotations of the domain: message, and signature, certificate and bundle, signature_1, certificate_1 and bundle_1 …. It
+// returns ErrNoSignature for an object without them. It verifies nothing.
 func Read(object map[string]any, domain string) (*Claim, error) {
 	metadata, _ := object["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
@@ -86,7 +86,7 @@ func Read(object map[string]any, domain string) (*Claim, error) {
 	return c, nil
 }
 
-// unpack decodes base64, and decompresses what is compressed: everything but messages may be plain, too.
+// unpack decodes base64 and decompresses the result. Everything but messages may also be uncompressed.
 func unpack(text string, always bool) ([]byte, error) {
 	packed, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
@@ -102,7 +102,7 @@ func unpack(text string, always bool) ([]byte, error) {
 	return out, nil
 }
 
-// zipped recognizes compressed data by its first bytes.
+// zipped reports whether data are compressed, by their first bytes.
 func zipped(b []byte) bool { return len(b) > 2 && b[0] == 0x1f && b[1] == 0x8b }
 
 func unzip(b []byte) ([]byte, error) {

@@ -32,7 +32,7 @@ type Object struct{ Group, Version, Kind, Namespace, Name string }
 // Difference is a field that differs from the signed manifest.
 type Difference struct {
 	Key           string
-	Before, After any // signed, and now; nil for an absent field
+	Before, After any // in the signed manifest, and now; nil for an absent field
 }
 
 // Bounds of a comparison. The comparison stops after a useful number of differences.
@@ -46,8 +46,8 @@ var errTooManyFields = fmt.Errorf("the resource has more than %d fields", maxFie
 // errOther reports that a signature is for another resource.
 var errOther = errors.New("the signed manifest is not that of this resource")
 
-// Compare returns the fields in which the object differs from its signed manifest, sorted. The error means that the message holds no
-// manifest of the object. Call it only for claims with a verified signature.
+// Compare returns the fields in which the object differs from its signed manifest, sorted. The error means that the message contains
+// no manifest of the object. Call it only for claims with a verified signature.
 func (c *Claim) Compare(object map[string]any, domain string, ignored []Ignored) ([]Difference, error) {
 	signed, err := c.manifestOf(object)
 	if err != nil {
@@ -117,7 +117,7 @@ func identify(object map[string]any) Object {
 	return o
 }
 
-// stands reports whether a manifest is that of the object: the same kind and name, and its namespace or none.
+// stands reports whether o identifies the manifest of object: the same kind and name, and the same namespace or none.
 func (o Object) stands(object Object) bool {
 	return o.Kind == object.Kind && o.Group == object.Group && o.Name == object.Name && (o.Namespace == "" || o.Namespace == object.Namespace)
 }
@@ -132,12 +132,12 @@ func (i *Ignored) selects(o Object) bool {
 	})
 }
 
-// differ compares two values, both of which DecodeJSON has bounded in depth.
+// differ compares two values whose depth DecodeJSON has bounded.
 type differ struct {
 	about   Object
 	domain  string
 	ignored []string
-	fields  int // seen so far
+	fields  int // fields seen so far
 	out     []Difference
 }
 

@@ -11,17 +11,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// defaults.txt says what the API server changes in an object that it is given. A line is `Kind path` for a field that it
-// sets, or `Kind path = JSON` for a field that it fills with that value when it is absent. `Kind path = *` is a field that
-// tools fill, too, each with a value of its own, and that grants nothing. A Kind of `*` stands for every
-// kind, PodSpec for the pod spec of every kind that has one. A `*` in a path stands for one step.
+// defaultsText lists the changes that the API server makes to an object. A line is `Kind path` for a field that it sets,
+// or `Kind path = JSON` for an absent field that it fills with that value. `Kind path = *` is a field that tools fill,
+// too, each with its own value, and that grants no rights. The Kind `*` stands for every kind, PodSpec for the pod spec of
+// every kind that has one. A `*` in a path stands for one step.
 //
 //go:embed defaults.txt
 var defaultsText []byte
 
 type defaultField struct {
 	path  string
-	value any  // of a default
+	value any  // the default value
 	any   bool // every value counts as the default
 	sets  bool
 }
@@ -40,7 +40,7 @@ var defaultsByKind = sync.OnceValue(func() map[string][]defaultField {
 		if f.any = text == "*"; hasValue && !f.any {
 			v, err := value.DecodeJSON([]byte(text))
 			if err != nil {
-				panic("manifest: defaults.txt: " + line) // a test reads the file
+				panic("manifest: defaults.txt: " + line) // a test parses the file
 			}
 			f.value = v
 		}
@@ -56,7 +56,7 @@ var podSpecs = map[string]string{
 	"CronJob": "spec.jobTemplate.spec.template.spec.",
 }
 
-// builtIn reports whether an API group is one of Kubernetes: kinds of other groups are not in defaults.txt.
+// builtIn reports whether an API group belongs to Kubernetes: kinds of other groups are not in defaults.txt.
 func builtIn(group string) bool {
 	switch group {
 	case "", "apps", "batch", "autoscaling", "policy":
@@ -107,7 +107,7 @@ func eachDefault(o Object, key string, visit func(f *defaultField, key string) b
 	}
 }
 
-// matches compares a path with a key, step by step; keys of annotations and labels hold dots of their own.
+// matches compares a path with a key, step by step; keys of annotations and labels contain dots themselves.
 func matches(path, key string) bool {
 	if !strings.Contains(path, "*") {
 		return path == key
@@ -115,7 +115,7 @@ func matches(path, key string) bool {
 	return strings.Count(path, ".") == strings.Count(key, ".") && wildcard.Match(path, key)
 }
 
-// above reports whether the path is that of a field that contains the field.
+// above reports whether the path is that of a parent of the field.
 func above(path, key string) bool {
 	if !strings.Contains(path, "*") {
 		return strings.HasPrefix(key, path+".")

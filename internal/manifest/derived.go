@@ -63,7 +63,8 @@ func tokenSource(source any) bool {
 	return m["serviceAccountToken"] != nil || m["downwardAPI"] != nil
 }
 
-// sameQuantity reports whether two texts or numbers are the same quantity of a resource, which the API server normalizes: 0.5 becomes 500m.
+// sameQuantity reports whether two texts or numbers are the same quantity of a resource. The API server normalizes quantities: 0.5 becomes
+// 500m.
 func sameQuantity(key string, a, b any) bool {
 	steps := strings.Split(key, ".")
 	last := steps[len(steps)-1]
@@ -80,7 +81,7 @@ func sameQuantity(key string, a, b any) bool {
 func scalar(v any) string {
 	switch v := v.(type) {
 	case string:
-		if len(v) <= 64 { // longer than any quantity
+		if len(v) <= 64 { // any quantity is shorter than this
 			return v
 		}
 	case int64, float64:

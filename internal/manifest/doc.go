@@ -4,9 +4,9 @@
 //	signer, err := world.Signatures.Blob(ctx, …)      // claim.Message, claim.Signatures
 //	differences, err := claim.Compare(object, domain, ignored)
 //
-// Only signed content is ever parsed: call Compare only for claims with a verified signature. A change that the API server makes is no
-// difference: metadata that it sets, and fields that it fills with their defaults (defaults.txt). A field with another value than its
-// default was added by a user.
+// Only signed content is ever parsed: call Compare only for claims with a verified signature. Changes that the API server makes are
+// not differences: metadata that it sets, and fields that it fills with their defaults (defaults.txt). A field with a value other than
+// its default was added by a user.
 //
 // The package verifies no signatures and sends no requests: package sigverify does, as for images.
 //

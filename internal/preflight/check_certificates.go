@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/certs"
 )
 
-// The endings of the Secrets of certificates; Ephor takes the Secrets over.
+// The suffixes of the Secrets that hold certificates; Ephor takes these Secrets over.
 const (
 	authoritySecret = ".kyverno-tls-ca"
 	servingSecret   = ".kyverno-tls-pair"
@@ -45,7 +45,7 @@ func (s *state) checkCertificates(ctx context.Context) {
 	}
 }
 
-// unusable says what is wrong with the content of a Secret; empty for nothing.
+// unusable returns what is wrong with the content of a Secret; empty if it can be used.
 func (s *state) unusable(secret *corev1.Secret) string {
 	list, err := certs.ParseCertificates(certs.Bundle(secret))
 	if err == nil && strings.HasSuffix(secret.Name, servingSecret) {

@@ -20,19 +20,19 @@ import (
 
 const definitionKind = "CustomResourceDefinition"
 
-// definition is one that the cluster has and Ephor knows.
+// definition is a definition that exists in the cluster and that Ephor knows.
 type definition struct {
 	name, group, kind string
-	storage           string // the version that objects are read in
+	storage           string // the version in which objects are read
 	objects           int
-	counted           error // why they could not be counted
+	counted           error // why its objects could not be counted
 }
 
 func (d definition) gvk() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: d.group, Version: d.storage, Kind: d.kind}
 }
 
-// ours are the definitions of Ephor, by name, with the versions that each has.
+// ours are Ephor's definitions, by name, with the versions of each.
 var ours = sync.OnceValue(func() map[string][]string {
 	out := map[string][]string{}
 	for file, text := range charts.Definitions() {
@@ -41,7 +41,7 @@ var ours = sync.OnceValue(func() map[string][]string {
 			Spec     struct{ Versions []struct{ Name string } }
 		}
 		if err := json.Unmarshal(text, &crd); err != nil {
-			panic("preflight: " + file + ": " + err.Error()) // it is generated, and a test reads it
+			panic("preflight: " + file + ": " + err.Error()) // the file is generated, and a test parses it
 		}
 		for _, v := range crd.Spec.Versions {
 			out[crd.Metadata.Name] = append(out[crd.Metadata.Name], v.Name)
@@ -50,12 +50,12 @@ var ours = sync.OnceValue(func() map[string][]string {
 	return out
 })
 
-// keeper is a tool that deletes definitions, and the annotation that stops it.
+// keeper is a tool that deletes definitions, with the annotation that prevents it.
 type keeper struct {
 	tool       string
 	key, value string
 	owns       func(metav1.Object) bool
-	how        string // when it deletes
+	how        string // when the tool deletes a definition
 }
 
 var keepers = []keeper{
@@ -77,18 +77,18 @@ var keepers = []keeper{
 	},
 }
 
-// ownedByHelm reports whether the object bears marks of Helm. A plain manifest of the chart has the label too, so that the annotation
-// does no harm where it is not needed.
+// ownedByHelm reports whether the object has Helm's marks. A rendered manifest of the chart has the label too; there the annotation
+// is unnecessary but harmless.
 func ownedByHelm(o metav1.Object) bool {
 	return o.GetAnnotations()["meta.helm.sh/release-name"] != "" || o.GetLabels()["app.kubernetes.io/managed-by"] == "Helm"
 }
 
-// kept reports whether the annotations stop the tool.
+// kept reports whether the annotations prevent the deletion.
 func (k keeper) kept(o metav1.Object) bool {
 	return slices.Contains(strings.Split(o.GetAnnotations()[k.key], ","), k.value)
 }
 
-// annotation is the value that stops the tool: what is there already stays.
+// annotation returns the value that prevents the deletion; it preserves an existing value.
 func (k keeper) annotation(o metav1.Object) string {
 	if before := o.GetAnnotations()[k.key]; before != "" && k.tool == "Argo CD" {
 		return before + "," + k.value
@@ -164,7 +164,7 @@ func (s *state) definition(ctx context.Context, crd *apiextensionsv1.CustomResou
 	}
 }
 
-// text is the number of objects that a deletion takes along.
+// text describes the objects that a deletion of the definition would also delete.
 func (d definition) text() string {
 	switch {
 	case d.counted != nil:
@@ -177,7 +177,7 @@ func (d definition) text() string {
 	return fmt.Sprintf("its %d objects", d.objects)
 }
 
-// Keep sets the annotations that keep the definitions of the report, and returns the names of those that it changed.
+// Keep sets the annotations that preserve the definitions in the report, and returns the names of the definitions that it changed.
 func Keep(ctx context.Context, w client.Writer, r *Report) ([]string, error) {
 	var done []string
 	for _, f := range r.Findings {

@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/ring"
 )
 
-// leases are those of the four controllers, in Kyverno and here.
+// leases are the Leases of the four controllers, in Kyverno and in Ephor.
 var leases = []string{"kyverno", "kyverno-background-controller", "kyverno-cleanup-controller", "kyverno-reports-controller"}
 
 func (s *state) checkLeases(ctx context.Context) {
@@ -23,7 +23,7 @@ func (s *state) checkLeases(ctx context.Context) {
 		s.unread(Object{Kind: "Lease", Namespace: s.Namespace}, err)
 		return
 	}
-	own := map[string]bool{} // the Pods of Ephor: each shares the work by a Lease of its own
+	own := map[string]bool{} // Ephor's Pods: each has its own Lease to share the work
 	for i := range list.Items {
 		if l := &list.Items[i]; l.Labels[ring.Label] != "" && l.Spec.HolderIdentity != nil {
 			own[*l.Spec.HolderIdentity] = true
@@ -54,7 +54,7 @@ func (s *state) alive(l *coordinationv1.Lease) bool {
 func (s *state) isOurs(ctx context.Context, pod string) bool {
 	p := &corev1.Pod{}
 	if err := s.Reader.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: pod}, p); err != nil {
-		return false // the holder is then named as it is
+		return false // then the holder is reported without this check
 	}
 	return slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool { return len(c.Args) > 0 && c.Args[0] == "controller" })
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// partOf is the label of all objects of Kyverno's chart, and of ours.
+// partOf is the label of all objects of Kyverno's chart, and of Ephor's.
 var partOf = client.MatchingLabels{"app.kubernetes.io/part-of": "kyverno"}
 
 // installed are the kinds of the installation's objects whose fields a server-side apply sets.
@@ -29,7 +29,7 @@ var installed = []struct {
 	{schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, true},
 }
 
-// controllers are the managers of Kubernetes itself, whose fields no manifest sets, and those of Ephor.
+// controllers are field managers whose fields no manifest sets: the controllers of Kubernetes, and Ephor's.
 var controllers = []string{"kube-controller-manager", "clusterrole-aggregation-controller", "ephor-preflight", "ephor"}
 
 func (s *state) checkManagers(ctx context.Context) {
@@ -48,7 +48,7 @@ func (s *state) checkManagers(ctx context.Context) {
 	}
 }
 
-// managers finds fields of an object that another manager than the object's tool wrote.
+// managers finds fields that a manager other than the object's tool wrote.
 func (s *state) managers(u *unstructured.Unstructured) {
 	byManager := map[string][]string{}
 	for _, m := range u.GetManagedFields() {
@@ -74,7 +74,7 @@ func (s *state) managers(u *unstructured.Unstructured) {
 	}
 }
 
-// toolOf is the field manager of the tool that installs the object; empty when it is not known.
+// toolOf returns the field manager of the tool that installed the object; empty if it is unknown.
 func (s *state) toolOf(u *unstructured.Unstructured) string {
 	annotations := u.GetAnnotations()
 	switch {
@@ -91,7 +91,7 @@ func (s *state) toolOf(u *unstructured.Unstructured) string {
 	return ""
 }
 
-// fieldsOf are the fields below spec and data that a manager wrote, at most two levels deep.
+// fieldsOf returns the fields below spec and data that a manager wrote, at most two levels deep.
 func fieldsOf(m metav1.ManagedFieldsEntry) (out []string) {
 	if m.FieldsV1 == nil {
 		return nil
@@ -118,7 +118,7 @@ func fieldsOf(m metav1.ManagedFieldsEntry) (out []string) {
 	return out
 }
 
-// initContainers finds init containers that the Deployments of Ephor do not have, where no tool removes them.
+// initContainers finds init containers that Ephor's Deployments do not have and that no tool removes.
 func (s *state) initContainers(u *unstructured.Unstructured) {
 	if s.toolOf(u) != "" {
 		return

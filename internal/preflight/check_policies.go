@@ -16,10 +16,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// differences are the checks of lint that find what Ephor evaluates differently.
+// differences are the lint checks that find policies which Ephor evaluates differently.
 var differences = []string{"data-expansion"}
 
-// checkPolicies compiles everything that policies are made of, as the controllers would.
+// checkPolicies compiles policies, exceptions and global entries, as the controllers would.
 func (s *state) checkPolicies(ctx context.Context) {
 	access, err := s.futureRights(ctx)
 	s.unread(Object{Kind: "ClusterRole"}, err)
@@ -49,7 +49,7 @@ func (s *state) checkPolicies(ctx context.Context) {
 	}
 }
 
-// refused reports the mistakes of an object, if there are any.
+// refused reports the mistakes in an object, if it has any.
 func (s *state) refused(code string, severity Severity, u *unstructured.Unstructured, what string, diags diag.List) bool {
 	mistakes := diags.Errors()
 	if len(mistakes) == 0 {
@@ -93,7 +93,7 @@ func (s *state) policy(ctx context.Context, u *unstructured.Unstructured, review
 	}
 }
 
-// rights finds what the work of a policy needs and the controllers would not have.
+// rights finds rights that the work of a policy needs and that the controllers would not have.
 func (s *state) rights(ctx context.Context, u *unstructured.Unstructured, program *policy.Program, reviewer *policyreview.Reviewer) {
 	missing := reviewer.Rights(ctx, program)
 	if len(missing) == 0 {

@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/charts"
 )
 
-// release is what Helm keeps of the installation in a Secret.
+// release is the part of a Helm release, stored in a Secret, that the checks need.
 type release struct {
 	Name    string         `json:"name"`
 	Version int            `json:"version"`
@@ -40,7 +40,7 @@ type release struct {
 // maxRelease bounds the unpacked size of a release, whose Secret the API server limits to 1 MiB.
 const maxRelease = 64 << 20
 
-// ownChart is the name of Ephor's chart: its releases have nothing to come over from.
+// ownChart is the name of Ephor's chart: its releases need no migration.
 const ownChart = "ephor"
 
 func (s *state) checkRelease(ctx context.Context) {

@@ -16,10 +16,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// sorted are the keys of a map in their order.
+// sorted returns the keys of a map in order.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// configurations are the names of all webhook configurations that Ephor writes.
+// configurations returns the names of all webhook configurations that Ephor writes.
 func configurations() []string {
 	names := []string{
 		webhookconf.PolicyValidating, webhookconf.PolicyMutating, webhookconf.GlobalContextValidating, webhookconf.VerifyMutating,
@@ -31,10 +31,10 @@ func configurations() []string {
 	return names
 }
 
-// configuration is what the checks need of either kind of webhook configuration.
+// configuration holds the parts of a webhook configuration, validating or mutating, that the checks need.
 type configuration struct {
 	Object
-	services map[string]bool // of webhooks, and whether one of them fails closed
+	services map[string]bool // the Services of webhooks, and whether a webhook of the Service fails closed
 	secret   bool            // a path has a secret segment
 }
 
@@ -103,7 +103,8 @@ func (c *configuration) add(to admissionv1.WebhookClientConfig, policy *admissio
 	c.services[key] = c.services[key] || policy == nil || *policy == admissionv1.Fail
 }
 
-// answers reports whether a Service has an endpoint that is ready. What cannot be read counts as answered, and is a finding of its own.
+// answers reports whether a Service has a ready endpoint. If that cannot be read, the Service counts as answering, and the failure is
+// its own finding.
 func (s *state) answers(ctx context.Context, service string) bool {
 	namespace, name, _ := strings.Cut(service, "/")
 	var list discoveryv1.EndpointSliceList

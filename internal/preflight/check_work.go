@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// The definitions of work and of reports.
+// The definitions for work and for reports.
 const (
 	workDefinition = "updaterequests.kyverno.io"
 	reportsOf      = "policyreports.wgpolicyk8s.io"
@@ -29,7 +29,7 @@ func (s *state) checkWork(ctx context.Context) {
 	}
 }
 
-// objects is a number of them, in the singular or the plural.
+// objects returns the number with its noun, in the singular or the plural.
 func objects(n int) string {
 	if n == 1 {
 		return "1 object"

@@ -21,14 +21,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/settings"
 )
 
-// Cluster is the cluster that is looked at.
+// Cluster is the cluster to check.
 type Cluster struct {
 	Reader client.Reader
-	// Kinds are those that the API server serves.
+	// Kinds are the kinds that the API server serves.
 	Kinds policyreview.Discovery
-	// Version is that of the API server, such as v1.34.1.
+	// Version is the version of the API server, such as v1.34.1.
 	Version string
-	// Namespace is that of the installation.
+	// Namespace is the namespace of the installation.
 	Namespace string
 	Log       *slog.Logger
 	Now       func() time.Time
@@ -39,13 +39,13 @@ func Scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
 		if err := add(s); err != nil {
-			panic("preflight: " + err.Error()) // the types are those of Kubernetes
+			panic("preflight: " + err.Error()) // the types of Kubernetes always register
 		}
 	}
 	return s
 }
 
-// Bounds of what is read of one kind.
+// The maximum number of objects that are read of one kind, and the size of one page.
 const (
 	pageSize   = 250
 	maxObjects = 20_000
@@ -53,7 +53,7 @@ const (
 
 var errTooMany = fmt.Errorf("there are more than %d objects; the others were not looked at", maxObjects)
 
-// each hands over all objects of a kind, page by page.
+// each passes all objects of a kind to give, page by page.
 func (c *Cluster) each(ctx context.Context, gvk schema.GroupVersionKind, give func(*unstructured.Unstructured), options ...client.ListOption) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
@@ -74,7 +74,7 @@ func (c *Cluster) each(ctx context.Context, gvk schema.GroupVersionKind, give fu
 	}
 }
 
-// count is the number of objects of a kind.
+// count returns the number of objects of a kind.
 func (c *Cluster) count(ctx context.Context, gvk schema.GroupVersionKind) (int, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
@@ -93,7 +93,7 @@ func (c *Cluster) count(ctx context.Context, gvk schema.GroupVersionKind) (int, 
 	}
 }
 
-// absent turns "the API server has no such kind" into no error: there are no such objects.
+// absent returns nil for the error "the API server has no such kind": there are no such objects.
 func absent(err error) error {
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return nil
@@ -101,7 +101,7 @@ func absent(err error) error {
 	return err
 }
 
-// state is what the checks share.
+// state is the data that the checks share.
 type state struct {
 	*Cluster
 	findings    []Finding
@@ -112,7 +112,7 @@ type state struct {
 
 func (s *state) add(f Finding) { s.findings = append(s.findings, f) }
 
-// unread notes that a part of the cluster could not be read.
+// unread adds the finding that a part of the cluster could not be read.
 func (s *state) unread(o Object, err error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return
@@ -121,13 +121,13 @@ func (s *state) unread(o Object, err error) {
 	s.add(Finding{Code: "not-checked", Severity: Unknown, Object: o, Message: message})
 }
 
-// checks are all checks, in the order in which they are made: the release and the definitions first, which others use.
+// checks are all checks, in order: the release and the definitions come first, because others use their results.
 var checks = []func(*state, context.Context){
 	(*state).checkVersion, (*state).checkRelease, (*state).checkDefinitions, (*state).checkManagers, (*state).checkWebhooks, (*state).checkLeases,
 	(*state).checkCertificates, (*state).checkSettings, (*state).checkPolicies, (*state).checkWork,
 }
 
-// Run looks at the cluster. It changes nothing.
+// Run runs all checks. It changes nothing in the cluster.
 func Run(ctx context.Context, c *Cluster) *Report {
 	s := &state{Cluster: c}
 	for _, check := range checks {

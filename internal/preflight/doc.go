@@ -4,10 +4,10 @@
 //	report.Lost() // definitions that Helm would delete, policies that would not be enforced, …
 //
 // Each check (check_*.go) reads a part of the cluster and returns findings: a code, a severity, the object, what happens, and the
-// commands that correct it. A part that cannot be read is a finding too, never "nothing found". Run changes nothing; Keep sets the
-// annotations that keep definitions, and nothing else.
+// commands that correct it. A part that cannot be read is a finding too, never "nothing found". Run changes nothing; Keep only
+// sets the annotations that preserve definitions.
 //
-// The package decides nothing about an installation of Ephor: package leftover lists what Ephor itself makes.
+// The package does not check an installation of Ephor: package leftover lists the objects that Ephor itself makes.
 //
 // Floor 7: imports policyreview for the rights that policies need, webhookconf for the names of configurations, and lower floors.
 package preflight

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Severity says what a finding means for the cluster.
+// Severity is the effect of a finding on the cluster.
 type Severity string
 
 // The severities, the most urgent first.
@@ -14,12 +14,12 @@ const (
 	Lost    Severity = "lost"    // objects, or the enforcement of a policy, would be lost
 	Stops   Severity = "stops"   // something would stop working, or the switch itself would fail
 	Unknown Severity = "unknown" // a part of the cluster could not be read
-	Note    Severity = "note"    // nothing is lost; it is good to know before the switch
+	Note    Severity = "note"    // nothing is lost; the operator should know it before the switch
 )
 
 var urgency = []Severity{Lost, Stops, Unknown, Note}
 
-// Object names an object of the cluster; a kind alone stands for all of its objects.
+// Object identifies an object in the cluster; a kind alone stands for all of its objects.
 type Object struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
@@ -30,26 +30,26 @@ func (o Object) String() string {
 	return strings.Join(slices.DeleteFunc([]string{o.Kind, o.Namespace, o.Name}, func(s string) bool { return s == "" }), "/")
 }
 
-// Finding is one thing that the switch would break, or that its operator should know.
+// Finding is one thing that the switch would break, or that the operator should know.
 type Finding struct {
 	Code     string   `json:"code"`
 	Severity Severity `json:"severity"`
 	Object   Object   `json:"object"`
 	// Message says what happens.
 	Message string `json:"message"`
-	// Commands correct it, in their order; empty where nothing has to be done.
+	// Commands correct it, in this order; empty if no action is necessary.
 	Commands []string `json:"commands,omitempty"`
 
-	// keep are the annotations that correct it (Keep); empty for other findings.
+	// keep are the annotations that correct it (see Keep); empty for other findings.
 	keep map[string]string
 }
 
-// Report is what Run found, the most urgent first.
+// Report holds the findings of Run, the most urgent first.
 type Report struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Count is the number of findings of a severity.
+// Count returns the number of findings with a severity.
 func (r *Report) Count(s Severity) (n int) {
 	for _, f := range r.Findings {
 		if f.Severity == s {
@@ -59,7 +59,7 @@ func (r *Report) Count(s Severity) (n int) {
 	return n
 }
 
-// Safe reports whether nothing would be lost or stop, as far as everything could be read.
+// Safe reports whether everything could be read and nothing would be lost or stop.
 func (r *Report) Safe() bool { return r.Count(Note) == len(r.Findings) }
 
 func (r *Report) sort() {
@@ -68,7 +68,7 @@ func (r *Report) sort() {
 	})
 }
 
-// Kind is a kind of findings, for the documentation.
+// Kind describes a kind of findings, for the documentation.
 type Kind struct{ Code, Doc string }
 
 // Kinds lists all kinds of findings.

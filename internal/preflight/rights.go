@@ -17,14 +17,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// future answers what the service accounts of the installation may do once Ephor's chart has replaced the ClusterRoles: the API server
-// cannot be asked about that, since it answers by the roles that are there now.
+// future answers which rights the installation's service accounts will have once Ephor's chart has replaced the ClusterRoles. The API
+// server cannot answer that, because it uses the current roles.
 type future struct {
 	accounts policyreview.Accounts
-	granted  map[string][]grant // by the name of the user
+	granted  map[string][]grant // by user name
 }
 
-// grant is what a binding gives: rules for all namespaces, or for one.
+// grant is the effect of a binding: rules for all namespaces, or for one.
 type grant struct {
 	namespace string
 	rules     []rbacv1.PolicyRule
@@ -43,7 +43,7 @@ func (f *future) Allowed(_ context.Context, q world.AccessRequest) (bool, string
 	return false, "", nil
 }
 
-// permits reports whether a rule permits the request, as the API server's authorizer has it.
+// permits reports whether a rule permits the request, with the semantics of the API server's authorizer.
 func permits(r rbacv1.PolicyRule, q world.AccessRequest) bool {
 	resource := q.Resource
 	if q.Subresource != "" {
@@ -58,7 +58,7 @@ func has(list []string, wanted string) bool {
 	return slices.Contains(list, "*") || slices.Contains(list, wanted)
 }
 
-// rendered are the roles of Ephor's chart with its default values.
+// rendered returns the roles in Ephor's chart with its default values.
 func rendered() (roles map[string]rbacv1.ClusterRole, bindings []rbacv1.ClusterRoleBinding, err error) {
 	text, err := charts.YAML("dev")
 	if err != nil {
@@ -87,7 +87,7 @@ func rendered() (roles map[string]rbacv1.ClusterRole, bindings []rbacv1.ClusterR
 	return roles, bindings, nil
 }
 
-// futureRights joins the roles of the chart and those of the cluster that the switch leaves alone.
+// futureRights joins the chart's roles and the roles in the cluster that the switch does not change.
 func (s *state) futureRights(ctx context.Context) (*future, error) {
 	roles, bindings, err := rendered()
 	if err != nil {
@@ -140,13 +140,13 @@ func (s *state) futureRights(ctx context.Context) (*future, error) {
 	return f, nil
 }
 
-// goes reports whether the switch deletes a role: the release of Kyverno made it. Roles with the values' own rights stay, since Ephor's
-// chart makes them of the same values.
+// goes reports whether the switch deletes a role, because Kyverno's release created it. Roles with rights from the values stay, since
+// Ephor's chart creates them from the same values.
 func goes(r *rbacv1.ClusterRole) bool {
 	return ownedByHelm(r) && r.Labels["app.kubernetes.io/part-of"] == "kyverno" && !strings.HasSuffix(r.Name, ":additional")
 }
 
-// rulesOf are the rules of a role, those that it aggregates included.
+// rulesOf returns the rules of a role, including those that it aggregates.
 func rulesOf(roles map[string]rbacv1.ClusterRole, name string) []rbacv1.PolicyRule {
 	role, ok := roles[name]
 	if !ok || role.AggregationRule == nil {
@@ -164,7 +164,7 @@ func rulesOf(roles map[string]rbacv1.ClusterRole, name string) []rbacv1.PolicyRu
 	return rules
 }
 
-// users are the names of the users that subjects stand for; groups of all service accounts are not among them.
+// users returns the names of the users that subjects stand for; it leaves out groups of all service accounts.
 func users(subjects []rbacv1.Subject, namespace string) (out []string) {
 	for _, s := range subjects {
 		if s.Kind == "ServiceAccount" {

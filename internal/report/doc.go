@@ -5,7 +5,7 @@
 //		r.WriteYAML(os.Stdout, seconds)
 //	}
 //
-// It does not decide anything (engine.Decide does), does not word messages (the rules do), and does not store reports.
+// It makes no decisions (engine.Decide does), formats no messages (the rules do), and stores no reports.
 //
 // Floor 6: imports policy and floor 0.
 package report

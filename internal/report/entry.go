@@ -7,15 +7,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Resource names the object that an entry is about.
+// Resource identifies the object of an entry.
 type Resource struct {
 	APIVersion, Kind, Namespace, Name, UID string
 }
 
-// payload names documents that are no objects of a cluster, in Kyverno's words.
+// payload is the name for documents that are not objects of a cluster, as in Kyverno.
 const payload = "JSON payload"
 
-// String is namespace/Kind/name; the namespace is empty for cluster-scoped objects.
+// String returns namespace/Kind/name; the namespace is empty for cluster-scoped objects.
 func (r Resource) String() string {
 	if r.Kind == "" && r.Name == "" {
 		return payload
@@ -23,12 +23,12 @@ func (r Resource) String() string {
 	return r.Namespace + "/" + r.Kind + "/" + r.Name
 }
 
-// Entry is one result of a report: the verdict of one rule on one object.
+// Entry is one result in a report: the verdict of one rule on one object.
 type Entry struct {
 	Program  *policy.Program
 	Rule     *policy.Rule
 	Resource *Resource
-	// Status is the status that counts: fail is warn where the policy is not scored.
+	// Status is the effective status: fail becomes warn if the policy is not scored.
 	Status policy.Status
 	// Message is the rule's own message; reports may show another (see ReportMessage).
 	Message    string
@@ -40,13 +40,13 @@ type Entry struct {
 	OfTarget   bool // the object is a target of work
 }
 
-// Options change how results are read.
+// Options change how results are interpreted.
 type Options struct {
-	// AuditWarn makes failures of auditing rules warnings.
+	// AuditWarn turns failures of auditing rules into warnings.
 	AuditWarn bool
 }
 
-// Entries reads an Outcome. The order is that of its results.
+// Entries converts the results of an Outcome to entries, in the same order.
 func Entries(o policy.Outcome, opts Options) []Entry {
 	if len(o.Results) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func ResourceOf(r *policy.Request) *Resource {
 	}
 }
 
-// RuleName returns the name of the rule in reports: the part of the policy that gave the result, or the rule.
+// RuleName returns the name of the rule in reports: the part of the policy that produced the result, or the rule.
 func (e *Entry) RuleName() string { return cmp.Or(e.Part, e.Rule.Name) }
 
 // PolicyName returns the name of the policy in reports.
@@ -126,7 +126,7 @@ func (e *Entry) ReportProperties() map[string]string {
 	case e.Program.Settings.Background:
 		out["process"] = "background scan"
 	case e.Rule != nil && e.Rule.Stage == policy.StageDelete:
-		out["process"] = "" // a schedule finds them
+		out["process"] = "" // such results come from a schedule
 	}
 	if len(e.Exceptions) > 0 {
 		names := make([]string, len(e.Exceptions))

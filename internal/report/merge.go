@@ -1,6 +1,6 @@
 package report
 
-// The openreports names that Kyverno's command line prints, also for namespaced policies.
+// The names of openreports that Kyverno's command line prints, also for namespaced policies.
 const (
 	apiVersion        = "openreports.io/v1alpha1"
 	kindCluster       = "ClusterReport"
@@ -27,8 +27,8 @@ func (r *Report) Summary() Summary {
 	return s
 }
 
-// Merge makes the reports of `apply --policy-report`: one of all cluster-scoped policies (if they have any entry), then one of each
-// namespaced policy and resource. Entries of one policy and resource have to be adjacent.
+// Merge returns the reports of `apply --policy-report`: one of all cluster-scoped policies (if they have any entry), then one for
+// each namespaced policy and resource. Entries of one policy and resource must be adjacent.
 func Merge(entries []Entry) []Report {
 	merged := Report{Kind: kindCluster, Name: mergedName}
 	var namespaced []Report

@@ -49,7 +49,7 @@ func (r *Report) summary() map[string]any {
 	}
 }
 
-// result returns the entry as the report shows it. The YAML writer (yaml.go) writes the same without the maps.
+// result returns the entry in the form of reports. The YAML writer (yaml.go) writes the same without building the maps.
 func (e *Entry) result(seconds int64) map[string]any {
 	res := map[string]any{"apiVersion": e.Resource.APIVersion, "kind": e.Resource.Kind, "name": e.Resource.Name}
 	if e.Resource.Namespace != "" {
@@ -85,7 +85,7 @@ func (e *Entry) result(seconds int64) map[string]any {
 	return m
 }
 
-// appendJSON keeps the field order of the reference: kind, apiVersion, metadata, source, summary, results.
+// appendJSON writes the fields in Kyverno's order: kind, apiVersion, metadata, source, summary, results.
 func (r *Report) appendJSON(out []byte, seconds int64) []byte {
 	out = append(out, `{"kind":`...)
 	out = value.AppendJSON(out, r.Kind)

@@ -12,14 +12,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// ManagedLabel and ManagedValue mark the reports that we write.
+// ManagedLabel and ManagedValue mark the reports that Ephor writes.
 const (
 	ManagedLabel = "app.kubernetes.io/managed-by"
 	ManagedValue = "kyverno"
 )
 
-// Results returns the entries as results of a stored report. seconds is the time of the results, since 1970. The results do not name the
-// resource again, because the report's scope does.
+// Results returns the entries as results of a stored report. seconds is the time of the results, since 1970. The results do not repeat
+// the resource, because the report's scope names it.
 func Results(entries []Entry, seconds int64) []policyreport.Result {
 	out := make([]policyreport.Result, len(entries))
 	for i := range entries {

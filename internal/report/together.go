@@ -7,26 +7,26 @@ import (
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 )
 
-// Rule identifies the rule that a stored result is of.
+// Rule identifies the rule of a stored result.
 type Rule struct {
 	Source, Policy, Name string
-	// Target: the results are about resources that work of the rule changes. They are apart from those about the objects that the rule
-	// itself evaluates, because only the work finds them.
+	// Target: the results are for resources that the rule's work changes. They are separate from the results for the objects that the
+	// rule itself evaluates, because only the work finds them.
 	Target bool
 }
 
-// TargetProperty is a property of the results about the targets of work, whatever its value.
+// TargetProperty is a property of the results for the targets of work, whatever its value.
 const TargetProperty = "ephor.dev/target"
 
-// RuleOf returns the rule that the result is of.
+// RuleOf returns the rule of the result.
 func RuleOf(r *policyreport.Result) Rule {
 	out := ruleOf(ID{r.Source, r.Policy}, r.Rule)
 	_, out.Target = r.Properties[TargetProperty]
 	return out
 }
 
-// WithoutCovered returns the results without the covered ones: results about a target of work, when present has a result of the same rule
-// that the work did not find, such as that of a scan. Reports have one result of a rule about a resource.
+// WithoutCovered returns the results without the covered ones: results for a target of work, if present has a result of the same rule
+// from another process, such as a scan. Reports have one result of a rule for a resource.
 func WithoutCovered(results, present []policyreport.Result) []policyreport.Result {
 	if !slices.ContainsFunc(results, func(r policyreport.Result) bool { return RuleOf(&r).Target }) {
 		return results
@@ -43,8 +43,8 @@ func WithoutCovered(results, present []policyreport.Result) []policyreport.Resul
 	})
 }
 
-// Together merges the results of two reports about one resource. For a rule that both have, the later results win, or those of known when
-// they are equally old. The result is sorted; neither list is changed.
+// Together merges the results of two reports about one resource. For a rule that both have, the later results win, or those of known if
+// they are equally old. The result is sorted. Together changes neither list.
 func Together(known, news []policyreport.Result) []policyreport.Result {
 	found := func(all []policyreport.Result) map[Rule]int64 {
 		out := make(map[Rule]int64, len(all))

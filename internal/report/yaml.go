@@ -39,19 +39,19 @@ func (r *Report) yamlEntries(seconds int64) [][]byte {
 	return out
 }
 
-// yamlWriter writes entries of one fixed shape, byte for byte as the encoder would write the map that result gives.
-// Only texts that need quoting or folding go through the encoder, each once: messages repeat.
+// yamlWriter writes entries of one fixed shape, byte for byte as the encoder would write the map that result returns. Only texts that
+// need quoting or folding go through the encoder, each once, since messages repeat.
 type yamlWriter struct {
 	out   []byte
 	known map[yamlPlace]string
 }
 
-// yamlPlace is a text at its position: the column decides where it is folded.
+// yamlPlace is a text with its position: the column decides where the text is folded.
 type yamlPlace struct {
 	parent, key, text string
 }
 
-// maxKnown bounds the memory for texts that do not repeat.
+// maxKnown bounds the number of remembered texts, in case texts do not repeat.
 const maxKnown = 4096
 
 func (w *yamlWriter) entry(e *Entry, seconds int64) {
@@ -135,7 +135,7 @@ func (p yamlPlace) encode() string {
 		entry = yaml.MapSlice{{Key: p.parent, Value: entry}}
 	}
 	b, err := yaml.Marshal([]yaml.MapSlice{entry})
-	if err != nil { // texts always have a YAML form
+	if err != nil { // every text has a YAML form
 		return strconv.Quote(p.key) + ": " + strconv.Quote(p.text) + "\n"
 	}
 	s := strings.TrimPrefix(string(b), "- ")

@@ -5,7 +5,7 @@
 //	s = s.WithLazy("cm", func(before *scope.Scope) (any, error) { … })
 //	v, err := query.Search(s.QueryEnv(), s)                     // a Scope is the input of a query
 //
-//	var reads scope.Reads                                       // what compiled expressions read of it
+//	var reads scope.Reads                                       // the variables that compiled expressions read
 //	reads.Add(template)
 //	rule.Needs, rule.Object = reads.Needs, reads.Object()
 //

@@ -9,7 +9,7 @@ import (
 )
 
 // Element returns the scope for the element at that position of a foreach, with the values that the user gave for it on the command line.
-// Without such values it is s itself.
+// Without such values it returns s.
 func (s *Scope) Element(index int) *Scope {
 	if s.given == nil || s.given.Elements == nil {
 		return s
@@ -34,6 +34,6 @@ func (s *Scope) Element(index int) *Scope {
 		}
 		out = out.With(name, v)
 	}
-	out.given = given // out is a new scope, since there are names
+	out.given = given // With returned a new scope, since there is at least one name
 	return out
 }

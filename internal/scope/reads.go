@@ -14,7 +14,7 @@ type Expressions interface {
 	Roots() []string
 	// Expressions returns the compiled queries.
 	Expressions() []*jmespath.Expr
-	// Nested reports whether parts of the queries are known only at evaluation.
+	// Nested reports whether parts of the queries become known only during evaluation.
 	Nested() bool
 }
 
@@ -24,9 +24,9 @@ type Reads struct {
 	Needs policy.Needs
 	names []string
 	all   bool
-	// request holds the fields of the variable request that are read; "*" if the request is read as a whole.
+	// request holds the fields of the variable request that are read; "*" if the whole request is read.
 	request []string
-	// fields are the fields of variables that are read; late: further reads are known only at evaluation.
+	// fields are the fields of variables that are read. late: further reads become known only during evaluation.
 	fields value.Fields
 	late   bool
 }
@@ -46,21 +46,21 @@ func (r *Reads) AddExpr(x *jmespath.Expr) {
 	x.Reads(&r.fields)
 }
 
-// AddOutline adds the reads of a query that holds data in some of its texts. Which variables are read is certain only if no operator lets
-// such data be a part of the query (Conf.Expand); the Needs are those of x.
+// AddOutline adds the reads of a query that holds data in some of its texts. The set of variables that it reads is certain only if
+// no operator allows such data to be a part of the query (Conf.Expand); the Needs are those of x.
 func (r *Reads) AddOutline(x *jmespath.Expr) {
 	r.AddExpr(x)
 	r.all = true
 }
 
-// AddLoop adds the reads of a loop over the result of list: the query, and body, in which the elements have names. A nil list is a mistake
-// that was reported elsewhere.
+// AddLoop adds the reads of a loop over the result of list: the query, and body, in which the elements have names. A nil list means a
+// mistake that was reported elsewhere.
 func (r *Reads) AddLoop(list *jmespath.Expr, body Reads, names ...string) {
 	if list != nil {
 		r.addPaths(list)
 		elements := list.Flow(&r.fields).Elements()
 		for _, name := range names {
-			elements.Take(body.fields.Remove(name)) // outside of the loop, the name has another meaning
+			elements.Take(body.fields.Remove(name)) // outside the loop, the name has another meaning
 		}
 	}
 	r.AddReads(body)
@@ -73,15 +73,15 @@ func (r *Reads) addPaths(x *jmespath.Expr) {
 	}
 }
 
-// AddObject adds fields of the request's object that are read other than by expressions.
+// AddObject adds fields of the request's object that are read by other means than expressions.
 func (r *Reads) AddObject(fields *value.Fields) {
 	r.AddVariable("request").Member("object").Merge(fields)
 }
 
-// AddVariable returns the fields of the variable that are read other than by expressions, to be extended.
+// AddVariable returns the fields of the variable that are read by other means than expressions; the caller adds to it.
 func (r *Reads) AddVariable(name string) *value.Fields { return r.fields.Member(name) }
 
-// Object returns the fields that are read of the request's object, as policy.Rule.Object; nil if any field may be read.
+// Object returns the fields of the request's object that are read, for policy.Rule.Object; nil if any field may be read.
 func (r *Reads) Object() *value.Fields {
 	if r.all || r.late || r.fields.All() {
 		return nil
@@ -134,7 +134,7 @@ func (r *Reads) addRequest(field string) {
 	}
 }
 
-// Made returns the variables that a value is computed from; nil if that is not known, or if the world is read.
+// Made returns the variables from which a value is computed; nil if they are unknown, or if the world is read.
 func (r *Reads) Made() *Made {
 	if r.all || r.Needs.Lookups {
 		return nil

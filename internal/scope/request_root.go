@@ -63,7 +63,7 @@ func (r *requestRoot) Value() (any, error) {
 	return document, nil
 }
 
-// whole returns v, or the document whose fields v looks up.
+// whole returns v, or the whole document if v reads fields of a document on demand.
 func whole(v any) (any, error) {
 	if root, ok := v.(jmespath.Root); ok {
 		return root.Value()

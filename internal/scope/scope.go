@@ -10,13 +10,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Scope holds the variables of a rule: a persistent chain of names. Each context entry and each foreach element is a child of the scope
-// before it, so a lazily loaded entry sees only the entries before it, and dropping a child drops all that the element defined. A Scope
-// belongs to one goroutine.
+// Scope holds the variables of a rule as a persistent chain of names. Each context entry and each foreach element is a child of the
+// previous scope, so a lazily loaded entry sees only the entries before it, and dropping a child drops all that the element defined. A
+// Scope belongs to one goroutine.
 type Scope struct {
 	*policy.Call
 
-	given  *policy.Given // values that replace others; nil for none
+	given  *policy.Given // values of the user that replace others; nil for none
 	parent *Scope
 	name   string
 	val    any                              // the error if it could not be loaded
@@ -27,10 +27,10 @@ type Scope struct {
 	broken bool // val is an error
 }
 
-// Made names the variables that a value is computed from, beside the policy author's text. A value without it is data.
+// Made lists the variables from which a value is computed, together with the policy author's text. A value without it is data.
 type Made struct{ Of []string }
 
-// verdict records whether a value is the author's, once it is known.
+// verdict records whether a value was written by the author, once that is known.
 type verdict uint8
 
 const (
@@ -42,7 +42,7 @@ const (
 // DefaultContextSize is the default limit in bytes of the data that the context entries of one rule load.
 const DefaultContextSize = 2 << 20
 
-// Loaded data counts for the policy's budget: reading takes about a step for two bytes. At most maxWeighed bytes count.
+// Loaded data count for the policy's budget: reading two bytes takes about one step. At most maxWeighed bytes count.
 const (
 	bytesPerStep = 2
 	maxWeighed   = 64 << 20
@@ -88,17 +88,17 @@ func (s *Scope) WithMade(name string, v any, made *Made) *Scope {
 	return out
 }
 
-// WithLazyMade is WithLazy for such a value.
+// WithLazyMade is WithLazy for a value that is computed only from the variables in made and the author's text.
 func (s *Scope) WithLazyMade(name string, made *Made, load func(before *Scope) (any, error)) *Scope {
 	out := s.WithLazy(name, load)
-	if out.load != nil { // else the user gave a value for it
+	if out.load != nil { // nil if the user gave a value for it
 		out.made = made
 	}
 	return out
 }
 
-// Authored reports whether the values of all the names were written by the policy's author, literally or through other such values. Values
-// from the request, the cluster or elsewhere are data and never evaluated, except in a policy for which the operator allows that
+// Authored reports whether the policy's author wrote the values of all the names, literally or through other such values. Values from the
+// request, the cluster or elsewhere are data and are never evaluated as expressions, except in a policy for which the operator allows that
 // (Conf.Expand).
 func (s *Scope) Authored(names []string) bool {
 	if s.expands() {
@@ -132,7 +132,7 @@ func (s *Scope) wrote(name string) bool {
 	return false
 }
 
-// Field looks up a root name. ok is false if it does not exist; err is the reason why an existing entry could not be loaded.
+// Field looks up a name at the root. ok is false if it does not exist; err is the reason why an existing entry could not be loaded.
 func (s *Scope) Field(name string) (v any, ok bool, err error) {
 	for n := s; n != nil; n = n.parent {
 		if n.parent == nil {

@@ -6,7 +6,7 @@
 //
 // A webhook server cannot identify the API server by the connection, unless the API server has a client certificate. A path that only the
 // API server knows identifies it: it reads the path from the webhook configuration and sends the review there. The segment is an HMAC over
-// an epoch and the plain path, so it is valid for this path only, and ends with its epoch.
+// an epoch and the plain path, so it is valid only for this path and this epoch.
 //
 // Epochs follow each other, because a path does not stay secret for ever: the API server shows the URL of a failed call to the requester.
 // Rotation decides when the next epoch begins, which one the configurations use, and when the last one ends; it reads no clock and writes

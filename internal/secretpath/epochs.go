@@ -17,15 +17,15 @@ type Epochs struct {
 	Previous *Mark `json:"previous,omitempty"`
 }
 
-// Mark is one epoch. Its times are for people and for the age of an epoch; no epoch ends because of a clock.
+// Mark is one epoch. Its times are for people and for computing its age; no epoch ends because of a clock.
 type Mark struct {
 	ID    string    `json:"id"`
 	Began time.Time `json:"began"`
-	// Retired is when all webhook configurations carried the next epoch; zero while some may carry this one.
+	// Retired is when all webhook configurations had the next epoch; zero while some may still have this one.
 	Retired time.Time `json:"retired,omitzero"`
 }
 
-// ParseEpochs reads the text that Epochs.String made.
+// ParseEpochs parses the text that Epochs.String returns.
 func ParseEpochs(text string) (Epochs, error) {
 	var e Epochs
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
@@ -41,7 +41,7 @@ func ParseEpochs(text string) (Epochs, error) {
 func (e Epochs) String() string {
 	text, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // strings and times
+		panic(err) // strings and times always encode
 	}
 	return string(text)
 }
@@ -63,7 +63,7 @@ func (e Epochs) Begin(id string, now time.Time) Epochs {
 	return next
 }
 
-// Retire returns the epochs with the previous one retired.
+// Retire returns the epochs, with the previous one marked as retired.
 func (e Epochs) Retire(now time.Time) Epochs {
 	if e.Previous != nil {
 		previous := *e.Previous
@@ -79,14 +79,14 @@ func (e Epochs) End() Epochs {
 	return e
 }
 
-// Rotation decides for the one process that writes the configurations. It measures times with its own clock, so that clocks of different
-// machines need not agree.
+// Rotation decides the next step for the only process that writes the configurations. It measures times with its own clock, so that
+// clocks of different machines need not agree.
 type Rotation struct {
 	// Period is the maximum age of an epoch before the next one begins.
 	Period time.Duration
-	// Settle is how long the configurations wait until all replicas know a new epoch.
+	// Settle is the time that the configurations wait until all replicas know a new epoch.
 	Settle time.Duration
-	// Overlap is how long a retired epoch is still answered.
+	// Overlap is the time for which a retired epoch is still accepted.
 	Overlap time.Duration
 
 	current, retired         string
@@ -97,22 +97,22 @@ type Rotation struct {
 type Step struct {
 	// Begin: a new epoch begins. End: the previous epoch ends. At most one of them is set, and must be stored.
 	Begin, End bool
-	// Previous: the configurations carry the previous epoch, else the current one.
+	// Previous: the configurations use the previous epoch, otherwise the current one.
 	Previous bool
-	// Retire: once all configurations carry the current epoch, the previous one is retired.
+	// Retire: once all configurations use the current epoch, the caller retires the previous one.
 	Retire bool
-	// Wait is the time until the next call without an event.
+	// Wait is the time until the next call if no event occurs before.
 	Wait time.Duration
 }
 
-// Next returns the step. asked requests the early end of the current epoch. now is from the process's own clock.
+// Next returns the next step. asked requests the early end of the current epoch. now is from the process's own clock.
 func (r *Rotation) Next(e Epochs, asked bool, now time.Time) Step {
 	if e.Current.ID != r.current {
 		r.current, r.currentSince = e.Current.ID, now
 	}
 	if e.Previous == nil {
 		left := r.Period - max(now.Sub(r.currentSince), now.Sub(e.Current.Began))
-		ahead := e.Current.Began.Sub(now) > r.Period // the clock that dated it was wrong
+		ahead := e.Current.Began.Sub(now) > r.Period // the clock that set the time was wrong
 		if asked || left <= 0 || ahead {
 			return Step{Begin: true}
 		}

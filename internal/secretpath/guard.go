@@ -8,34 +8,34 @@ import (
 	"time"
 )
 
-// Verdict is the reason why a path is answered, or not.
+// Verdict is the result of checking a path.
 type Verdict string
 
 // The verdicts. Their texts are values of a metric's label.
 const (
-	// Proved: the segment opens the path.
+	// Proved: the segment belongs to the path.
 	Proved Verdict = "proved"
-	// Standing: the path has no segment, but a webhook configuration has it without one, or had until recently.
+	// Standing: the path has no segment, but a webhook configuration uses it without one, or did until recently.
 	Standing Verdict = "plain"
 	// Missing: the path has no segment.
 	Missing Verdict = "missing"
-	// Unknown: the segment does not belong to the path, or has ended.
+	// Unknown: the segment does not belong to the path, or has expired.
 	Unknown Verdict = "unknown"
-	// Unserved: the path belongs to a family of policies which this program does not evaluate.
+	// Unserved: the path belongs to a family of policies that this program does not evaluate.
 	Unserved Verdict = "unserved"
 )
 
-// Answered reports whether requests with this verdict are answered.
+// Answered reports whether the server answers requests with this verdict.
 func (v Verdict) Answered() bool { return v == Proved || v == Standing }
 
-// Guard decides which paths are answered. Without epochs it answers none. Its methods are safe for concurrent use.
+// Guard decides which paths the server answers. Without epochs it answers none. Its methods are safe for concurrent use.
 type Guard struct {
-	// Overlap is how long an epoch is answered after it was retired, and a plain path after the last configuration with it was removed.
+	// Overlap is the time for which an epoch is accepted after it was retired, and a plain path after it left the last configuration.
 	Overlap time.Duration
-	// Now is the clock; only differences count, so that setting the clock has no effect.
+	// Now is the clock; only differences matter, so setting the clock has no effect.
 	Now func() time.Time
-	// Reread is called for an unknown segment, since this process may not know the latest epoch yet. It calls Set before it returns. It is
-	// called at most once in rereadEvery; nil for never.
+	// Reread is called for an unknown segment, since this process may not know the latest epoch yet. It calls Set before it returns. Guard
+	// calls it at most once in rereadEvery; nil for never.
 	Reread func()
 
 	state atomic.Pointer[state]
@@ -48,7 +48,7 @@ type Guard struct {
 // state is immutable.
 type state struct {
 	epochs []open
-	plain  map[string]time.Time // until when it is answered; zero while it stands
+	plain  map[string]time.Time // until when the path is accepted; zero while it is in a configuration
 }
 
 type open struct {
@@ -56,14 +56,14 @@ type open struct {
 	until time.Time // zero: until it is retired
 }
 
-// rereadEvery is the minimum time between two calls of Reread; patience is how long a request waits for one.
+// rereadEvery is the minimum time between two calls of Reread; patience is the maximum time that a request waits for one.
 const (
 	rereadEvery = time.Second
 	patience    = time.Second
 )
 
 // Set sets the epochs: the current one, and the previous one (nil for none), with whether it is retired. An epoch that is retired or
-// removed is answered for Overlap from that call of Set on; clocks of other processes do not count.
+// removed is accepted for Overlap, counted from that call of Set; clocks of other processes do not matter.
 func (g *Guard) Set(current, previous *Epoch, retired bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,10 +95,10 @@ func (g *Guard) Set(current, previous *Epoch, retired bool) {
 	g.state.Store(next)
 }
 
-// maxEpochs bounds the epochs that are answered, and thereby the time of a check.
+// maxEpochs bounds the number of accepted epochs, and thereby the time of a check.
 const maxEpochs = 4
 
-// Stand sets the plain paths in webhook configurations. A removed path is answered for Overlap.
+// Stand sets the plain paths that webhook configurations use. A removed path is accepted for Overlap.
 func (g *Guard) Stand(paths []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -135,8 +135,8 @@ func (g *Guard) load() *state {
 	return none
 }
 
-// Prove reports whether requests for the path are answered, and returns the path without its segment. It does not allocate. For an unknown
-// segment it may wait for Reread, for a second at most.
+// Prove reports whether the server answers requests for the path, and returns the path without its segment. It does not allocate. For an
+// unknown segment it may wait for Reread, for at most a second.
 func (g *Guard) Prove(path string) (plain string, v Verdict) {
 	segment, plain, ok := Split(path)
 	if !ok {
@@ -198,9 +198,9 @@ func (g *Guard) late() bool {
 	}
 }
 
-// Open answers every path, with or without a segment. It is for clients that are identified by certificates, or if the operator has
-// switched the segments off. It answers both forms so that replicas with different settings can run together.
+// Open accepts every path, with or without a segment. It is for clients that are identified by certificates, or if the operator has
+// switched the segments off. It accepts both forms so that replicas with different settings can run together.
 type Open struct{}
 
-// Prove implements the same question as Guard.
+// Prove has the signature of Guard.Prove.
 func (Open) Prove(path string) (plain string, v Verdict) { return Plain(path), Proved }

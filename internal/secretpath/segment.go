@@ -14,22 +14,22 @@ const Size = 2 * sha256.Size
 // domain separates segments from other uses of the key.
 const domain = "route"
 
-// Epoch creates the segments of one period. It is safe for concurrent use.
+// Epoch creates the segments of one epoch. It is safe for concurrent use.
 type Epoch struct {
 	id  string
 	sum *seal.Summer
 }
 
-// NewEpoch returns the epoch of that ID and key.
+// NewEpoch returns the epoch with that ID and key.
 func NewEpoch(key seal.Key, id string) *Epoch { return &Epoch{id: id, sum: key.Summer()} }
 
-// ID names the epoch; it is no secret.
+// ID identifies the epoch; it is not secret.
 func (e *Epoch) ID() string { return e.id }
 
-// String names the epoch, without the key.
+// String names the epoch and does not reveal the key.
 func (e *Epoch) String() string { return "epoch " + e.id }
 
-// GoString is String.
+// GoString returns String().
 func (e *Epoch) GoString() string { return e.String() }
 
 // same reports whether two epochs make the same segments.
@@ -57,8 +57,8 @@ func (e *Epoch) opens(segment, plain string) bool {
 	return subtle.ConstantTimeCompare(want[:], have[:]) == 1
 }
 
-// Split splits a path into the segment and the plain path. ok is false if the path does not begin like one with a segment; Split does not
-// check the segment.
+// Split splits a path into the segment and the plain path. ok is false if the path does not have the form of one with a segment; Split
+// does not check the segment.
 func Split(path string) (segment, plain string, ok bool) {
 	const end = 1 + Size
 	if len(path) < end+1 || path[0] != '/' || path[end] != '/' {
@@ -73,7 +73,7 @@ func Split(path string) (segment, plain string, ok bool) {
 	return segment, path[end:], true
 }
 
-// Plain returns the path without a possible segment, for people.
+// Plain returns the path without the segment, if it has one, for messages.
 func Plain(path string) string {
 	_, plain, _ := Split(path)
 	return plain

@@ -1,7 +1,7 @@
-// Package settings reads the main ConfigMap (`kyverno` by default) into an immutable value.
+// Package settings parses the main ConfigMap (`kyverno` by default) into an immutable value.
 //
 //	s, diags := settings.Parse(configMap.Data)
-//	if s.Filtered(gvk, "", "kube-system", "coredns") { … }   // resourceFilters say: leave it alone
+//	if s.Filtered(gvk, "", "kube-system", "coredns") { … }   // excluded by resourceFilters
 //
 // An invalid value keeps its default and causes an error diagnostic; an unknown key causes a warning. Store holds the current Settings for
 // readers that must not wait.

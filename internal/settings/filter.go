@@ -23,7 +23,7 @@ type filter struct {
 	whole                     bool // all objects of the kind
 }
 
-// neverEvaluated are kinds that are always filtered: the engine's own bookkeeping.
+// neverEvaluated are kinds that are always filtered: the engine's own internal objects.
 var neverEvaluated = map[string]bool{
 	"AdmissionReport": true, "ClusterAdmissionReport": true,
 	"BackgroundScanReport": true, "ClusterBackgroundScanReport": true, "UpdateRequest": true,
@@ -78,7 +78,7 @@ func (f *filter) selects(gvk schema.GroupVersionKind, sub string) bool {
 }
 
 // parseFilters parses the groups in brackets and ignores text between them. An unreadable group is an error of type partly: the others
-// count, since without them policies would evaluate objects that keep the cluster running.
+// still apply, since without them policies would evaluate objects that keep the cluster running.
 func parseFilters(text string) (filters, error) {
 	out := filters{byKind: map[string][]filter{}}
 	var mistakes partly
@@ -131,8 +131,8 @@ func parseFilter(group string) (filter, error) {
 	return f, err
 }
 
-// parseKind parses the kind: [group/][version/]Kind[/subresource], each with wildcards. It is the grammar of match blocks, whose package is
-// two floors higher and has another type.
+// parseKind parses the kind: [group/][version/]Kind[/subresource], each with wildcards. This is the grammar of match blocks, but their
+// package is two floors higher and has another type.
 func parseKind(text string) (filter, error) {
 	parts := strings.Split(text, "/")
 	group, version, kind, sub := "*", "*", "", ""

@@ -15,14 +15,14 @@ import (
 // Key is one key of the ConfigMap.
 type Key struct {
 	Name string
-	// Form is the format of its value, Default the value without the key, Doc its description.
+	// Form is the format of the value, Default the value if the key is absent, Doc its description.
 	Form, Default, Doc string
 
-	// read sets the value in Settings; its error says what is wrong with the value.
+	// read sets the value in Settings; its error describes what is wrong with the value.
 	read func(s *Settings, value string) error
 }
 
-// Keys returns all keys, as they are documented.
+// Keys returns all keys in the order of the documentation.
 func Keys() []Key { return slices.Clone(keys) }
 
 // Texts that several keys share.
@@ -132,8 +132,8 @@ var readers = func() map[string]func(*Settings, string) error {
 	return m
 }()
 
-// parseTexts parses the labels or annotations of webhook configurations. An invalid one would make the API server refuse all
-// configurations.
+// parseTexts parses the labels or annotations of webhook configurations. With an invalid one, the API server would reject
+// all configurations.
 func parseTexts(to *map[string]string, v string, valid func(string) []string) error {
 	var texts map[string]string
 	if err := json.Unmarshal([]byte(v), &texts); err != nil {
@@ -154,10 +154,10 @@ func parseTexts(to *map[string]string, v string, valid func(string) []string) er
 	return nil
 }
 
-// maxConditions is how many conditions the API server accepts for a webhook.
+// maxConditions is the maximum number of conditions that the API server accepts for a webhook.
 const maxConditions = 64
 
-// parseConditions parses matchConditions, with the checks of the API server that need no CEL.
+// parseConditions parses matchConditions, and makes the checks of the API server that need no CEL.
 func parseConditions(to *[]MatchCondition, v string) error {
 	var conditions []MatchCondition
 	if err := json.Unmarshal([]byte(v), &conditions); err != nil {

@@ -13,8 +13,8 @@ import (
 
 // Settings is the content of the ConfigMap. It is immutable after Parse.
 type Settings struct {
-	// DefaultRegistry is added to image names without one; MutateRegistry says whether it is also written into the
-	// parsed image.
+	// DefaultRegistry is added to image names without a registry; MutateRegistry: it is also written into the parsed
+	// image.
 	DefaultRegistry string
 	MutateRegistry  bool
 	// SuccessEvents: report successes, too; SuccessEventActions, if not empty, lists the actions of successes to report.
@@ -33,7 +33,7 @@ type Settings struct {
 	users   users
 }
 
-// Webhook is what the ConfigMap adds to webhook configurations.
+// Webhook holds the settings for webhook configurations.
 type Webhook struct {
 	NamespaceSelector, ObjectSelector *metav1.LabelSelector // nil when not set
 	Labels, Annotations               map[string]string
@@ -46,16 +46,16 @@ type MatchCondition struct {
 	Expression string `json:"expression"`
 }
 
-// Defaults returns the settings without a ConfigMap.
+// Defaults returns the settings that apply without a ConfigMap.
 func Defaults() *Settings {
 	return &Settings{DefaultRegistry: "docker.io", MutateRegistry: true, MaxContextSize: 2 << 20}
 }
 
-// Parse reads the data of the ConfigMap. The Settings are always usable; the diagnostics have paths such as
+// Parse parses the data of the ConfigMap. The Settings are always usable; the diagnostics have paths such as
 // data.resourceFilters. A nil map gives the settings of an empty ConfigMap.
 func Parse(data map[string]string) (*Settings, diag.List) {
 	s := Defaults()
-	s.UpdateRequestThreshold = 1000 // Only once a ConfigMap was loaded
+	s.UpdateRequestThreshold = 1000 // Applies only once a ConfigMap was loaded
 	var diags diag.List
 	for _, key := range sortedKeys(data) {
 		path := "data." + key
@@ -81,7 +81,7 @@ func Parse(data map[string]string) (*Settings, diag.List) {
 	return s, diags
 }
 
-// partly is the error for parts of a value whose other parts count.
+// partly is the error for invalid parts of a value whose other parts apply.
 type partly []string
 
 func (p partly) Error() string { return strings.Join(p, "; ") }
@@ -94,7 +94,7 @@ func parseBool(to *bool, v string) error {
 	return err
 }
 
-// list splits a comma list; blanks around the items and empty items are dropped.
+// list splits a comma-separated list; it drops blanks around items, and empty items.
 func list(v string) []string {
 	var out []string
 	for item := range strings.SplitSeq(v, ",") {

@@ -42,8 +42,8 @@ func matchesAny(patterns []wildcard.Pattern, texts []string) bool {
 // Roles returns the roles (`namespace:name`) and cluster roles of a requester.
 type Roles func() (roles, clusterRoles []string, err error)
 
-// Excluded reports whether requests of the user are admitted without evaluation. roles is called only if a list of roles is set; its error
-// means that they are not known.
+// Excluded reports whether requests of the user are admitted without evaluation. It calls roles only if a list of roles is set. An error
+// means that the roles are unknown.
 func (s *Settings) Excluded(username string, groups []string, roles Roles) (bool, error) {
 	u := &s.users
 	needRoles := !u.roles.empty() || !u.clusterRoles.empty()

@@ -7,10 +7,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Served is the answer of an API server to discovery, as lines of `group/version resource Kind`. A `!` after the kind makes it cluster-scoped.
+// Served is the discovery data of an API server, as lines of `group/version resource Kind`. A `!` after the kind makes it cluster-scoped.
 type Served string
 
-// Cluster has the kinds that most tests are about.
+// Cluster has the kinds that most tests use.
 const Cluster = Served(`
 v1 pods Pod
 v1 pods/exec PodExecOptions

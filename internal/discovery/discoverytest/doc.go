@@ -1,2 +1,2 @@
-// Package discoverytest answers discovery in tests, as an API server that serves a list of resources.
+// Package discoverytest implements discovery for tests, like an API server that serves a fixed list of resources.
 package discoverytest
