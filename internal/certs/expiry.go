@@ -24,8 +24,8 @@ func (k *Keeper) Expiries() []Expiry {
 	return []Expiry{of(s.caName, "ca", s.authority), of(s.tlsName, "tls", s.chain[0])}
 }
 
-// Ending reports whether at most a tenth of the validity is left. A certificate that we renew gets there only if the renewal fails; the
-// others must be renewed by their owner.
+// Ending reports whether at most a tenth of the validity is left. A certificate that we renew gets this old only if the renewal fails;
+// the owner must renew the others.
 func (e Expiry) Ending(now time.Time) bool {
 	return e.NotAfter.Sub(now) <= e.NotAfter.Sub(e.NotBefore)/10
 }

@@ -21,7 +21,7 @@ const (
 	backdated    = time.Hour
 )
 
-// caName is the common name of the CA in every namespace, since clients know it.
+// caName is the common name of the CA in every namespace, since clients rely on it.
 const caName = "*.kyverno.svc"
 
 func newKey(a Algorithm) (crypto.Signer, error) {
@@ -122,7 +122,7 @@ func ServiceNames(service, namespace, serverIP string) Names {
 	return n
 }
 
-// answeredBy reports whether the certificate holds all names.
+// answeredBy reports whether the certificate contains all names.
 func (n Names) answeredBy(c *x509.Certificate) bool {
 	for _, name := range n.DNS {
 		if c.VerifyHostname(name) != nil {

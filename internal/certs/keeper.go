@@ -16,16 +16,16 @@ import (
 
 // Keeper holds the serving certificate, parsed once for each change of the Secrets. The zero Keeper has none.
 type Keeper struct {
-	// Published returns the bundles by which clients verify the server; nil if none are known. It is set before the first Load.
+	// Published returns the bundles with which clients verify the server; nil if none are known. It is set before the first Load.
 	Published func() [][]byte
 
 	current  atomic.Pointer[serving]
 	previous atomic.Pointer[retired]
 
 	mu      sync.Mutex
-	next    []byte    // the certificate that clients do not trust yet
-	seen    time.Time // when it was first seen
-	trusted time.Time // since when all clients trust it; zero when they do not
+	next    []byte    // a certificate that clients do not trust yet
+	seen    time.Time // when the certificate was first seen
+	trusted time.Time // when all clients began to trust it; zero while some do not
 }
 
 // ErrNotTrusted is the error of Load for a pair that some client does not trust yet; Load should be retried soon.
@@ -37,20 +37,20 @@ type serving struct {
 	roots     []*x509.Certificate
 	caName    string
 	tlsName   string
-	authority *x509.Certificate // the newest of roots
+	authority *x509.Certificate // the newest certificate in roots
 }
 
-// retired is a pair that was served before. Other replicas may still serve it for a moment.
+// retired is a pair that was served earlier. Other replicas may still serve it for a moment.
 type retired struct {
 	serving
 	at time.Time
 }
 
-// retirement is how long the authority of a certificate stays in the bundle after it was last served here.
+// retirement is the time for which the authority of a certificate stays in the bundle after this process last served the certificate.
 const retirement = 2 * patience
 
-// Load replaces the served pair. A valid previous pair stays in use if the new one cannot be read, if its own CA did not sign it (so a
-// damaged Secret does not stop the server), and for up to half a minute while clients do not trust it.
+// Load replaces the served pair. A valid previous pair stays in use in three cases: the new pair cannot be read; its own CA did not sign
+// it (so a damaged Secret does not stop the server); or clients do not trust it yet, for up to half a minute.
 func (k *Keeper) Load(ca, pair *corev1.Secret) error { return k.load(ca, pair, time.Now()) }
 
 func (k *Keeper) load(ca, pair *corev1.Secret, now time.Time) error {
@@ -111,7 +111,7 @@ func (k *Keeper) due(next *serving, now time.Time) bool {
 	if k.trusted.IsZero() {
 		k.trusted = now
 		if k.seen.Equal(now) {
-			return true // an earlier authority, as in every ordinary renewal
+			return true // signed by an earlier authority, as in every ordinary renewal
 		}
 	}
 	return !known || !within(k.trusted, now, settle)
@@ -134,7 +134,7 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return s.cert, nil
 }
 
-// Verify returns why the certificate cannot be served at now: there is none, it has expired, or the CA did not sign it.
+// Verify returns the reason why the certificate cannot be served at now: there is none, it has expired, or the CA did not sign it.
 func (k *Keeper) Verify(now time.Time) error {
 	s := k.current.Load()
 	if s == nil {
@@ -143,7 +143,7 @@ func (k *Keeper) Verify(now time.Time) error {
 	return s.verify(now)
 }
 
-// Serving returns the chain that is served, the leaf first; nil when there is none.
+// Serving returns the served chain, the leaf first; nil if there is none.
 func (k *Keeper) Serving() []*x509.Certificate {
 	if s := k.current.Load(); s != nil {
 		return s.chain
@@ -151,8 +151,8 @@ func (k *Keeper) Serving() []*x509.Certificate {
 	return nil
 }
 
-// Bundle returns the certificates that clients have to trust: the text in the Secret of the CA, followed by the authorities of pairs that
-// are still served, here or by other replicas, if the text does not cover them. That happens if another controller renews the two Secrets.
+// Bundle returns the certificates that clients must trust: the text in the Secret of the CA, followed by the authorities of pairs that
+// this or another replica still serves, if the text does not cover them. That happens if another controller renews the two Secrets.
 func (k *Keeper) Bundle(ca *corev1.Secret, now time.Time) []byte {
 	text := Bundle(ca)
 	if text == nil {

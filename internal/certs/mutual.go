@@ -7,9 +7,9 @@ import (
 	"fmt"
 )
 
-// The two ends of a connection between our own processes have certificates of one authority, and each verifies the name of the other.
+// The two ends of a connection between our own processes have certificates of one authority, and each end verifies the other's name.
 
-// ServerTLS returns the configuration of a server that talks only to clients with a certificate of the same authority and the name client.
+// ServerTLS returns the configuration of a server that accepts only clients with a certificate of the same authority and the given name.
 func (k *Keeper) ServerTLS(client string) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		s := k.current.Load()
@@ -18,7 +18,7 @@ func (k *Keeper) ServerTLS(client string) *tls.Config {
 		}
 		return &tls.Config{
 			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*s.cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: s.pool(), NextProtos: []string{"http/1.1"},
-			// A session that is resumed would not be verified with the authorities of today.
+			// Resuming a session would skip the verification with the current authorities.
 			SessionTicketsDisabled: true,
 			VerifyConnection: func(c tls.ConnectionState) error {
 				if err := c.PeerCertificates[0].VerifyHostname(client); err != nil {
@@ -30,7 +30,7 @@ func (k *Keeper) ServerTLS(client string) *tls.Config {
 	}}
 }
 
-// ClientTLS returns the configuration of a client that talks only to a server with a certificate of the same authority.
+// ClientTLS returns the configuration of a client that connects only to servers with a certificate of the same authority.
 func (k *Keeper) ClientTLS() (*tls.Config, error) {
 	s := k.current.Load()
 	if s == nil {
@@ -39,7 +39,7 @@ func (k *Keeper) ClientTLS() (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: s.pool(), Certificates: []tls.Certificate{*s.cert}}, nil
 }
 
-// pool are the authorities of the pair.
+// pool returns the authorities of the pair.
 func (s *serving) pool() *x509.CertPool {
 	out := x509.NewCertPool()
 	for _, c := range s.roots {

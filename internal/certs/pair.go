@@ -24,7 +24,7 @@ const (
 	Ed25519 Algorithm = "Ed25519"
 )
 
-// ParseAlgorithm reads the name of an algorithm in any letter case.
+// ParseAlgorithm parses the name of an algorithm, ignoring case.
 func ParseAlgorithm(s string) (Algorithm, error) {
 	for _, a := range []Algorithm{RSA, ECDSA, Ed25519} {
 		if strings.EqualFold(s, string(a)) {
@@ -34,7 +34,7 @@ func ParseAlgorithm(s string) (Algorithm, error) {
 	return "", fmt.Errorf("unknown key algorithm %q: use RSA, ECDSA or Ed25519", s)
 }
 
-// algorithmOf names the algorithm of a key; empty for one that we never make.
+// algorithmOf names the algorithm of a key; empty for an algorithm that we never use.
 func algorithmOf(key crypto.Signer) Algorithm {
 	switch key.(type) {
 	case *rsa.PrivateKey:
@@ -80,7 +80,7 @@ func (p *Pair) unexpired(t time.Time) []*x509.Certificate {
 	return out
 }
 
-// ParsePair reads tls.crt (one or several certificates) and tls.key in PEM.
+// ParsePair parses tls.crt (one or several certificates) and tls.key in PEM.
 func ParsePair(certPEM, keyPEM []byte) (*Pair, error) {
 	certs, err := ParseCertificates(certPEM)
 	if err != nil {
@@ -97,7 +97,7 @@ func ParsePair(certPEM, keyPEM []byte) (*Pair, error) {
 	return p, nil
 }
 
-// ParseCertificates reads all certificates of a PEM text; none is an error.
+// ParseCertificates parses all certificates in a PEM text; a text without certificates is an error.
 func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	var out []*x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -116,7 +116,7 @@ func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	return out, nil
 }
 
-// parseKey reads PKCS#8 (which we write), SEC 1 and PKCS#1.
+// parseKey parses PKCS#8 (which we write), SEC 1 and PKCS#1.
 func parseKey(text []byte) (crypto.Signer, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {

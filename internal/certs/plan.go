@@ -36,13 +36,13 @@ type Config struct {
 type State struct {
 	// CA and TLS are the two Secrets, nil if missing.
 	CA, TLS *corev1.Secret
-	// Serving is the chain that the servers serve now, regardless of the Secrets; nil if they serve none.
+	// Serving is the chain that the servers currently serve, regardless of the Secrets; nil if they serve none.
 	Serving []*x509.Certificate
-	// Published are the bundles by which clients verify the servers, one for each webhook configuration.
+	// Published are the bundles with which clients verify the servers, one for each webhook configuration.
 	Published [][]byte
 }
 
-// Plan is what has to be done; the zero Plan is nothing.
+// Plan describes the next actions; the zero Plan has none.
 type Plan struct {
 	// WriteCA: store an authority. With RenewCA it gets a new certificate, made with the key of CA, or with a new key if NewKey is set;
 	// without RenewCA only the bundle is tidied.
@@ -50,19 +50,19 @@ type Plan struct {
 	// CA is the existing authority, nil if it cannot be used; Keep are the other certificates of the bundle.
 	CA   *Pair
 	Keep []*x509.Certificate
-	// RenewTLS: issue a serving certificate. Wait: it has to be issued, but some client does not trust the authority yet and would refuse
+	// RenewTLS: issue a serving certificate. Wait: it has to be issued, but some client does not trust the authority yet and would reject
 	// it.
 	RenewTLS, Wait bool
 	// ReplaceCA, ReplaceTLS: the Secret is ours but has another type, which cannot be changed; delete it first.
 	ReplaceCA, ReplaceTLS bool
-	// Reason is the reason for the log.
+	// Reason explains the plan in the log.
 	Reason string
 }
 
 // orphanTime is how long a CA certificate stays in the bundle after its key is lost and no certificate in use depends on it.
 const orphanTime = time.Hour
 
-// Make returns what has to be issued. An error means that an administrator has to act first.
+// Make returns the next actions. An error means that an administrator must act first.
 func Make(cfg Config, s State, now time.Time) (Plan, error) {
 	var p Plan
 	ca, caErr := readAuthority(s.CA)
@@ -74,7 +74,7 @@ func Make(cfg Config, s State, now time.Time) (Plan, error) {
 	case caErr != nil && s.CA != nil && !managed(s.CA):
 		return p, fmt.Errorf("the Secret %s: %w: %w", cfg.CASecret, caErr, ErrNotManaged)
 	case caErr != nil && s.TLS != nil && !managed(s.TLS):
-		// An authority of ours would not verify a certificate that another controller manages.
+		// Our authority would not verify a certificate that another controller manages.
 		return p, fmt.Errorf("the Secret %s: %w: %w", cfg.CASecret, caErr, ErrNotManaged)
 	case caErr != nil:
 		p.WriteCA, p.RenewCA, p.NewKey, p.Reason = true, true, true, "CA: "+caErr.Error()
@@ -106,7 +106,7 @@ func (p *Plan) leaf(cfg Config, s State, now time.Time) error {
 	}
 	if s.TLS != nil && !managed(s.TLS) {
 		if valid {
-			return nil // its owner is warned of the end
+			return nil // its owner is warned that it expires soon
 		}
 		return fmt.Errorf("the Secret %s: %s: %w", cfg.TLSSecret, reason, ErrNotManaged)
 	}
@@ -156,7 +156,7 @@ func (cfg Config) before(c *x509.Certificate) time.Duration {
 	return min(max(cfg.RenewBefore, life/10+time.Hour), life/2)
 }
 
-// renewalReason returns why the serving certificate has to be renewed, empty if it need not, and whether it can still be served.
+// renewalReason returns why the serving certificate must be renewed, empty if it need not be, and whether it can still be served.
 func (cfg Config) renewalReason(secret *corev1.Secret, ca *Pair, now time.Time) (reason string, valid bool) {
 	leaf, err := readSecret(secret)
 	if err != nil {
@@ -181,8 +181,8 @@ func (cfg Config) renewalReason(secret *corev1.Secret, ca *Pair, now time.Time) 
 	return "", true
 }
 
-// trustedIssuers returns the published authorities that verify the served chain: they stay in the bundle during a change of authority. Others are
-// not added, since a client that can write webhook configurations could otherwise add one.
+// trustedIssuers returns the published authorities that verify the served chain: they stay in the bundle during a change of authority. It
+// adds no others, since a client that can write webhook configurations could otherwise add an authority.
 func trustedIssuers(s State, now time.Time) []*x509.Certificate {
 	chain := s.Serving
 	if chain == nil {
@@ -208,7 +208,7 @@ func trustedIssuers(s State, now time.Time) []*x509.Certificate {
 	return out
 }
 
-// trusts reports whether a client with the bundle accepts what the newest certificate of ca signs.
+// trusts reports whether a client with the bundle accepts certificates that the newest certificate of ca signs.
 func trusts(bundle []byte, ca *Pair, now time.Time) bool {
 	if ca == nil {
 		return false

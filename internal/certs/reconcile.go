@@ -18,7 +18,7 @@ const (
 	Interval = 20 * time.Second
 	// retry is the pause before a round that waits for another writer.
 	retry = 500 * time.Millisecond
-	// settle is how long API servers get to load a bundle before we rely on it.
+	// settle is the time that API servers get to load a bundle before we rely on it.
 	settle = 2 * time.Second
 	// patience is how long a serving certificate waits for the bundles, which may never be updated.
 	patience = 30 * time.Second
@@ -26,25 +26,25 @@ const (
 
 // Reconciler keeps the two Secrets valid. Only the leader runs it.
 //
-// A rotation has three steps, each in a round of its own: the new authority is added to the bundle; the webhook configurations take over
-// the bundle; the new authority issues the serving certificate. So clients trust the served certificate at every moment.
+// A rotation takes three rounds: the first adds the new authority to the bundle; the second waits until the webhook configurations have
+// the bundle; in the third the new authority issues the serving certificate. So clients trust the served certificate at every moment.
 type Reconciler struct {
 	Config Config
 	Client client.Writer
-	// Reader reads the Secrets from the API server itself: a renewal that is based on an outdated copy would be lost.
+	// Reader reads the Secrets directly from the API server: a renewal that is based on an outdated copy would be lost.
 	Reader client.Reader
-	// Serving returns the chain that is served now; nil for none.
+	// Serving returns the chain that is currently served; nil for none.
 	Serving func() []*x509.Certificate
-	// Published returns the bundles by which clients verify the server; nil for none.
+	// Published returns the bundles with which clients verify the server; nil for none.
 	Published func(context.Context) ([][]byte, error)
 	Now       func() time.Time
 	Log       *slog.Logger
 
-	waiting time.Time // start of the wait for the bundles; zero if none waits
-	trusted time.Time // when the bundles began to trust the awaited authority
+	waiting time.Time // start of the wait for the bundles; zero if no certificate waits
+	trusted time.Time // when all bundles began to trust the awaited authority
 }
 
-// Reconcile executes the plan of Make. It returns when to check again.
+// Reconcile executes the plan of Make. It returns the time until the next check.
 func (r *Reconciler) Reconcile(ctx context.Context) (time.Duration, error) {
 	var state State
 	var err error
@@ -87,7 +87,7 @@ func (r *Reconciler) carryOut(ctx context.Context, state State, plan Plan, now t
 		}
 		plan.CA = ca
 		if plan.RenewCA && len(state.Published) > 0 {
-			return retry, nil // the bundles come first
+			return retry, nil // the bundles must be updated first
 		}
 	}
 	switch {
@@ -124,7 +124,7 @@ func (r *Reconciler) out(now time.Time) bool {
 	if within(r.waiting, now, patience) {
 		return false
 	}
-	r.Log.Warn("the webhook configurations do not carry the new CA; issuing the serving certificate anyway", "since", r.waiting)
+	r.Log.Warn("the webhook configurations do not have the new CA; issuing the serving certificate anyway", "since", r.waiting)
 	return true
 }
 
@@ -155,7 +155,7 @@ func (r *Reconciler) get(ctx context.Context, name string) (*corev1.Secret, erro
 	return &s, nil
 }
 
-// write stores the pair. The resource version of old guards against another writer.
+// write stores the pair. The resource version of old prevents overwriting the change of another writer.
 func (r *Reconciler) write(ctx context.Context, name string, old *corev1.Secret, replace bool, p *Pair) error {
 	certPEM, keyPEM, err := p.Encode()
 	if err != nil {

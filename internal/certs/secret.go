@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// readSecret reads a pair; the error says what is missing.
+// readSecret reads a pair; the error names what is missing.
 func readSecret(s *corev1.Secret) (*Pair, error) {
 	if err := readable(s); err != nil {
 		return nil, err
@@ -17,7 +17,7 @@ func readSecret(s *corev1.Secret) (*Pair, error) {
 	return ParsePair(s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey])
 }
 
-// readAuthority reads a CA. A CA of another controller may lack its key: it can verify then, but not sign.
+// readAuthority reads a CA. A CA of another controller may lack its key; it can then verify, but not sign.
 func readAuthority(s *corev1.Secret) (*Pair, error) {
 	if err := readable(s); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func Bundle(ca *corev1.Secret) []byte {
 	return ca.Data["rootCA.crt"]
 }
 
-// sameKey reports whether two certificates have the same key: each verifies what the other signed.
+// sameKey reports whether two certificates have the same key, so that each verifies what the other signed.
 func sameKey(a, b *x509.Certificate) bool {
 	return bytes.Equal(a.RawSubjectPublicKeyInfo, b.RawSubjectPublicKeyInfo) && bytes.Equal(a.RawSubject, b.RawSubject)
 }

@@ -21,7 +21,7 @@ import (
 // Observer counts runs and their results. Its methods are safe for concurrent use.
 type Observer interface {
 	// CleanupDeleted counts a deleted object; CleanupFailed counts an object, or a whole kind, that could not be deleted. what is the kind
-	// or the resource, as the family of the policy counts (family.Run.CountsResources).
+	// or the resource, depending on how the family of the policy counts (family.Run.CountsResources).
 	CleanupDeleted(p *policy.Program, what, namespace, propagation string)
 	CleanupFailed(p *policy.Program, what, namespace, propagation string)
 	// CleanupStopped counts a run that deleted nothing because it exceeded the limit of deletions.
@@ -53,12 +53,12 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// Share decides which keys this replica works for if there are several replicas. If two work for the same key, because one was suspended
-// for a while, claims and resource versions keep them from deleting twice.
+// Share decides which keys this replica works on if there are several replicas. If two work on the same key, because one was suspended for
+// a while, claims and resource versions prevent a second deletion.
 type Share interface {
-	// Holds reports whether work for the key may begin here, now.
+	// Holds reports whether work on the key may begin in this replica now.
 	Holds(key string) bool
-	// Hold begins work for the key; ok is false if it may not begin. ctx is cancelled if the work must end early. release ends it.
+	// Hold begins work on the key; ok is false if it may not begin. ctx is cancelled if the work must end early. release ends it.
 	Hold(ctx context.Context, key string) (held context.Context, release func(), ok bool)
 	// Lapsed reports whether the time that Hold granted is over.
 	Lapsed(held context.Context) bool
@@ -70,9 +70,9 @@ type Share interface {
 const Name = "cleanup-controller"
 
 const (
-	// workers is how many policies run at once.
+	// workers is the number of policies that run at the same time.
 	workers = 3
-	// maxFailures is how often a run is tried before it waits for the next time of the schedule.
+	// maxFailures is the number of attempts before a failed run waits for the next time of the schedule.
 	maxFailures = 10
 	// The pause after a failed run grows from firstPause to longestPause.
 	firstPause   = time.Second
@@ -80,7 +80,7 @@ const (
 	// The bounds of the wait for the next run: not shorter, to avoid a busy loop, and not longer, since the clock may be set.
 	shortestWait = 50 * time.Millisecond
 	longestWait  = time.Minute
-	// longestRun bounds a run, so that a run that hangs does not block a worker for good.
+	// longestRun bounds the duration of a run, so that a run that hangs does not block a worker for ever.
 	longestRun = time.Hour
 )
 
@@ -94,19 +94,19 @@ type Controller struct {
 	busy     int
 }
 
-// entry is a policy.
+// entry is the state of a policy.
 type entry struct {
-	object   *unstructured.Unstructured // as last seen; shared with a cache
+	object   *unstructured.Unstructured // the last known version; shared with a cache
 	of       *family.Run
 	program  *policy.Program // nil if the policy could not be compiled
-	last     time.Time       // the last run that succeeded, as far as this process knows
+	last     time.Time       // the last successful run, as far as this process knows
 	running  bool
-	stop     context.CancelFunc // ends the run that is under way; nil before the first
+	stop     context.CancelFunc // ends the current run; nil before the first run
 	failures int
 	pause    time.Time          // no attempt before this time
 	reported bool               // the status reports a mistake in the policy
-	check    time.Time          // when its rights are checked next
-	written  []metav1.Condition // what this process wrote to the status, perhaps newer than object
+	check    time.Time          // when its rights are checked again
+	written  []metav1.Condition // the conditions that this process wrote, perhaps newer than object
 }
 
 // New returns a Controller without policies.
@@ -135,13 +135,13 @@ func (c *Controller) Set(u *unstructured.Unstructured, program *policy.Program) 
 	if old != nil && old.object.GetUID() == u.GetUID() {
 		now.last, now.written = old.last, old.written
 	}
-	old.end() // the policy may no longer select what the run was to delete
+	old.end() // the policy may no longer select the objects that the run was to delete
 	c.policies[key(u)] = now
 	c.mu.Unlock()
 	c.fire()
 }
 
-// end ends the run that is under way. The caller holds the lock.
+// end ends the current run. The caller holds the lock.
 func (e *entry) end() {
 	if e != nil && e.stop != nil {
 		e.stop()
@@ -156,7 +156,7 @@ func (c *Controller) Delete(u *unstructured.Unstructured) {
 	c.mu.Unlock()
 }
 
-// same reports whether two versions of a policy are the same to a run: statuses and our own claims do not count.
+// same reports whether two versions of a policy are the same to a run: it ignores statuses and our own claims.
 func same(a, b *unstructured.Unstructured) bool {
 	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() && Previews(a.GetAnnotations()) == Previews(b.GetAnnotations())
 }
@@ -189,7 +189,7 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 }
 
-// start begins the due runs of this replica and returns when the next one is due; the zero time if it has to wait for a change.
+// start begins the due runs of this replica and returns when the next one is due; the zero time if it must wait for a change.
 func (c *Controller) start(ctx context.Context, running *sync.WaitGroup) (next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,7 +218,7 @@ func (c *Controller) start(ctx context.Context, running *sync.WaitGroup) (next t
 		case due.IsZero(): // the schedule has no further time
 		case due.After(now):
 			next = earlier(next, due)
-		case c.busy < workers: // else the end of a run wakes the controller
+		case c.busy < workers: // otherwise the end of a run wakes the controller
 			c.begin(ctx, running, e, work)
 		}
 	}
@@ -249,7 +249,7 @@ func (c *Controller) due(e *entry) time.Time {
 	return due
 }
 
-// begin runs f for e on a goroutine of its own. The caller holds the lock.
+// begin runs f for e in its own goroutine. The caller holds the lock.
 func (c *Controller) begin(ctx context.Context, running *sync.WaitGroup, e *entry, f func(context.Context, *entry, *unstructured.Unstructured) outcome) {
 	object, began := e.object, c.Now()
 	held, release, ok := c.Share.Hold(ctx, string(object.GetUID()))
@@ -265,7 +265,7 @@ func (c *Controller) begin(ctx context.Context, running *sync.WaitGroup, e *entr
 		defer stop()
 		out := c.safely(ctx, e, object, f)
 		if c.Share.Lapsed(held) {
-			out = outcome{stale: true} // its new holder finds it due
+			out = outcome{stale: true} // the new holder runs it
 		}
 		if ctx.Err() == nil || out.done {
 			if err := c.writeStatus(context.WithoutCancel(ctx), e, object, out, began); err != nil && out.failed == nil {
@@ -278,7 +278,7 @@ func (c *Controller) begin(ctx context.Context, running *sync.WaitGroup, e *entr
 	})
 }
 
-// safely turns a panic into a failure, so that a mistake in one run does not stop the others.
+// safely turns a panic into a failure, so that a bug in one run does not stop the others.
 func (c *Controller) safely(ctx context.Context, e *entry, object *unstructured.Unstructured, f func(context.Context, *entry, *unstructured.Unstructured) outcome) (out outcome) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -291,7 +291,7 @@ func (c *Controller) safely(ctx context.Context, e *entry, object *unstructured.
 
 // outcome is the result of a run.
 type outcome struct {
-	done    bool              // the run took place
+	done    bool              // the run completed
 	failed  error             // it failed, and will be retried
 	stopped error             // it exceeded the limit of deletions, and waits for the next time of the schedule
 	broken  error             // the policy cannot run at all
@@ -302,7 +302,7 @@ type outcome struct {
 	message string
 }
 
-// finish sets when the policy is handled next.
+// finish sets the time at which the policy is handled next.
 func (c *Controller) finish(e *entry, out outcome, began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -321,7 +321,7 @@ func (c *Controller) finish(e *entry, out outcome, began time.Time) {
 	case out.broken != nil:
 		e.reported, e.pause = out.failed == nil, now.Add(longestPause)
 	case out.stale:
-		e.pause = now.Add(firstPause) // the change will arrive soon
+		e.pause = now.Add(firstPause) // the event of the change will arrive soon
 	case out.stopped != nil:
 		e.failures, e.pause = 0, e.program.Schedule.Next(now)
 	case out.failed != nil:

@@ -14,11 +14,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// attempts is how often an object is evaluated again if it changes between the decision and the deletion.
+// attempts is the number of times that an object is evaluated again if it changes between the decision and the deletion.
 const attempts = 5
 
-// Delete deletes an object of a plan of p. Gone reports whether this call deleted it. It leaves alone, without an error, an object that is
-// already deleted, that was replaced by another one, or that p no longer selects.
+// Delete deletes an object of a plan of p. Gone reports whether this call deleted it. It leaves alone, without an error, an object that
+// was already deleted or replaced by another one, or that p no longer selects.
 func (e *Executor) Delete(ctx context.Context, p *policy.Program, o Object) (gone bool, err error) {
 	for range attempts {
 		err := DeleteExactly(ctx, e.client(o.Resource, o.Namespace).Delete, o)
@@ -62,8 +62,8 @@ var errBusy = errors.New("it keeps changing")
 // Deleter deletes one object by name, as the clients of client-go do.
 type Deleter func(ctx context.Context, name string, o metav1.DeleteOptions, subresources ...string) error
 
-// DeleteExactly deletes the object only in the version of the decision: it returns a conflict if the object changed or was replaced by
-// another one of the same name.
+// DeleteExactly deletes the object only in the version on which the decision was based: it returns a conflict if the object changed or was
+// replaced by another one with the same name.
 func DeleteExactly(ctx context.Context, remove Deleter, o Object) error {
 	uid := types.UID(o.UID)
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &o.ResourceVersion}}

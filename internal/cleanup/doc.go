@@ -2,15 +2,15 @@
 // their conditions.
 //
 //	c := cleanup.New(options)
-//	c.Set(policy, program)   // from the intake
+//	c.Set(policy, program)   // called by package intake
 //	c.Run(ctx)           // in every replica; Share decides its part
 //
 //	plan, err := executor.Plan(ctx, program) // what a run would delete now; `ephor cleanup preview` prints it
 //
-// A run is planned as a whole before the first deletion, so that a limit stops it in time. Every deletion carries the UID and
-// resourceVersion of the decision: a changed object is evaluated again, and a new one of the same name is left alone.
+// A run is planned as a whole before the first deletion, so that a limit stops it in time. Every deletion has the UID and resourceVersion
+// on which the decision was based: a changed object is evaluated again, and a new one with the same name is left alone.
 //
-// It does not compile or review policies, and has nothing to do with TTL labels.
+// It does not compile or review policies, and does not handle TTL labels.
 //
 // Floor 7: imports webhookconf for what the API server serves, event, compile and engine.
 package cleanup

@@ -31,7 +31,7 @@ type Executor struct {
 	Objects   dynamic.Interface
 	// Root creates the world that conditions and context entries read.
 	Root world.Root
-	// NamespaceLabels returns the labels of a namespace; an error if they are not known.
+	// NamespaceLabels returns the labels of a namespace; an error if they are unknown.
 	NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
 	Settings        func() *settings.Settings
 	// Protect excludes objects with the label managed-by: kyverno.
@@ -41,7 +41,7 @@ type Executor struct {
 	Log  *slog.Logger
 }
 
-// Object is an object that a policy would delete, in the version of the decision.
+// Object is an object that a policy would delete, in the version on which the decision is based.
 type Object struct {
 	Resource schema.GroupVersionResource
 	Kind     schema.GroupVersionKind
@@ -52,7 +52,7 @@ type Object struct {
 	Propagation string
 }
 
-// String is Kind/namespace/name, as events name objects.
+// String returns Kind/namespace/name, as events name objects.
 func (o Object) String() string { return o.Kind.Kind + "/" + o.Namespace + "/" + o.Name }
 
 // counted returns the name under which the metrics of a family count the object.
@@ -65,36 +65,36 @@ func (o *Object) counted(of *family.Run) string {
 
 // Failure is an object, or a whole kind, that could not be evaluated or deleted.
 type Failure struct {
-	// Object has no name if Err is about a whole kind.
+	// Object has no name if Err concerns a whole kind.
 	Object Object
 	Err    error
-	// Later: a retry soon may help. A forbidden or unserved kind needs a change by a user first.
+	// Later: a retry may soon succeed. For a forbidden or unserved kind, a user must act first.
 	Later bool
 }
 
-// Plan is what a run would do.
+// Plan describes what a run would do.
 type Plan struct {
 	Delete   []Object
 	Failures []Failure
-	// Looked is how many objects were evaluated.
+	// Looked is the number of objects that were evaluated.
 	Looked int
 }
 
-// pageSize bounds the objects in one answer of the API server.
+// pageSize bounds the number of objects in one page of a list.
 const pageSize = 500
 
 // labelManaged, with the value kyverno, marks objects that our controllers created.
 const labelManaged = "app.kubernetes.io/managed-by"
 
-// Plan evaluates every object that the policy may match. An error means that no plan exists; objects that could not be listed or evaluated
-// are in the plan.
+// Plan evaluates every object that the policy may match. An error means that there is no plan; the plan itself lists objects that could not
+// be listed or evaluated.
 func (e *Executor) Plan(ctx context.Context, p *policy.Program) (*Plan, error) {
 	out := &Plan{}
 	found, err := e.resources(p, out)
 	if err != nil {
 		return nil, err
 	}
-	planned := map[string]bool{} // UIDs: some objects are served in more than one group or version
+	planned := map[string]bool{} // by UID, since some objects are served in more than one group or version
 	for i := range found {
 		r := &found[i]
 		names := r.names
@@ -114,9 +114,9 @@ func (e *Executor) Plan(ctx context.Context, p *policy.Program) (*Plan, error) {
 type listed struct {
 	discovery.Resource
 	wild bool // selected by a wildcard
-	// names are the names of the objects that are listed; nil for all objects.
+	// names are the names of the objects to list; nil for all objects.
 	names []string
-	// labels is the selector that they are listed with; empty for none.
+	// labels is the label selector of the list; empty for none.
 	labels string
 }
 
@@ -132,7 +132,7 @@ func (r *listed) gvk() schema.GroupVersionKind {
 // API server lists.
 func (e *Executor) resources(p *policy.Program, out *Plan) ([]listed, error) {
 	var all []listed
-	have := map[schema.GroupVersionResource]int{} // one more than the index in all
+	have := map[schema.GroupVersionResource]int{} // the index in all, plus one
 	var absent unserved
 	for _, rule := range p.Rules {
 		for _, t := range rule.Targets {
@@ -182,7 +182,7 @@ func (r *listed) add(names []string, labels string) {
 	}
 }
 
-// restarts is how often a list starts again after its continue token expired.
+// restarts is the number of times that a list starts again after its continue token expired.
 const restarts = 3
 
 // list evaluates the objects of one resource, page by page: those with the name, or all if it is empty. The right to list may be limited to
@@ -200,11 +200,11 @@ func (e *Executor) list(ctx context.Context, p *policy.Program, r *listed, name 
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case apierrors.IsResourceExpired(err) && tries < restarts:
-			options.Continue = "" // planned skips objects that were already evaluated
+			options.Continue = "" // planned prevents a second evaluation of objects
 			tries++
 			continue
 		case r.wild && (apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)):
-			return nil // reviews and the like, which cannot be listed
+			return nil // reviews and similar kinds, which cannot be listed
 		default:
 			out.Failures = append(out.Failures, Failure{
 				Object: Object{Resource: r.gvr(), Kind: r.gvk(), Namespace: p.Namespace},
@@ -275,7 +275,7 @@ func (e *Executor) evaluate(ctx context.Context, p *policy.Program, r schema.Gro
 	return false
 }
 
-// request returns the request in which rules see the object. It has no requester, and its operation does not matter.
+// request returns the request for the evaluation of the object. It has no requester, and its operation does not matter.
 func (e *Executor) request(item *unstructured.Unstructured, o *Object, s *settings.Settings) *policy.Request {
 	return &policy.Request{
 		Origin: policy.FromScan, Operation: policy.Create, GVK: o.Kind, RequestGVK: o.Kind, GVR: o.Resource,

@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// never is the time of the next check if no right is missing: a run notices when a right is withdrawn.
+// never is the time of the next check if no right is missing: a run notices that a right was withdrawn.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // checked reports whether the status of a policy has the result of its check of rights, and when the next check is due.
@@ -33,14 +33,14 @@ func (c *Controller) checkRights(ctx context.Context, e *entry, _ *unstructured.
 	return outcome{rights: &condition, lacking: len(missing) > 0}
 }
 
-// Right is a right that a run needs. Namespace and Name are empty for all.
+// Right is a right that a run needs. An empty Namespace or Name stands for all.
 type Right struct {
 	Verb            string
 	Resource        schema.GroupVersionResource
 	Namespace, Name string
 }
 
-// maxRights bounds the rights that are checked for one policy.
+// maxRights bounds the number of rights that are checked for one policy.
 const maxRights = 200
 
 // MissingRights checks the rights to list and delete the resources that the policy names, if they are served.

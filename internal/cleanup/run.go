@@ -20,14 +20,14 @@ import (
 
 // Annotations of cleanup policies.
 const (
-	// PreviewAnnotation, when true, makes runs list what they would delete.
+	// PreviewAnnotation, if true, makes runs list the objects that they would delete.
 	PreviewAnnotation = "ephor.dev/cleanup-preview"
 	// ClaimAnnotation records which replica began a run, and for which time of the schedule.
 	ClaimAnnotation = "ephor.dev/cleanup-run"
 )
 
-// Previews reports whether a policy with these annotations only lists. Every value except false counts as true, so that a misspelled value
-// deletes nothing.
+// Previews reports whether a policy with these annotations only lists objects. Every value except false counts as true, so that a
+// misspelled value deletes nothing.
 func Previews(annotations map[string]string) bool {
 	v, ok := annotations[PreviewAnnotation]
 	return ok && v != "false"
@@ -130,12 +130,12 @@ func (c *Controller) current(e *entry) *policy.Program {
 }
 
 // sameExceptions reports whether two Programs of a policy have the same exceptions. The second is nil for a deleted policy. Comparing
-// Programs is not sufficient, since the claim at the start of a run makes a new Program.
+// Programs is not sufficient, since the claim at the start of a run creates a new Program.
 func sameExceptions(a, b *policy.Program) bool {
 	return b != nil && slices.EqualFunc(a.Rules, b.Rules, func(a, b *policy.Rule) bool { return slices.Equal(a.Exceptions, b.Exceptions) })
 }
 
-// claim records on the policy that the run begins. The write fails if the policy changed since it was read: a changed or deleted policy
+// claim records on the policy that the run begins. The write fails if the policy changed since it was read, so a changed or deleted policy
 // deletes nothing, and only one of two replicas begins the run.
 func (c *Controller) claim(ctx context.Context, e *entry, object *unstructured.Unstructured) error {
 	c.mu.Lock()

@@ -39,14 +39,14 @@ func runOf(u *unstructured.Unstructured) *family.Run {
 	return &family.Run{}
 }
 
-// lastExecution returns when the last successful run began; the zero time if the status does not hold it.
+// lastExecution returns when the last successful run began; the zero time if the status does not say.
 func lastExecution(u *unstructured.Unstructured) time.Time {
 	text, _, _ := unstructured.NestedString(u.Object, "status", "lastExecutionTime")
 	t, _ := time.Parse(time.RFC3339, text) // an unreadable time is overwritten
 	return t
 }
 
-// conditions returns the readable conditions of the status. The cache may lag behind what this process wrote.
+// conditions returns the readable conditions in the status. The cache may be older than the conditions that this process wrote.
 func (e *entry) conditions() []metav1.Condition {
 	have, _, _ := unstructured.NestedFieldNoCopy(e.object.Object, append([]string{"status"}, e.of.Conditions...)...)
 	var stored struct {
@@ -105,13 +105,13 @@ func (c *Controller) writeStatus(ctx context.Context, e *entry, object *unstruct
 	if out.done {
 		status["lastExecutionTime"] = began.UTC().Format(time.RFC3339)
 	}
-	// The patch has no resourceVersion: the result of the run stays true if a user edits the policy meanwhile.
+	// The patch has no resourceVersion: the result of the run is still true if a user edits the policy meanwhile.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.GetUID()}, "status": status})
 	if err != nil {
 		return err
 	}
 	err = c.Client.Status().Patch(ctx, named(object), client.RawPatch(types.MergePatchType, patch))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it was deleted or replaced
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the policy was deleted or replaced
 		return nil
 	}
 	if err != nil {

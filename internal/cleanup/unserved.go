@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// unserved finds the kinds and resources of a policy that the API server does not serve. A policy by resource means the existing
-// combinations of its groups, versions and resources: a resource is missing if no group serves it.
+// unserved finds the kinds and resources of a policy that the API server does not serve. A policy by resource selects the
+// existing combinations of its groups, versions and resources, so a resource is missing only if no group serves it.
 type unserved struct {
 	order []string
 	first map[string]*policy.Target // by kind or resource; nil if served

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/template"
 )
 
-// These texts are Kyverno's, verbatim.
+// These texts are copied verbatim from Kyverno.
 const (
 	missingMember     = "entered value of `key`, `value` or `operator` is missing or misspelled"
 	allowedOperations = "[CREATE, UPDATE, DELETE, CONNECT]"
@@ -21,9 +21,9 @@ const (
 var errMalformed = errors.New("conditions are a map with any and all, or a list")
 
 // Compile prepares conditions. v is a map with `any` and `all`, a list of conditions (all must hold), or a list of such
-// maps (all must hold); nil has no conditions and holds. path, such as spec.rules[0].preconditions, is where v stands in
-// the policy; diagnostics name the place below it. The Set can be evaluated whatever the diagnostics say: a condition
-// that is not understood is an error when its turn comes.
+// maps (all must hold); nil has no conditions and holds. path, such as spec.rules[0].preconditions, is the place of v in
+// the policy; diagnostics have paths below it. The Set can be evaluated whatever the diagnostics: evaluating a condition
+// with a mistake returns an error.
 func Compile(v any, path string) (*Set, diag.List) {
 	c := &compiler{set: &Set{}}
 	switch v := v.(type) {
@@ -48,7 +48,7 @@ func (c *compiler) malformed(path string) {
 	c.set.blocks = append(c.set.blocks, block{all: []condition{{broken: errMalformed}}})
 }
 
-// list is either the old form, conditions that must all hold, or a list of blocks.
+// list compiles a list: either the old form, conditions that must all hold, or a list of blocks.
 func (c *compiler) list(l []any, path string) {
 	blocks := false
 	for _, e := range l {
@@ -142,7 +142,7 @@ func (c *compiler) condition(v any, path string) condition {
 	return out
 }
 
-// template records a template of the set. Its diagnostics are reported at the condition's place.
+// template adds a template to the set. Its diagnostics get the place of the condition.
 func (c *compiler) template(t *template.Template, path string) {
 	if _, static := t.Static(); static {
 		return
@@ -154,7 +154,7 @@ func (c *compiler) template(t *template.Template, path string) {
 	}
 }
 
-// checkOperation refuses a comparison of request.operation with something that no operation is.
+// checkOperation reports a comparison of request.operation with a value that is not an operation.
 func (c *compiler) checkOperation(key, value any, path string) {
 	k, ok := key.(string)
 	if !ok || strings.ReplaceAll(k, " ", "") != "{{request.operation}}" {
@@ -185,7 +185,7 @@ func (c *compiler) checkOperationName(s, path string) {
 		return
 	}
 	if strings.Contains(s, "{{") {
-		return // known at run time only
+		return // known only during evaluation
 	}
 	c.diags.Errorf(join(path, "value"),
 		"unknown value '%s' found under the 'value' field. Only the following values are allowed: %s", s, allowedOperations)

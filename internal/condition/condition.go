@@ -13,15 +13,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/trace"
 )
 
-// Set is the conditions of one place of a policy, compiled. It is immutable and safe for all goroutines.
+// Set holds the compiled conditions of one place in a policy. It is immutable and safe for concurrent use.
 type Set struct {
 	blocks     []block
-	list       bool // written as a plain list of conditions, the old form
+	list       bool // written in the old form, as a plain list of conditions
 	templates  []*template.Template
 	deprecated diag.List
 }
 
-// block is `any` and `all`; both must hold. An absent `any` holds, an empty one does not.
+// block is an `any` and an `all`; both must hold. A missing `any` holds, an empty one does not.
 type block struct {
 	any, all []condition
 	hasAny   bool
@@ -30,22 +30,22 @@ type block struct {
 type condition struct {
 	op         *Operator
 	key, value *template.Template
-	operand    operand            // the value, prepared, when it is constant
-	message    *template.Template // nil when there is none
+	operand    operand            // the prepared value, if it is constant
+	message    *template.Template // nil if there is none
 	broken     error              // why the condition cannot be evaluated
-	path       string             // where it stands in the policy
+	path       string             // the place in the policy
 }
 
 // Verdict is the outcome of an evaluation.
 type Verdict struct {
 	OK bool
-	// Messages are those of the conditions that held when OK, else those of the conditions that did not.
+	// Messages are the messages of the conditions that held if OK is true, otherwise of those that did not hold.
 	Messages []string
 
 	list bool
 }
 
-// Message joins the messages as Kyverno prints them: with "; ", in the old list form with ";".
+// Message joins the messages as Kyverno prints them: with "; ", or with ";" in the old list form.
 func (v Verdict) Message() string {
 	if v.list {
 		return strings.Join(v.Messages, ";")
@@ -53,8 +53,8 @@ func (v Verdict) Message() string {
 	return strings.Join(v.Messages, "; ")
 }
 
-// Templates are the keys, values and messages that hold variables, in document order, for the analysis of what the
-// conditions read.
+// Templates returns the keys, values and messages that contain variables, in document order, for the analysis of which
+// variables the conditions read.
 func (s *Set) Templates() []*template.Template { return s.templates }
 
 // Roots lists the top-level names that the conditions may read, sorted; see template.Template.Roots.
@@ -67,11 +67,11 @@ func (s *Set) Roots() []string {
 	return slices.Compact(out)
 }
 
-// Deprecated warns of the deprecated operators. Kyverno warns of them in deny rules, foreach and attestations,
-// not in the preconditions of a rule, so the caller decides.
+// Deprecated returns warnings about deprecated operators. Kyverno warns of them in deny rules, foreach and attestations,
+// but not in the preconditions of a rule, so the caller decides.
 func (s *Set) Deprecated() diag.List { return s.deprecated }
 
-// Eval evaluates the conditions. Keys and values are substituted only as far as the verdict needs them. An error says
+// Eval evaluates the conditions. It substitutes keys and values only as far as the verdict needs them. An error means
 // that a variable could not be resolved (`failed to substitute variables in condition key: …`), or wraps
 // budget.ErrExhausted or the context's error; then there is no verdict.
 func (s *Set) Eval(env *jmespath.Env, root jmespath.Root) (Verdict, error) {
@@ -89,8 +89,8 @@ func (s *Set) Eval(env *jmespath.Env, root jmespath.Root) (Verdict, error) {
 	return v, nil
 }
 
-// eval evaluates one block. held are the messages of the blocks before; a block that holds appends its own, a block that
-// does not returns only its own.
+// eval evaluates one block. held are the messages of the previous blocks; a block that holds appends its own messages, a
+// block that does not hold returns only its own.
 func (b *block) eval(env *jmespath.Env, root jmespath.Root, held []string) (bool, []string, error) {
 	if b.hasAny {
 		var failed []string
@@ -109,7 +109,7 @@ func (b *block) eval(env *jmespath.Env, root jmespath.Root, held []string) (bool
 			failed = c.say(failed, env, root)
 		}
 		if !found {
-			// The outcome is known, but a variable of `all` that cannot be resolved is an error all the same.
+			// The outcome is known, but a variable in `all` that cannot be resolved is an error nevertheless.
 			for i := range b.all {
 				if ok, err := b.all[i].eval(env, root); err != nil {
 					return false, nil, err
@@ -162,7 +162,7 @@ func (c *condition) eval(env *jmespath.Env, root jmespath.Root) (bool, error) {
 	return c.noted(env, key, value, ok, err)
 }
 
-// evaluateSteps is the cost of evaluating one condition without its texts and lists.
+// evaluateSteps is the cost of evaluating one condition, without its texts and lists.
 const evaluateSteps = 12
 
 // noted returns the result of an evaluation, and records it if an explanation was requested.
@@ -180,7 +180,7 @@ func (c *condition) noted(env *jmespath.Env, key, value any, ok bool, err error)
 	return ok, err
 }
 
-// right is the value, prepared for evaluating a key, and as it is.
+// right returns the value of the condition twice: prepared for comparing a key, and as it is.
 func (c *condition) right(env *jmespath.Env, root jmespath.Root) (operand, any, error) {
 	if c.operand != nil {
 		return c.operand, c.value.Source(), nil
@@ -197,10 +197,11 @@ func (c *condition) right(env *jmespath.Env, root jmespath.Root) (operand, any, 
 	return c.op.prepare(value, true), value, nil
 }
 
-// stepText is how much text an operator reads in one step.
+// stepText is the number of bytes that an operator reads in one step.
 const stepText = 32
 
-// walks counts the steps of reading v, whole: an expression can make small values that are endless to walk over.
+// walks counts the steps of a complete walk over v: an expression can create values that are small in memory but endless
+// to walk over.
 func walks(m *budget.Meter, v any) error {
 	switch v := v.(type) {
 	case string:
@@ -211,7 +212,7 @@ func walks(m *budget.Meter, v any) error {
 	return nil
 }
 
-// say appends the condition's message. A message whose variables cannot be resolved stays as it was written: it must
+// say appends the condition's message. If its variables cannot be resolved, it appends the source text: a message must
 // not change the verdict.
 func (c *condition) say(messages []string, env *jmespath.Env, root jmespath.Root) []string {
 	if c.message == nil {
@@ -229,7 +230,7 @@ func (c *condition) say(messages []string, env *jmespath.Env, root jmespath.Root
 	return append(messages, text)
 }
 
-// SubstitutionError says that the key or the value of a condition has a variable that could not be resolved. It
+// SubstitutionError is the error for a variable in the key or value of a condition that could not be resolved. It
 // unwraps to the template's error.
 type SubstitutionError struct {
 	Side string // key or value

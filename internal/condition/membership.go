@@ -7,14 +7,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// quantifier says which elements of the key must be where: AnyIn, AllIn, AnyNotIn and AllNotIn are one operation with
-// different signs.
+// quantifier defines which elements of the key must be in the value, or outside it: AnyIn, AllIn, AnyNotIn and AllNotIn
+// are one operation with different signs.
 type quantifier struct {
-	all bool // every element, not just some element
-	not bool // must be outside of the value, not in it
+	all bool // every element, not only one
+	not bool // outside the value, not in it
 }
 
-// evaluate folds the memberships of n elements. has(i) reports whether element i is in the value.
+// evaluate combines the memberships of n elements. has(i) reports whether element i is in the value.
 func (q quantifier) evaluate(n int, has func(i int) (bool, error)) (bool, error) {
 	for i := range n {
 		in, err := has(i)
@@ -28,7 +28,7 @@ func (q quantifier) evaluate(n int, has func(i int) (bool, error)) (bool, error)
 	return q.all, nil
 }
 
-// prepare reads the value of an operator of the AnyIn family.
+// prepare prepares the value of an operator of the AnyIn family.
 func (q quantifier) prepare(v any, once bool) operand {
 	switch v := v.(type) {
 	case []any:
@@ -64,7 +64,7 @@ const (
 	jsonOther
 )
 
-// parseList reads a text that holds a JSON list. Most texts are no JSON at all, which their first letter tells.
+// parseList parses a text that holds a JSON list. Most texts are not JSON, which the first character already shows.
 func parseList(s string) ([]any, jsonKind) {
 	v, err := value.DecodeJSONFloat([]byte(s))
 	if err != nil {
@@ -95,8 +95,8 @@ func (o *member) holds(m *budget.Meter, key any) (bool, error) {
 	return in != o.not, err
 }
 
-// memberText is a text that is neither a range nor JSON. A list key is compared with it as with a list of one text. For
-// a scalar key only the wildcards of the value count, not those of the key.
+// memberText is a text that is neither a range nor JSON. A list key is compared with it as with a list of this one text.
+// For a scalar key only the wildcards of the value count, not those of the key.
 type memberText struct {
 	member
 	pattern wildcard.Pattern
@@ -110,9 +110,9 @@ func (o *memberText) holds(m *budget.Meter, key any) (bool, error) {
 	return o.pattern.Match(text) != o.not, m.Step(1 + o.pattern.Cost(text))
 }
 
-// memberJSON is a text that is valid JSON but no list, such as "5" or "true". A scalar key can match it, and a list key
-// of exactly one element whose text it is. For every other key the value has the wrong type, and the operator does not
-// hold, whichever it is.
+// memberJSON is a text that is valid JSON but not a list, such as "5" or "true". It can match a scalar key, and a list
+// key with exactly one element that equals the text. For every other key the value has the wrong type, and no operator
+// holds.
 type memberJSON struct {
 	quantifier
 	text    string
@@ -130,8 +130,8 @@ func (o *memberJSON) holds(m *budget.Meter, key any) (bool, error) {
 	return o.pattern.Match(text) && !o.not, m.Step(1 + o.pattern.Cost(text))
 }
 
-// listsOnly is a number or bool as the value: AnyIn and AnyNotIn compare the elements of a list with it, everything
-// else does not hold.
+// listsOnly is a number or bool as the value: AnyIn and AnyNotIn compare the elements of a list with it; no other
+// comparison holds.
 func listsOnly(q quantifier, v any) operand {
 	if q.all {
 		return never{}
@@ -148,9 +148,9 @@ func (o *ofList) holds(m *budget.Meter, key any) (bool, error) {
 	return o.member.holds(m, key)
 }
 
-// within tests each key against a range, `1-5` or `1Mi!-1Gi`. Two corners follow the recorded behaviour: for AnyNotIn and
-// AllNotIn no key is in a range written with `!-`; and for AnyNotIn an element of a list is outside of a range only when
-// it compares with the ends, so a word is not.
+// within tests each key against a range, `1-5` or `1Mi!-1Gi`. Two corner cases follow Kyverno's recorded behaviour: for
+// AnyNotIn and AllNotIn no key is in a range written with `!-`; and for AnyNotIn an element of a list is outside a range
+// only if it can be compared with the ends, so a word is not outside.
 type within struct {
 	quantifier
 	r measure.Range

@@ -7,11 +7,11 @@ var allNotIn = &Operator{
 		{[]any{"a", "b"}, []any{"c", "d"}, true},
 		{[]any{"a", "b"}, []any{"b"}, false},
 		{"default", []any{"kyverno", "def*"}, false},
-		{"abc", "true", false}, // valid JSON, but no list
+		{"abc", "true", false}, // valid JSON, but not a list
 		{"abc", "truth", true},
 		{[]any{6.0, 7.0}, "1-5", true},
 		{[]any{"a"}, "1-3", true},
-		{5.0, "2!-4", true}, // nothing is in a range with !- here
+		{5.0, "2!-4", true}, // no key is in a range with !- here
 		{"*", "default", true},
 		{[]any{}, []any{"a"}, true},
 		{[]any{"a"}, []any{}, true},

@@ -7,14 +7,14 @@ var anyIn = &Operator{
 		{"nginx", []any{"ng*", "apache"}, true},
 		{[]any{"a", "b"}, []any{"b", "c"}, true},
 		{[]any{"a", "b"}, []any{"c"}, false},
-		{"n*", []any{"nginx"}, true}, // wildcards count in either direction
+		{"n*", []any{"nginx"}, true}, // wildcards apply in both directions
 		{"b", `["a","b"]`, true},
-		{1000000.0, []any{"1e+06"}, true}, // how numbers print
+		{1000000.0, []any{"1e+06"}, true}, // how the number prints
 		{5.0, "5", true},
-		{"*", "nginx", false}, // for a text, only the wildcards of the value count
+		{"*", "nginx", false}, // for a text, only the wildcards of the value apply
 		{[]any{"*"}, "nginx", true},
-		{[]any{"5", "5"}, "5", false}, // valid JSON, but no list
-		{[]any{"5"}, "5", true},       // but a list of this one text
+		{[]any{"5", "5"}, "5", false}, // valid JSON, but not a list
+		{[]any{"5"}, "5", true},       // like a list of this one text
 		{5.0, "1-10", true},
 		{"2Gi", "100Mi!-1Gi", true},
 		{[]any{}, []any{"a"}, false},

@@ -8,10 +8,10 @@ var anyNotIn = &Operator{
 		{[]any{"a"}, []any{"a", "b"}, false},
 		{"c", []any{"a", "b"}, true},
 		{"abc", "a*", false},
-		{[]any{"nginx"}, "1.5", false}, // valid JSON, but no list
+		{[]any{"nginx"}, "1.5", false}, // valid JSON, but not a list
 		{[]any{"a-b"}, "2!-4", true},
-		{1.0, "2!-4", true},        // nothing is in a range with !- here
-		{[]any{"a"}, "1-3", false}, // a word is neither in a range nor outside of it
+		{1.0, "2!-4", true},        // no key is in a range with !- here
+		{[]any{"a"}, "1-3", false}, // a word is neither in a range nor outside it
 		{"a", "1-3", true},
 		{"*", "nginx", true},
 		{[]any{1.0, 6.0}, "1-5", true},

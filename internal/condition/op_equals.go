@@ -57,7 +57,7 @@ var notEquals = &Operator{
 	prepare: func(v any, _ bool) operand { return newEquality(v, true) },
 }
 
-// equality is a value read once in all the ways in which a key may be compared with it.
+// equality is a value that was parsed once for all kinds of comparison with a key.
 type equality struct {
 	value   any
 	not     bool
@@ -66,7 +66,7 @@ type equality struct {
 	text    textValue
 }
 
-// textValue is what a key of type string is compared with.
+// textValue is the value in the form for comparisons with text keys.
 type textValue struct {
 	pattern    wildcard.Pattern
 	isText     bool
@@ -95,7 +95,7 @@ func newEquality(v any, not bool) operand {
 	return e
 }
 
-// number is v as a number: a number, or a text that is one.
+// number returns v as a number, if it is a number or a numeric text.
 func number(v any) (float64, bool) {
 	if s, ok := v.(string); ok {
 		return measure.Number(s)
@@ -103,7 +103,7 @@ func number(v any) (float64, bool) {
 	return value.Float(v)
 }
 
-// seconds is a number of seconds as a duration; ok is false when it does not fit.
+// seconds returns a number of seconds as a duration; ok is false if it is out of range.
 func seconds(f float64) (time.Duration, bool) {
 	ns := f * float64(time.Second)
 	if !(ns > -1<<63 && ns < 1<<63) {

@@ -17,10 +17,10 @@ var in = &Operator{
 		{[]any{"abc"}, []any{"a*"}, false},
 		{[]any{"a"}, `["a","b"]`, true},
 		{[]any{}, []any{"a"}, true},
-		{[]any{}, []any{1.0, 1.5}, false}, // a list of numbers is no valid value for a list key
+		{[]any{}, []any{1.0, 1.5}, false}, // a list of numbers is not a valid value for a list key
 		{[]any{"a"}, "a", false},
 		{"abc", "a*", true},
-		{"*", "60", false}, // wildcards of the key count against lists only
+		{"*", "60", false}, // wildcards in the key apply to lists only
 		{"a", 5.0, false},
 		{nil, []any{"a"}, false},
 	},
@@ -39,8 +39,8 @@ var notIn = &Operator{
 		{[]any{"a"}, []any{"a", "b"}, false},
 		{[]any{"abc"}, []any{"a*"}, true},
 		{[]any{}, []any{"a"}, false},
-		{[]any{"a"}, []any{60.0}, false}, // a list of numbers is no valid value for a list key
-		{[]any{"b"}, "a", false},         // a text that is no JSON list is no valid value
+		{[]any{"a"}, []any{60.0}, false}, // a list of numbers is not a valid value for a list key
+		{[]any{"b"}, "a", false},         // a text that is not a JSON list is not a valid value
 		{"b", "a", false},
 		{5.0, 1.5, false},
 	},
@@ -69,8 +69,8 @@ func prepareIn(v any, once, not bool) operand {
 	return o
 }
 
-// oldText is a text that is no JSON list. A scalar key can match it; for every other key the value is invalid and the
-// operator does not hold, whichever it is.
+// oldText is a text that is not a JSON list. It can match a scalar key; for every other key the value is invalid and
+// neither operator holds.
 type oldText struct {
 	pattern wildcard.Pattern
 	not     bool
@@ -84,8 +84,8 @@ func (o *oldText) holds(m *budget.Meter, key any) (bool, error) {
 	return ok && !o.not && o.pattern.Match(text), nil
 }
 
-// oldMember is the membership of In and NotIn: list keys as sets of exact texts. A list that holds anything but texts is
-// no valid value for a list key: neither operator holds.
+// oldMember is the membership test of In and NotIn: list keys are sets of exact texts. A list that holds anything but
+// texts is not a valid value for a list key: neither operator holds.
 type oldMember struct {
 	list  textList
 	mixed bool

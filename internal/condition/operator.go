@@ -9,20 +9,20 @@ import (
 
 // Operator is one way to compare a key with a value.
 type Operator struct {
-	// Name is the operator as policies write it; Aliases are other spellings of it.
+	// Name is the operator as policies write it; Aliases are other spellings.
 	Name    string
 	Aliases []string
-	// Replacements are the operators to use instead of a deprecated one whose use is warned of. Deprecated says that
-	// the operator is kept for old policies only.
+	// Replacements are the operators to use instead of a deprecated one whose use causes a warning. Deprecated: the
+	// operator is kept only for old policies.
 	Deprecated   bool
 	Replacements []string
-	// Doc says in a sentence when the operator holds.
+	// Doc describes in a sentence when the operator holds.
 	Doc string
 	// Examples are run as tests.
 	Examples []Example
 
-	// prepare reads a value. It never fails: a value of a type that the operator does not know makes an operand that
-	// never holds. once says that the operand is for a single key, so that looking up the value fast does not pay.
+	// prepare prepares a value for comparisons. It never fails: a value of an unsupported type gives an operand that
+	// never holds. once: the operand is for a single key, so preparing a fast lookup is not worth its cost.
 	prepare func(value any, once bool) operand
 }
 
@@ -32,17 +32,17 @@ type Example struct {
 	Want       bool
 }
 
-// operand is the right side of a condition, ready to evaluate keys. It is immutable.
+// operand is the right side of a condition, prepared for evaluating keys. It is immutable.
 type operand interface {
 	holds(m *budget.Meter, key any) (bool, error)
 }
 
-// never is the operand of a value that the operator cannot compare with.
+// never is the operand for a value that the operator cannot compare with.
 type never struct{}
 
 func (never) holds(*budget.Meter, any) (bool, error) { return false, nil }
 
-// registry is the fixed set of operators, in the order in which documentation lists them.
+// registry is the fixed set of operators, in the order of the documentation.
 var registry = newRegistry(
 	equals, notEquals,
 	anyIn, allIn, anyNotIn, allNotIn,
@@ -58,7 +58,7 @@ type operators struct {
 	folded map[string]*Operator // by lower-case name
 }
 
-// newRegistry panics on a name that occurs twice: that is a mistake in this package, found by any test.
+// newRegistry panics on a name that occurs twice, a bug in this package that any test finds.
 func newRegistry(list ...*Operator) *operators {
 	r := &operators{list: list, byName: map[string]*Operator{}, folded: map[string]*Operator{}}
 	for _, op := range list {
@@ -74,7 +74,7 @@ func newRegistry(list ...*Operator) *operators {
 	return r
 }
 
-// Operators returns all operators in the order in which documentation lists them.
+// Operators returns all operators in the order of the documentation.
 func Operators() []*Operator { return registry.list }
 
 // Holds applies the operator to constants, without variables.

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// order says which results of a comparison satisfy an operator.
+// order defines which results of a comparison satisfy an operator.
 type order struct{ less, equal, greater bool }
 
 func (o order) accepts(sign int) bool {
@@ -22,7 +22,7 @@ func (o order) accepts(sign int) bool {
 	return o.equal
 }
 
-// prepare reads the value of GreaterThan and its kin once, in all the ways in which a key may be compared with it.
+// prepare parses the value of GreaterThan and similar operators once for all kinds of comparison with a key.
 func (o order) prepare(v any, _ bool) operand {
 	b := &bound{order: o}
 	switch v := v.(type) {
@@ -94,7 +94,7 @@ func (b *bound) compareText(key string) (sign int, ok bool) {
 		}
 	}
 	if f, ok := measure.Number(key); ok {
-		return b.compareNumber(f) // a numeric text, too, can be seconds
+		return b.compareNumber(f) // a numeric text can be seconds, too
 	}
 	if b.isVersion {
 		if v, ok := measure.ParseVersion(key); ok {
@@ -104,7 +104,7 @@ func (b *bound) compareText(key string) (sign int, ok bool) {
 	return 0, false
 }
 
-// prepareDuration reads the value of DurationGreaterThan and its kin.
+// prepareDuration parses the value of DurationGreaterThan and similar operators.
 func (o order) prepareDuration(v any, _ bool) operand {
 	d, ok := durationOf(v)
 	if !ok {
@@ -113,7 +113,7 @@ func (o order) prepareDuration(v any, _ bool) operand {
 	return &durationBound{o, d}
 }
 
-// durationOf is a text as a Go duration, or a number of seconds.
+// durationOf returns a text as a Go duration, or a number as seconds.
 func durationOf(v any) (time.Duration, bool) {
 	if s, ok := v.(string); ok {
 		return measure.Duration(s)

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// textOf is v as the In family compares it: numbers are float64 and print with an exponent from 1e+06 on.
+// textOf returns v as the In family compares it: numbers are float64 and print with an exponent from 1e+06 on.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -25,7 +25,7 @@ func textOf(v any) string {
 	return fmt.Sprint(v)
 }
 
-// scalarText is the text of a string, number or bool; ok is false for everything else.
+// scalarText returns the text of a string, number or bool; ok is false for other values.
 func scalarText(v any) (text string, ok bool) {
 	switch v := v.(type) {
 	case string:
@@ -39,15 +39,15 @@ func scalarText(v any) (text string, ok bool) {
 	return "", false
 }
 
-// textList is a list of texts in which a key is looked for.
+// textList is a list of texts that is searched for a key.
 type textList interface {
-	// contains reports whether key is one of the texts, letter by letter.
+	// contains reports whether key equals one of the texts.
 	contains(m *budget.Meter, key string) (bool, error)
-	// matches is contains with wildcards in either direction: those of the texts, and those of the key.
+	// matches is contains with wildcards in both directions: those of the texts, and those of the key.
 	matches(m *budget.Meter, key string) (bool, error)
 }
 
-// plainTexts is a list as it came from a variable, used once.
+// plainTexts is a list that came from a variable and is used once.
 type plainTexts []any
 
 func (t plainTexts) contains(m *budget.Meter, key string) (bool, error) {
@@ -84,14 +84,14 @@ func (t plainTexts) matches(m *budget.Meter, key string) (bool, error) {
 	return false, m.Step(1)
 }
 
-// texts is a list that was read once for many keys.
+// texts is a list that was prepared for many keys.
 type texts struct {
-	exact map[string]struct{} // all texts, for lists so long that a map is faster
+	exact map[string]struct{} // all texts, for lists that are so long that a map is faster
 	items []wildcard.Pattern
 	wild  bool // some item has a wildcard
 }
 
-// long is the length from which a map beats comparing one by one.
+// long is the length from which a map is faster than comparing one by one.
 const long = 8
 
 func newTexts(list ...string) *texts {

@@ -10,7 +10,7 @@ import (
 // Annotations collects the annotations of results for the audit event of a request: the values by key. The zero value is empty.
 type Annotations map[string][]string
 
-// Add adds the annotations of an Outcome. A value that a key has already is not added again.
+// Add adds the annotations of an Outcome. It does not repeat a value that a key already has.
 func (a *Annotations) Add(out *policy.Outcome) {
 	for i := range out.Results {
 		for key, text := range out.Results[i].Annotations {

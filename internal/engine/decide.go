@@ -4,9 +4,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Decide derives the verdict on the request from an Outcome. It denies the request when a rule whose effective action denies failed, or
-// when a rule ended in an error that denies (policy.ErrorMeaning). An admitted request gets warnings; a denied one gets them where the
-// Wording says so.
+// Decide derives the verdict on the request from an Outcome. It denies the request if a rule with a denying action failed, or if a rule
+// ended in an error that denies (policy.ErrorMeaning). An admitted request gets warnings; a denied one gets them only if the Wording
+// requests it.
 func Decide(out *policy.Outcome, words Wording) policy.Decision {
 	for i := range out.Results {
 		if refuses(out, &out.Results[i]) {

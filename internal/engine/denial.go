@@ -8,7 +8,7 @@ import (
 )
 
 // denialText returns the message of a denied request: a YAML map policy → rule → message of every result that is neither pass nor skip,
-// with sorted keys and an indentation of two. Two policies of the same name share one entry, and the later result of the same rule replaces
+// with sorted keys and an indentation of two. Two policies with the same name share one entry, and a later result of the same rule replaces
 // the earlier one.
 func denialText(req *policy.Request, results []policy.Result) string {
 	lines := make([]denial, 0, len(results))
@@ -83,8 +83,8 @@ func appendKey(b []byte, s string) ([]byte, bool) {
 }
 
 // appendScalar writes s as the YAML encoder would in block context, for typical texts: printable ASCII that begins with a letter and does
-// not end with a blank. Such a text is plain, or single-quoted if it contains an apparent mapping value or comment. ok is false for every
-// other text.
+// not end with a blank. Such a text is plain, or single-quoted if it looks as if it contained a mapping value or a comment. ok is false for
+// every other text.
 func appendScalar(b []byte, s string) (_ []byte, ok bool) {
 	if s == "" || !isLetter(s[0]) || s[len(s)-1] == ' ' || len(s) <= 5 && resolvesToOther(s) {
 		return b, false

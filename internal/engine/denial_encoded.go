@@ -51,7 +51,7 @@ func keyLess(x, y string) bool {
 		case aLetter && bLetter:
 			return a[i] < b[i]
 		case aLetter || bLetter:
-			// A number that has ended is smaller than one that continues; otherwise letters come last.
+			// A number that ends is smaller than one that continues; otherwise letters come last.
 			if inDigits {
 				return aLetter
 			}
@@ -80,7 +80,7 @@ func keyLess(x, y string) bool {
 	return len(a) < len(b)
 }
 
-// number reads the run of digits at i as the continuation of n and returns where it ends.
+// number reads the run of digits at i as the continuation of n and returns the index after it.
 func number(s []rune, i int, n int64) (int64, int) {
 	for ; i < len(s) && unicode.IsDigit(s[i]); i++ {
 		n = n*10 + int64(s[i]-'0')

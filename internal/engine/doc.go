@@ -3,9 +3,9 @@
 //	outcome := engine.Eval(ctx, engine.Input{Selections: snapshot.For(req, route), Request: req, Stages: policy.StageValidate, Root: root})
 //	decision := engine.Decide(&outcome, engine.ValidateWording)
 //
-// Only this package turns a rule's panic, deadline or exhausted budget into a result, evaluates applyRules and earlier violations, and
-// (Decide) derives the verdict from actions and failurePolicy. It knows no rule kind and no policy family, and it never does the deferred
-// work of a rule: Work is returned.
+// Only this package turns a rule's panic, deadline or exhausted budget into a result, implements applyRules and the tolerance of
+// pre-existing violations, and (in Decide) derives the verdict from actions and failurePolicy. It knows no rule kind and no policy
+// family. It never does the deferred work of a rule, but returns it as Work.
 //
 // Floor 3: imports floors 0–2.
 package engine

@@ -26,24 +26,24 @@ type Input struct {
 	Plan bool
 	// Root creates the world of each Program. A nil Root offers no data.
 	Root world.Root
-	// Select, if set, selects rules by their effective action for the request's namespace: enforcing rules are evaluated before the answer,
+	// Select, if set, selects rules by their effective action in the request's namespace: enforcing rules are evaluated before the answer,
 	// auditing rules after it.
 	Select func(*policy.Rule, policy.Action) bool
 	// Before are the results of earlier evaluations of the same request, for Yield.Settle; nil for none.
 	Before []policy.Result
-	// Spent is the account of the request, which earlier evaluations have charged; nil for none.
+	// Spent is the request's budget, which earlier evaluations have charged; nil for none.
 	Spent *budget.Request
 	// Pace returns the pacer of a namespaced Program for one evaluation; nil for no pacing.
 	Pace func(*policy.Program) budget.Pacer
 	// Now is the clock that measures Result.Elapsed; nil measures nothing.
 	Now func() time.Time
-	// Watch is called before each rule, may return another context for it, and returns a function that is called with its yield (without a
-	// status if the rule does not match); nil for none.
+	// Watch is called before each rule. It may return another context for the rule, and returns a function that is called with its yield
+	// (without a status if the rule does not match); nil for none.
 	Watch func(context.Context, *policy.Program, *policy.Rule) (context.Context, func(policy.Yield))
 }
 
-// Eval evaluates the rules of in.Selections that match in.Request, in order, and returns their results. Every rule sees the object as the
-// rules before it changed it; a Program with an error among its results changes nothing. Eval never panics and returns soon after ctx is
+// Eval evaluates the rules of in.Selections that match in.Request, in order, and returns their results. Every rule sees the object as
+// earlier rules changed it; a Program with an error among its results changes nothing. Eval never panics and returns soon after ctx is
 // done: rules that were not evaluated by then have status error.
 func Eval(ctx context.Context, in Input) policy.Outcome {
 	out := policy.Outcome{Request: in.Request, FailurePolicy: policy.Ignore}
@@ -79,9 +79,9 @@ type runner struct {
 	metered context.Context
 	spent   *budget.Request
 	own     budget.Request // for evaluations without a shared budget
-	account budget.Account // of the Program
+	account budget.Account // the account of the current Program
 	over    *policy.Rule   // the rule that exhausted the account
-	rules   int            // of all selections
+	rules   int            // the number of rules in all selections
 	ended   time.Time      // the end of the previous rule, or the start of the evaluation
 
 	entered bool // world is that of reach
@@ -133,7 +133,7 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 				target.Message = value.Message(target.Message)
 			}
 		}
-		out.Work = append(out.Work, yield.Work...) // also without a result: work for an object that no longer matches may have to be undone
+		out.Work = append(out.Work, yield.Work...) // even without a result: work for an object that no longer matches may have to be undone
 		if yield.Status == policy.StatusNone {
 			if yield.Object != nil {
 				r.req = req.WithObject(yield.Object)
@@ -164,9 +164,9 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 			out.FailurePolicy = policy.Fail
 		}
 		if v.failed && yield.Object != nil && rule.Stage.Has(policy.StageMutate) {
-			break // the patch itself failed: there is no object for the rules after it
+			break // the patch itself failed: there is no object for later rules
 		}
-		// Deferred rules are finished by any result but a skip.
+		// Deferred rules are complete with any result but a skip.
 		later := rule.Stage.Has(policy.StageGenerate | policy.StageMutateExisting)
 		if p.Settings.ApplyOne && (v.decided || v.failed && later) {
 			break
@@ -194,7 +194,7 @@ func (r *runner) close(out *policy.Outcome, p *policy.Program) {
 	}
 }
 
-// enter returns the world for programs of that reach.
+// enter returns the world for programs with that reach.
 func (r *runner) enter(reach world.Reach) {
 	if r.entered && r.reach == reach {
 		return
@@ -220,7 +220,7 @@ func (r *runner) callOn(req *policy.Request) *policy.Call {
 	return r.call
 }
 
-// now returns the current time if times are measured, else the zero time.
+// now returns the current time if times are measured, otherwise the zero time.
 func (r *runner) now() time.Time {
 	if r.in.Now == nil {
 		return time.Time{}
@@ -231,10 +231,10 @@ func (r *runner) now() time.Time {
 // verdict summarizes the results of one rule.
 type verdict struct {
 	failed  bool // some result has status error
-	decided bool // some result says pass or fail
+	decided bool // some result is pass or fail
 }
 
-// record adds a result to the outcome, followed by the further ones of the same evaluation.
+// record adds a result to the outcome, followed by the further results of the same evaluation.
 func record(out *policy.Outcome, first policy.Result) (v verdict) {
 	also := first.Also
 	first.Also = nil
@@ -251,14 +251,14 @@ func record(out *policy.Outcome, first policy.Result) (v verdict) {
 	return v
 }
 
-// bound cuts the texts of a yield. All messages about a rule come from its results, so this is the one place where they
-// are cut.
+// bound truncates the texts of a yield. All messages about a rule come from its results, so this is the only place where they are
+// truncated.
 func bound(y *policy.Yield) {
 	y.Message, y.Path = value.Message(y.Message), value.Message(y.Path)
 	y.Properties, y.Annotations = boundTexts(y.Properties), boundTexts(y.Annotations)
 }
 
-// boundTexts cuts the texts of a map, which other results of the rule may share.
+// boundTexts truncates the texts in a map, which other results of the rule may share.
 func boundTexts(texts map[string]string) map[string]string {
 	shared := true
 	for k, v := range texts {
@@ -287,8 +287,8 @@ func (r *runner) watched(req *policy.Request, p *policy.Program, rule *policy.Ru
 	return yield
 }
 
-// foreseen evaluates a rule. When data lead the rule to parts of the object that were not decoded, it evaluates the rule again with the
-// whole object.
+// foreseen evaluates a rule. If data lead the rule to parts of the object that were not decoded, it evaluates the rule again with the whole
+// object.
 func (r *runner) foreseen(req *policy.Request, p *policy.Program, rule *policy.Rule) policy.Yield {
 	yield := r.rule(req, p, rule)
 	if !req.Object.Partial() || !req.Unforeseen() {
@@ -305,7 +305,7 @@ func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule)
 			y = policy.Yield{Status: policy.StatusError, Message: fmt.Sprintf("rule %s panicked: %v", rule.Name, v)}
 		}
 		if err := r.meter.Settle(); err != nil {
-			y = failure("failed to evaluate the rule", err) // also where the rule took the error for something else
+			y = failure("failed to evaluate the rule", err) // even if the rule treated the error as something else
 		}
 		if r.over == nil && r.account.Err() != nil {
 			r.over = rule
@@ -337,7 +337,7 @@ func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule)
 // errBefore is short, since all remaining rules report it.
 var errBefore = fmt.Errorf("%w by the rules before it", budget.ErrExhausted)
 
-// spentBefore returns the error of a rule that is not evaluated: the whole of err for the first such rule.
+// spentBefore returns the error of a rule that is not evaluated: the first such rule gets the whole text of err.
 func (r *runner) spentBefore(err error) error {
 	if r.over == nil || !errors.Is(err, budget.ErrExhausted) {
 		return err
@@ -365,9 +365,9 @@ const (
 	textNotKnown    = " (it is not known whether the old object violated the rule: "
 )
 
-// preExisting evaluates a violation of an update: a violation that the old object already had does not block. The old object is evaluated
+// preExisting evaluates a violation in an update: a violation that the old object already had does not block. The old object is evaluated
 // as if a user that no rule matches had just created it. Only a plain failure counts: an error does not prove a violation, and otherwise a
-// user could first store an object that causes an error and then any other.
+// user could first store an object that causes an error and then any other object.
 func (r *runner) preExisting(y policy.Yield, p *policy.Program, rule *policy.Rule) policy.Yield {
 	switch old := r.rule(r.req.CreationOfOld(), p, rule); old.Status {
 	case policy.StatusFail:
@@ -380,7 +380,7 @@ func (r *runner) preExisting(y policy.Yield, p *policy.Program, rule *policy.Rul
 	}
 }
 
-// failure returns a result of status error with the attempted action and, for a deadline, its meaning.
+// failure returns a result of status error with the attempted action. For a deadline it adds what the error means.
 func failure(attempt string, err error) policy.Yield {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return policy.Yield{Status: policy.StatusError, Message: attempt + ": the time for the evaluation is over"}

@@ -21,7 +21,7 @@ var ofResources = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^/spec/((containers|initContainers)/[0-9]+/)?resources(/|$)`)
 })
 
-// keepToResources drops the changes of a rule to a Pod in a resize when they touch more than resources, and warns.
+// keepToResources drops a rule's changes to a Pod in a resize if they touch more than resources, and warns.
 func (r *runner) keepToResources(out *policy.Outcome, y *policy.Yield, p *policy.Program, rule *policy.Rule) {
 	if y.Status == policy.StatusError {
 		return // nothing is kept

@@ -14,15 +14,15 @@ type unevaluated struct {
 	used   int
 }
 
-// maxGroups bounds the groups of one policy: two actions for each stage, and a few more. A rule beyond them has a result of its own.
+// maxGroups bounds the groups of one policy: two actions for each stage, and a few more. Each rule beyond them has its own result.
 const maxGroups = 8
 
 // group holds the rules that share one result.
 type group struct {
 	key    consequence
-	rule   *policy.Rule // the one that the result names
+	rule   *policy.Rule // the rule that the result names
 	result int          // its index in the outcome
-	more   int          // rules besides it
+	more   int          // the number of further rules
 }
 
 // consequence is the effect of an unevaluated rule's result.
@@ -32,8 +32,7 @@ type consequence struct {
 	allowExisting bool
 }
 
-// add adds the rule to its group, and reports whether the group already has a result. A rule with an unknown action has a result of its
-// own.
+// add adds the rule to its group, and reports whether the group already has a result. A rule with an unknown action has its own result.
 func (u *unevaluated) add(rule *policy.Rule, action policy.Action, actionErr error) bool {
 	if actionErr != nil {
 		return false

@@ -6,16 +6,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Wording words the answers of a route. It decides nothing.
+// Wording formats the answers of a route. It makes no decisions.
 type Wording = policy.Wording
 
-// ValidateWording words denials of the classic policies for the object or its images.
+// ValidateWording formats denials by classic policies for the object or its images.
 var ValidateWording = Wording{
 	Refusal: func(out *policy.Outcome, _ int) string { return denialText(out.Request, out.Results) },
 	Warning: classicWarning,
 }
 
-// MutateWording words denials of the classic policies after a failed mutation. A policy with an error has changed nothing.
+// MutateWording formats denials by classic policies after a failed mutation. A policy with an error changes nothing.
 var MutateWording = Wording{
 	Refusal: func(out *policy.Outcome, by int) string {
 		return mutationText(out.Results[by].Program, out.Results[by:])

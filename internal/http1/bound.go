@@ -22,28 +22,28 @@ const slop = 4096
 // ArrivalTimeout bounds the duration of a handshake, and of the header of a request.
 const ArrivalTimeout = 5 * time.Second
 
-// Limits bound the connections that are not proved. Zero fields have the defaults.
+// Limits bound the connections that are not proved. Zero fields mean the defaults.
 type Limits struct {
-	// Connections is their maximum number.
+	// Connections is the maximum number of such connections.
 	Connections int
-	// Bytes bounds the memory that they hold together.
+	// Bytes bounds the memory that they use together.
 	Bytes int64
 }
 
-// Defaults of Limits. perConnection is the memory of a connection beside the bytes that were read from it: the buffers of TLS and HTTP, and
-// the stack of its goroutine.
+// Default values of Limits. perConnection is the memory of a connection apart from the bytes that were read from it: the buffers of TLS and
+// HTTP, and the stack of its goroutine.
 const (
 	DefaultConnections = 256
 	DefaultBytes       = 16 << 20
 	perConnection      = 32 << 10
 )
 
-// Bound accepts the connections of l and closes some of them if there are too many. It refuses none, since it would refuse honest clients
-// with the others. A connection that was proved (see Proved) does not count and is never closed to make room. Among the others, it closes
-// the oldest one of the source that holds the most, so a source that opens many connections displaces its own. A source is an IPv4 address
-// or a /64 network of IPv6.
+// Bound accepts the connections of l and closes some of them if there are too many. It accepts every new connection, since it would
+// otherwise refuse honest clients, too. A connection that was proved (see Proved) does not count and is never closed to make room. Among
+// the others, it closes the oldest one of the source that holds the most, so a source that opens many connections displaces its own. A
+// source is an IPv4 address or a /64 network of IPv6.
 //
-// The connections belong to an http.Server that Harden has prepared.
+// The connections must belong to an http.Server that Harden has prepared.
 func Bound(l net.Listener, limits Limits) net.Listener {
 	if limits.Connections <= 0 {
 		limits.Connections = DefaultConnections
@@ -54,8 +54,8 @@ func Bound(l net.Listener, limits Limits) net.Listener {
 	return &boundListener{Listener: l, limits: limits, sources: map[netip.Prefix]*source{}}
 }
 
-// Harden limits the headers of a server to MaxHeader bytes and the time for handshakes and headers to ArrivalTimeout. It also lets the
-// server find the connection of Bound for a request.
+// Harden limits the headers of a server to MaxHeader bytes and the time for handshakes and headers to ArrivalTimeout. It also makes the
+// connection of Bound available to the server's requests.
 func Harden(s *http.Server) *http.Server {
 	s.MaxHeaderBytes, s.ReadHeaderTimeout = MaxHeader-slop, ArrivalTimeout
 	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
@@ -72,8 +72,8 @@ func Harden(s *http.Server) *http.Server {
 
 type boundedKey struct{}
 
-// Proved marks the connection of r as one of a client that may send reviews. A handler calls it before it reads the body. It does nothing
-// for connections that are not from Bound.
+// Proved marks the connection of r as belonging to a client that may send reviews. A handler calls it before it reads the body. It does
+// nothing for connections that are not from Bound.
 func Proved(r *http.Request) {
 	if b, ok := r.Context().Value(boundedKey{}).(*bounded); ok && !b.free.Load() {
 		b.release()
@@ -108,15 +108,15 @@ type boundListener struct {
 	limits Limits
 
 	mu      sync.Mutex
-	sources map[netip.Prefix]*source // those with connections that are not proved
-	count   int                      // of such connections
-	bytes   int64                    // held by them
-	age     uint64                   // of the connection that was accepted last
+	sources map[netip.Prefix]*source // sources with connections that are not proved
+	count   int                      // the number of such connections
+	bytes   int64                    // the bytes that they hold
+	age     uint64                   // the age of the connection that was accepted last
 }
 
 // source is an address or network with connections that are not proved.
 type source struct {
-	connections list.List // *bounded, the oldest first
+	connections list.List // of *bounded, oldest first
 	bytes       int64
 }
 
@@ -141,7 +141,7 @@ func (l *boundListener) Accept() (net.Conn, error) {
 	return b, nil
 }
 
-// hold counts n more bytes for a connection that is not proved, and closes connections until the rest is within the limits.
+// hold counts n more bytes for a connection that is not proved, and closes connections until the others are within the limits.
 func (l *boundListener) hold(b *bounded, n int64) {
 	var ended []*bounded
 	l.mu.Lock()
@@ -195,9 +195,9 @@ type bounded struct {
 	net.Conn
 	listener *boundListener
 	from     netip.Prefix
-	free     atomic.Bool // proved, or closed: it no longer counts
+	free     atomic.Bool // proved or closed, so it no longer counts
 
-	// Guarded by listener.mu.
+	// listener.mu guards the following fields.
 	age   uint64
 	place *list.Element // nil: it does not count
 	bytes int64

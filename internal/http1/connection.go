@@ -29,8 +29,8 @@ type connection struct {
 	remote  string
 	writer  response
 
-	conn net.Conn // nil until it is taken; written with handler.mu held
-	post bool     // the last request was one
+	conn net.Conn // nil until take is called; written with handler.mu held
+	post bool     // the last request was a POST
 	idle bool     // waits for a request; guarded by handler.mu
 }
 
@@ -40,7 +40,7 @@ func (c *connection) take(conn net.Conn, buffered *bufio.Reader, r *http.Request
 	c.conn = conn
 	c.handler.mu.Unlock()
 	c.limited.from, c.ctx, c.tls, c.remote = conn, context.WithoutCancel(r.Context()), r.TLS, r.RemoteAddr
-	// Bytes that already arrived are in the buffer of net/http, whose own reader is not used any more.
+	// Bytes that already arrived are in the buffer of net/http, which no longer uses its reader.
 	ahead, _ := buffered.Peek(buffered.Buffered())
 	c.reader = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(bytes.Clone(ahead)), &c.limited), 8<<10)
 }
@@ -60,17 +60,17 @@ func (c *connection) serve(first *http.Request) {
 
 // next waits for a request and reads its header; nil ends the connection.
 func (c *connection) next() *http.Request {
-	// Both deadlines are set, since reading may also write (the key updates of TLS). This precedes the deadline that Shutdown may set.
+	// Set both deadlines, since reading may also write (the key updates of TLS). Shutdown may set another deadline after this.
 	_ = c.conn.SetDeadline(time.Now().Add(c.handler.Idle))
 	if !c.handler.mark(c, true) {
 		return nil
 	}
 	c.limited.left = MaxHeader
 	if _, err := c.reader.Peek(len("GET ")); err != nil {
-		return nil // the client closed it, or we did
+		return nil // the client or this process closed it
 	}
 	if !c.handler.mark(c, false) {
-		return nil // Shutdown found it idle
+		return nil // Shutdown closed it as idle
 	}
 	_ = c.conn.SetReadDeadline(time.Now().Add(min(c.handler.Read, ArrivalTimeout)))
 	c.skipLineEnds()
@@ -105,8 +105,8 @@ func (c *connection) skipLineEnds() {
 	_, _ = c.reader.Discard(len(begin) - len(bytes.TrimLeft(begin, "\r\n")))
 }
 
-// refusal returns the status for a request of http.ReadRequest that may not be handled, else 0. net/http's server makes the same checks
-// after ReadRequest.
+// refusal returns the status for a request of http.ReadRequest that must not be handled, otherwise 0. net/http's server makes the same
+// checks after ReadRequest.
 func refusal(r *http.Request, err error) int {
 	expect := ""
 	if err == nil {
@@ -137,7 +137,7 @@ func refusal(r *http.Request, err error) int {
 	return 0
 }
 
-// answer lets the handler answer r; more is false if the connection has to end. A handler that ends it answers before the rest of the body
+// answer lets the handler answer r; more is false if the connection must end. A handler that ends it answers before the rest of the body
 // has arrived, as in net/http.
 func (c *connection) answer(r *http.Request) (more bool) {
 	w := &c.writer
@@ -154,11 +154,11 @@ func (c *connection) answer(r *http.Request) (more bool) {
 	return more && err == nil
 }
 
-// lingering is how long a client that is still sending may take to read its answer.
+// lingering is the time that a client that is still sending gets to read its answer.
 const lingering = 500 * time.Millisecond
 
 // linger closes the writing side and discards what the client still sends. Closing a connection with unread bytes resets it, and the client
-// may lose the answer.
+// might lose the answer.
 func (c *connection) linger() {
 	_ = c.conn.SetDeadline(time.Now().Add(cmp.Or(c.handler.linger, lingering)))
 	if half, ok := c.conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
@@ -166,7 +166,7 @@ func (c *connection) linger() {
 	}
 }
 
-// refuse answers a malformed request.
+// refuse answers a malformed request with an error status.
 func (c *connection) refuse(status int) {
 	w := &c.writer
 	w.reset()
@@ -177,13 +177,13 @@ func (c *connection) refuse(status int) {
 	}
 }
 
-// read discards the rest of a body; false if it is too long.
+// read discards the rest of a body; it returns false if the rest is too long.
 func read(body io.Reader) bool {
 	n, err := io.CopyN(io.Discard, body, maxUnread)
 	return n < maxUnread && err == io.EOF
 }
 
-// exactly reads left bytes; a shorter body gives an error, once.
+// exactly reads exactly left bytes; a shorter body gives an error, once.
 type exactly struct {
 	from io.Reader
 	left int64

@@ -14,14 +14,14 @@ type Handler struct {
 	// Handler answers the requests. Its http.ResponseWriter has only the three methods of the interface.
 	Handler http.Handler
 	// Idle is how long a connection may wait for its next request, Read how long a request may take to arrive (its header at most
-	// ArrivalTimeout), and Write how long its response may take to be sent. All must be positive.
+	// ArrivalTimeout), and Write how long sending its response may take. All must be positive.
 	Idle, Read, Write time.Duration
 
-	linger  time.Duration // lingering if it is 0, as it is outside of tests
+	linger  time.Duration // 0, for the default lingering, except in tests
 	mu      sync.Mutex
 	taken   map[*connection]struct{}
 	closing bool
-	empty   chan struct{} // closed with the last connection after closing
+	empty   chan struct{} // closed when the last connection ends after closing was set
 }
 
 // ServeHTTP implements http.Handler. If it takes the connection over, it returns when the connection has ended.
@@ -54,7 +54,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Shutdown closes idle connections, lets the others finish their request, and returns when all have ended. If ctx ends first, it closes the
-// rest and returns an error. Call it after http.Server.Shutdown, when no new connection can arrive.
+// remaining ones and returns an error. Call it after http.Server.Shutdown, when no new connection can arrive.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	h.mu.Lock()
 	if !h.closing {
@@ -65,7 +65,7 @@ func (h *Handler) Shutdown(ctx context.Context) error {
 	}
 	for c := range h.taken {
 		if c.idle {
-			_ = c.conn.SetReadDeadline(past) // it closes itself: TLS says goodbye, and a client need not listen
+			_ = c.conn.SetReadDeadline(past) // it closes itself: TLS sends a close message, which a client need not read
 		}
 	}
 	h.mu.Unlock()
@@ -87,7 +87,7 @@ func (h *Handler) Shutdown(ctx context.Context) error {
 	return errors.Join(errors.New("keep-alive connections were still in use"), ctx.Err())
 }
 
-// past is a deadline that has passed.
+// past is a deadline in the past.
 var past = time.Unix(1, 0)
 
 func (h *Handler) enter(c *connection) bool {
@@ -112,7 +112,7 @@ func (h *Handler) leave(c *connection) {
 	}
 }
 
-// mark sets whether c waits for a request; more is false if no other request may begin.
+// mark sets whether c waits for a request; more is false if no further request may begin.
 func (h *Handler) mark(c *connection, idle bool) (more bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

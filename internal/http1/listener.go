@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Listener accepts connections on l that read and write without notifying Go's scheduler. The scheduler needs to know only of calls that
-// may block, and these sockets do not block: package net does the waiting. Notified of every read, the scheduler would wake its monitor
-// thread for each review of an idle process, which costs as much as decoding the object. It works on Linux; elsewhere connections are as l
-// accepts them.
+// Listener accepts connections on l that read and write without notifying Go's scheduler. The scheduler needs to know only about calls
+// that may block, and these sockets do not block: package net does the waiting. If it were notified of every read, it would wake its
+// monitor thread for each review of an idle process, which costs as much as decoding the object. Listener works on Linux; elsewhere
+// connections are as l accepts them.
 func Listener(l net.Listener) net.Listener {
 	out := &listener{Listener: l, closed: make(chan struct{})}
 	go out.beat()
@@ -46,11 +46,11 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// beats bounds how long handlers that neither wait nor make a system call delay others, if there are as many of them as processors.
+// beats bounds how long handlers that neither wait nor make a system call can delay others, if there are as many of them as processors.
 const beats = 100 * time.Millisecond
 
-// beat wakes the monitor thread periodically. It preempts long-running goroutines, but sleeps until the next timer, and possibly no other
-// thread wakes it.
+// beat wakes the monitor thread periodically. That thread preempts long-running goroutines, but sleeps until the next timer, and possibly
+// no other thread wakes it.
 func (l *listener) beat() {
 	tick := time.NewTicker(beats)
 	defer tick.Stop()

@@ -15,7 +15,7 @@ type response struct {
 	out    bytes.Buffer
 }
 
-// maxKept is the largest buffer that is kept for the next response.
+// maxKept is the largest buffer that is reused for the next response.
 const maxKept = 64 << 10
 
 func (w *response) reset() {
@@ -77,7 +77,7 @@ func (w *response) message(method string, more bool, now time.Time) []byte {
 		b = append(b, "Connection: close\r\n"...)
 	}
 	out.Write(b)
-	_ = w.header.Write(out) // into memory
+	_ = w.header.Write(out) // it writes into memory, so it cannot fail
 	out.WriteString("\r\n")
 	if method != http.MethodHead {
 		out.Write(w.body)

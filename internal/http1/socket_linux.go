@@ -10,15 +10,15 @@ import (
 	"unsafe"
 )
 
-// socket is a connection of package net whose system calls are raw.
+// socket is a connection of package net with raw system calls.
 type socket struct {
 	net.Conn
 	raw         syscall.RawConn
 	read, write transfer
 }
 
-// transfer is a read or a write in progress. Only one of each runs at a time, as in package net, so its state is kept here and costs no
-// allocation.
+// transfer is a read or a write in progress. At most one of each runs at a time, as in package net, so its state is stored here and
+// costs no allocation.
 type transfer struct {
 	mu   sync.Mutex
 	step func(fd uintptr) (done bool)
@@ -62,7 +62,7 @@ func (s *socket) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// run transfers b when the socket is ready; wait calls the step each time it may be ready.
+// run transfers b when the socket is ready; wait calls the step each time that the socket may be ready.
 func (t *transfer) run(b []byte, wait func(func(uintptr) bool) error) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *socket) wrap(op string, err error) error {
 		return nil
 	}
 	if wrapped, ok := err.(*net.OpError); ok {
-		err = wrapped.Err // its text is about a raw read
+		err = wrapped.Err // drop the outer text, which mentions a raw read
 	}
 	return &net.OpError{Op: op, Net: s.LocalAddr().Network(), Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: err}
 }

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// quiet does nothing: it is implemented for Linux, where the controllers run.
+// quiet returns conn unchanged: only Linux, where the controllers run, has an implementation.
 func quiet(conn net.Conn, _ syscall.RawConn) net.Conn { return conn }

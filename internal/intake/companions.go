@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// companions follows the companions of policies, such as bindings, and compiles their policies again.
+// companions follows the companions of policies, such as bindings, and recompiles the policies when they change.
 type companions struct {
 	policies *Policies
 	objects  objects
@@ -21,7 +21,7 @@ type companions struct {
 	one sync.Mutex
 
 	mu       sync.Mutex
-	attached map[policy.ID]family.Attached // by the companion
+	attached map[policy.ID]family.Attached // by the ID of the companion
 }
 
 func newCompanions(p *Policies) companions {
@@ -58,7 +58,7 @@ func (c *companions) serialize(u *unstructured.Unstructured) (done func()) {
 	return c.one.Unlock
 }
 
-// take attaches a companion to its policy. A companion with a mistake is attached to none.
+// take attaches a companion to its policy. A companion with a mistake is not attached.
 func (c *companions) take(_, u *unstructured.Unstructured) error {
 	attached, diags := c.policies.Families.Companion(compile.Object{Value: u.Object})
 	for _, d := range diags.Errors() {
@@ -73,7 +73,7 @@ func (c *companions) take(_, u *unstructured.Unstructured) error {
 
 func (c *companions) drop(u *unstructured.Unstructured) { _ = c.attach(idOf(u), nil) }
 
-// attach attaches a companion, or removes it when attached is nil, and compiles the policies that it belongs or belonged to.
+// attach attaches a companion, or removes it if now is nil, and compiles the policies to which it belongs or belonged.
 func (c *companions) attach(id policy.ID, now *family.Attached) error {
 	c.one.Lock()
 	defer c.one.Unlock()
@@ -94,7 +94,7 @@ func (c *companions) attach(id policy.ID, now *family.Attached) error {
 	return err
 }
 
-// again compiles a policy whose companions changed.
+// again recompiles a policy whose companions changed.
 func (c *companions) again(id policy.ID) error {
 	u := c.policies.objects.get(id)
 	if u == nil {

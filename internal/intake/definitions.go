@@ -12,14 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DefinitionObject stands for the definitions of custom kinds; only their creation, change and deletion matter.
+// DefinitionObject returns the object by which definitions of custom kinds are watched; only their creation, change and deletion
+// matter.
 func DefinitionObject() *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	return o
 }
 
-// NamespaceObject stands for the namespaces; only their metadata matter.
+// NamespaceObject returns the object by which namespaces are watched; only their metadata matter.
 func NamespaceObject() *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
@@ -40,7 +41,7 @@ func WatchDefinitions(ctx context.Context, from cache.Cache, changed func()) err
 			}
 		},
 		UpdateFunc: func(before, after any) {
-			if versionOf(before) != versionOf(after) { // it is not a mere resync
+			if versionOf(before) != versionOf(after) { // not only a resync
 				news()
 			}
 		},
@@ -49,10 +50,11 @@ func WatchDefinitions(ctx context.Context, from cache.Cache, changed func()) err
 	return err
 }
 
-// servedAfter is when the API server serves a new definition at the latest: it may serve objects of a kind before it lists the kind.
+// servedAfter are the times after which changed is called again: the API server may serve objects of a kind before it lists the
+// kind.
 var servedAfter = []time.Duration{time.Second, 3 * time.Second}
 
-// repeated calls changed at once and again after the last call.
+// repeated calls changed at once, and again at the given times after the last call.
 func repeated(ctx context.Context, changed func(), after ...time.Duration) func() {
 	var mu sync.Mutex
 	var later []*time.Timer

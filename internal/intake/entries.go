@@ -14,7 +14,7 @@ import (
 // EntryKind is the kind of GlobalContextEntries.
 var EntryKind = schema.GroupVersionKind{Group: globalentry.Group, Version: globalentry.Versions[0], Kind: globalentry.Kind}
 
-// Entries follows the GlobalContextEntries, compiles new and changed ones, and gives them to the store of the process.
+// Entries follows the GlobalContextEntries, compiles new and changed ones, and passes them to the store of the process.
 type Entries struct {
 	Store *globalctx.Store
 	// Seen is called after each event.
@@ -24,7 +24,7 @@ type Entries struct {
 	objects objects
 }
 
-// NewEntries returns Entries, which follow by their Watches. The store may be set later, before the first event.
+// NewEntries returns Entries; their Watches follow the objects. The store may be set later, before the first event.
 func NewEntries(seen func(), log *slog.Logger) *Entries {
 	g := &Entries{Seen: seen, Log: log}
 	g.objects = objects{log: log, take: g.take, drop: g.drop, seen: seen}
@@ -36,12 +36,12 @@ func (g *Entries) Watches() []Watch {
 	return []Watch{{Object: Object(EntryKind), Resource: "globalcontextentries", Older: globalentry.Versions[1:], Optional: true, Handler: g.objects.handler()}}
 }
 
-// Get returns an entry as it was last seen; nil when there is none.
+// Get returns the last known state of an entry; nil if there is none.
 func (g *Entries) Get(name string) *unstructured.Unstructured {
 	return g.objects.get(policy.ID{Kind: globalentry.Kind, Name: name})
 }
 
-// All returns the entries as they were last seen, by name. The objects are shared and read-only.
+// All returns the last known state of all entries, by name. The objects are shared and read-only.
 func (g *Entries) All() map[string]*unstructured.Unstructured {
 	out := map[string]*unstructured.Unstructured{}
 	for id, u := range g.objects.list() {
@@ -52,14 +52,14 @@ func (g *Entries) All() map[string]*unstructured.Unstructured {
 
 func (g *Entries) take(old, u *unstructured.Unstructured) error {
 	if old != nil && old.GetUID() != u.GetUID() {
-		g.Store.Delete(u.GetName()) // another one of the same name has other data
+		g.Store.Delete(u.GetName()) // the new entry with the same name has other data
 	}
 	entry := &globalentry.Entry{Name: u.GetName()}
 	if err := g.objects.safely(u, func() error { entry, _ = globalentry.Compile(u.Object); return nil }); err != nil {
 		entry.Diags.Errorf("spec", "%v", err)
 	}
 	for _, d := range entry.Diags.Errors() {
-		// It was stored before entries were reviewed, or without a review; its readers get an error.
+		// It was stored before entries were reviewed, or without a review. Its readers get an error.
 		g.Log.Warn("global context entry has a mistake", "entry", entry.Name, "path", d.Path, "mistake", d.Summary)
 	}
 	g.Store.Set(entry)
@@ -69,5 +69,5 @@ func (g *Entries) take(old, u *unstructured.Unstructured) error {
 
 func (g *Entries) drop(u *unstructured.Unstructured) {
 	g.Store.Delete(u.GetName())
-	g.Log.Info("global context entry gone", "entry", u.GetName())
+	g.Log.Info("global context entry deleted", "entry", u.GetName())
 }

@@ -13,24 +13,24 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Exceptions follows the exceptions of some namespaces, of all families: it compiles what is new or changed and gives it to the
-// catalog, which joins it to the rules. An exception that has expired is taken out of the catalog.
+// Exceptions follows the exceptions of some namespaces, of all families: it compiles new and changed ones and passes them to the
+// catalog, which joins them to the rules. It removes an expired exception from the catalog.
 type Exceptions struct {
-	// Families are those of the policies; nil for those of Ephor.
+	// Families describes the kinds of policies; nil for Ephor's own.
 	Families *compile.Registry
 	// Kinds are the kinds of policies whose exceptions are followed; nil for all.
 	Kinds family.Kinds
-	// KeepMistaken: an exception with a mistake makes the rules that it names fail. Otherwise it has no effect, and the rules apply: a
-	// deletion rule would then delete objects that the exception protects.
+	// KeepMistaken: an exception with a mistake makes the rules that it names fail. Otherwise it has no effect, and the rules are
+	// evaluated: a deletion rule would then delete objects that the exception protects.
 	KeepMistaken bool
-	// Accepts reports whether the exceptions of a namespace count.
+	// Accepts reports whether exceptions in the namespace take effect.
 	Accepts func(namespace string) bool
 	Catalog *catalog.Catalog
 	Log     *slog.Logger
 	Now     func() time.Time
 
 	mu sync.Mutex
-	// expiring are the exceptions in the catalog with an expiry.
+	// expiring are the exceptions in the catalog that have an expiry.
 	expiring map[policy.ExceptionID]time.Time
 	timer    *time.Timer // runs expire at due; nil until an exception has an expiry
 	due      time.Time   // zero while no timer runs

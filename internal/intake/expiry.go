@@ -6,7 +6,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// longestExpiryWait bounds how long an exception may outlive its expiry if the clock is set or the machine was suspended.
+// longestExpiryWait bounds how long an exception may stay in effect after its expiry if the clock is set or the machine
+// was suspended.
 const longestExpiryWait = time.Minute
 
 // set puts an exception into the catalog until it expires; ok is false for an expired one.

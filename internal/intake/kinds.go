@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Kinds follows kinds of objects. An installation may lack optional kinds: it has no objects of them, and everything else works. They are
-// followed once they are defined.
+// Kinds follows kinds of objects. An installation may lack optional kinds: it then has no objects of them, and everything else works.
+// Kinds follows them once they are defined.
 type Kinds struct {
 	Cache cache.Cache
-	// Live reads the API server, to find out whether a kind is defined.
+	// Live reads from the API server directly, to find out whether a kind is defined.
 	Live client.Reader
 	Log  *slog.Logger
 
@@ -25,7 +25,7 @@ type Kinds struct {
 // RetryMissing is the pause before a missing kind is looked up again.
 const RetryMissing = 30 * time.Second
 
-// A kind that is defined and not served yet is looked for again after servedPause, as often as servedTries.
+// A kind that is defined but not served yet is looked up again after servedPause, up to servedTries times.
 const (
 	servedPause = 300 * time.Millisecond
 	servedTries = 30
@@ -43,7 +43,7 @@ func (k *Kinds) Follow(ctx context.Context, all []Watch) error {
 		case w.Optional && meta.IsNoMatchError(err):
 			missing = append(missing, w)
 			if !again {
-				k.Log.Warn("a kind is not defined in this cluster: policies do without its objects", "kind", kindOf(w.Object))
+				k.Log.Warn("a kind is not defined in this cluster: policies run without its objects", "kind", kindOf(w.Object))
 			}
 		case err != nil:
 			return err
@@ -58,8 +58,8 @@ func (k *Kinds) Follow(ctx context.Context, all []Watch) error {
 	return nil
 }
 
-// begin starts the informer of one kind. A kind may have objects before the API server lists it; begin then waits, so that none of them is
-// missed.
+// begin starts the informer of one kind. A kind may have objects before the API server lists it; begin then waits, so that it misses none
+// of them.
 func (k *Kinds) begin(ctx context.Context, w Watch) (toolscache.InformerSynced, error) {
 	for tries := 0; ; tries++ {
 		synced, err := start(ctx, k.Cache, w)

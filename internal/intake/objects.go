@@ -14,20 +14,21 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// objects keeps the last state of objects of some kinds, and reports new and changed ones.
+// objects stores the last state of objects of some kinds, and reports new and changed ones.
 type objects struct {
 	log *slog.Logger
-	// accept selects the objects that count; nil for all. An object that no longer counts is treated as deleted.
+	// accept selects the relevant objects; nil for all. An object that is no longer relevant is treated as deleted.
 	accept func(*unstructured.Unstructured) bool
-	// take handles an object that is new or compiles to something else than before; old is nil for a new one.
+	// take handles an object that is new or whose compiled form changed; old is nil for a new one.
 	take func(old, now *unstructured.Unstructured) error
-	// families are those of the objects; nil for those of Ephor.
+	// families describes the kinds of the objects; nil for Ephor's own.
 	families *compile.Registry
-	// same, when set, handles an object that compiles to the same as before.
+	// same, if set, handles an object whose compiled form did not change.
 	same func(*unstructured.Unstructured)
 	// drop is called with the last state of a deleted object.
 	drop func(last *unstructured.Unstructured)
-	// seen is called after each event, also for one without a compiled change, such as a status of another client.
+	// seen is called after each event, even if nothing compiled changed, for example after another client changed the
+	// status.
 	seen func()
 
 	mu  sync.Mutex
@@ -38,7 +39,7 @@ func idOf(u *unstructured.Unstructured) policy.ID {
 	return policy.ID{Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
 }
 
-// handler is for the informers of the kinds.
+// handler returns the handler for the informers of the kinds.
 func (o *objects) handler() toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { o.set(obj) },
@@ -118,7 +119,8 @@ func (o *objects) list() map[policy.ID]*unstructured.Unstructured {
 	return maps.Clone(o.all)
 }
 
-// sameContent reports whether both compile to the same result: of a status only counts what it hands over to the API server.
+// sameContent reports whether both compile to the same result. Only one part of a status matters: whether the policy is
+// handed over to the API server.
 func (o *objects) sameContent(a, b *unstructured.Unstructured) bool {
 	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() && o.families.HandedOver(a.Object) == o.families.HandedOver(b.Object) &&
 		maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())

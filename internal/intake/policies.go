@@ -16,27 +16,27 @@ import (
 
 // PolicyOptions are the options of Policies.
 type PolicyOptions struct {
-	// Families are those of the policies; nil for those of Ephor.
+	// Families describes the kinds of policies; nil for Ephor's own.
 	Families *compile.Registry
-	// Kinds are followed, with the companions of their families.
+	// Kinds are the kinds to follow, with the companions of their families.
 	Kinds   family.Kinds
 	Catalog *catalog.Catalog
-	// Accept selects the policies and companions that count; nil for all.
+	// Accept selects the relevant policies and companions; nil for all.
 	Accept func(*unstructured.Unstructured) bool
 	// Compile are the options of the compiler.
 	Compile family.Options
 	// ForceIgnore gives every policy the failure policy Ignore.
 	ForceIgnore bool
-	// Seen is called after each event; nil for nothing.
+	// Seen is called after each event; nil for none.
 	Seen func()
 	// Sink receives the objects with their Programs; nil for none.
 	Sink Sink
 	Log  *slog.Logger
 }
 
-// Sink receives policies with the objects that they were compiled from.
+// Sink receives policies together with the objects from which they were compiled.
 type Sink interface {
-	// Set is called after each event for a policy. The Program is nil for one that cannot be used.
+	// Set is called after each event for a policy. The Program is nil for a policy that cannot be used.
 	Set(*unstructured.Unstructured, *policy.Program)
 	Delete(*unstructured.Unstructured)
 }
@@ -48,7 +48,7 @@ type Policies struct {
 	companions companions
 
 	mu sync.Mutex
-	// broken are the policies that the compiler could not cope with at all.
+	// broken are the policies that the compiler could not handle at all.
 	broken map[policy.ID]error
 	// changes is called for changes of policies; nil until it is set.
 	changes func(*policy.Program, observe.Change)
@@ -65,7 +65,7 @@ func NewPolicies(o PolicyOptions) *Policies {
 	return p
 }
 
-// Requests returns the kinds of policies that Ephor evaluates on requests and on objects that exist.
+// Requests returns the kinds of policies that Ephor evaluates on requests and on existing objects.
 func Requests() family.Kinds {
 	return compile.Kinds.Where(func(k *family.Kind) bool { return !k.Foreign && k.Run == nil && !k.Offline })
 }
@@ -91,7 +91,7 @@ func definedAs(k *family.Kind) string {
 	return k.Resource
 }
 
-// take brings a policy that is new or changed into force.
+// take puts a new or changed policy into force.
 func (p *Policies) take(old, u *unstructured.Unstructured) error {
 	defer p.companions.serialize(u)()
 	id := idOf(u)
@@ -115,7 +115,7 @@ func (p *Policies) take(old, u *unstructured.Unstructured) error {
 	return nil
 }
 
-// same gives the sink an object that compiles to what it was.
+// same passes the sink an object whose compiled form did not change.
 func (p *Policies) same(u *unstructured.Unstructured) {
 	if p.Sink != nil {
 		p.Sink.Set(u, p.Catalog.Snapshot().Get(idOf(u)))
@@ -123,7 +123,7 @@ func (p *Policies) same(u *unstructured.Unstructured) {
 }
 
 // compile compiles a policy with its companions and puts it into the catalog. Policies with mistakes are included: their broken rules fail,
-// so that a mistake is never silent. The exception is a policy that the API server evaluates, since its verdict is not known.
+// so that a mistake is never silent. The exception is a policy that the API server evaluates, since its verdict is unknown.
 func (p *Policies) compile(u *unstructured.Unstructured) error {
 	id := idOf(u)
 	var program *policy.Program
@@ -188,7 +188,7 @@ func (p *Policies) drop(u *unstructured.Unstructured) {
 	p.Log.Info("policy gone", "policy", id.String())
 }
 
-// Observe reports each change of a policy to f from now on.
+// Observe reports each later change of a policy to f.
 func (p *Policies) Observe(f func(*policy.Program, observe.Change)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,7 +204,7 @@ func (p *Policies) report(program *policy.Program, c observe.Change) {
 	}
 }
 
-// All returns the policies as they were last seen, and why some cannot be used. The objects are shared and read-only.
+// All returns the last known state of the policies, and why some cannot be used. The objects are shared and read-only.
 func (p *Policies) All() (objects map[policy.ID]*unstructured.Unstructured, broken map[policy.ID]error) {
 	objects = p.objects.list()
 	p.mu.Lock()

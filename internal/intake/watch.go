@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Watch is a kind whose objects a process keeps in its cache, with its handler of changes.
+// Watch is a kind whose objects a process keeps in its cache, with the handler of changes.
 type Watch struct {
 	Object client.Object
 	// Resource is the name of a custom kind in URLs; empty for other kinds.
@@ -21,19 +21,19 @@ type Watch struct {
 	// Older are versions in which the kind is followed if the API server does not serve the version of Object, best first. They are for
 	// unstructured objects.
 	Older []string
-	// Optional reports that an installation may lack the kind.
+	// Optional: an installation may lack the kind.
 	Optional bool
 	Handler  toolscache.ResourceEventHandler
 }
 
-// Object stands for the objects of a kind that are read as data.
+// Object returns the object by which a kind is watched as unstructured data.
 func Object(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(gvk)
 	return u
 }
 
-// start starts the informer of a kind with its handler. synced reports whether the handler has seen everything that exists.
+// start starts the informer of a kind with its handler. synced reports whether the handler has seen all existing objects.
 func start(ctx context.Context, from cache.Cache, w Watch) (synced toolscache.InformerSynced, err error) {
 	informer, err := informerOf(ctx, from, w)
 	if err != nil {
@@ -63,7 +63,7 @@ func informerOf(ctx context.Context, from cache.Cache, w Watch) (cache.Informer,
 	return informer, err
 }
 
-// kindOf names the kind of an object for people.
+// kindOf returns the name of an object's kind for messages.
 func kindOf(o client.Object) string {
 	if kind := o.GetObjectKind().GroupVersionKind().Kind; kind != "" {
 		return kind

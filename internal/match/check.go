@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// These texts are Kyverno's, verbatim.
+// These texts are copied verbatim from Kyverno.
 const (
 	textAnyAndAll        = "Can't specify any and all together"
 	textMixedMatch       = "can't specify any/all together with match resources"
@@ -28,7 +28,7 @@ const (
 	textUnknownKind      = "the kind defined in the all match resource is invalid: unable to convert GVK to GVR for kinds %s"
 )
 
-// check finds the mistakes of a rule's match and exclude blocks that can be seen without knowing the rest of the rule.
+// check finds the mistakes in a rule's match and exclude blocks that do not depend on the rest of the rule.
 func check(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources, policyNamespace, path, subject string) diag.List {
 	var l diag.List
 	c := checker{list: &l, namespaced: policyNamespace != ""}
@@ -110,7 +110,7 @@ func (c *checker) resources(d kyvernov1.ResourceDescription, path string) {
 	}
 	for i, k := range d.Kinds {
 		if _, err := ParseKind(k); err != nil {
-			// As for a kind that the cluster does not know, the reference accepts the policy with a warning.
+			// Kyverno accepts the policy with a warning, as for a kind that the cluster does not know.
 			c.list.Warnf(fmt.Sprintf("%s.kinds[%d]", path, i), textUnknownKind, k)
 			c.list.Hint("write Kind, version/Kind or group/version/Kind, each with /subresource behind it if wanted; %v", err)
 		}

@@ -9,8 +9,8 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 )
 
-// matchesNothing reports whether exclude takes away all that match selects: exclude equals match or is wider. It is
-// certain when it says so; it does not reason about wildcards and so misses some rules that match nothing.
+// matchesNothing reports whether exclude removes everything that match selects: exclude equals match or is wider. A true
+// result is certain. It does not analyse wildcards, so it misses some rules that match nothing.
 func matchesNothing(m, ex kyvernov1.MatchResources) bool {
 	matched, matchAll, _ := filtersOf(m)
 	excluded, excludeAll, _ := filtersOf(ex)
@@ -29,7 +29,7 @@ func matchesNothing(m, ex kyvernov1.MatchResources) bool {
 		return excludeAll
 	}
 	for _, f := range matched {
-		// One filter of `all` that is taken away empties the rule; of `any` every filter must be.
+		// With `all`, one excluded filter makes the rule match nothing; with `any`, every filter must be excluded.
 		switch t := taken(f); {
 		case t && matchAll:
 			return true
@@ -40,8 +40,7 @@ func matchesNothing(m, ex kyvernov1.MatchResources) bool {
 	return !matchAll
 }
 
-// coversFilter reports whether every request that m selects is also selected by e: what e asks for, m asks for at least as
-// strictly.
+// coversFilter reports whether e selects every request that m selects: m is at least as strict as e in each attribute.
 func coversFilter(e, m kyvernov1.ResourceFilter) bool {
 	d, n := e.ResourceDescription, m.ResourceDescription
 	if d.IsZero() && !asksUser(e.UserInfo) {
@@ -66,7 +65,7 @@ func namesOf(d kyvernov1.ResourceDescription) []string {
 	return d.Names
 }
 
-// coversList: e does not restrict, or lists everything that m lists.
+// coversList reports whether e restricts nothing, or lists everything that m lists.
 func coversList[T comparable](e, m []T) bool {
 	if len(e) == 0 {
 		return true
@@ -82,7 +81,7 @@ func coversList[T comparable](e, m []T) bool {
 	return true
 }
 
-// coversMap: every pair that e asks for is asked for by m too.
+// coversMap reports whether m requires every pair that e requires.
 func coversMap(e, m map[string]string) bool {
 	for k, v := range e {
 		if w, ok := m[k]; !ok || w != v {

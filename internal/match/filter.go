@@ -10,33 +10,34 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// test is one attribute of a filter. An error means that it is not known (a lookup failed); the bool is false then.
+// test tests one attribute of a filter. An error means that the result is unknown (a lookup failed); the bool is false
+// then.
 type test func(ctx context.Context, r *policy.Request) (bool, error)
 
-// step is a test in its place in a filter.
+// step is a test with its position in a filter.
 type step struct {
 	test test
-	user bool // asks about the requester, who may be unknown
+	user bool // tests the requester, which may be unknown
 	attribute
 }
 
 // filter is one entry of any or all, or the bare filter of the older form. All its steps must hold.
 type filter struct {
 	steps []step
-	// resource, user: the filter says something about the resource, about the requester.
+	// resource, user: the filter restricts the resource, the requester.
 	resource, user bool
-	kinds          []policy.Target // the kind selectors that can be read
-	hasKinds       bool            // kinds were given, readable or not
+	kinds          []policy.Target // the valid kind selectors
+	hasKinds       bool            // the filter has kinds, valid or not
 	description    kyvernov1.ResourceDescription
 	operations     []policy.Operation
-	labels         map[string]string // matchLabels of a selector that can be used
+	labels         map[string]string // matchLabels of a valid selector
 	requesters     []rbacv1.Subject
 	roles          []string // roles and cluster roles
-	path           string   // where the filter stands in the policy
+	path           string   // field path of the filter in the policy
 }
 
-// compileFilter orders the tests by cost: what compares two words first, what walks the object next, what looks
-// something up last.
+// compileFilter orders the tests by cost: first those that compare two words, then those that walk the object, and last
+// those that need a lookup.
 func compileFilter(f kyvernov1.ResourceFilter, o Options, path string) filter {
 	d, u := f.ResourceDescription, f.UserInfo
 	if o.IgnoreOperations {
@@ -101,14 +102,14 @@ func compileFilter(f kyvernov1.ResourceFilter, o Options, path string) filter {
 	return out
 }
 
-// asksUser reports whether u says anything about the requester.
+// asksUser reports whether u restricts the requester.
 func asksUser(u kyvernov1.UserInfo) bool {
 	return len(u.Roles) > 0 || len(u.ClusterRoles) > 0 || len(u.Subjects) > 0
 }
 
-// holds reports whether all that the filter says is true of the request. Without a requester, a filter of match ignores
-// what it says about the requester and does not hold when nothing else is left; a filter of exclude that asks about the
-// requester does not hold. A test that is false decides, also after one that failed.
+// holds reports whether all tests of the filter hold for the request. Without a requester, a filter of match ignores
+// its tests of the requester, and does not hold if no other test remains; a filter of exclude that tests the requester
+// does not hold. A test that is false decides, even after a test that failed.
 func (f *filter) holds(ctx context.Context, r *policy.Request, exclude bool) (bool, error) {
 	if r.User == nil && f.user && (exclude || !f.resource) {
 		return false, nil
@@ -145,7 +146,7 @@ func (f *filter) holds(ctx context.Context, r *policy.Request, exclude bool) (bo
 	return failed == nil, failed
 }
 
-// names are the wildcards for the object's name; nil when it is not restricted.
+// names returns the wildcards for the object's name; nil if it is not restricted.
 func (f *filter) names() []string {
 	if len(f.description.Names) > 0 {
 		return f.description.Names
@@ -156,7 +157,7 @@ func (f *filter) names() []string {
 	return nil
 }
 
-// target completes a kind selector with the filter's other restrictions that an index can use.
+// target adds to a kind selector the other restrictions of the filter that an index can use.
 func (f *filter) target(t policy.Target) policy.Target {
 	t.Operations = f.operations
 	t.Names = f.names()
@@ -170,8 +171,8 @@ func (f *filter) target(t policy.Target) policy.Target {
 // anyKind is the target of a filter that names no kinds: every resource and subresource.
 var anyKind = policy.Target{Group: "*", Version: "*", Kind: "*", Subresource: "*"}
 
-// targets are the kind selectors of the filter; one for everything when it names none, and none at all when those it
-// names cannot be read or when it is empty.
+// targets returns the kind selectors of the filter: one for everything if it has no kinds, and none if its kinds are
+// invalid or if it is empty.
 func (f *filter) targets() []policy.Target {
 	switch {
 	case len(f.steps) == 0:
@@ -186,8 +187,8 @@ func (f *filter) targets() []policy.Target {
 	return out
 }
 
-// narrow narrows targets, those of one filter of `all`, by what another filter of `all` says. Kinds are not
-// intersected (two selectors with wildcards have no simple intersection): the result stays a superset.
+// narrow narrows targets, which come from one filter of `all`, by another filter of `all`. It does not intersect kinds
+// (two selectors with wildcards have no simple intersection): the result stays a superset.
 func (f *filter) narrow(targets []policy.Target) []policy.Target {
 	var out []policy.Target
 	for _, t := range targets {
@@ -199,7 +200,7 @@ func (f *filter) narrow(targets []policy.Target) []policy.Target {
 					return !slices.Contains(f.operations, o)
 				})
 				if len(t.Operations) == 0 {
-					continue // no operation fulfils both filters
+					continue // no operation satisfies both filters
 				}
 			}
 		}

@@ -9,10 +9,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Header is what the blocks say with literals (policy.Header); nil when nothing is known, which means that Match may
-// accept anything or fail. What is written with wildcards, and what has to be looked up (roles, the labels of
-// namespaces), restricts nothing here: a step that is false decides, whatever the others are, but one that cannot be
-// evaluated makes Match an error.
+// Header returns the restrictions that the blocks express with literals (policy.Header); nil if nothing is known, which
+// means that Match may accept anything or fail. Wildcards, and attributes that need a lookup (roles, the labels of
+// namespaces), restrict nothing here: a test that is false decides, whatever the others are, but a test that cannot be
+// evaluated makes Match return an error.
 func (m *Matcher) Header() *policy.Header {
 	if m.match.err != nil || len(m.match.filters) == 0 {
 		return nil
@@ -37,20 +37,20 @@ func (m *Matcher) Header() *policy.Header {
 	return h
 }
 
-// within reports whether whatever the match block selects is of the kinds, as far as that can be seen from their texts.
+// within reports whether everything that the match block selects has one of the kinds, as far as the texts show that.
 func (b *block) within(kinds []string) bool {
 	for i := range b.filters {
 		own := b.filters[i].description.Kinds
 		covered := len(own) > 0 && coversList(kinds, own)
 		if covered == b.all {
-			return covered // one filter of all is enough, and one of any that is not covered is too many
+			return covered // one filter of all is enough; of any, all must be covered
 		}
 	}
 	return !b.all
 }
 
-// literals is what the filter says with literals, kinds left out. exact: it says nothing else. What cannot be written
-// into an expression for sure (texts that are empty, long or not plain ASCII) counts as not literal.
+// literals returns the restrictions that the filter expresses with literals, except kinds. exact: the filter has no
+// others. Texts that may not be safe in an expression (empty, long or not plain ASCII) do not count as literals.
 func (f *filter) literals() (l policy.Literals, exact bool) {
 	d := f.description
 	exact = len(d.Annotations) == 0 && d.NamespaceSelector == nil && len(f.roles) == 0
@@ -68,7 +68,7 @@ func (f *filter) literals() (l policy.Literals, exact bool) {
 	take(&l.Namespaces, d.Namespaces)
 	if d.Name != "" {
 		take(&l.Names, []string{d.Name})
-		exact = exact && len(d.Names) == 0 // both have to hold; one is enough here
+		exact = exact && len(d.Names) == 0 // in the filter both must hold, but here one is enough
 	}
 	take(&l.Names, d.Names)
 	if d.Selector != nil {
@@ -83,7 +83,7 @@ func (f *filter) literals() (l policy.Literals, exact bool) {
 	return l, exact
 }
 
-// subjects puts the requesters that the filter names into l; ok is false when it names some of them with wildcards.
+// subjects adds the requesters that the filter names to l; ok is false if it names some of them with wildcards.
 func (f *filter) subjects(l *policy.Literals) (ok bool) {
 	var users, groups []string
 	for _, s := range f.requesters {
@@ -102,7 +102,7 @@ func (f *filter) subjects(l *policy.Literals) (ok bool) {
 	return true
 }
 
-// requirements reads a label selector without wildcards; ok is false for others, and for one that cannot be used.
+// requirements converts a label selector without wildcards; ok is false for other or invalid selectors.
 func requirements(s *metav1.LabelSelector) (out []policy.LabelRequirement, ok bool) {
 	if compileSelector(s).err != nil {
 		return nil, false
@@ -111,7 +111,7 @@ func requirements(s *metav1.LabelSelector) (out []policy.LabelRequirement, ok bo
 		key, literalKey := p.Key.Literal()
 		value, literalValue := p.Value.Literal()
 		if !literalKey || !literalValue || !plain([]string{key}) {
-			return nil, false // a pair with wildcards may even fail, by what it takes
+			return nil, false // a pair with wildcards may even fail, because of its cost
 		}
 		out = append(out, policy.LabelRequirement{Key: key, Operator: string(metav1.LabelSelectorOpIn), Values: []string{value}})
 	}
@@ -121,7 +121,7 @@ func requirements(s *metav1.LabelSelector) (out []policy.LabelRequirement, ok bo
 	return out, true
 }
 
-// plain reports whether all texts are without wildcards, not empty, and of printable ASCII.
+// plain reports whether all texts have no wildcards, are not empty, and consist of printable ASCII.
 func plain(texts []string) bool {
 	return !slices.ContainsFunc(texts, func(s string) bool {
 		if s == "" || len(s) > 512 || wildcard.Has(s) {

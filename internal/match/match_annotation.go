@@ -8,11 +8,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// workPerStep is how much comparing takes as long as a step of the meter.
+// workPerStep is the amount of comparing that takes as long as a step of the meter.
 const workPerStep = 8
 
-// allIn reports whether for each pair some actual entry matches in both key and value. What that takes is counted on the meter
-// of ctx, if there is one.
+// allIn reports whether for each pair some actual entry matches in both key and value. It counts the work on the meter of ctx,
+// if there is one.
 func allIn(ctx context.Context, pairs wildcard.Pairs, actual wildcard.Set) (bool, error) {
 	work := 0
 	ok, err := pairs.In(actual, &work)
@@ -24,7 +24,7 @@ func allIn(ctx context.Context, pairs wildcard.Pairs, actual wildcard.Set) (bool
 	return ok, err
 }
 
-// matchAnnotations: every expected entry has some actual annotation that matches in key and value.
+// matchAnnotations tests that for every expected entry some actual annotation matches in key and value.
 func matchAnnotations(want map[string]string) test {
 	pairs := wildcard.CompilePairs(want)
 	return func(ctx context.Context, r *policy.Request) (bool, error) {

@@ -8,15 +8,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// ParseKind reads a kind selector:
+// ParseKind parses a kind selector:
 //
 //	Kind  Kind/sub  Kind.sub  v1/Kind  v1/Kind/sub  group/v1/Kind  group/v1/Kind/sub  */sub  */*  *
 //
-// Every part of the Target may hold wildcards; a part that was not written is `*`, except the subresource, which is
-// empty: the main resource only. A selector of another form is an error; it matches nothing.
+// Every part of the Target may contain wildcards. A missing part becomes `*`, except the subresource, which becomes
+// empty: only the main resource. A selector of another form is an error; it matches nothing.
 func ParseKind(s string) (policy.Target, error) {
 	parts := strings.Split(s, "/")
-	// The last piece may name the subresource in the old notation, Kind.sub.
+	// The last piece may contain the subresource in the old notation, Kind.sub.
 	if last, sub, ok := strings.Cut(parts[len(parts)-1], "."); ok {
 		parts = append(parts[:len(parts)-1], last, sub)
 	}
@@ -61,7 +61,7 @@ func ParseKind(s string) (policy.Target, error) {
 	return t, nil
 }
 
-// leadingGroup decides for three pieces of which the first is `*` or a version: `*/v1/Kind` and `*/*/Kind` begin with a
+// leadingGroup decides for three pieces that begin with `*` or a version: `*/v1/Kind` and `*/*/Kind` begin with a
 // group, `v1/Kind/sub` and `*/*/*` with a version.
 func leadingGroup(parts []string) bool {
 	if parts[0] != "*" || !isVersion(parts[1]) {
@@ -94,7 +94,7 @@ func isVersion(s string) bool {
 	return ok && rest == ""
 }
 
-// cutDigits drops the digits at the front of s; ok is false when there are none.
+// cutDigits drops the digits at the beginning of s; ok is false if there are none.
 func cutDigits(s string) (rest string, ok bool) {
 	rest = strings.TrimLeft(s, "0123456789")
 	return rest, len(rest) < len(s)
@@ -102,7 +102,7 @@ func cutDigits(s string) (rest string, ok bool) {
 
 func startsLower(s string) bool { return s[0] >= 'a' && s[0] <= 'z' }
 
-// matchKinds: at least one selector matches.
+// matchKinds tests that at least one selector matches.
 func matchKinds(targets []policy.Target) test {
 	selectors := make([]policy.Selector, len(targets))
 	for i, t := range targets {

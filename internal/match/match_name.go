@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// matchNames: one of the wildcards matches the object's name, or its generateName while it has no name.
+// matchNames tests that one of the wildcards matches the object's name, or its generateName while it has no name.
 func matchNames(names []string) test {
 	patterns := compilePatterns(names)
 	if restrictsNothing(patterns) {
@@ -23,10 +23,10 @@ func matchNames(names []string) test {
 	}
 }
 
-// always is the test of an attribute that was given but restricts nothing.
+// always is the test of an attribute that is set but restricts nothing.
 func always(context.Context, *policy.Request) (bool, error) { return true, nil }
 
-// restrictsNothing reports whether one of the patterns is `*`, which matches the empty text too.
+// restrictsNothing reports whether one of the patterns is `*`, which also matches the empty text.
 func restrictsNothing(patterns []wildcard.Pattern) bool {
 	return slices.ContainsFunc(patterns, func(p wildcard.Pattern) bool { return p.String() == "*" })
 }

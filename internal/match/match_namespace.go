@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// matchNamespaces: one of the wildcards matches the object's namespace; a Namespace is evaluated by its own name.
+// matchNamespaces tests that one of the wildcards matches the object's namespace; for a Namespace, its own name.
 func matchNamespaces(namespaces []string) test {
 	patterns := compilePatterns(namespaces)
 	if restrictsNothing(patterns) {
@@ -25,9 +25,9 @@ func matchNamespaces(namespaces []string) test {
 	}
 }
 
-// matchNamespaceSelector: the labels of the object's namespace fulfil the selector. For a Namespace the answer is
-// namespacesPass: no in policies, yes in exceptions. It evaluates a cluster-scoped object by an
-// empty set of labels. It needs a lookup, which may fail.
+// matchNamespaceSelector tests that the labels of the object's namespace satisfy the selector. For a Namespace the result is
+// namespacesPass: false in policies, true in exceptions. A cluster-scoped object is tested with an empty set of labels. The
+// test needs a lookup, which may fail.
 func matchNamespaceSelector(sel *selector, namespacesPass bool) test {
 	return func(ctx context.Context, r *policy.Request) (bool, error) {
 		if r.IsNamespace() {

@@ -7,7 +7,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// matchOperations: the request's operation is listed. An object without a request (a scan) counts as being created.
+// matchOperations tests that the request's operation is listed. An object without a request (in a scan) counts as being
+// created.
 func matchOperations(operations []policy.Operation) test {
 	return func(_ context.Context, r *policy.Request) (bool, error) {
 		return slices.Contains(operations, r.EffectiveOperation()), nil

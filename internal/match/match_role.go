@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// matchRoles: the requester has one of the roles, written namespace:name. Finding a requester's roles may fail.
+// matchRoles tests that the requester has one of the roles, written namespace:name. Finding a requester's roles may fail.
 func matchRoles(want []string) test {
 	return func(ctx context.Context, r *policy.Request) (bool, error) {
 		have, err := r.Roles(ctx)
@@ -15,7 +15,7 @@ func matchRoles(want []string) test {
 	}
 }
 
-// matchClusterRoles: the requester has one of the cluster roles.
+// matchClusterRoles tests that the requester has one of the cluster roles.
 func matchClusterRoles(want []string) test {
 	return func(ctx context.Context, r *policy.Request) (bool, error) {
 		have, err := r.Roles(ctx)
@@ -23,7 +23,7 @@ func matchClusterRoles(want []string) test {
 	}
 }
 
-// intersect compares exactly: role names take no wildcards.
+// intersect compares exactly: role names do not support wildcards.
 func intersect(want, have []string) bool {
 	for _, w := range want {
 		if slices.Contains(have, w) {

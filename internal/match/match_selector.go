@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// matchSelector: the object's labels fulfil the selector.
+// matchSelector tests that the object's labels satisfy the selector.
 func matchSelector(sel *selector) test {
 	return func(ctx context.Context, r *policy.Request) (bool, error) {
 		l, err := r.Labels()
@@ -22,18 +22,18 @@ func matchSelector(sel *selector) test {
 	}
 }
 
-// selector is a label selector whose matchLabels may hold wildcards in keys and values. A pair with wildcards holds
-// when some actual label matches in both; Kyverno writes that as replacing the pair by that label, or by one that
-// cannot exist. matchExpressions are standard.
+// selector is a label selector whose matchLabels may have wildcards in keys and values. A pair with wildcards holds if some
+// actual label matches in both. (Kyverno describes this as replacing the pair by that label, or by one that cannot exist.)
+// matchExpressions are standard.
 type selector struct {
 	pairs        wildcard.Pairs
 	requirements []labels.Requirement
-	err          error // the selector cannot be used; matching is an error, never false
+	err          error // the selector is invalid; matching returns an error, never false
 }
 
 func compileSelector(s *metav1.LabelSelector) *selector {
 	sel := &selector{pairs: wildcard.CompilePairs(s.MatchLabels)}
-	// Literal pairs are checked as the API server would; pairs with wildcards cannot be.
+	// Literal pairs are checked as in the API server; pairs with wildcards cannot be checked.
 	plain := metav1.LabelSelector{MatchLabels: map[string]string{}, MatchExpressions: s.MatchExpressions}
 	for _, p := range sel.pairs {
 		key, literalKey := p.Key.Literal()
@@ -70,7 +70,7 @@ func (s *selector) matches(ctx context.Context, actual labelSet) (bool, error) {
 	return true, nil
 }
 
-// labelSet is a set of labels, wherever it was decoded.
+// labelSet is a set of labels in any decoded form.
 type labelSet interface {
 	labels.Labels
 	wildcard.Set

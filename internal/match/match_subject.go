@@ -13,8 +13,8 @@ type subjectPattern struct {
 	pattern wildcard.Pattern
 }
 
-// compileSubject makes a subject ready. ok is false for a kind that is neither User, Group nor ServiceAccount: it
-// matches no requester.
+// compileSubject compiles a subject. ok is false for a kind other than User, Group and ServiceAccount: such a subject matches
+// no requester.
 func compileSubject(kind, namespace, name string) (s subjectPattern, ok bool) {
 	switch kind {
 	case "User":
@@ -27,7 +27,7 @@ func compileSubject(kind, namespace, name string) (s subjectPattern, ok bool) {
 	return subjectPattern{}, false
 }
 
-// matchSubjects: one of the subjects is the requester or a group of the requester.
+// matchSubjects tests that one of the subjects is the requester or one of its groups.
 func matchSubjects(subjects []subjectPattern) test {
 	return func(_ context.Context, r *policy.Request) (bool, error) {
 		for i := range subjects {

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Matcher is the match and exclude blocks of one rule. It is immutable and safe for all goroutines.
+// Matcher holds the compiled match and exclude blocks of one rule. It is immutable and safe for concurrent use.
 type Matcher struct {
 	namespace      string // of the policy; empty for cluster-scoped policies
 	match, exclude block
@@ -26,30 +26,30 @@ type Matcher struct {
 // block is a match or an exclude block.
 type block struct {
 	filters []filter
-	all     bool  // every filter must hold, else any of them
-	err     error // the block cannot be read: matching is an error
+	all     bool  // every filter must hold; otherwise one is enough
+	err     error // the block is invalid: matching is an error
 }
 
-// Compile prepares the match block m and the exclude block ex (nil when the rule has none). policyNamespace is the
-// namespace of a namespaced policy, which sees its own namespace only; path is the field path of the rule, such as
-// spec.rules[0]. A Matcher is always returned; where the diagnostics hold errors that make a block ambiguous or
+// Compile compiles the match block m and the exclude block ex (nil if the rule has none). policyNamespace is the
+// namespace of a namespaced policy, which sees only its own namespace; path is the field path of the rule, such as
+// spec.rules[0]. Compile always returns a Matcher; if the diagnostics contain errors that make a block ambiguous or
 // unusable, its Match returns an error.
 func Compile(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources, policyNamespace, path string) (*Matcher, diag.List) {
 	return CompileWith(m, ex, policyNamespace, path, Options{})
 }
 
-// Options are the ways in which other objects than policies read their match blocks.
+// Options are the differences in how objects other than policies interpret their match blocks.
 type Options struct {
-	// IgnoreOperations: what a filter says of operations is passed over (exceptions).
+	// IgnoreOperations: operations in filters are ignored (exceptions).
 	IgnoreOperations bool
-	// NamespacesPass: a namespaceSelector says nothing of an object of kind Namespace, instead of never matching it
+	// NamespacesPass: a namespaceSelector does not restrict objects of kind Namespace, instead of never matching them
 	// (exceptions, cleanup).
 	NamespacesPass bool
-	// Subject is what diagnostics call the owner of the blocks; empty stands for Rule.
+	// Subject is the name of the blocks' owner in diagnostics; empty stands for Rule.
 	Subject string
 }
 
-// CompileWith is Compile for a match block with other rules.
+// CompileWith is Compile with options.
 func CompileWith(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources, policyNamespace, path string, o Options) (*Matcher, diag.List) {
 	out := &Matcher{namespace: policyNamespace, match: compileBlock(m, o, path+".match")}
 	if ex != nil {
@@ -84,10 +84,10 @@ func allFilters(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources) []kyve
 	return filters
 }
 
-// ErrMixed is the error of a block that cannot be read.
+// ErrMixed is the error for a block that mixes forms.
 var ErrMixed = errors.New("any, all and a bare filter cannot be combined")
 
-// filtersOf gives the filters of a block, whether all of them must hold, and an error when it mixes the forms.
+// filtersOf returns the filters of a block, whether all of them must hold, and an error if the block mixes the forms.
 func filtersOf(m kyvernov1.MatchResources) (filters []kyvernov1.ResourceFilter, all bool, err error) {
 	bare := kyvernov1.ResourceFilter{UserInfo: m.UserInfo, ResourceDescription: m.ResourceDescription}
 	hasBare := asksUser(bare.UserInfo) || !bare.ResourceDescription.IsZero()
@@ -119,10 +119,11 @@ func compileBlock(m kyvernov1.MatchResources, o Options, path string) block {
 	return b
 }
 
-// Match reports whether the rule is for the request: it lies in the policy's namespace, the match block selects it and
-// the exclude block does not. An error means that the answer is not known: roles or
-// namespace labels could not be found, the object could not be read, or a block is broken. The caller reports it.
-// A certain answer wins over a failed lookup: a request that is excluded, or not selected, without the lookup stays so.
+// Match reports whether the rule applies to the request: the request is in the policy's namespace, the match block
+// selects it and the exclude block does not. An error means that the result is unknown: roles or namespace labels could
+// not be looked up, the object could not be read, or a block is invalid. The caller reports the error. A certain result
+// takes precedence over a failed lookup: a request that is excluded, or not selected, whatever the lookup returns does
+// not match.
 func (m *Matcher) Match(ctx context.Context, r *policy.Request) (bool, error) {
 	if m.namespace != "" && r.ObjectNamespace() != m.namespace {
 		return false, nil
@@ -162,21 +163,21 @@ func (b *block) holds(ctx context.Context, r *policy.Request, exclude bool) (boo
 	return failed == nil && b.all && len(b.filters) > 0, failed
 }
 
-// Targets are the kind selectors of the match block, each with its filter's operations and literal restrictions. They
-// cover every request that Match can accept; the exclude block is not considered. The list is shared: do not change it.
+// Targets returns the kind selectors of the match block, each with its filter's operations and literal restrictions.
+// They cover every request that Match can accept; they ignore the exclude block. The list is shared: do not change it.
 func (m *Matcher) Targets() []policy.Target { return m.targets }
 
-// Excludes are those filters of the exclude block that depend only on kinds, operations, names, namespaces and literal
-// labels alone: Match accepts no request that one of them covers. The list is shared: do not change it.
+// Excludes returns the filters of the exclude block that depend only on kinds, operations, names, namespaces and
+// literal labels: Match accepts no request that one of them covers. The list is shared: do not change it.
 func (m *Matcher) Excludes() []policy.Target { return m.excludes }
 
-// Steps is policy.Rule.MatchSteps.
+// Steps returns the value for policy.Rule.MatchSteps.
 func (m *Matcher) Steps() int { return m.steps }
 
-// fewTexts is how many texts a match block may compare before that is counted. People write some dozens.
+// fewTexts is the number of texts that a match block may compare without being charged. People write a few dozen.
 const fewTexts = 64
 
-// stepsOf counts the texts that filters compare, where they are many or have a price that depends on the object.
+// stepsOf counts the texts that filters compare, if they are many or their cost depends on the object.
 func stepsOf(filters []kyvernov1.ResourceFilter) int {
 	texts, counted := 0, false
 	for i := range filters {
@@ -202,10 +203,10 @@ func stepsOf(filters []kyvernov1.ResourceFilter) int {
 	return stepsPerText * texts
 }
 
-// stepsPerText is what comparing a text with a name takes, at most.
+// stepsPerText is the maximum cost of comparing a text with a name.
 const stepsPerText = 4
 
-// Needs says what Match looks at besides the object: the requester, roles, the labels of the namespace.
+// Needs returns the data that Match needs in addition to the object: the requester, roles, the labels of the namespace.
 func (m *Matcher) Needs() policy.Needs { return m.needs }
 
 func (b *block) targets() []policy.Target {
@@ -216,7 +217,7 @@ func (b *block) targets() []policy.Target {
 		}
 		return out
 	}
-	// Every filter of `all` must hold, so the kinds of one are enough: those of the first that names any.
+	// Every filter of `all` must hold, so the kinds of one are enough: those of the first filter that has kinds.
 	first := 0
 	for i := range b.filters {
 		if b.filters[i].hasKinds {
@@ -236,7 +237,7 @@ func (b *block) targets() []policy.Target {
 	return out
 }
 
-// certain gives the filters of an exclude block that are wholly expressed by a Target.
+// certain returns the filters of an exclude block that a Target expresses completely.
 func (b *block) certain() []policy.Target {
 	if b.err != nil || b.all && len(b.filters) > 1 {
 		return nil

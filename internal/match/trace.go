@@ -7,14 +7,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/trace"
 )
 
-// attribute says what a step looks at, for people who ask why a rule matched or did not.
+// attribute describes what a step tests, to explain why a rule matched or did not.
 type attribute struct {
-	field string // below the filter, such as resources.kinds
-	want  any    // as the policy says it
+	field string // path below the filter, such as resources.kinds
+	want  any    // the value in the policy
 	got   func(context.Context, *policy.Request) (any, error)
 }
 
-// note takes a note of a step. It is called for `ephor explain` only.
+// note records a step. It is called only for `ephor explain`.
 func (s *step) note(ctx context.Context, r *policy.Request, path string, ok bool, err error) {
 	c := trace.Clause{Path: path + "." + s.field, Want: s.want, Holds: ok && err == nil}
 	got, unknown := s.got(ctx, r)
@@ -32,7 +32,7 @@ func gotOperation(_ context.Context, r *policy.Request) (any, error) {
 	return string(r.EffectiveOperation()), nil
 }
 
-// gotKind writes the request's kind as a kind selector.
+// gotKind returns the request's kind in the form of a kind selector.
 func gotKind(_ context.Context, r *policy.Request) (any, error) {
 	kind := r.GVK.Version + "/" + r.GVK.Kind
 	if r.GVK.Group != "" {

@@ -20,7 +20,7 @@ import (
 // docs/security/threat-model.md).
 func (v *Reviewer) Cleanup(ctx context.Context, req *policy.Request) Answer {
 	if req.Subresource != "" || req.Operation == policy.Delete {
-		return Answer{Allowed: true} // a status, which only the controller writes
+		return Answer{Allowed: true} // a change of the status, which only the controller writes
 	}
 	object, err := req.Object.Map()
 	if err != nil {
@@ -64,7 +64,7 @@ func (v *Reviewer) checkDeletion(ctx context.Context, p *policy.Program, author 
 			diags.Errorf(field, "the kind %s cannot be looked up: %v", named(t), err)
 			return
 		}
-		names := t.OnlyNames() // a run lists by these names, so a right for these names is sufficient
+		names := t.OnlyNames() // a run lists by these names, so rights on these names are sufficient
 		if names == nil {
 			names = []string{""}
 		}
@@ -127,7 +127,7 @@ func (v *Reviewer) deleted(t policy.Target, later bool) ([]apischema.GroupVersio
 	case len(found) > 0 || !later:
 	case !t.ByResource():
 		found = []apischema.GroupVersionResource{{Group: t.Group, Version: "*", Resource: "*"}}
-	case !kinds.KubernetesGroup(t.Group): // groups of Kubernetes get no further kinds
+	case !kinds.KubernetesGroup(t.Group): // no further kinds are added to groups of Kubernetes
 		found = []apischema.GroupVersionResource{{Group: t.Group, Version: "*", Resource: t.Resource}}
 	}
 	return found, nil
@@ -141,5 +141,5 @@ func matchField(t *policy.Target) string {
 	return "spec.match"
 }
 
-// named returns the kind or the resource that a target names.
+// named returns the kind or the resource of a target.
 func named(t policy.Target) string { return cmp.Or(t.Kind, t.Resource) }

@@ -11,21 +11,21 @@ import (
 // Exceptions decides which PolicyExceptions take effect.
 type Exceptions struct {
 	Enabled bool
-	// Namespace is the only namespace whose exceptions count; * for all, empty for none.
+	// Namespace is the only namespace whose exceptions take effect; * for all, empty for none.
 	Namespace string
 }
 
-// These texts are Kyverno's, verbatim.
+// These texts are copied verbatim from Kyverno.
 const (
 	textExceptionsDisabled  = "PolicyException resources would not be processed until it is enabled."
 	textExceptionsNamespace = "The exceptionNamespace flag is not set"
 	textExceptionsElsewhere = "PolicyException resource namespace must match the defined namespace."
 )
 
-// textExceptionExpired begins the warning of an exception that has no effect from the beginning.
+// textExceptionExpired begins the warning about an exception that has already expired.
 const textExceptionExpired = "the exception has no effect: it expired at "
 
-// warning returns the reason why exceptions in the namespace have no effect; empty if they have.
+// warning returns the reason why exceptions in the namespace have no effect; empty if they have an effect.
 func (e Exceptions) warning(namespace string) string {
 	switch {
 	case !e.Enabled:

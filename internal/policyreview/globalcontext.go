@@ -10,7 +10,7 @@ import (
 )
 
 // GlobalContext accepts a GlobalContextEntry if it compiles. Resources that the API server does not serve cause only a warning, since their
-// definition may come later; until then the entry's value is an error.
+// definition may come later; until then reading the entry is an error.
 func (v *Reviewer) GlobalContext(_ context.Context, req *policy.Request) Answer {
 	if req.Subresource != "" || req.Operation == policy.Delete {
 		return Answer{Allowed: true}

@@ -10,9 +10,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// granted caches positive answers about rights for some seconds, so that a thousand policies that are installed at once do not send the
-// same questions a thousand times. A withdrawn right counts for that long, as with an authorization webhook of the API server. Negative
-// answers are never cached, since reviews wait for rights that are granted together with a policy.
+// granted caches positive answers about rights for some seconds, so that installing a thousand policies does not send the same requests
+// a thousand times. A withdrawn right stays valid for that long, as with an authorization webhook of the API server. Negative answers
+// are never cached, since reviews wait for rights that are granted together with a policy.
 type granted struct {
 	mu    sync.Mutex
 	until map[string]time.Time

@@ -48,7 +48,7 @@ func (v *Reviewer) checkKinds(p *policy.Program, object map[string]any) diag.Lis
 	return diags
 }
 
-// useClusterWide returns the end of a hint for the author of a namespaced policy: which kind to use instead.
+// useClusterWide returns the end of a hint for the author of a namespaced policy: which kind of policy to use instead.
 func (v *Reviewer) useClusterWide(p *policy.Program) string {
 	if f := v.Families.FamilyOf(p.APIVersion, p.Kind); f != nil {
 		if k := f.Kinds.Scoped(false); k != nil {
@@ -67,7 +67,7 @@ func (v *Reviewer) serves(t policy.Target) (served, namespaced bool, err error) 
 	return true, !slices.ContainsFunc(found, func(r discovery.Resource) bool { return !r.Namespaced }), nil
 }
 
-// notASubresource returns the mistake of a selector that matches no request, with Kyverno's text if it has one.
+// notASubresource returns the mistake for a selector that matches no request, with Kyverno's text if it has one.
 func notASubresource(p *policy.Program, r *policy.Rule, path, text, selector string) diag.List {
 	var diags diag.List
 	if p.Settings.Background && r.Stage.Has(policy.StageValidate) {
@@ -121,8 +121,8 @@ func (v *Reviewer) checkOutputs(p *policy.Program) diag.List {
 	return diags
 }
 
-// checkDeferred warns of rules whose work is recorded but not executed, because no background controller is named. Otherwise a policy would
-// seem to do what it does not.
+// checkDeferred warns of rules whose work is recorded but not executed, because no background controller is configured. Otherwise such a
+// policy would silently do nothing.
 func (v *Reviewer) checkDeferred(p *policy.Program) diag.List {
 	if v.Accounts.Background != "" {
 		return nil

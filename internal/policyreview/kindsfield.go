@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// kindsField returns the path of the list that names the target in the match block of a rule; the path of the block if no list does. rule
-// is the path of the rule in the object, such as spec.rules[0].
+// kindsField returns the path of the list that contains the target in the match block of a rule; the path of the block if no list does.
+// rule is the path of the rule in the object, such as spec.rules[0].
 func kindsField(object map[string]any, rule string, t policy.Target) string {
 	block, _ := at(object, rule)["match"].(map[string]any)
 	path := rule + ".match"

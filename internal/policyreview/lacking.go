@@ -17,8 +17,8 @@ func HasWork(p *policy.Program) bool {
 	return p != nil && slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return len(r.Grants)+len(r.Foreseen) > 0 })
 }
 
-// Lacking returns the rights that the account lacks for the work of the policy, with those to read what is copied. Kinds that only an
-// evaluation finds out are left out.
+// Lacking returns the rights that the account lacks for the work of the policy, including rights to read copied objects. It omits
+// kinds that are known only during evaluation.
 func Lacking(ctx context.Context, d Discovery, access world.Access, account string, p *policy.Program) (out []family.LackingRights, err error) {
 	ask := &rights{access: access, discovery: d, granted: &granted{}, now: time.Now, refused: map[string]string{}}
 	user := serviceAccount(account)

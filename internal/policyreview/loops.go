@@ -21,8 +21,8 @@ type link struct {
 func (l link) String() string { return l.program.Key() + "/" + l.rule.Name }
 
 // checkLoops warns of rules that trigger each other for ever: each generates or changes a trigger of the next, and none skips requests of
-// the background controller (skipBackgroundRequests: false). It is only a warning, since names, labels or conditions that are not known
-// here may end the loop; if they do not, the background controller does.
+// the background controller (skipBackgroundRequests: false). It only warns, since names, labels or conditions that are not known here may
+// end the loop; if they do not, the background controller does.
 func (v *Reviewer) checkLoops(p *policy.Program) diag.List {
 	var diags diag.List
 	links := linksOf(p)
@@ -64,9 +64,9 @@ func linksOf(p *policy.Program) []link {
 	return out
 }
 
-// loopOf returns the shortest way from a rule back to itself; nil when there is none.
+// loopOf returns the shortest path from a rule back to itself; nil if there is none.
 func loopOf(start link, links []link) []link {
-	before := map[link]link{} // the predecessor of each
+	before := map[link]link{} // the predecessor of each link
 	for next := []link{start}; len(next) > 0; next = next[1:] {
 		at := next[0]
 		for _, l := range links {
@@ -91,7 +91,7 @@ func loopOf(start link, links []link) []link {
 	return nil
 }
 
-// triggers reports whether an object that rule a generates or changes may be a trigger of rule b. Kinds in variables are not considered.
+// triggers reports whether an object that rule a generates or changes may be a trigger of rule b. It ignores kinds in variables.
 func triggers(a, b link) bool {
 	for _, g := range a.rule.Grants {
 		if g.Source || strings.Contains(g.APIVersion+g.Kind, "{{") {
@@ -109,7 +109,7 @@ func triggers(a, b link) bool {
 
 func literal(s string) bool { return s != "" && !wildcard.Has(s) && !strings.Contains(s, "{{") }
 
-// meets reports whether objects of the grant may be selected by the target.
+// meets reports whether the target may select objects of the grant.
 func meets(g policy.Grant, t policy.Target) bool {
 	gvk := apischema.FromAPIVersionAndKind(g.APIVersion, g.Kind)
 	kind, sub, _ := strings.Cut(gvk.Kind, "/")

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// These texts are Kyverno's, verbatim, except those about the author.
+// These texts are copied verbatim from Kyverno, except those about the author.
 const (
 	textRequires     = "%s requires permissions %s for resource %s"
 	textMutateRights = "path: %s.: auth check fails, additional privileges are required for the service account '%s': %s"
@@ -20,8 +20,9 @@ const (
 	textAuthorRights = "path: %s.: auth check fails, additional privileges are required for the author of the policy '%s': %s"
 )
 
-// checkRights reports the rights that the work of a policy needs and an account lacks: the background controller, which does the work, and
-// for a namespaced policy also its author, since a policy may not do what its author may not do (S7 in docs/security/threat-model.md).
+// checkRights reports the rights that the work of a policy needs and an account lacks. The accounts are the background controller, which
+// does the work, and for a namespaced policy also its author, since a policy may not do what its author may not do (S7 in
+// docs/security/threat-model.md).
 func (v *Reviewer) checkRights(ctx context.Context, p *policy.Program, author *policy.User) diag.List {
 	if !slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return len(r.Grants) > 0 }) {
 		return nil
@@ -42,13 +43,13 @@ func (v *Reviewer) checkRights(ctx context.Context, p *policy.Program, author *p
 }
 
 // Rights that are granted together with a policy, in one file, reach the controller's aggregated role shortly after the review begins.
-// These are how long a review waits for them, and the pause between two checks.
+// These constants are how long a review waits for them, and the pause between two checks.
 const (
 	GrantPatience = 2 * time.Second
 	grantEvery    = 200 * time.Millisecond
 )
 
-// controllerRights checks the background controller's rights on everything.
+// controllerRights checks all rights of the background controller.
 func (v *Reviewer) controllerRights(ctx context.Context, p *policy.Program) diag.List {
 	for waited := time.Duration(0); ; waited += grantEvery {
 		var diags diag.List
@@ -64,7 +65,7 @@ func (v *Reviewer) controllerRights(ctx context.Context, p *policy.Program) diag
 	}
 }
 
-// wait returns false if ctx is done first, or would be soon after.
+// wait waits for d; it returns false if ctx is done first, or would be soon after.
 func wait(ctx context.Context, d time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < 4*d {
 		return false
@@ -79,8 +80,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// controller checks the rights of the account that does the work. It does not check copied sources, as in Kyverno, nor kinds that are in
-// variables or not defined yet.
+// controller checks the rights of the account that does the work. As in Kyverno, it does not check copied sources. Nor does it check kinds
+// that are in variables or not defined yet.
 func (a *rights) controller(ctx context.Context, diags *diag.List, p *policy.Program, r *policy.Rule, account string) {
 	user := serviceAccount(account)
 	var missing []string
@@ -170,8 +171,8 @@ type needed struct {
 	resource served
 }
 
-// escalations returns the further rights without which the API server would not let the author write the object: the author of a role or
-// binding passes rights on. A kind that may be either counts as both.
+// escalations returns the additional rights that the API server would require from the author to write the object: the author of a role or
+// binding grants rights. A kind that may be either counts as both.
 func escalations(g policy.Grant, resource served) (out []needed) {
 	if resource.Group != rbacGroup && resource.Group != "*" || g.Source {
 		return nil

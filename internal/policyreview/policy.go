@@ -10,8 +10,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Policy accepts a policy if it compiles: the checked form is the form that is executed later. A refusal begins with the text of the first
-// mistake alone, as in Kyverno; the following lines say where it is, how to correct it and what else is wrong.
+// Policy accepts a policy if it compiles: the same compiled form is executed later. A refusal begins with only the text of the first
+// mistake, as in Kyverno; the following lines say where it is, how to correct it and what else is wrong.
 func (v *Reviewer) Policy(ctx context.Context, req *policy.Request) Answer {
 	if req.Subresource != "" || req.Operation == policy.Delete {
 		return Answer{Allowed: true}

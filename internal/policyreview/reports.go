@@ -7,8 +7,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// warnReports warns of matched kinds that the reports controller may not read: they will be missing in reports of background scans. It
-// names one kind for each rule.
+// warnReports warns of matched kinds that the reports controller may not read, since they will be missing in reports of background
+// scans. It names one kind for each rule.
 func (v *Reviewer) warnReports(ctx context.Context, p *policy.Program) diag.List {
 	var diags diag.List
 	if v.Accounts.Reports == "" || !p.Settings.Background {
@@ -33,7 +33,7 @@ func (a *rights) unreadable(ctx context.Context, v *Reviewer, user *policy.User,
 		}
 		found, err := a.discovery.Find(t)
 		if err != nil {
-			continue // reported by checkKinds
+			continue // checkKinds reports this
 		}
 		for _, resource := range found {
 			g := policy.Grant{APIVersion: resource.APIVersion(), Kind: resource.Kind, Verbs: []string{"get", "list", "watch"}}

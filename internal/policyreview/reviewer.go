@@ -30,7 +30,7 @@ type Options struct {
 	Exceptions Exceptions
 	// Accounts execute the work of policies.
 	Accounts Accounts
-	// Permitted are the permissions that the operator gives to policies.
+	// Permitted is what the operator permits policies to do.
 	Permitted family.Permissions
 	// Webhooks returns warnings about a policy's effect on the webhooks; nil for none.
 	Webhooks func(*policy.Program) diag.List
@@ -43,7 +43,7 @@ type Accounts struct{ Background, Reports, Cleanup string }
 // Reviewer reviews policies and related kinds. Its methods are safe for concurrent use.
 type Reviewer struct {
 	Options
-	// Families are those of the policies; nil for those of Ephor.
+	// Families describes the kinds of policies; nil for Ephor's own.
 	Families  *compile.Registry
 	Discovery Discovery
 	// Root sends the access reviews.
@@ -66,8 +66,8 @@ type Answer struct {
 }
 
 // leaves reports whether the request only changes the metadata of an object that is being deleted, so that a mistake does not block its
-// finalizers. The API server accepts other changes until the last finalizer is removed, and they take effect until then, so they are
-// reviewed as usual (S7 and S19 in docs/security/threat-model.md).
+// finalizers. The API server accepts other changes until the last finalizer is removed, and they take effect until then, so such changes
+// are reviewed as usual (S7 and S19 in docs/security/threat-model.md).
 func leaves(req *policy.Request, object map[string]any) bool {
 	if !beingDeleted(object) {
 		return false

@@ -13,7 +13,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// rights asks the API server what users may do. It asks each question once per review, and caches a positive answer for some seconds.
+// rights asks the API server about the rights of users. It sends each request once per review, and caches a positive answer for some
+// seconds.
 type rights struct {
 	access    world.Access
 	discovery Discovery
@@ -30,7 +31,7 @@ func (v *Reviewer) newRights() *rights {
 	return r
 }
 
-// served is a resource as a SubjectAccessReview names it.
+// served is a resource in the form of a SubjectAccessReview.
 type served struct{ Group, Version, Resource, Subresource string }
 
 // resources returns the resources that the API server serves for the kind of a grant; none if it serves no such kind, or if the kind
@@ -59,7 +60,7 @@ func (a *rights) resources(g policy.Grant) ([]served, error) {
 	return out, nil
 }
 
-// anyOf returns a resource that stands for all resources of the group, as far as the group is known.
+// anyOf returns a resource that stands for all resources of the group, if the group is known.
 func anyOf(g policy.Grant) served {
 	out := served{Group: "*", Version: "*", Resource: "*"}
 	if gv, err := apischema.ParseGroupVersion(g.APIVersion); err == nil && isLiteral(g.APIVersion) {
@@ -70,8 +71,8 @@ func anyOf(g policy.Grant) served {
 
 // missing lists the rights of a grant that a user lacks.
 type missing struct {
-	verbs, reasons []string // a reason for each verb, mostly empty
-	namespace      string   // as messages show it
+	verbs, reasons []string // the reason for each verb, mostly empty
+	namespace      string   // as shown in messages
 }
 
 // text returns the message for the missing rights; empty if none are missing.
@@ -113,7 +114,7 @@ func (a *rights) missing(ctx context.Context, user *policy.User, p *policy.Progr
 			Group: r.Group, Version: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: namespace, Name: name,
 		}
 		if verb == "create" || verb == "list" {
-			q.Name = "" // such requests have none
+			q.Name = "" // requests with these verbs have no name
 		}
 		allowed, reason, err := a.allowed(ctx, q)
 		if err != nil {
@@ -148,7 +149,7 @@ func (a *rights) allowed(ctx context.Context, q world.AccessRequest) (allowed bo
 	return allowed, reason, err
 }
 
-// kindOf returns the kind of a grant as messages show it.
+// kindOf returns the kind of a grant as shown in messages.
 func kindOf(g policy.Grant) string { return g.APIVersion + "/" + strings.TrimSpace(g.Kind) }
 
 func isLiteral(text string) bool { return !strings.Contains(text, "{{") }

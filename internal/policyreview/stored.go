@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Rights returns the rights that a stored policy needs and the controllers lack. The rights of its author were checked when it was written,
-// and the author is not known now.
+// Rights returns the rights that a stored policy needs and the controllers lack. The author's rights were checked when the policy was
+// written; the author is unknown now.
 func (v *Reviewer) Rights(ctx context.Context, p *policy.Program) diag.List {
 	var diags diag.List
 	if v.Accounts.Background != "" {

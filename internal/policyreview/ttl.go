@@ -9,10 +9,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/schedule"
 )
 
-// textTTL is Kyverno's text, verbatim.
+// textTTL is copied verbatim from Kyverno.
 const textTTL = schedule.TTLLabel + " label value cannot be parsed as any recognizable format (%v)"
 
-// TTL warns of a label that would never delete the object. It refuses nothing, since the object is not ours.
+// TTL warns of a label that would never delete the object. It denies nothing, since the object is not ours.
 func (v *Reviewer) TTL(_ context.Context, req *policy.Request) Answer {
 	res := Answer{Allowed: true}
 	object, err := req.Object.Map()

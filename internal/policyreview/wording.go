@@ -27,8 +27,8 @@ func refusal(mistakes diag.List) string {
 	return b.String()
 }
 
-// fieldErrors returns the text for mistakes in the form of the API server's field errors: one alone, several as a list. Each is a warning,
-// too.
+// fieldErrors returns the text for mistakes in the form of the API server's field errors: one alone, several as a list. Each is also
+// returned as a warning.
 func fieldErrors(mistakes diag.List) (message string, each []string) {
 	for _, d := range mistakes {
 		text := d.Summary
@@ -47,13 +47,13 @@ func fieldErrors(mistakes diag.List) (message string, each []string) {
 type form uint8
 
 const (
-	byPath    form = iota // the place decides how the text names it
-	afterPath             // the text follows the path of the field, as in the API server's own mistakes
-	alone                 // the text names its place itself, or is the same wherever the mistake stands
-	byFilter              // the text follows the filter, where it is about kinds
+	byPath    form = iota // depends on the path
+	afterPath             // the text follows the field path, as in the API server's own errors
+	alone                 // the text names its place itself, or is the same for every place
+	byFilter              // the text follows the filter, if it is about kinds
 )
 
-// forms are the forms of the codes that have one of their own.
+// forms are the forms of the codes that do not use byPath.
 var forms = map[diag.Code]form{
 	diag.Required:         afterPath,
 	diag.InvalidValue:     afterPath,
@@ -77,8 +77,8 @@ var (
 	generatePath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^spec\.rules\[\d+\]\.generate\.`) })
 )
 
-// worded returns the text of a mistake as Kyverno words it. Many texts follow a place, in a form that depends on the kind. placed reports
-// whether the text contains all of Path.
+// worded returns the text of a mistake with Kyverno's wording. Many texts follow a place, in a form that depends on the kind of mistake.
+// placed reports whether the text contains all of Path.
 func worded(d diag.Diagnostic) (text string, placed bool) {
 	context, form := contextPath().FindStringSubmatch(d.Path), forms[d.Code]
 	switch {
@@ -98,7 +98,7 @@ func worded(d diag.Diagnostic) (text string, placed bool) {
 	return d.Summary, false
 }
 
-// appendWarnings adds the texts of warnings. The warning about a deprecated action names its field; the others do not.
+// appendWarnings appends the texts of warnings. Only the warning about a deprecated action names its field.
 func appendWarnings(to []string, warnings diag.List) []string {
 	for _, d := range warnings {
 		text := d.Summary

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// annotations blames those of the chosen annotations, in order of their keys, that the check forbids. They stood for
-// fields in old versions; a key may end with the name of the container that it is about.
+// annotations reports the chosen annotations that the check forbids, sorted by key. In old versions they had the role of
+// fields; a key may end with the name of a container.
 func (f *finder) annotations(chosen func(key string) bool) {
 	if len(f.meta.Annotations) == 0 {
 		return

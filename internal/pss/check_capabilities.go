@@ -8,7 +8,7 @@ import (
 
 const idCapabilitiesRestricted = "capabilities_restricted"
 
-// allCapabilities is what containers have to drop on the level restricted.
+// allCapabilities is what containers must drop on the level restricted.
 const allCapabilities corev1.Capability = "ALL"
 
 var capabilities = &control{
@@ -33,7 +33,7 @@ var capabilities = &control{
 	},
 }
 
-// undropped blames a container that does not drop all capabilities.
+// undropped reports a container that does not drop all capabilities.
 func (f *finder) undropped(c *container, set *corev1.Capabilities) {
 	const field = "securityContext.capabilities.drop"
 	switch {
@@ -44,7 +44,7 @@ func (f *finder) undropped(c *container, set *corev1.Capabilities) {
 	}
 }
 
-// addedCapabilities blames a container for the capabilities that it adds and must not, all of them as one value.
+// addedCapabilities reports the capabilities that a container must not add, all of them as one value.
 func (f *finder) addedCapabilities(c *container, set *corev1.Capabilities) {
 	if set == nil {
 		return

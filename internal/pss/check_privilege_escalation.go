@@ -11,7 +11,7 @@ var privilegeEscalation = &control{
 			case sc == nil:
 				f.require(c.place, field)
 			case sc.AllowPrivilegeEscalation == nil:
-				f.forbid(c.place, field, "nil") // so Kyverno words it when there is a security context
+				f.forbid(c.place, field, "nil") // Kyverno's text if there is a security context
 			case *sc.AllowPrivilegeEscalation:
 				f.forbid(c.place, field, true)
 			}

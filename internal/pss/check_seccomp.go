@@ -8,7 +8,7 @@ import (
 
 const idSeccompRestricted = "seccompProfile_restricted"
 
-// Annotations that chose seccomp profiles before v1.19.
+// Annotations that selected seccomp profiles before v1.19.
 const (
 	seccompPodAnnotation       = corev1.SeccompPodAnnotationKey
 	seccompContainerAnnotation = corev1.SeccompContainerAnnotationKeyPrefix

@@ -25,8 +25,8 @@ var volumeTypes = &control{
 	},
 }
 
-// sourceOf names the field that holds the volume's source; empty when it has none. Of the sources that every version
-// allows none is distinguished.
+// sourceOf returns the field that holds the volume's source; empty if it has none. It does not distinguish the sources that
+// every version allows from no source.
 func sourceOf(v *corev1.Volume) string {
 	for _, s := range volumeSources {
 		if s.has(v) {
@@ -36,7 +36,7 @@ func sourceOf(v *corev1.Volume) string {
 	return ""
 }
 
-// volumeSources are the sources that are restricted, with the way to set one without reading what is in it.
+// volumeSources are the restricted sources, each with a function that sets it without reading its content.
 var volumeSources = []struct {
 	field string
 	has   func(*corev1.Volume) bool

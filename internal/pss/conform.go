@@ -10,11 +10,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// maxTyped is the memory that the lists of a decoded object may take. A decoder would make large structs of small JSON:
-// 5 MB of empty containers are 1 GB. A pod of 1,000 containers stays below.
+// maxTyped bounds the memory of the lists in a decoded object. A decoder would make large structs from small JSON: 5 MB of
+// empty containers take 1 GB. A pod of 1,000 containers stays below the bound.
 const maxTyped = 4 << 20
 
-// conforms checks that a decoded object has the types of the Go type that Kubernetes has for it.
+// conforms checks that a decoded object has the types of Kubernetes' Go type.
 func conforms(obj map[string]any, t reflect.Type, meter *budget.Meter) error {
 	w := walker{meter: meter}
 	fits := w.fits(obj, shapeOf(t))
@@ -24,21 +24,22 @@ func conforms(obj map[string]any, t reflect.Type, meter *budget.Meter) error {
 	if fits {
 		return nil
 	}
-	// Something does not fit, or needs a closer look than the walk takes. The decoder that users know words the error.
+	// A value does not fit, or needs a closer look than the walk takes. The standard decoder decides, and its error is
+	// familiar to users.
 	return json.Unmarshal(value.AppendJSON(nil, obj), reflect.New(t).Interface())
 }
 
-// walker walks a value along a shape.
+// walker walks over a value along a shape.
 type walker struct {
 	meter *budget.Meter
-	bytes int // that lists take when decoded
+	bytes int // memory of decoded lists
 	err   error
 }
 
-// fits reports whether a value surely decodes without an error. When it is false, w.err says whether the walk was given up.
+// fits reports whether a value certainly decodes without an error. If it is false, w.err is set if the walk was aborted.
 func (w *walker) fits(v any, s *shape) bool {
 	if v == nil {
-		return true // null leaves a field as it is
+		return true // null does not change a field
 	}
 	switch s.form {
 	case object:
@@ -89,7 +90,7 @@ func (w *walker) step(nodes, bytes int) bool {
 	return w.err == nil
 }
 
-// scalar is fits for what has no parts.
+// scalar is fits for values without parts.
 func scalar(v any, s *shape) bool {
 	switch v := v.(type) {
 	case string:
@@ -130,8 +131,8 @@ func scalar(v any, s *shape) bool {
 	return false
 }
 
-// plainQuantity recognises the quantities that people write: digits with at most one point, and a unit. Others are left
-// to the decoder.
+// plainQuantity recognizes the quantities that people write: digits with at most one point, and a unit. The decoder checks
+// all others.
 func plainQuantity(s string) bool {
 	digits, points, i := 0, 0, 0
 	for ; i < len(s) && (s[i] >= '0' && s[i] <= '9' || s[i] == '.'); i++ {
@@ -151,8 +152,7 @@ func plainQuantity(s string) bool {
 	return false
 }
 
-// plainInstant recognises times as the API server writes them, such as 2026-11-20T05:16:09Z. Others are left to the
-// decoder.
+// plainInstant recognizes times as the API server writes them, such as 2026-11-20T05:16:09Z. The decoder checks all others.
 func plainInstant(s string) bool {
 	const layout = "0000-00-00T00:00:00Z"
 	if len(s) != len(layout) {
@@ -163,7 +163,7 @@ func plainInstant(s string) bool {
 			return false
 		}
 	}
-	// A day that every month has, and an hour that every day has: the rest is left to the decoder.
+	// A day that every month has, and an hour that every day has; the decoder checks all others.
 	month, day, hour := s[5:7], s[8:10], s[11:13]
 	return month >= "01" && month <= "12" && day >= "01" && day <= "28" && hour <= "23" && s[14] < '6' && s[17] < '6'
 }

@@ -1,6 +1,6 @@
 package pss
 
-// imageScope says whether an exclusion from a control names images.
+// imageScope defines whether an exclusion from a control names images.
 type imageScope uint8
 
 const (
@@ -11,18 +11,18 @@ const (
 
 // control is one control of the Pod Security Standards.
 type control struct {
-	// name is what exclusions call it; empty for a control that cannot be excluded.
+	// name is the name in exclusions; empty for a control that cannot be excluded.
 	name     string
-	ids      []string // of the library's checks
+	ids      []string // the IDs of the library's checks
 	level    string   // the lowest level that has it
 	images   imageScope
 	doc      string
-	examples []string // fields that it looks at
-	// locate reports to f the fields of a pod that the check of that id forbids.
+	examples []string // fields that it checks
+	// locate reports to f the fields of a pod that the check with that id forbids.
 	locate func(id string, f *finder)
 }
 
-// controls is the frozen registry.
+// controls is the immutable registry.
 var controls = freezeControls(
 	privilegedContainers, capabilities, hostPorts, procMount, privilegeEscalation, hostNamespaces, hostPathVolumes,
 	sysctls, volumeTypes, hostProcess, seLinux, appArmor, seccomp, runAsNonRoot, runAsNonRootUser, probeHosts,
@@ -67,8 +67,8 @@ func controlNamed(name string) *control {
 
 // Control describes a control for the reference documentation.
 type Control struct {
-	Name   string   // empty when it cannot be excluded
-	IDs    []string // of its checks
+	Name   string   // empty if it cannot be excluded
+	IDs    []string // the IDs of its checks
 	Level  string   // the lowest level that has it
 	Images string   // in exclusions: required, optional or forbidden
 	Doc    string
@@ -85,7 +85,7 @@ func Controls() []Control {
 	return out
 }
 
-// controlNames are the names that exclusions may use.
+// controlNames returns the names that exclusions may use.
 func controlNames() []string {
 	var out []string
 	for _, c := range controls {

@@ -7,14 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The decoding below fills the fields that checks read and nothing else: converting whole pods costs more than checking
-// them. The types were checked before, so that a value of another type stands for an absent one.
+// The functions below decode only the fields that checks read: converting whole pods costs more than checking them. The
+// types were checked before, so a value of another type counts as absent.
 
 func mapAt(m map[string]any, key string) map[string]any { v, _ := m[key].(map[string]any); return v }
 func listAt(m map[string]any, key string) []any         { v, _ := m[key].([]any); return v }
 func textAt(m map[string]any, key string) string        { v, _ := m[key].(string); return v }
 
-// All pods share the values that the pointers point to, so a decoded pod may not be changed.
+// All pods share the values that the pointers point to, so do not change a decoded pod.
 var yes, no = true, false
 
 func boolAt(m map[string]any, key string) *bool {
@@ -37,7 +37,7 @@ func intAt(m map[string]any, key string) (int64, bool) {
 	return 0, false
 }
 
-// decodeMeta reads the annotations that stood for fields.
+// decodeMeta decodes the annotations that had the role of fields.
 func decodeMeta(out *metav1.ObjectMeta, m map[string]any) {
 	for key, v := range mapAt(m, "annotations") {
 		if !strings.Contains(key, ".kubernetes.io/") {
@@ -75,7 +75,7 @@ func decodeSpec(out *corev1.PodSpec, m map[string]any) {
 	}
 }
 
-// containers reads a list of containers; an entry that is null is a container without any fields.
+// containers decodes a list of containers; a null entry is a container without any fields.
 func containers(list []any) []corev1.Container {
 	if len(list) == 0 {
 		return nil
@@ -97,7 +97,7 @@ func containers(list []any) []corev1.Container {
 	return out
 }
 
-// ports reads the ports of a container; nil unless one of them is a port of the node.
+// ports decodes the ports of a container; nil unless one of them is a port of the node.
 func ports(list []any) []corev1.ContainerPort {
 	var out []corev1.ContainerPort
 	for i, v := range list {
@@ -112,7 +112,7 @@ func ports(list []any) []corev1.ContainerPort {
 	return out
 }
 
-// probe reads a probe; nil unless it names a host, as probes without one do not concern the checks.
+// probe decodes a probe; nil unless it names a host, since the checks ignore probes without one.
 func probe(m map[string]any, key string) *corev1.Probe {
 	http, tcp := hosts(mapAt(m, key))
 	if http == nil && tcp == nil {
@@ -159,7 +159,7 @@ func volumes(list []any) []corev1.Volume {
 	return out
 }
 
-// anySource has the sources that are allowed on every level.
+// anySource stands for all sources that are allowed on every level.
 var anySource = corev1.VolumeSource{
 	EmptyDir: &corev1.EmptyDirVolumeSource{}, ConfigMap: &corev1.ConfigMapVolumeSource{}, Secret: &corev1.SecretVolumeSource{},
 	Projected: &corev1.ProjectedVolumeSource{}, PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{},
@@ -167,7 +167,7 @@ var anySource = corev1.VolumeSource{
 	Ephemeral: &corev1.EphemeralVolumeSource{}, Image: &corev1.ImageVolumeSource{},
 }
 
-// setSource notes which source a volume has; what is in it does not matter but for the path of the node.
+// setSource sets which source a volume has. Its content does not matter, except for the path of the node.
 func setSource(v *corev1.Volume, key string, fields map[string]any) {
 	switch key {
 	case "hostPath":

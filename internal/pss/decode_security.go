@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// podSecurityContext reads spec.securityContext.
+// podSecurityContext decodes spec.securityContext.
 func podSecurityContext(m map[string]any) *corev1.PodSecurityContext {
 	sc := &corev1.PodSecurityContext{
 		RunAsNonRoot: boolAt(m, "runAsNonRoot"), RunAsUser: userAt(m),
@@ -18,7 +18,7 @@ func podSecurityContext(m map[string]any) *corev1.PodSecurityContext {
 	return sc
 }
 
-// securityContext reads the securityContext of a container.
+// securityContext decodes the securityContext of a container.
 func securityContext(m map[string]any) *corev1.SecurityContext {
 	sc := &corev1.SecurityContext{
 		Privileged: boolAt(m, "privileged"), AllowPrivilegeEscalation: boolAt(m, "allowPrivilegeEscalation"),
@@ -38,7 +38,7 @@ func securityContext(m map[string]any) *corev1.SecurityContext {
 
 var dropAll = []corev1.Capability{allCapabilities}
 
-// capabilityList reads a list of names; an entry that is null is an empty name.
+// capabilityList decodes a list of names; a null entry is an empty name.
 func capabilityList(m map[string]any, key string) []corev1.Capability {
 	list := listAt(m, key)
 	if len(list) == 0 {

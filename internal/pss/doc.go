@@ -1,4 +1,4 @@
-// Package pss checks pods by the Pod Security Standards.
+// Package pss checks pods against the Pod Security Standards.
 //
 //	standard, err := pss.New("restricted", "latest")
 //	pod, err := pss.Decode(object, meter) // a Pod, or a controller with a pod template
@@ -7,9 +7,10 @@
 //	}
 //	rest := standard.Except(pod, violations, exclusions)
 //
-// Whether a pod is allowed is decided by the checks of k8s.io/pod-security-admission, version for version. That library
-// says in prose what it found. This package never reads the prose: where a check forbids a pod, the file check_<name>.go
-// finds the fields to blame, and asks the same check about single values where only the check knows which are allowed.
+// The checks of k8s.io/pod-security-admission decide whether a pod is allowed, version for version. That library
+// describes its findings in prose, which this package never parses. If a check forbids a pod, the file check_<name>.go
+// finds the fields that violate it. If only the check knows which values are allowed, the file runs the same check on
+// single values.
 //
 // It does not read images, namespaces' pod-security labels or the policy's actions, and it does not know exceptions:
 // their lists of controls are Exclusions like those of a rule.

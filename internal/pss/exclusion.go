@@ -12,12 +12,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Exclusions are exemptions from controls: the exclude list of a rule, or the podSecurity list of an exception, compiled.
+// Exclusions are compiled exemptions from controls: the exclude list of a rule, or the podSecurity list of an exception.
 type Exclusions []exclusion
 
 type exclusion struct {
 	control string
-	images  []wildcard.Pattern // none: what the control says of the pod itself
+	images  []wildcard.Pattern // none: the exclusion is for the fields of the pod itself
 	field   *fieldPattern      // nil: every field of the control
 	values  []wildcard.Pattern
 }
@@ -36,8 +36,8 @@ func compileExclusion(in *kyvernov1.PodSecurityStandard) exclusion {
 	return x
 }
 
-// Except takes from violations of the pod what the exclusions exempt; a violation without fields is gone. Neither list
-// is changed.
+// Except removes from violations of the pod what the exclusions exempt; a violation without remaining fields is removed.
+// It changes neither list.
 func (s *Standard) Except(pod *Pod, violations []Violation, lists ...Exclusions) []Violation {
 	var out []Violation
 	for i := range violations {
@@ -59,7 +59,7 @@ func (s *Standard) Except(pod *Pod, violations []Violation, lists ...Exclusions)
 	return out
 }
 
-// remaining are the fields of the violation that the exclusion does not exempt.
+// remaining returns the fields of the violation that the exclusion does not exempt.
 func (x *exclusion) remaining(pod *Pod, v *Violation) []FieldError {
 	var ofPod map[string]bool
 	if len(x.images) == 0 {
@@ -90,7 +90,7 @@ func (x *exclusion) names(e *FieldError) bool {
 	return x.field == nil || x.field.match(e.Field) && x.covers(e)
 }
 
-// covers reports whether the values of the exclusion cover every value that the error has.
+// covers reports whether the values of the exclusion cover every value of the error.
 func (x *exclusion) covers(e *FieldError) bool {
 	if len(x.values) == 0 {
 		return true
@@ -103,8 +103,8 @@ func (x *exclusion) covers(e *FieldError) bool {
 	return true
 }
 
-// values are the offending values as text. A field that is missing has the empty text, so that an exclusion of a value
-// does not exempt from having one.
+// values returns the offending values as text. A missing field has the empty text, so that an exclusion of a value does
+// not exempt from setting one.
 func (e *FieldError) values() []string {
 	switch v := e.Value.(type) {
 	case nil:
@@ -121,10 +121,10 @@ func (e *FieldError) values() []string {
 	}
 }
 
-// exemptOfPod are the fields, with any index, that an exclusion without images exempts. The check is repeated on the pod
-// with one container that sets nothing in place of all containers, and the errors it finds then are exempt. They are
-// compared by field and not by text: a field that the empty container lacks is exempt in a container that sets it to a
-// forbidden value, too. Only the field list containers is repeated, so fields of initContainers are never exempt here.
+// exemptOfPod returns the fields, with any index, that an exclusion without images exempts. It repeats the check on the
+// pod with one container that sets nothing in place of all containers, and exempts the errors that it finds then. These
+// are compared by field and not by text: a field that the empty container lacks is also exempt in a container that sets
+// it to a forbidden value. Only the field list containers is repeated, so fields of initContainers are never exempt here.
 func (x *exclusion) exemptOfPod(pod *Pod, c *check) map[string]bool {
 	spec := pod.Spec
 	spec.InitContainers, spec.EphemeralContainers, spec.Containers = nil, nil, []corev1.Container{{}}
@@ -156,7 +156,7 @@ func (p *Pod) containerAt(at place) *corev1.Container {
 // fieldPattern is a restrictedField: a field of a Pod in which indexes are written [*].
 type fieldPattern struct {
 	source  string
-	pattern wildcard.Pattern // of annotations, whose keys may have wildcards
+	pattern wildcard.Pattern // for annotations, whose keys may have wildcards
 	meta    bool
 }
 
@@ -172,7 +172,7 @@ func (p *fieldPattern) match(field string) bool {
 	return anyIndex(field) == p.source
 }
 
-// anyIndex replaces the indexes of a field by [*].
+// anyIndex replaces the indexes in a field by [*].
 func anyIndex(field string) string {
 	parts := strings.Split(field, "[")
 	for i, part := range parts[1:] {

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// These texts are Kyverno's, verbatim.
+// These texts are copied verbatim from Kyverno.
 const (
 	textImagesMissing   = "exclude.images must be specified for the container level control"
 	textImagesForbidden = "exclude.images must not be specified for the pod level control"
@@ -17,9 +17,9 @@ const (
 	textFieldMissing    = "restrictedField is required"
 )
 
-// CompileExclusions compiles a list of exclusions and finds the author's mistakes in it. The level is that of the rule;
-// exceptions, whose level is not known before they meet a rule, give the empty level, which has all controls. The path is
-// that of the list, such as spec.rules[0].podSecurity.exclude or spec.podSecurity.
+// CompileExclusions compiles a list of exclusions and finds the author's mistakes in it. The level is that of the rule.
+// Exceptions, whose level is unknown until they are joined to a rule, pass the empty level, which has all controls. The
+// path is that of the list, such as spec.rules[0].podSecurity.exclude or spec.podSecurity.
 func CompileExclusions(in []kyvernov1.PodSecurityStandard, level, path string) (Exclusions, diag.List) {
 	var l diag.List
 	out := make(Exclusions, len(in))
@@ -55,7 +55,7 @@ func checkExclusion(l *diag.List, x *kyvernov1.PodSecurityStandard, level, path 
 	}
 }
 
-// CheckStandard finds mistakes in level and version, in the words of the API server. Empty ones are absent.
+// CheckStandard finds mistakes in level and version, with the API server's texts. Empty values count as absent.
 func CheckStandard(level, version, path string) diag.List {
 	var l diag.List
 	if level != "" && !slices.Contains(Levels(), level) {

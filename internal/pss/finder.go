@@ -6,7 +6,7 @@ import (
 	pspolicy "k8s.io/pod-security-admission/policy"
 )
 
-// finder collects the fields to blame for one check.
+// finder collects the fields that violate one check.
 type finder struct {
 	meta  *metav1.ObjectMeta
 	spec  *corev1.PodSpec
@@ -14,7 +14,7 @@ type finder struct {
 	found []FieldError
 }
 
-// container is a container with the place where it stands.
+// container is a container with its place in the pod.
 type container struct {
 	*corev1.Container
 	place
@@ -41,31 +41,31 @@ func eachContainer(spec *corev1.PodSpec, visit func(*container)) {
 
 func (f *finder) each(visit func(*container)) { eachContainer(f.spec, visit) }
 
-// forbid blames a value: that of the field below the place.
+// forbid reports the value of the field below the place as forbidden.
 func (f *finder) forbid(at place, field string, v any) {
 	f.found = append(f.found, FieldError{Field: at.path() + "." + field, Value: v, at: at})
 }
 
-// require blames a missing field.
+// require reports a missing field.
 func (f *finder) require(at place, field string) {
 	f.found = append(f.found, FieldError{Field: at.path() + "." + field, Required: true, at: at})
 }
 
-// forbids asks the check about a pod that has nothing but the one thing in question.
+// forbids runs the check on a pod that has only the value in question.
 func (f *finder) forbids(spec corev1.PodSpec) bool {
 	return !f.run(&metav1.ObjectMeta{}, &spec).Allowed
 }
 
-// forbidsContainer asks the check about a pod with nothing but a container with that security context.
+// forbidsContainer runs the check on a pod that has only a container with that security context.
 func (f *finder) forbidsContainer(sc corev1.SecurityContext) bool {
 	return f.forbids(corev1.PodSpec{Containers: []corev1.Container{{SecurityContext: &sc}}})
 }
 
-// forbidsPod asks the check about a pod without containers.
+// forbidsPod runs the check on a pod without containers.
 func (f *finder) forbidsPod(sc corev1.PodSecurityContext) bool {
 	return f.forbids(corev1.PodSpec{SecurityContext: &sc})
 }
 
-// isTrue and isFalse are false for absent values.
+// isTrue and isFalse return false for absent values.
 func isTrue(b *bool) bool  { return b != nil && *b }
 func isFalse(b *bool) bool { return b != nil && !*b }

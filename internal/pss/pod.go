@@ -13,16 +13,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 )
 
-// Pod is what the checks read of a pod or of a pod template.
+// Pod holds the parts of a pod or pod template that the checks read.
 type Pod struct {
-	Meta metav1.ObjectMeta // annotations of the standards only
+	Meta metav1.ObjectMeta // only the annotations of the standards
 	Spec corev1.PodSpec    // only the fields that checks read
 
-	prefix string // path of the template in the object it was taken from, ending in a dot; empty for a Pod
+	prefix string // path of the template in the object, ending in a dot; empty for a Pod
 }
 
-// path is the path in the object of a field of the pod. Metadata are always shown as those of a template, even of a Pod,
-// since users know that text from the reference.
+// path returns the path of a field of the pod in the object. Metadata always have the path of a template, even in a Pod,
+// since users know that text from Kyverno.
 func (p *Pod) path(field string) string {
 	if strings.HasPrefix(field, "metadata") {
 		return "spec.template." + field
@@ -30,10 +30,10 @@ func (p *Pod) path(field string) string {
 	return p.prefix + field
 }
 
-// workload is a kind that is a pod or has a template of pods.
+// workload is a kind that is a pod or has a pod template.
 type workload struct {
 	goType   reflect.Type
-	template []string // the way to the template
+	template []string // the path of the template
 }
 
 var (
@@ -52,9 +52,9 @@ var (
 
 var errKind = errors.New("could not find correct resource type")
 
-// Decode reads the pod, or the template of the controller, in a decoded object. An object whose fields have other types
-// than its kind has is refused with the words of encoding/json; unknown fields are passed over. Objects that would take
-// an unreasonable amount of memory are refused with an error wrapping budget.ErrExhausted; meter may be nil.
+// Decode decodes the pod, or the template of the controller, in a decoded object. If fields have other types than the
+// kind defines, it returns the error of encoding/json; it ignores unknown fields. For objects that would take an
+// unreasonable amount of memory it returns an error wrapping budget.ErrExhausted; meter may be nil.
 func Decode(object map[string]any, meter *budget.Meter) (*Pod, error) {
 	kind, _ := object["kind"].(string)
 	w, ok := workloads[kind]

@@ -29,18 +29,18 @@ const (
 	instant // a time
 )
 
-// shape is what the JSON of a type looks like: what a value must be to be decoded without an error. It is derived from
-// the Go type once, so that checking a value costs a walk over what is there and no reflection.
+// shape describes the JSON of a type: what a value must be to decode without an error. It is derived from the Go type once,
+// so that checking a value only walks over the value and needs no reflection.
 type shape struct {
 	form   form
 	fields map[string]*shape // of an object
 	elem   *shape            // of a list or dictionary
-	size   int               // bytes that a decoded value takes, without what it points to
+	size   int               // memory of a decoded value in bytes, without what it points to
 	low    int64             // of an integer
 	high   int64
 }
 
-// shapes derives shapes, each once per process and only when a kind is first seen.
+// shapes derives shapes, each once per process, when a kind is first used.
 var shapes = struct {
 	sync.Mutex
 	known map[reflect.Type]*shape
@@ -60,7 +60,7 @@ func derive(t reflect.Type) *shape {
 		return s
 	}
 	s := &shape{size: int(t.Size())}
-	shapes.known[t] = s // before its parts: types may contain themselves
+	shapes.known[t] = s // before its parts, since types may contain themselves
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		s.form = custom(t)
 		return s
@@ -91,7 +91,7 @@ func derive(t reflect.Type) *shape {
 	return s
 }
 
-// custom gives the form of types that decode themselves. One that is not known here takes anything.
+// custom returns the form of types that decode themselves. A type that is not listed here accepts any value.
 func custom(t reflect.Type) form {
 	switch t {
 	case reflect.TypeFor[resource.Quantity]():
@@ -104,7 +104,7 @@ func custom(t reflect.Type) form {
 	return anything
 }
 
-// addFields adds the fields of a struct under their JSON names, with those of embedded structs.
+// addFields adds the fields of a struct under their JSON names, including those of embedded structs.
 func addFields(s *shape, t reflect.Type) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")

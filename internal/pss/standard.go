@@ -33,20 +33,20 @@ func Versions() []string {
 	return append(out, "latest")
 }
 
-// Standard is one level of the standards as one Kubernetes version has it. It is immutable and safe for all goroutines.
+// Standard is one level of the standards in one Kubernetes version. It is immutable and safe for concurrent use.
 type Standard struct {
 	checks []check
 }
 
-// check is one check of the library in the variant of the chosen version.
+// check is one check of the library, in the variant for the chosen version.
 type check struct {
-	id      string // as reports show it
+	id      string // the ID in reports
 	control *control
 	run     pspolicy.CheckPodFn
 }
 
-// New makes the standard of a level and a version. The level baseline has the baseline checks; every other level, and
-// even privileged, has all checks. An empty version is the latest. The error says that there is no such version.
+// New returns the standard of a level and a version. The level baseline has the baseline checks; every other level,
+// even privileged, has all checks. An empty version means the latest. The error means that there is no such version.
 func New(level, version string) (*Standard, error) {
 	wanted := psapi.LatestVersion()
 	if version != "" {
@@ -81,11 +81,11 @@ func New(level, version string) (*Standard, error) {
 	return s, nil
 }
 
-// replacements are restricted checks that stand in for the baseline check of the same control. Of the other controls
-// with a check on either level Kyverno runs both.
+// replacements are restricted checks that replace the baseline check of the same control. For other controls with a
+// check on each level, Kyverno runs both.
 var replacements = map[string]string{"procMount_restricted": "procMount"}
 
-// dropReplaced leaves the last of the checks that share a replaced id.
+// dropReplaced keeps only the last of the checks that share a replaced ID.
 func (s *Standard) dropReplaced(replaced map[string]bool) {
 	out := s.checks[:0]
 	for i, c := range s.checks {
@@ -100,10 +100,11 @@ func (s *Standard) dropReplaced(replaced map[string]bool) {
 	s.checks = out
 }
 
-// libraryChecks are the checks that belong to versions, in the library's order, which is that of the messages.
+// libraryChecks are the checks of the library with their versions, in the library's order, which is that of the
+// messages.
 var libraryChecks = sync.OnceValue(pspolicy.DefaultChecks)
 
-// variant is the newest variant of a check that the version has; nil when the check came later.
+// variant returns the newest variant of a check that the version has; nil if the check was added later.
 func variant(c *pspolicy.Check, wanted psapi.Version) pspolicy.CheckPodFn {
 	var run pspolicy.CheckPodFn
 	for _, v := range c.Versions {
@@ -115,7 +116,7 @@ func variant(c *pspolicy.Check, wanted psapi.Version) pspolicy.CheckPodFn {
 	return run
 }
 
-// Check gives the violations of a pod, in the order of the checks; nil when it is allowed.
+// Check returns the violations of a pod, in the order of the checks; nil if it is allowed.
 func (s *Standard) Check(pod *Pod) []Violation {
 	var out []Violation
 	for i := range s.checks {

@@ -11,29 +11,29 @@ import (
 
 // Violation is one check that forbids a pod.
 type Violation struct {
-	ID      string // of the check, such as capabilities_restricted
-	Control string // its name in exclusions; empty when it cannot be excluded
+	ID      string // the ID of the check, such as capabilities_restricted
+	Control string // its name in exclusions; empty if it cannot be excluded
 	Reason  string // such as `unrestricted capabilities`
 	Fields  []FieldError
 
 	check *check
 }
 
-// FieldError is one field to blame.
+// FieldError is one field that violates a check.
 type FieldError struct {
-	// Field is the path within a Pod, such as spec.containers[0].securityContext.privileged; also for controllers, so
-	// that exclusions mean the same field everywhere.
+	// Field is the path within a Pod, such as spec.containers[0].securityContext.privileged; even for controllers, so that
+	// exclusions name the same field everywhere.
 	Field    string
-	Required bool // the field is not set; otherwise it holds what is forbidden
-	Value    any  // what is forbidden; nil when that is the field itself
+	Required bool // the field is not set; otherwise it has a forbidden value
+	Value    any  // the forbidden value; nil if the field itself is forbidden
 
 	at place
 }
 
-// Path is the path in the object that the pod was taken from.
+// Path returns the path in the object that contains the pod.
 func (e *FieldError) Path(pod *Pod) string { return pod.path(e.Field) }
 
-// Text is the error as messages show it, with the path in the object that the pod was taken from.
+// Text returns the error as shown in messages, with the path in the object that contains the pod.
 func (e *FieldError) Text(pod *Pod) string {
 	field := pod.path(e.Field)
 	switch {
@@ -45,7 +45,7 @@ func (e *FieldError) Text(pod *Pod) string {
 	return field + " is forbidden, forbidden values found: " + fmt.Sprintf("%+v", e.Value)
 }
 
-// Text is the violation as messages show it.
+// Text returns the violation as shown in messages.
 func (v *Violation) Text(pod *Pod) string {
 	fields := make([]string, len(v.Fields))
 	for i := range v.Fields {
@@ -54,8 +54,8 @@ func (v *Violation) Text(pod *Pod) string {
 	return "(Forbidden reason: " + v.Reason + ", field error list: [" + strings.Join(fields, ", ") + "])"
 }
 
-// Summary says what reports show of violations: the ids of the checks, and a JSON list of them with the images
-// of the pod where the control looks at containers.
+// Summary returns the form of violations in reports: the IDs of the checks, and a JSON list of them with the images of the
+// pod if the control checks containers.
 func Summary(pod *Pod, violations []Violation) (ids, asJSON string) {
 	images := pod.images()
 	names := make([]string, len(violations))
@@ -79,7 +79,7 @@ func Summary(pod *Pod, violations []Violation) (ids, asJSON string) {
 	return strings.Join(names, ","), string(append(b, ']'))
 }
 
-// images are the pod's images, each once, with registry and tag or digest.
+// images returns the pod's images, each once, with registry and tag or digest.
 func (p *Pod) images() []any {
 	out := []any{}
 	seen := map[string]bool{}
@@ -101,7 +101,7 @@ func (p *Pod) images() []any {
 	return out
 }
 
-// place is where in a pod a container is; the zero place is the pod itself.
+// place is the place of a container in a pod; the zero place is the pod itself.
 type place struct {
 	list  string // containers, initContainers or ephemeralContainers
 	index int

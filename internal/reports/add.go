@@ -67,13 +67,13 @@ func (w *Writer) add(ctx context.Context, r *report.Resource, results []policyre
 		if !slices.Contains(st.others, o) {
 			st.others = append(st.others, o)
 		}
-		// The report does not hold the scan's results of this policy any more.
+		// The report no longer contains the scan's results of this policy.
 		st.parts = slices.DeleteFunc(slices.Clone(st.parts), func(p part) bool { return w.numbers.ids[p.policy()] == o.ID() })
 	}
 	return true, nil
 }
 
-// dated returns the results of a report. A date in the future counts as the oldest one: other clients may edit reports.
+// dated returns the results of a report. A date in the future counts as the oldest date, because other clients may edit reports.
 func (w *Writer) dated(held []policyreport.Result) []policyreport.Result {
 	latest := w.o.Now().Add(ephemeral.Tolerance).Unix()
 	out := slices.Clone(held)
@@ -85,7 +85,7 @@ func (w *Writer) dated(held []policyreport.Result) []policyreport.Result {
 	return out
 }
 
-// same reports whether two lists of results are equal but for their times.
+// same reports whether two lists of results are equal except for their times.
 func (w *Writer) same(r *report.Resource, a, b []policyreport.Result) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

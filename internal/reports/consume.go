@@ -29,17 +29,17 @@ type ConsumerOptions struct {
 	Client client.WithWatch
 	// Metadata finds the resources of results.
 	Metadata metadata.Interface
-	// Wanted returns, for a kind, the rules whose results are taken: rules that exist, are reported, and are not evaluated by scans of the
-	// kind.
+	// Wanted returns, for a kind, the rules whose results are accepted: rules that exist, are reported, and are not evaluated by scans of
+	// the kind.
 	Wanted func(schema.GroupKind) func(report.Rule) bool
-	// Keys prove the seals of EphemeralReports. Reports without a proof are deleted without effect, and Doubts is called.
+	// Keys verify the seals of EphemeralReports. Reports without a valid seal are deleted without effect, and Doubts is called.
 	Keys   ephemeral.Keys
 	Doubts *ephemeral.Doubts
-	// Share decides which resources are for this process; nil for all.
+	// Share decides which resources this process handles; nil for all.
 	Share Share
-	// Workers is the number of resources that are handled at once.
+	// Workers is the number of resources that are handled at the same time.
 	Workers int
-	// Observer counts the resources whose results were taken; nil for none.
+	// Observer counts the resources whose results were merged; nil for none.
 	Observer ConsumerObserver
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -48,7 +48,7 @@ type ConsumerOptions struct {
 // ConsumerName is the controller's name in metrics.
 const ConsumerName = "aggregate-report-controller"
 
-// ConsumerObserver counts: Reconciled is called for each resource, Requeued for each failure. Waiting for a resource is no failure.
+// ConsumerObserver counts: Reconciled is called for each resource, Requeued for each failure. Waiting for a resource is not a failure.
 type ConsumerObserver interface {
 	Reconciled(controller string)
 	Requeued(controller string, failures int)
@@ -59,19 +59,19 @@ type unobserved struct{}
 func (unobserved) Reconciled(string)    {}
 func (unobserved) Requeued(string, int) {}
 
-// Share decides which part of the work is for this process. Keys are namespaces; for cluster-wide resources a slash and the resource name.
+// Share decides which part of the work this process does. Keys are namespaces; for cluster-wide resources, a slash and the resource name.
 type Share interface {
 	Hold(parent context.Context, key string) (ctx context.Context, release func(), ok bool)
 	Changed() <-chan struct{}
 }
 
-// Consumer merges EphemeralReports into the reports, and deletes them. It ignores those without the seal of our controllers, because users
+// Consumer merges EphemeralReports into the reports, and deletes them. It ignores those without a seal of our controllers, because users
 // may write them.
 type Consumer struct {
 	o      ConsumerOptions
-	places chan struct{} // one for each resource that is worked on
+	places chan struct{} // one for each resource that is being handled
 
-	unreadable sync.Map // kinds that a line of the log was written about
+	unreadable sync.Map // kinds for which a line was logged
 }
 
 // NewConsumer returns a Consumer that does nothing yet.
@@ -83,14 +83,14 @@ func NewConsumer(o ConsumerOptions) *Consumer {
 }
 
 const (
-	// takePage is the number of EphemeralReports that are in memory at once.
+	// takePage is the number of EphemeralReports that are in memory at the same time.
 	takePage = 100
-	// takeAfter is how long the first event of a resource waits for further ones.
+	// takeAfter is how long the first event of a resource waits for further events.
 	takeAfter = 300 * time.Millisecond
-	// retryTake is the pause before EphemeralReports that could not be merged are tried again, for example because their resource does not
+	// retryTake is the pause before a retry for EphemeralReports that could not be merged, for example because their resource does not
 	// exist yet.
 	retryTake = 10 * time.Second
-	// patience is how old an EphemeralReport may get while its resource does not exist: its creation was denied after all.
+	// patience is the maximum age of an EphemeralReport whose resource does not exist: the resource's creation was probably denied.
 	patience = 2 * time.Minute
 )
 
@@ -103,7 +103,7 @@ const (
 // watchSeconds is how long one watch lasts.
 const watchSeconds = int64(600)
 
-// Run merges results until ctx is done. The Writer has to know the reports.
+// Run merges results until ctx is done. The Writer must know the reports.
 func (c *Consumer) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, of := range []func() client.ObjectList{
@@ -131,7 +131,7 @@ func (c *Consumer) follow(ctx context.Context, of func() client.ObjectList) {
 		if ctx.Err() != nil || err == nil {
 			continue
 		}
-		c.o.Log.Warn("results of admission cannot be followed, will try again", "in", pause, "error", err)
+		c.o.Log.Warn("cannot follow results of admission, will try again", "in", pause, "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -142,7 +142,7 @@ func (c *Consumer) follow(ctx context.Context, of func() client.ObjectList) {
 
 // list handles all existing EphemeralReports, page by page, and reports whether some are left.
 func (c *Consumer) list(ctx context.Context, of func() client.ObjectList) (version string, left bool, err error) {
-	options := []client.ListOption{client.Limit(takePage)} // all of them: those of others are deleted
+	options := []client.ListOption{client.Limit(takePage)} // all of them, since those of other authors are deleted
 	next := ""
 	for {
 		page := of()
@@ -167,8 +167,8 @@ func (c *Consumer) list(ctx context.Context, of func() client.ObjectList) (versi
 	}
 }
 
-// watch handles events until everything has to be listed again: because some EphemeralReports are left, the share has changed, or the
-// watched version has expired.
+// watch handles events until everything must be listed again: because some EphemeralReports are left, the share has changed, or the watched
+// version has expired.
 func (c *Consumer) watch(ctx context.Context, kind client.ObjectList, version string, left bool, changed <-chan struct{}) error {
 	seconds := watchSeconds
 	stream, err := c.o.Client.Watch(ctx, kind, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds}})
@@ -228,14 +228,14 @@ func (c *Consumer) watch(ctx context.Context, kind client.ObjectList, version st
 	}
 }
 
-// batch holds EphemeralReports by their resource, each in its last version.
+// batch holds EphemeralReports by their resource, each in its latest version.
 type batch map[string]map[string]client.Object
 
 func (b batch) add(o client.Object) {
 	r, _ := ephemeral.Subject(o)
 	at := r.UID
 	if at == "" {
-		at = o.GetNamespace() + "/" + o.GetName() // which follows from that of the resource
+		at = o.GetNamespace() + "/" + o.GetName() // its name is derived from that of the resource
 	}
 	if b[at] == nil {
 		b[at] = map[string]client.Object{}
@@ -256,7 +256,7 @@ func (c *Consumer) take(ctx context.Context, b batch) (left bool) {
 			c.o.Observer.Reconciled(ConsumerName)
 			if err != nil && ctx.Err() == nil {
 				c.o.Observer.Requeued(ConsumerName, 1)
-				c.o.Log.Warn("results were not taken into a report, will try again", "error", err)
+				c.o.Log.Warn("results were not merged into a report, will try again", "error", err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -282,7 +282,7 @@ func (c *Consumer) takeOne(ctx context.Context, objects map[string]client.Object
 		}
 		held, release, ok := c.o.Share.Hold(ctx, key)
 		if !ok {
-			return true, nil // another replica's; a change of the share reads it again
+			return true, nil // it belongs to another replica; it is read again when the share changes
 		}
 		defer release()
 		ctx = held
@@ -299,7 +299,7 @@ func (c *Consumer) takeOne(ctx context.Context, objects map[string]client.Object
 			return false, fmt.Errorf("look for the %s that results are about: %w", r.Kind, err)
 		}
 		switch {
-		case err != nil: // its existence is unknown, and a wrong report would stay
+		case err != nil: // the existence of the resource is unknown, and a wrong report would stay
 			if _, said := c.unreadable.LoadOrStore(gvr, true); !said {
 				c.o.Log.Warn("results of admission are missing in reports, since resources of the kind may not be read", "kind", r.Kind, "error", err)
 			}
@@ -322,17 +322,17 @@ func (c *Consumer) takeOne(ctx context.Context, objects map[string]client.Object
 	return true, c.delete(ctx, objects)
 }
 
-// proved holds the proved results of EphemeralReports about one resource.
+// proved holds the verified results of EphemeralReports about one resource.
 type proved struct {
 	resource report.Resource
 	plural   string
-	first    time.Time // when the oldest was created
+	first    time.Time // when the oldest report was created
 	results  []policyreport.Result
-	doubts   map[string]error // why others are not proved, by name
+	doubts   map[string]error // why other reports failed verification, by name
 }
 
-// prove separates proved EphemeralReports from others. When none is proved, it still names the resource, because the resource decides whose
-// share the objects are.
+// prove separates verified EphemeralReports from others. If none is verified, it still returns the resource, because the resource decides
+// which replica handles the objects.
 func (c *Consumer) prove(ctx context.Context, objects map[string]client.Object) (proved, error) {
 	p := proved{doubts: map[string]error{}}
 	for name, o := range objects {
@@ -360,7 +360,7 @@ func (c *Consumer) prove(ctx context.Context, objects map[string]client.Object) 
 	return p, nil
 }
 
-// present drops results with dates in the future, which come from a clock that is ahead: they would win over later results.
+// present drops results with dates in the future, which come from a clock that is ahead: they would override later results.
 func (c *Consumer) present(results []policyreport.Result) []policyreport.Result {
 	out, now := slices.Clone(results), c.o.Now().Unix()
 	for i := range out {
@@ -369,12 +369,12 @@ func (c *Consumer) present(results []policyreport.Result) []policyreport.Result 
 	return out
 }
 
-// delete deletes the handled EphemeralReports, in the handled version.
+// delete deletes the handled EphemeralReports, in the version that was handled.
 func (c *Consumer) delete(ctx context.Context, objects map[string]client.Object) error {
 	for _, o := range objects {
 		uid, version := o.GetUID(), o.GetResourceVersion()
 		err := c.o.Client.Delete(ctx, o, client.Preconditions{UID: &uid, ResourceVersion: &version})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // a newer version has an event of its own
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // a newer version has its own event
 			return fmt.Errorf("delete the EphemeralReport %s: %w", o.GetName(), err)
 		}
 	}

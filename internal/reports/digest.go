@@ -10,10 +10,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// seed is the seed of the digests of this process.
+// seed is the seed for the digests in this process.
 var seed = maphash.MakeSeed()
 
-// part is the content of a report about one policy: the number of the policy in the upper bits, a digest of its results in the lower ones.
+// part is the content of a report for one policy: the number of the policy in the upper bits, a digest of its results in the lower ones.
 // It is small because there is one for each policy and resource of the cluster.
 type part uint64
 
@@ -21,7 +21,7 @@ const digestBits = 44
 
 func (p part) policy() uint64 { return uint64(p) >> digestBits }
 
-// numbers gives policies numbers, for as long as the process runs.
+// numbers assigns numbers to policies, which stay valid as long as the process runs.
 type numbers struct {
 	of  map[report.ID]uint64
 	ids map[uint64]report.ID
@@ -37,7 +37,7 @@ func (n *numbers) number(id report.ID) uint64 {
 	return number
 }
 
-// only returns the parts of the policies; nil for all.
+// only returns the parts of the given policies; nil for all.
 func (n *numbers) only(parts []part, policies map[report.ID]bool) []part {
 	if policies == nil {
 		return parts
@@ -72,7 +72,7 @@ func (n *numbers) parts(base *report.Resource, results []policyreport.Result) []
 	return out
 }
 
-// digest adds up what is fed to it.
+// digest computes a hash of the values that are added.
 type digest struct{ maphash.Hash }
 
 func newDigest() *digest {
@@ -82,14 +82,14 @@ func newDigest() *digest {
 }
 
 func (d *digest) text(all ...string) {
-	for _, t := range all { // lengths keep neighbours apart
+	for _, t := range all { // the length separates adjacent texts
 		_, _ = d.WriteString(strconv.Itoa(len(t)))
 		_ = d.WriteByte(':')
 		_, _ = d.WriteString(t)
 	}
 }
 
-// result feeds everything but the time.
+// result adds everything but the time.
 func (d *digest) result(r *policyreport.Result) {
 	d.text(r.Source, r.Policy, r.Rule, r.Message, string(r.Result), strconv.FormatBool(r.Scored), r.Category, string(r.Severity))
 	d.text(strconv.Itoa(len(r.Properties)), strconv.Itoa(len(r.Resources)))

@@ -35,7 +35,7 @@ func (w *Writer) Run(ctx context.Context, ready func()) {
 
 const ours = report.ManagedLabel + "=" + report.ManagedValue
 
-// follow lists and watches one kind, and calls ready when all of its reports are known.
+// follow lists and watches one kind, and calls ready when it knows all of its reports.
 func (w *Writer) follow(ctx context.Context, gvr schema.GroupVersionResource, ready func()) {
 	defer ready()
 	metawatch.Follow(ctx, w.o.Metadata.Resource(gvr), metav1.ListOptions{LabelSelector: ours}, metawatch.Handler{
@@ -46,12 +46,12 @@ func (w *Writer) follow(ctx context.Context, gvr schema.GroupVersionResource, re
 			ready()
 		},
 		Failed: func(err error, pause time.Duration) {
-			w.o.Log.Warn("reports cannot be followed, will try again", "kind", gvr.Resource, "in", pause, "error", err)
+			w.o.Log.Warn("cannot follow reports, will try again", "kind", gvr.Resource, "in", pause, "error", err)
 		},
 	})
 }
 
-// listed forgets the reports of a kind that a list of that version does not hold, and orders them to be written again.
+// listed forgets the reports of a kind that are not in a list of that version, and requests that they be written again.
 func (w *Writer) listed(names map[types.NamespacedName]bool, version string, cluster bool) {
 	type lost struct {
 		uid string
@@ -60,7 +60,7 @@ func (w *Writer) listed(names map[types.NamespacedName]bool, version string, clu
 	var gone []lost
 	w.mu.Lock()
 	for uid, st := range w.known {
-		// The list lacks reports that were written after it.
+		// The list does not contain reports that were written after it.
 		if !names[types.NamespacedName{Namespace: st.namespace, Name: uid}] && (st.namespace == "") == cluster && !st.writing && !newer(st.version, version) {
 			gone = append(gone, lost{uid, st})
 			delete(w.known, uid)
@@ -98,7 +98,7 @@ func (w *Writer) saw(m *metav1.PartialObjectMetadata) {
 	}
 }
 
-// missed records the deletion of a report: with its resource, or by another client.
+// missed records the deletion of a report, together with its resource or by another client.
 func (w *Writer) missed(m *metav1.PartialObjectMetadata) {
 	w.mu.Lock()
 	st := w.known[m.Name]

@@ -12,14 +12,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// Form is an API that reports are written in.
+// Form is an API in which reports are written.
 type Form struct {
 	// Namespaced and Cluster are the resources of the two kinds of reports.
 	Namespaced, Cluster schema.GroupVersionResource
 
-	// empty is a report of its kind, with nothing in it.
+	// empty returns a report of its kind without content.
 	empty func(meta metav1.ObjectMeta) client.Object
-	// fill writes the content into an object from empty, content reads it.
+	// fill writes the content into an object that empty returned; content reads it.
 	fill    func(client.Object, *policyreport.ReportContent)
 	content func(client.Object) *policyreport.ReportContent
 }
@@ -66,7 +66,7 @@ func openContent(o client.Object) *openreports.ReportContent {
 	return &o.(*openreports.ClusterReport).ReportContent
 }
 
-// opened returns the content in the other form.
+// opened converts the content to the form of openreports.io.
 func opened(c *policyreport.ReportContent) openreports.ReportContent {
 	out := openreports.ReportContent{
 		Scope: c.Scope, ScopeSelector: c.ScopeSelector, Summary: openreports.Summary(c.Summary), Results: make([]openreports.Result, len(c.Results)),
@@ -98,7 +98,7 @@ func closed(c *openreports.ReportContent) *policyreport.ReportContent {
 	return out
 }
 
-// report returns the report of the resource without content.
+// report returns the report of the resource, without content.
 func (f *Form) report(r *report.Resource) client.Object {
 	return f.empty(metav1.ObjectMeta{
 		Name: r.UID, Namespace: r.Namespace, Labels: map[string]string{report.ManagedLabel: report.ManagedValue},
@@ -106,7 +106,8 @@ func (f *Form) report(r *report.Resource) client.Object {
 	})
 }
 
-// intact reports whether the object still has our labels and the resource as owner, and whether its scope and summary are right.
+// intact reports whether the object still has our labels and the resource as owner, and whether its scope and summary are
+// correct.
 func (f *Form) intact(o client.Object, r *report.Resource) bool {
 	c := f.content(o)
 	return o.GetLabels()[report.ManagedLabel] == report.ManagedValue && slices.Equal(o.GetOwnerReferences(), []metav1.OwnerReference{r.Owner()}) &&

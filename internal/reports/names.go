@@ -25,8 +25,8 @@ func (w *Writer) name(r *report.Resource) bool {
 	return true
 }
 
-// names finds resources by their UID, and keeps them for a short time: with generateName, an object has no name while it is admitted. Each
-// namespace is listed once for all of them.
+// names finds resources by their UID, and caches them for a short time: with generateName, an object has no name while it is admitted.
+// Each namespace is listed once for all of them.
 type names struct {
 	metadata metadata.Interface
 	mu       sync.Mutex
@@ -44,8 +44,8 @@ type listed struct {
 	err  error
 }
 
-// find looks up the resource, and adds the missing UID or name. A resource that is known by its name alone was created after since. An
-// error means that the answer is not known.
+// find looks up the resource, and adds the missing UID or name. A resource that is identified only by its name must have been created
+// after since. An error means that the result is unknown.
 func (n *names) find(ctx context.Context, gvr schema.GroupVersionResource, r *report.Resource, since time.Time) (there bool, err error) {
 	var in metadata.ResourceInterface = n.metadata.Resource(gvr)
 	if r.Namespace != "" {
@@ -59,7 +59,7 @@ func (n *names) find(ctx context.Context, gvr schema.GroupVersionResource, r *re
 		case err != nil:
 			return false, err
 		case r.UID == "" && m.CreationTimestamp.Time.Before(since):
-			return false, nil // it existed before, and the create failed
+			return false, nil // it existed before, so the creation failed
 		case r.UID == "":
 			r.UID = string(m.UID)
 		}
@@ -81,7 +81,7 @@ func (n *names) find(ctx context.Context, gvr schema.GroupVersionResource, r *re
 	return there, l.err
 }
 
-// pageSize is how many objects are listed at once, as metadata.
+// pageSize is the number of objects in one page of a list, as metadata.
 const pageSize = 500
 
 // read stores the names of all objects, page by page.

@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/scan"
 )
 
-// Prune removes outdated results from reports: those of scans of kinds that are not scanned any more, and those of deleted rules. mine
+// Prune removes outdated results from reports: those of scans of kinds that are no longer scanned, and those of deleted rules. mine
 // selects the resources of this process; nil for all.
 func (w *Writer) Prune(ctx context.Context, scanned func(schema.GroupKind) bool, rules scan.Rules, mine func(gk schema.GroupKind, namespace string) bool) error {
 	unscanned := &report.Evaluated{Elsewhere: rules.Elsewhere}
@@ -58,7 +58,7 @@ func (w *Writer) forgetContent(uid string) {
 	}
 }
 
-// reduce keeps in a report only the results of other processes.
+// reduce keeps only the results of other processes in a report.
 func (w *Writer) reduce(ctx context.Context, r *report.Resource, evaluated *report.Evaluated) error {
 	defer w.alone(r.UID)()
 	_, err := w.put(ctx, r, nil, evaluated)

@@ -14,13 +14,13 @@ import (
 // state is the known state of an existing report.
 type state struct {
 	namespace, apiVersion, kind, name string // of the resource
-	version                           string // the newest that was seen
-	// parts are those of the scan results in the report. They are valid if loaded is set.
+	version                           string // the newest version that was seen
+	// parts are the parts of the scan results in the report. They are valid if loaded is set.
 	parts  []part
 	loaded bool
 	// others are the rules of its other results, such as those of admission. They are valid if loaded is set.
 	others []*report.Rule
-	// writing: a write is in flight, and newer versions may be its own. foreign is the newest version seen meanwhile.
+	// writing: a write is in progress, and newer versions may come from it. foreign is the newest version seen meanwhile.
 	writing bool
 	foreign string
 }
@@ -29,7 +29,7 @@ func (st *state) groupKind() schema.GroupKind {
 	return schema.FromAPIVersionAndKind(st.apiVersion, st.kind).GroupKind()
 }
 
-// about sets the resource of the state. w.mu is held.
+// about sets the resource of the state. The caller holds w.mu.
 func (w *Writer) about(st *state, r *report.Resource) {
 	st.namespace, st.apiVersion, st.kind, st.name = w.shared(r.Namespace), w.shared(r.APIVersion), w.shared(r.Kind), r.Name
 }
@@ -39,14 +39,14 @@ func (st *state) resource(uid string) *report.Resource {
 	return &report.Resource{APIVersion: st.apiVersion, Kind: st.kind, Namespace: st.namespace, Name: st.name, UID: uid}
 }
 
-// owned records the owner that a report names.
+// owned records the owner of a report.
 func (w *Writer) owned(st *state, owners []metav1.OwnerReference) {
 	if len(owners) > 0 {
 		st.apiVersion, st.kind, st.name = w.shared(owners[0].APIVersion), w.shared(owners[0].Kind), owners[0].Name
 	}
 }
 
-// shared returns one copy of the text for all states that hold it. w.mu is held.
+// shared returns one copy of the text for all states that contain it. The caller holds w.mu.
 func (w *Writer) shared(text string) string {
 	if have, ok := w.texts[text]; ok {
 		return have
@@ -74,7 +74,7 @@ func (w *Writer) rulesOf(results []policyreport.Result) []*report.Rule {
 	return out
 }
 
-// says reports whether the report is known to hold exactly these parts.
+// says reports whether the report is known to contain exactly these parts.
 func (w *Writer) says(uid string, want []part, evaluated *report.Evaluated) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,7 +85,7 @@ func (w *Writer) says(uid string, want []part, evaluated *report.Evaluated) bool
 	return slices.Equal(w.numbers.only(st.parts, evaluated.Policies), want)
 }
 
-// begin records that a write is in flight. The state has no version when no report is known.
+// begin records that a write is in progress. The state has no version if no report is known.
 func (w *Writer) begin(r *report.Resource) *state {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,7 +131,7 @@ func (w *Writer) again(uid string, st *state) {
 	}
 }
 
-// newer reports whether version a was written after version b. A version that is no number counts as newer.
+// newer reports whether version a was written after version b. A version that is not a number counts as newer.
 func newer(a, b string) bool {
 	if a == "" || a == b {
 		return false

@@ -22,24 +22,24 @@ import (
 
 // Options are the options of a Writer. All are required, except where noted.
 type Options struct {
-	// Client reads and writes reports past any cache; Metadata lists and watches them.
+	// Client reads and writes reports without a cache; Metadata lists and watches them.
 	Client   client.Client
 	Metadata metadata.Interface
-	// Form is the API that reports are written in: PolicyReports or OpenReports.
+	// Form is the API in which reports are written: PolicyReports or OpenReports.
 	Form Form
 	// Allowed are the statuses that are reported; nil for all.
 	Allowed report.Allowed
-	// Again requests another evaluation of a resource whose report another client changed or deleted. It must not wait.
+	// Again requests another evaluation of a resource whose report another client changed or deleted. It must not block.
 	Again func(gk schema.GroupKind, namespace, name, uid string)
 
 	Log *slog.Logger
 	Now func() time.Time
 }
 
-// Writer writes the reports of the resources. It is safe for several goroutines.
+// Writer writes the reports of the resources. It is safe for concurrent use.
 type Writer struct {
 	o Options
-	// resources are for one goroutine at a time.
+	// resources are locks: one goroutine at a time writes about a resource.
 	resources [256]sync.Mutex
 
 	mu      sync.Mutex
@@ -57,7 +57,7 @@ func New(o Options) *Writer {
 	}
 }
 
-// alone waits until no other goroutine writes about the resource; the caller calls the result when it is done.
+// alone waits until no other goroutine writes about the resource; the caller calls done when it has finished.
 func (w *Writer) alone(uid string) (done func()) {
 	m := &w.resources[maphash.String(seed, uid)%uint64(len(w.resources))]
 	m.Lock()
@@ -67,19 +67,19 @@ func (w *Writer) alone(uid string) (done func()) {
 // conflicts bounds the retries after conflicts with another writer.
 const conflicts = 3
 
-// Put writes the results of the outcome to the report of the request's object. They replace what the outcome covers; without results there
-// is no report. Put reports whether it changed anything.
+// Put writes the results of the outcome to the report of the request's object. They replace the results that the outcome covers; without
+// results there is no report. Put reports whether it changed anything.
 func (w *Writer) Put(ctx context.Context, out policy.Outcome, evaluated report.Evaluated) (changed bool, err error) {
 	resource := report.ResourceOf(out.Request)
 	if resource.UID == "" {
-		return false, nil // nothing can be owned by it
+		return false, nil // the object cannot own a report
 	}
 	results := report.Results(w.o.Allowed.Keep(report.Entries(out, report.Options{})), w.o.Now().Unix())
 	defer w.alone(resource.UID)()
 	return w.put(ctx, resource, results, &evaluated)
 }
 
-// put is Put for a resource that the caller holds alone.
+// put is Put for a resource that the caller has locked.
 func (w *Writer) put(ctx context.Context, resource *report.Resource, results []policyreport.Result, evaluated *report.Evaluated) (changed bool, err error) {
 	w.mu.Lock()
 	want := w.numbers.parts(resource, results)
@@ -99,7 +99,7 @@ func (w *Writer) retryConflicts(st *state, write func() (bool, error)) (changed 
 		changed, err = write()
 		switch {
 		case namespaceGone(err):
-			return false, nil // and the resource with it
+			return false, nil // and so was the resource
 		case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err):
 			w.forgetVersion(st)
 			continue
@@ -118,14 +118,14 @@ func namespaceGone(err error) bool {
 	return errors.As(err, &s) && apierrors.IsNotFound(err) && s.Status().Details != nil && s.Status().Details.Kind == "namespaces"
 }
 
-// merge writes the results into the report beside its other results, unless the report holds all of them already.
+// merge writes the results into the report beside its other results, unless the report already contains all of them.
 func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policyreport.Result, evaluated *report.Evaluated, want []part, st *state) (changed bool, err error) {
 	w.mu.Lock()
 	version, loaded, alone := st.version, st.loaded, len(st.others) == 0
 	w.mu.Unlock()
 	now := state{version: version, loaded: evaluated.Policies == nil || loaded}
 	all := results
-	// A report of ours alone need not be read before all of it is replaced.
+	// A report that contains only scan results need not be read before all of it is replaced.
 	if version != "" && !(loaded && alone && evaluated.Policies == nil) {
 		existing := w.o.Form.report(r)
 		err := w.o.Client.Get(ctx, client.ObjectKeyFromObject(existing), existing)
@@ -168,7 +168,7 @@ func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policy
 	return true, nil
 }
 
-// held are the results of a report, by what happens to them.
+// held are the results of a report, grouped by how they are treated.
 type held struct{ replaced, unevaluated, others []policyreport.Result }
 
 // split separates the results that an outcome replaces from those of other scanned policies and from all others.
@@ -210,7 +210,7 @@ func (w *Writer) remove(ctx context.Context, r *report.Resource, st *state) (boo
 		return false, fmt.Errorf("delete the report %s: %w", r.UID, err)
 	}
 	w.mu.Lock()
-	st.version = "" // end forgets it
+	st.version = "" // end forgets the state
 	w.mu.Unlock()
 	return true, nil
 }

@@ -2,7 +2,7 @@ package ring
 
 import "context"
 
-// Alone is the share of a controller without other replicas: it holds every key, always.
+// Alone is the share of a controller without other replicas: it always holds every key.
 type Alone struct{}
 
 // Holds reports true.

@@ -22,8 +22,8 @@ func newMembers(names []string) members {
 
 func (m members) equal(o members) bool { return slices.Equal(m.names, o.names) }
 
-// holder returns the member with the highest score for the key; empty when there is no member. All replicas have to agree on it, also those
-// of the next release, so the scores never change.
+// holder returns the member with the highest score for the key; empty if there are no members. All replicas must compute the same holder,
+// including those of the next release, so the scores must never change.
 func (m members) holder(key string) string {
 	k := hash(key)
 	best, at := uint64(0), -1

@@ -11,10 +11,10 @@ import (
 // ErrLapsed is the error of work and requests that were cancelled because the replica has lost the key.
 var ErrLapsed = errors.New("the authority to work for this key has ended: another replica may work for it now")
 
-// hold is one piece of work in flight.
+// hold is one piece of work in progress.
 type hold struct {
 	key    string
-	lost   int // of the view, when it began
+	lost   int // the value in the view when it began
 	cancel context.CancelCauseFunc
 
 	mu    sync.Mutex
@@ -42,17 +42,17 @@ func (h *hold) end() {
 
 type holdKey struct{}
 
-// Lapsed reports whether ctx belongs to a Hold that has run out, by the clock.
+// Lapsed reports whether ctx belongs to a Hold that has expired by the clock.
 func Lapsed(ctx context.Context) bool {
 	h, ok := ctx.Value(holdKey{}).(*hold)
 	return ok && !h.valid(time.Now())
 }
 
-// Lapsed returns the function of the same name, for users of an interface.
+// Lapsed is the function Lapsed, for users of an interface.
 func (r *Ring) Lapsed(ctx context.Context) bool { return Lapsed(ctx) }
 
-// Guard returns a RoundTripper that fails with ErrLapsed for requests of a Hold that has run out. Otherwise a process that was suspended
-// between a read and a write would send the write before it notices.
+// Guard returns a RoundTripper that fails with ErrLapsed for requests of an expired Hold. Otherwise a process that was suspended between
+// a read and a write would send the write before it notices.
 func Guard(next http.RoundTripper) http.RoundTripper { return guard{next} }
 
 type guard struct{ next http.RoundTripper }
@@ -67,8 +67,8 @@ func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.next.RoundTrip(r)
 }
 
-// Hold begins work for a key. ok is false when it may not begin now; Changed reports when to ask again. ctx is done when parent is, and
-// with the cause ErrLapsed once the replica has lost the key. Call release when no work is in flight any more.
+// Hold begins work on a key. ok is false if it may not begin now; Changed reports when to try again. ctx is done when parent is, and
+// with the cause ErrLapsed once the replica has lost the key. Call release when no work is in progress any more.
 func (r *Ring) Hold(parent context.Context, key string) (ctx context.Context, release func(), ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,11 +78,11 @@ func (r *Ring) Hold(parent context.Context, key string) (ctx context.Context, re
 	h := &hold{key: key, lost: r.view.lost, until: r.view.proof.Add(Cancel)}
 	ctx, h.cancel = context.WithCancelCause(context.WithValue(parent, holdKey{}, h))
 	r.holds[h] = struct{}{}
-	r.poke() // Run watches its end
+	r.poke() // Run watches when it expires
 	return ctx, func() { r.release(h) }, true
 }
 
-// release ends a hold in order.
+// release ends a hold normally.
 func (r *Ring) release(h *hold) {
 	h.cancel(nil)
 	r.mu.Lock()
@@ -94,8 +94,8 @@ func (r *Ring) release(h *hold) {
 	}
 }
 
-// extendHolds extends the work in flight as far as the last round allows. Work that began before the authority was lost, or whose key
-// belongs to another member now, is not extended.
+// extendHolds extends the work in progress as far as the last round allows. It does not extend work that began before the authority was
+// lost, or whose key now belongs to another member.
 func (r *Ring) extendHolds() {
 	for h := range r.holds {
 		if h.lost == r.view.lost && r.view.keeps(h.key) {
@@ -104,7 +104,7 @@ func (r *Ring) extendHolds() {
 	}
 }
 
-// endHolds cancels the work in flight that has run out, or all of it, and returns when the next one runs out; zero when there is none.
+// endHolds cancels the work in progress that has expired, or all of it, and returns when the next one expires; zero if there is none.
 func (r *Ring) endHolds(now time.Time, all bool) (next time.Time) {
 	for h := range r.holds {
 		h.mu.Lock()

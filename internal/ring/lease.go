@@ -14,8 +14,8 @@ import (
 // Label selects the Leases of the members of one controller; its value is the controller's name.
 const Label = "ephor.dev/ring"
 
-// Leases are those of the namespace: coordinationv1.LeaseInterface of client-go. The client reads without throttling and
-// without a cache, so that a list shows what was written before it was asked for.
+// Leases reads and writes the Leases of the namespace: coordinationv1.LeaseInterface of client-go. The client must not
+// throttle and not use a cache, so that a list shows everything that was written before the request.
 type Leases interface {
 	Create(context.Context, *coordinationv1.Lease, metav1.CreateOptions) (*coordinationv1.Lease, error)
 	Update(context.Context, *coordinationv1.Lease, metav1.UpdateOptions) (*coordinationv1.Lease, error)
@@ -24,15 +24,16 @@ type Leases interface {
 }
 
 const (
-	// most bounds the members of a ring.
+	// most is the maximum number of members in a ring.
 	most = 500
-	// patience bounds one round, so that a request without an answer does not prevent the next one before the authority ends.
+	// patience bounds one round, so that a request without an answer does not prevent the next round before the authority
+	// ends.
 	patience = 5 * time.Second
 	// staleAfter is how long a Lease without renewals is kept.
 	staleAfter = 10 * time.Minute
 )
 
-// list returns our own Lease, nil when there is none, and the Leases of the others.
+// list returns our own Lease, nil if there is none, and the Leases of the others.
 func (r *Ring) list(ctx context.Context) (own *coordinationv1.Lease, others []*coordinationv1.Lease, err error) {
 	list, err := r.Leases.List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + r.Controller, Limit: most})
 	if err != nil {
@@ -53,7 +54,7 @@ func (r *Ring) list(ctx context.Context) (own *coordinationv1.Lease, others []*c
 
 // write creates our Lease, or renews the existing one.
 func (r *Ring) write(ctx context.Context, there *coordinationv1.Lease) error {
-	now := metav1.NewMicroTime(time.Now()) // for people; the time is never compared
+	now := metav1.NewMicroTime(time.Now()) // for people only; the time is never compared
 	seconds := int32(Valid / time.Second)
 	if there == nil {
 		zero := int32(0)
@@ -90,13 +91,13 @@ func (r *Ring) labels() map[string]string {
 	return map[string]string{Label: r.Controller, "app.kubernetes.io/managed-by": "ephor"}
 }
 
-// remove deletes a Lease as it was read.
+// remove deletes a Lease in the version that was read.
 func (r *Ring) remove(ctx context.Context, l *coordinationv1.Lease) error {
 	err := r.Leases.Delete(ctx, l.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &l.UID, ResourceVersion: &l.ResourceVersion},
 	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // another member removed it, or it lives again
+		return nil // another member removed it, or its member renewed it
 	}
 	if err != nil {
 		return fmt.Errorf("remove the Lease %s: %w", l.Name, err)
@@ -111,7 +112,7 @@ func holderOf(l *coordinationv1.Lease) string {
 	return *l.Spec.HolderIdentity
 }
 
-// errTaken is the error of a Lease that another process holds, or that is deleted.
+// errTaken is the error for a Lease that another process holds, or that was deleted.
 type errTaken struct{ by string }
 
 func (e errTaken) Error() string {

@@ -19,12 +19,12 @@ type Options struct {
 	// Leases are the Leases of the namespace.
 	Leases    Leases
 	Namespace string
-	// Controller names the ring, and is a part of the Leases' names. Identity names the member: the Pod.
+	// Controller names the ring, and is a part of the Leases' names. Identity names the member: it is the name of the Pod.
 	Controller, Identity string
 	Log                  *slog.Logger
 }
 
-// NewLeases returns the Leases of a namespace with a client of their own: renewals must not wait behind other requests.
+// NewLeases returns the Leases of a namespace with their own client: renewals must not wait behind other requests.
 func NewLeases(cfg *rest.Config, namespace string) (Leases, error) {
 	own := rest.CopyConfig(cfg)
 	own.QPS, own.Burst = -1, 0
@@ -35,19 +35,19 @@ func NewLeases(cfg *rest.Config, namespace string) (Leases, error) {
 	return client.Leases(namespace), nil
 }
 
-// Ring is one member of a ring. Its methods are safe for all goroutines.
+// Ring is one member of a ring. Its methods are safe for concurrent use.
 type Ring struct {
 	Options
-	name   string // of our Lease
-	holder string // our identity, and that of this process: a container that is started again is another one
-	// wake notifies watch of new times, released notifies leave that a hold has ended.
+	name   string // name of our Lease
+	holder string // our identity, and that of this process, since a restarted container is a different one
+	// wake tells watch that times changed; released tells leave that a hold has ended.
 	wake, released chan struct{}
 
 	// Only Run uses these fields.
-	lease  *coordinationv1.Lease // ours, as it was last written; nil before
+	lease  *coordinationv1.Lease // ours, in the version that was last written; nil before
 	joined bool                  // the Lease is ours
-	first  bool                  // we have just made the first one
-	// failures is how many rounds have failed in a row.
+	first  bool                  // we have just created the first Lease
+	// failures is the number of consecutive failed rounds.
 	failures int
 
 	mu      sync.Mutex
@@ -66,14 +66,14 @@ func New(o Options) *Ring {
 	}
 }
 
-// Holds reports whether work for the key may begin now.
+// Holds reports whether work on the key may begin now.
 func (r *Ring) Holds(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.ending && !r.paused && r.view.holds(key, time.Now())
 }
 
-// Pause takes all work away from this member while paused is true: what is in flight is cancelled with ErrLapsed, and nothing begins. It
+// Pause takes all work away from this member while paused is true: work in progress is cancelled with ErrLapsed, and no work begins. It
 // stays a member, so the others get none of its keys.
 func (r *Ring) Pause(paused bool) {
 	r.mu.Lock()
@@ -89,7 +89,7 @@ func (r *Ring) Pause(paused bool) {
 }
 
 // Changed returns a channel that is closed when this member may hold other keys than at the time of the call. To miss no change, call it
-// before you look at the keys:
+// before you check the keys:
 //
 //	for ctx.Err() == nil {
 //		changed := r.Changed()
@@ -116,8 +116,8 @@ func (r *Ring) Members() []string {
 	return names
 }
 
-// Run is a member of the ring until ctx is done, no work is in flight, and its Lease is removed. Work that is still in flight 10 seconds
-// after the last renewal is cancelled.
+// Run takes part in the ring until ctx is done, no work is in progress, and its Lease is removed. Work that is still in progress 10
+// seconds after the last renewal is cancelled.
 func (r *Ring) Run(ctx context.Context) {
 	left := make(chan struct{})
 	var watching sync.WaitGroup
@@ -138,14 +138,14 @@ func (r *Ring) renew(ctx context.Context) (next time.Time) {
 	case ctx.Err() != nil:
 		return start.Add(Renew)
 	case err == nil && !r.joined:
-		return time.Now() // the Lease is ours now; another list shows the other members
+		return time.Now() // the Lease is now ours; another list shows the other members
 	case taken(err):
 		r.Log.Warn("this replica has lost its share of the work and takes it again", "lease", r.name, "reason", err)
 		r.drop()
 		return time.Now()
 	case err != nil:
-		if r.failures++; r.failures&(r.failures-1) == 0 { // the 1st, 2nd, 4th, 8th …: enough to be seen
-			r.Log.Warn("the share of the work could not be renewed", "lease", r.name, "failures", r.failures, "error", err)
+		if r.failures++; r.failures&(r.failures-1) == 0 { // the 1st, 2nd, 4th, 8th …: often enough to be noticed
+			r.Log.Warn("cannot renew the share of the work", "lease", r.name, "failures", r.failures, "error", err)
 		}
 		return time.Now().Add(Renew / 4)
 	}
@@ -159,7 +159,7 @@ func (r *Ring) renew(ctx context.Context) (next time.Time) {
 	return next
 }
 
-// round lists the Leases and then renews our own, so that a member that cannot see the others does not count for them. When our Lease is
+// round lists the Leases and then renews our own, so that a member that cannot see the others does not count for them. If our Lease is
 // missing, or held by another process, round only creates or takes it.
 func (r *Ring) round(ctx context.Context, start time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -234,8 +234,8 @@ func (r *Ring) removeStale(ctx context.Context, others []*coordinationv1.Lease) 
 	}
 }
 
-// watch acts when a time is over, even while a round waits for an answer: it cancels work that has run out, and reports when gained keys
-// may be worked for.
+// watch acts when a time is over, even while a round waits for an answer: it cancels expired work, and reports when work on gained keys
+// may begin.
 func (r *Ring) watch(done <-chan struct{}) {
 	for {
 		r.mu.Lock()
@@ -254,7 +254,7 @@ func (r *Ring) watch(done <-chan struct{}) {
 	}
 }
 
-// wait returns at the time (zero for never), or earlier after an event; false when it is done.
+// wait returns at the time (zero for never), or earlier after an event; it returns false when done is closed.
 func wait(done, news <-chan struct{}, at time.Time) bool {
 	var due <-chan time.Time
 	if !at.IsZero() {
@@ -279,13 +279,13 @@ func (r *Ring) poke() {
 	}
 }
 
-// notify closes the channels of Changed. The lock is held.
+// notify closes the channels of Changed. The caller holds the lock.
 func (r *Ring) notify() {
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
 
-// leave waits until no work is in flight, and removes the Lease, so that the others need not wait until it runs out.
+// leave waits until no work is in progress, and removes the Lease, so that the others need not wait until it expires.
 func (r *Ring) leave() {
 	r.mu.Lock()
 	r.ending = true
@@ -300,7 +300,7 @@ func (r *Ring) leave() {
 		r.mu.Unlock()
 	}
 	if left > 0 {
-		r.Log.Warn("work goes on beyond its time: the Lease is left to run out", "lease", r.name, "pieces", left)
+		r.Log.Warn("work has exceeded its time: the Lease stays until it expires", "lease", r.name, "pieces", left)
 		return
 	}
 	if !r.joined {
@@ -309,6 +309,6 @@ func (r *Ring) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := r.remove(ctx, r.lease); err != nil {
-		r.Log.Warn("the Lease is left to run out", "lease", r.name, "error", err)
+		r.Log.Warn("the Lease stays until it expires", "lease", r.name, "error", err)
 	}
 }

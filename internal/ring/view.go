@@ -2,16 +2,16 @@ package ring
 
 import "time"
 
-// The times of a member.
+// The time constants of a member.
 const (
 	// Renew is the pause between two rounds of a member.
 	Renew = 2 * time.Second
 	// Valid is how long a member counts after a renewal of its Lease was seen.
 	Valid = 12 * time.Second
-	// Start is how long after its last proof a member begins new work, Cancel how long it continues the work in flight. A proof counts from
+	// Start is how long after its last proof a member begins new work, Cancel how long it continues work in progress. A proof counts from
 	// the time before its requests.
 	Start, Cancel = 8 * time.Second, 10 * time.Second
-	// Settle is the pause between the last change of the ring and the first work for gained keys.
+	// Settle is the pause between the last change of the ring and the first work on gained keys.
 	Settle = 14 * time.Second
 )
 
@@ -19,18 +19,18 @@ const (
 type view struct {
 	self   string
 	others map[string]sight
-	// past are the rings since the last time that the ring was settled; the last one is the present ring.
+	// past are the rings since the ring was last settled; the last one is the present ring.
 	past    []members
 	changed time.Time // when the ring last changed
 	proof   time.Time // start of the last successful round; zero without authority
-	waits   bool      // keys were gained that may not be worked for yet
-	lost    int       // how often the authority was lost
+	waits   bool      // keys were gained on which work may not begin yet
+	lost    int       // number of times that the authority was lost
 }
 
-// maxPast bounds the kept rings while members keep changing.
+// maxPast bounds the number of remembered rings while members keep changing.
 const maxPast = 16
 
-// sight is the time when a member was last seen alive.
+// sight records when a member was last seen alive.
 type sight struct {
 	version string // of its Lease
 	at      time.Time
@@ -40,7 +40,7 @@ func newView(self string) view {
 	return view{self: self, others: map[string]sight{}, past: []members{{}}}
 }
 
-// see records the Leases of the others, from a list that was answered now.
+// see records the Leases of the others, from a list that was just received.
 func (v *view) see(versions map[string]string, now time.Time) {
 	for name := range v.others {
 		if _, ok := versions[name]; !ok {
@@ -65,7 +65,7 @@ func (v *view) accept(start, now time.Time, alone bool) (changed, settled bool) 
 	}
 	next := newMembers(names)
 	if !v.proof.IsZero() && now.Sub(v.proof) >= Start {
-		v.lose() // the others may have dropped us meanwhile
+		v.lose() // the others may have removed us meanwhile
 	}
 	v.proof = start
 	settled = v.settled(now)
@@ -87,13 +87,13 @@ func (v *view) solo() bool {
 	return len(v.past) == 1 && len(v.past[0].names) == 1 && v.past[0].names[0] == v.self
 }
 
-// lose ends the authority; every key has to be gained again.
+// lose ends the authority; every key must be gained again.
 func (v *view) lose() {
 	v.proof, v.past, v.waits = time.Time{}, []members{{}}, false
 	v.lost++
 }
 
-// settled makes gained keys held keys once the pause is over, and reports whether it just did so.
+// settled turns gained keys into held keys once the pause is over, and reports whether it just did so.
 func (v *view) settled(now time.Time) bool {
 	if !v.waits || now.Sub(v.changed) < Settle {
 		return false
@@ -102,7 +102,7 @@ func (v *view) settled(now time.Time) bool {
 	return true
 }
 
-// holds reports whether work for the key may begin.
+// holds reports whether work on the key may begin.
 func (v *view) holds(key string, now time.Time) bool {
 	if v.proof.IsZero() || now.Sub(v.proof) >= Start {
 		return false

@@ -10,12 +10,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Enforced reports whether Enforce denies violations of the rule; other rules mutate or generate.
+// Enforced reports whether Enforce denies violations of the rule; rules that mutate or generate are not affected.
 func Enforced(r *policy.Rule) bool {
 	return r.Stage.Has(policy.StageValidate | policy.StageVerifyImages)
 }
 
-// actions are what the rules do today with violations in a namespace, one by one and in words.
+// actions returns the current actions of the rules for violations in a namespace, one by one and in words.
 func (c *Collector) actions(ctx context.Context, namespace string, p *Plan) (byRule map[string]policy.Action, all string) {
 	if c.options.Program == nil {
 		return nil, ""
@@ -40,7 +40,7 @@ func (c *Collector) actions(ctx context.Context, namespace string, p *Plan) (byR
 	return byRule, words(slices.Collect(maps.Values(byRule))...)
 }
 
-// policyAction is what the policy does with violations, wherever.
+// policyAction returns the policy's action for violations in any namespace.
 func policyAction(p *policy.Program) string {
 	var seen []policy.Action
 	for _, r := range p.Rules {

@@ -11,30 +11,30 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Caller is an object with recorded requests that Enforce refuses, or would have refused.
+// Caller is an object with recorded requests that Enforce denies, or would have denied.
 type Caller struct {
-	// Resource is what manages the object of the requests, or the object itself. It need not exist any more.
+	// Resource is the object that manages the object of the requests, or that object itself. It may no longer exist.
 	Resource compliance.Resource `json:"resource"`
-	// Owner is the end of the chain of ownerReferences; nil when it was not found out.
+	// Owner is the end of the chain of ownerReferences; nil if it is unknown.
 	Owner *compliance.Resource `json:"owner,omitempty"`
-	// Whose is the value of the owner label; empty when nothing on the chain has it.
+	// Whose is the value of the owner label; empty if no object in the chain has it.
 	Whose string `json:"whose,omitempty"`
-	// Users made the requests: the first maxUsers of them.
+	// Users are the users that made the requests, the first maxUsers of them.
 	Users    []string    `json:"users,omitempty"`
 	Requests int         `json:"requests"`
 	Rules    []Violation `json:"rules"`
 	own      Meta
 }
 
-// maxUsers is how many users of a Caller are listed.
+// maxUsers is the number of users that are listed for a Caller.
 const maxUsers = 5
 
 // callerKey is what the requests of one Caller have in common.
 type callerKey struct{ apiVersion, kind, namespace, name, rules string }
 
-// Violating takes a recorded request that violates the policy: what it is about, what the request says of that (Subject of package impact),
-// who made it, and the rules. Requests of namespaces that are not looked at, and rules
-// that Enforce does not concern, are left out.
+// Violating adds a recorded request that violates the policy: its resource, the metadata of that resource in the request (Subject of
+// package impact), its user, and the violated rules. It ignores requests in namespaces that are not selected, and rules that Enforce does
+// not affect.
 func (c *Collector) Violating(r compliance.Resource, own Meta, user string, rules []Violation) {
 	rules = slices.DeleteFunc(slices.Clone(rules), func(v Violation) bool {
 		rule := c.rules[v.Rule]
@@ -66,7 +66,7 @@ func (c *Collector) Violating(r compliance.Resource, own Meta, user string, rule
 	}
 }
 
-// called puts the Callers into the plan, those with most requests first.
+// called adds the Callers to the plan, those with most requests first.
 func (c *Collector) called(p *Plan) {
 	for _, x := range c.callers {
 		p.Callers = append(p.Callers, *x)

@@ -13,41 +13,42 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Options say what is collected.
+// Options define what is collected.
 type Options struct {
-	Policy string // as reports name it: name, or namespace/name
-	// Program is the policy; nil when only reports are there.
+	Policy string // the name in reports: name, or namespace/name
+	// Program is the policy; nil if only reports are available.
 	Program *policy.Program
-	// NamespaceLabels are asked for where an action depends on them.
+	// NamespaceLabels returns the labels of a namespace. It is called if an action depends on them.
 	NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
-	// Namespaces that are looked at, which may hold wildcards; none for all and for what lies in none.
+	// Namespaces selects namespaces, with wildcards; none for all namespaces and cluster-scoped resources.
 	Namespaces []string
-	// Keep is how many refused resources are listed.
+	// Keep is the number of denied resources to list.
 	Keep int
 }
 
 // maxMessage bounds the message of a violation, in bytes.
 const maxMessage = 2 << 10
 
-// sourceOfPolicies is what the results of our policies name as their source.
+// sourceOfPolicies is the source in the results of our policies.
 const sourceOfPolicies = "kyverno"
 
-// Collector gathers what reports say about one policy. Memory grows with the number of namespaces and with Options.Keep.
+// Collector collects the results of one policy from reports. Memory grows with the number of namespaces and with
+// Options.Keep.
 type Collector struct {
 	options    Options
 	rules      map[string]*policy.Rule // nil without a Program
 	namespaces map[string]*Namespace
 	refused    []Refused
 	omitted    int
-	stale      int // results of rules that the policy does not have
+	stale      int // results of rules that the policy no longer has
 	requests   *Requests
-	samples    map[string][]Sample // of requests, by namespace
-	results    map[Kind]int        // resources that have a result
+	samples    map[string][]Sample // from requests, by namespace
+	results    map[Kind]int        // number of resources that have a result
 	callers    map[callerKey]*Caller
 	uncalled   int // requests of callers that are not listed
 }
 
-// New makes a Collector.
+// New returns an empty Collector.
 func New(o Options) *Collector {
 	c := &Collector{options: o, namespaces: map[string]*Namespace{}, results: map[Kind]int{}, callers: map[callerKey]*Caller{}}
 	if o.Program != nil {
@@ -59,13 +60,13 @@ func New(o Options) *Collector {
 	return c
 }
 
-// tally is what the policy's rules say of one resource.
+// tally holds the results of the policy's rules for one resource.
 type tally struct {
 	evaluated, failed, errors, skipped int
 	violations                         []Violation
 }
 
-// Add takes what a report says of the policy.
+// Add adds the results of the policy in a report.
 func (c *Collector) Add(r compliance.Report) {
 	var order []compliance.Resource
 	found := map[compliance.Resource]*tally{}
@@ -87,7 +88,7 @@ func (c *Collector) Add(r compliance.Report) {
 	}
 }
 
-// about reports whether Enforce of the policy concerns the result.
+// about reports whether Enforce of the policy affects the result.
 func (c *Collector) about(r *compliance.Result) bool {
 	if r.Policy != c.options.Policy || c.rules != nil && r.Source != "" && r.Source != sourceOfPolicies {
 		return false
@@ -106,7 +107,7 @@ func (c *Collector) about(r *compliance.Result) bool {
 	return Enforced(rule)
 }
 
-// in reports whether a namespace is looked at.
+// in reports whether a namespace is selected.
 func (c *Collector) in(namespace string) bool {
 	return len(c.options.Namespaces) == 0 || namespace != "" && wildcard.MatchAny(c.options.Namespaces, namespace)
 }
@@ -155,10 +156,10 @@ func kindOf(r compliance.Resource) Kind {
 	return Kind{group, r.Kind}
 }
 
-// In reports whether a namespace is looked at.
+// In reports whether a namespace is selected.
 func (c *Collector) In(namespace string) bool { return c.in(namespace) }
 
-// namespace is the line of a namespace.
+// namespace returns the line of a namespace.
 func (c *Collector) namespace(name string) *Namespace {
 	n := c.namespaces[name]
 	if n == nil {
@@ -168,7 +169,8 @@ func (c *Collector) namespace(name string) *Namespace {
 	return n
 }
 
-// Plan is what was added so far. It asks for the labels of namespaces where the policy's actions depend on them.
+// Plan returns the plan from all results so far. It reads the labels of namespaces if the policy's actions depend on
+// them.
 func (c *Collector) Plan(ctx context.Context) *Plan {
 	p := &Plan{Policy: c.options.Policy, Reasons: []string{}, Namespaces: []Namespace{}, Refused: append([]Refused{}, c.refused...), Omitted: c.omitted, Lacks: []Lack{}}
 	for _, n := range c.namespaces {

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/compliance"
 )
 
-// Meta is what is read of an object.
+// Meta is the metadata that is read from an object.
 type Meta struct {
 	Namespace, UID string
 	Labels         map[string]string
@@ -21,14 +21,14 @@ type Meta struct {
 	Owners         []metav1.OwnerReference
 }
 
-// Owners finds out whose a resource is: it follows the references to owners up to the one without an owner, and looks for a
-// label there, then down the chain, then on the namespace.
+// Owners finds the owner of a resource: it follows the owner references up to the object without an owner, and looks for a label there,
+// then down the chain, then on the namespace.
 type Owners struct {
-	// Read reads an object; found is false when it does not exist (any more). It is called by several goroutines.
+	// Read reads an object; found is false if it does not exist. It is called concurrently.
 	Read func(ctx context.Context, r compliance.Resource) (m Meta, found bool, err error)
-	// Label is the one that says whose it is; empty if not requested.
+	// Label is the label that names the owner; empty for none.
 	Label string
-	// Limit is how many objects are read. Each is read once.
+	// Limit is the maximum number of objects to read. Each is read once.
 	Limit int
 
 	mu    sync.Mutex
@@ -38,7 +38,7 @@ type Owners struct {
 
 type ownerKey struct{ apiVersion, kind, namespace, name string }
 
-// reading is an object that is being read, or was read.
+// reading is an object whose read has started or finished.
 type reading struct {
 	done  chan struct{}
 	meta  Meta
@@ -47,17 +47,17 @@ type reading struct {
 }
 
 const (
-	// ownersAtOnce is how many resources are followed at the same time.
+	// ownersAtOnce is the number of resources that are followed at the same time.
 	ownersAtOnce = 8
-	// maxChain is how many owners are followed: a chain is three or four long, and one that never ends is a mistake.
+	// maxChain is the maximum number of owners to follow: a chain has three or four, and an endless one is a mistake.
 	maxChain = 10
 )
 
-// errLimit is given instead of a read too many.
+// errLimit is returned when the limit of reads is reached.
 var errLimit = fmt.Errorf("too many objects")
 
-// Own says whose the refused resources are, and takes away those that are superseded. Those whose owner cannot be read are
-// listed without, and p says how many.
+// Own sets the owners of the denied resources, and removes superseded ones. A resource whose owner cannot be read stays without an owner,
+// and p says how many there are.
 func (p *Plan) Own(ctx context.Context, o *Owners) {
 	superseded := make([]bool, len(p.Refused))
 	var over, failed atomic.Int64
@@ -87,7 +87,7 @@ func (p *Plan) Own(ctx context.Context, o *Owners) {
 			return nil
 		})
 	}
-	_ = group.Wait() // none of them gives up
+	_ = group.Wait() // the functions return no errors
 	p.leave(superseded)
 	if n := over.Load(); n > 0 {
 		p.lack(false, fmt.Sprintf("the owners of %s: --owner-reads bounds how many objects are read", resources(int(n))))
@@ -100,7 +100,7 @@ func (p *Plan) Own(ctx context.Context, o *Owners) {
 	}
 }
 
-// leave takes superseded resources out of the plan.
+// leave removes superseded resources from the plan.
 func (p *Plan) leave(superseded []bool) {
 	var kept []Refused
 	for i, r := range p.Refused {
@@ -118,11 +118,11 @@ func (p *Plan) leave(superseded []bool) {
 	p.Refused = append([]Refused{}, kept...)
 }
 
-// revisionAnnotation is what the Deployment controller counts revisions with, on a Deployment and on its ReplicaSets.
+// revisionAnnotation is the annotation in which the Deployment controller counts revisions, on a Deployment and on its ReplicaSets.
 const revisionAnnotation = "deployment.kubernetes.io/revision"
 
-// of follows one resource. superseded is what is left of an earlier revision of a Deployment: a ReplicaSet that is not
-// created again; if it returns, the Deployment itself is denied.
+// of follows one resource. superseded: it belongs to an earlier revision of a Deployment, such as a ReplicaSet that is not created again;
+// if that revision returns, the Deployment itself is denied.
 func (o *Owners) of(ctx context.Context, r *Refused) (superseded bool, err error) {
 	c, err := o.follow(ctx, r.Resource, nil)
 	if err != nil {
@@ -133,8 +133,8 @@ func (o *Owners) of(ctx context.Context, r *Refused) (superseded bool, err error
 	return c.superseded, err
 }
 
-// Of follows one resource, and returns the end of its chain and whose that is. own is what is known of the resource itself, which need not
-// exist any more.
+// Of follows one resource, and returns the end of its chain and the value of the owner label. own is the known metadata of the resource
+// itself, which may no longer exist.
 func (o *Owners) Of(ctx context.Context, r compliance.Resource, own Meta) (owner compliance.Resource, whose string, err error) {
 	c, err := o.follow(ctx, r, &own)
 	if err != nil {
@@ -147,14 +147,14 @@ func (o *Owners) Of(ctx context.Context, r compliance.Resource, own Meta) (owner
 	return c.end, whose, err
 }
 
-// chain is what was found above a resource.
+// chain holds the owners that were found above a resource.
 type chain struct {
 	end        compliance.Resource
-	labels     []map[string]string // of the chain, the resource first
+	labels     []map[string]string // of the objects in the chain, the resource first
 	superseded bool
 }
 
-// follow follows the owners of a resource. own is what is known of it where it does not exist; nil for nothing.
+// follow follows the owners of a resource. own is its known metadata, for a resource that no longer exists; nil for none.
 func (o *Owners) follow(ctx context.Context, r compliance.Resource, own *Meta) (c chain, err error) {
 	at := r
 	seen := map[ownerKey]bool{}
@@ -164,7 +164,7 @@ func (o *Owners) follow(ctx context.Context, r compliance.Resource, own *Meta) (
 		if err != nil {
 			return c, err
 		}
-		// A resource that is gone, and an owner that is another one of the same name, has no further owners.
+		// A deleted resource, and an owner that was replaced by another object with the same name, have no further owners.
 		if !found || at.UID != "" && meta.UID != at.UID {
 			if own == nil || len(c.labels) > 0 {
 				break
@@ -172,7 +172,7 @@ func (o *Owners) follow(ctx context.Context, r compliance.Resource, own *Meta) (
 			meta = *own
 			meta.Namespace = at.Namespace
 		}
-		at.Namespace = meta.Namespace // an owner may lie in none
+		at.Namespace = meta.Namespace // an owner may be cluster-scoped
 		if r.Kind == "ReplicaSet" && at.Kind == "Deployment" && len(c.labels) == 1 {
 			own, current := below.Annotations[revisionAnnotation], meta.Annotations[revisionAnnotation]
 			c.superseded = own != "" && current != "" && own != current
@@ -194,7 +194,7 @@ func (o *Owners) follow(ctx context.Context, r compliance.Resource, own *Meta) (
 	return c, nil
 }
 
-// whose looks for the label on a chain, the last owner first, and then on the namespace.
+// whose looks for the label on the objects of a chain, the last owner first, and then on the namespace.
 func (o *Owners) whose(ctx context.Context, namespace string, chain []map[string]string) (string, error) {
 	if o.Label == "" {
 		return "", nil
@@ -211,7 +211,7 @@ func (o *Owners) whose(ctx context.Context, namespace string, chain []map[string
 	return meta.Labels[o.Label], err
 }
 
-// Controller is the owner that manages the object or, when none does, the first one; nil without an owner.
+// Controller returns the owner that manages the object, otherwise the first owner; nil without an owner.
 func (m Meta) Controller() *metav1.OwnerReference {
 	owners := m.Owners
 	for i := range owners {
@@ -227,7 +227,7 @@ func (m Meta) Controller() *metav1.OwnerReference {
 
 func key(r compliance.Resource) ownerKey { return ownerKey{r.APIVersion, r.Kind, r.Namespace, r.Name} }
 
-// read reads each object once, however many ask for it.
+// read reads each object once, even if several callers request it.
 func (o *Owners) read(ctx context.Context, r compliance.Resource) (Meta, bool, error) {
 	k := key(r)
 	o.mu.Lock()

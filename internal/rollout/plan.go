@@ -6,35 +6,36 @@ import (
 	"github.com/ephor-dev/ephor/internal/compliance"
 )
 
-// Plan is what is known about a policy before it is enforced, as `ephor rollout` prints it.
+// Plan is the information about a policy before it is enforced, as `ephor rollout` prints it.
 type Plan struct {
 	Policy string `json:"policy"`
-	// Action is what the policy does today with violations: Audit, Enforce, both in different rules or namespaces, or "" when
+	// Action is the current action of the policy for violations: Audit, Enforce, both if rules or namespaces differ, or "" if
 	// the policy was not read.
 	Action  string     `json:"action,omitempty"`
 	Created *time.Time `json:"created,omitempty"`
 
 	Verdict Verdict  `json:"verdict"`
-	Reasons []string `json:"reasons"` // why it is not safe, or not known
+	Reasons []string `json:"reasons"` // why it is not safe, or unknown
 	Targets []Target `json:"targets"`
 
 	Namespaces []Namespace `json:"namespaces"`
-	// Refused are the resources that Enforce would refuse, were they created today; Omitted is how many are not listed.
+	// Refused are the resources that Enforce would deny if they were created now; Omitted is the number of resources that are
+	// not listed.
 	Refused []Refused `json:"refused"`
 	Omitted int       `json:"omitted,omitempty"`
-	// Callers are those whose recorded requests violate the policy.
+	// Callers are the objects whose recorded requests violate the policy.
 	Callers []Caller `json:"callers,omitempty"`
-	// Lacks are the lines that could not be filled, with what would fill them.
+	// Lacks lists missing information, with the way to provide it.
 	Lacks []Lack `json:"lacks"`
 
 	requests *Requests    // nil without metrics
-	results  map[Kind]int // resources that have a result
+	results  map[Kind]int // number of resources that have a result
 }
 
-// Kind is a kind of resources, whatever its version.
+// Kind is a kind of resources in any version.
 type Kind struct{ Group, Kind string }
 
-// String is Kind, or Kind.group.
+// String returns Kind, or Kind.group.
 func (k Kind) String() string {
 	if k.Group == "" {
 		return k.Kind
@@ -42,36 +43,36 @@ func (k Kind) String() string {
 	return k.Kind + "." + k.Group
 }
 
-// Verdict is the answer.
+// Verdict is the conclusion of a plan.
 type Verdict string
 
-// The answers. Unknown is not safe.
+// The verdicts. Unknown is not safe.
 const (
 	Safe    Verdict = "safe"
 	Unsafe  Verdict = "unsafe"
 	Unknown Verdict = "unknown"
 )
 
-// Namespace is what Enforce would mean in one namespace; its name is empty for resources that lie in none.
+// Namespace is the effect of Enforce in one namespace; its name is empty for cluster-scoped resources.
 type Namespace struct {
 	Name   string `json:"name"`
-	Action string `json:"action,omitempty"` // today's
-	// Resources were evaluated: Violating of them violate the policy, and for Errors some rule could not be evaluated.
-	// Exempt are resources that are not evaluated because of an exception or a precondition.
+	Action string `json:"action,omitempty"` // the current action
+	// Resources is the number of evaluated resources: Violating of them violate the policy, and for Errors of them some rule
+	// could not be evaluated. Exempt is the number of resources that an exception or a precondition skips.
 	Resources int `json:"resources"`
 	Violating int `json:"violating"`
 	Errors    int `json:"errors"`
 	Exempt    int `json:"exempt"`
 	// Superseded are ReplicaSets of earlier revisions of their Deployments: they are not created again, and do not count.
 	Superseded int `json:"superseded,omitempty"`
-	// Rate is the share of the resources that violate the policy, in percent.
+	// Rate is the percentage of resources that violate the policy.
 	Rate float64 `json:"rate"`
-	// Requests are those of the time that was asked for; nil without metrics.
+	// Requests are the results of requests in the selected time; nil without metrics.
 	Requests *Counted `json:"requests,omitempty"`
 	Safe     bool     `json:"safe"`
 }
 
-// settle computes what follows from the counts.
+// settle computes the derived fields.
 func (n *Namespace) settle() {
 	n.Rate = 0
 	if n.Resources > 0 {
@@ -80,17 +81,17 @@ func (n *Namespace) settle() {
 	n.Safe = n.Violating == 0 && n.Errors == 0 && (n.Requests == nil || n.Requests.rate() < maxRate)
 }
 
-// Refused is a resource that Enforce would refuse.
+// Refused is a resource that Enforce would deny.
 type Refused struct {
 	Resource compliance.Resource `json:"resource"`
 	Rules    []Violation         `json:"rules"`
-	// Owner is the end of the chain of ownerReferences: the resource itself if it has no owner, nil when it was not found out.
+	// Owner is the end of the chain of ownerReferences: the resource itself if it has no owner, nil if it is unknown.
 	Owner *compliance.Resource `json:"owner,omitempty"`
-	// Whose is the value of the owner label; empty when nothing on the chain has it.
+	// Whose is the value of the owner label; empty if no object in the chain has it.
 	Whose string `json:"whose,omitempty"`
 }
 
-// Violation is a rule that refuses.
+// Violation is a rule that denies.
 type Violation struct {
 	Rule    string `json:"rule"`
 	Message string `json:"message,omitempty"`
@@ -101,11 +102,11 @@ type Target struct {
 	Name   string `json:"name"`
 	Want   string `json:"want"`
 	Have   string `json:"have"`
-	Met    *bool  `json:"met"` // nil when it is not known
+	Met    *bool  `json:"met"` // nil if it is unknown
 	Advice bool   `json:"advice,omitempty"`
 }
 
-// Lack is something that is not known. Decisive ones make the verdict unknown.
+// Lack is missing information. Decisive ones make the verdict unknown.
 type Lack struct {
 	What     string `json:"what"`
 	Decisive bool   `json:"decisive,omitempty"`

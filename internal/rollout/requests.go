@@ -10,34 +10,34 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Sample is one series of an answer: its labels and its value.
+// Sample is one series in an answer of Prometheus: its labels and its value.
 type Sample struct {
 	Labels map[string]string
 	Value  float64
 }
 
-// Requests are the requests that the policy evaluated at admission, as metrics or recorded decisions show them.
+// Requests are the requests that the policy evaluated at admission, from metrics or recorded decisions.
 type Requests struct {
 	Window time.Duration
 	// Samples count results by resource_namespace, rule_name and rule_result.
 	Samples []Sample
-	// Lacks are what the source of the samples does not say.
+	// Lacks lists information that is missing in the source of the samples.
 	Lacks []string
 	// Missing are requests that the source does not show: without them it is not known whether the policy is safe.
 	Missing []string
 }
 
-// Counted are the results of requests in one namespace, in the time that was asked for. A request that several rules
-// evaluate counts for each.
+// Counted are the results of requests in one namespace in the selected time. A request counts for each rule that evaluates
+// it.
 type Counted struct {
 	Evaluated int `json:"evaluated"`
-	// Refused violated a rule that is enforced in the namespace; WouldRefuse a rule that only audits.
+	// Refused violated a rule that is enforced in the namespace; WouldRefuse violated a rule that only audits.
 	Refused     int `json:"refused"`
 	WouldRefuse int `json:"wouldRefuse"`
 	Errors      int `json:"errors"`
 }
 
-// rate is the share of what did not pass, in percent.
+// rate is the percentage of results that are violations.
 func (c Counted) rate() float64 {
 	if c.Evaluated == 0 {
 		return 0
@@ -52,9 +52,9 @@ func (c *Counted) merge(o Counted) {
 	c.Errors += o.Errors
 }
 
-// Query asks Prometheus for the Samples of a policy. increase() does not count what a counter had when it was first seen, and
-// a rule that refused once would be missing: of series that are younger than the window the value itself is taken. policy is
-// a name, or namespace/name.
+// Query returns the query that asks Prometheus for the Samples of a policy. increase() ignores the value that a counter had
+// when it was first seen, so a rule that denied once would be missing. For series that are younger than the window, the query
+// uses the value itself. policy is a name, or namespace/name.
 func Query(policy string, window time.Duration) string {
 	namespace, name, found := strings.Cut(policy, "/")
 	if !found {
@@ -67,7 +67,7 @@ func Query(policy string, window time.Duration) string {
 		series, w)
 }
 
-// Count takes what requests show: of namespaces without reports, too, since what is refused has none.
+// Count adds the results of requests, including those in namespaces without reports, since denied objects have no reports.
 func (c *Collector) Count(r Requests) {
 	c.requests, c.samples = &r, map[string][]Sample{}
 	for _, s := range r.Samples {
@@ -79,8 +79,8 @@ func (c *Collector) Count(r Requests) {
 	}
 }
 
-// counts reports whether a sample is about a rule that Enforce concerns. Without the label, which the metrics ConfigMap
-// may leave out, all are.
+// counts reports whether a sample is about a rule that Enforce affects. If the label is missing, because the metrics
+// ConfigMap omits it, all samples count.
 func (c *Collector) counts(s Sample) bool {
 	name := s.Labels["rule_name"]
 	if name == "" || c.rules == nil {
@@ -90,8 +90,8 @@ func (c *Collector) counts(s Sample) bool {
 	return r != nil && Enforced(r)
 }
 
-// requestsIn counts the requests of a namespace. actions are today's actions of the rules in it, and all is what they have in
-// common.
+// requestsIn counts the requests in a namespace. actions are the current actions of the rules in it, and all is the action
+// that they have in common.
 func (c *Collector) requestsIn(namespace string, actions map[string]policy.Action, all string) *Counted {
 	if c.requests == nil {
 		return nil

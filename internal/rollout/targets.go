@@ -9,35 +9,35 @@ import (
 	"time"
 )
 
-// The figures of the guide that most teams follow: a week of Audit, every resource in order before Enforce, and less than one
-// violation in a hundred after it.
+// The figures of the guide that most teams follow: a week of Audit, no violating resource before Enforce, and a violation
+// rate below one percent after it.
 const (
 	maxRate   = 1.0 // percent; below
 	auditTime = 7 * 24 * time.Hour
 )
 
-// Facts are what is known of the policy besides what reports say.
+// Facts are known facts about the policy that are not in reports.
 type Facts struct {
 	Now     time.Time
-	Created time.Time // zero when it is not known
-	// MinAge is how long the policy must have been there; 0 makes the guide's week an advice.
+	Created time.Time // zero if it is unknown
+	// MinAge is the minimum age of the policy; 0 turns the guide's week into advice.
 	MinAge time.Duration
-	// NotReady says why the policy cannot be relied on; empty when it is in order.
+	// NotReady is the reason why the policy is not reliable; empty if it is ready.
 	NotReady string
-	// NotScanned says why reports do not show what exists already. What requests show stands in for it.
+	// NotScanned are the reasons why reports do not cover existing resources. Results of requests are used instead.
 	NotScanned []string
-	// NotRead are kinds that the scan may not read, with the reason: nothing stands in for them.
+	// NotRead are kinds that the scan may not read, with the reason; nothing replaces their results.
 	NotRead []string
-	// Changed is when the policy was written last; zero when it is not known.
+	// Changed is when the policy was last written; zero if unknown.
 	Changed time.Time
-	// Existing is how many resources there are of kinds that the policy names, as far as that could be counted.
+	// Existing is the number of existing resources of the kinds that the policy names, if they could be counted.
 	Existing map[Kind]int
 }
 
 // settled is how long reports may take after a change of the policy, in a cluster of some size.
 const settled = 5 * time.Minute
 
-// Evaluate compares with the figures of the guide, and fills Targets, Reasons and Verdict.
+// Evaluate compares the plan with the figures of the guide, and sets Targets, Reasons and Verdict.
 func (p *Plan) Evaluate(f Facts) {
 	var resources, violating, errors int
 	for _, n := range p.Namespaces {
@@ -46,7 +46,7 @@ func (p *Plan) Evaluate(f Facts) {
 		errors += n.Errors
 	}
 	requests, seen := p.allRequests()
-	// When no scan can evaluate the policy, only requests show its results.
+	// If no scan can evaluate the policy, only requests show its results.
 	some, advice := resources > 0, resources == 0 && seen && len(f.NotScanned) > 0
 	p.target(Target{Name: "resources in order", Want: "100%", Have: share(resources-violating-errors, resources), Advice: advice}, some, violating+errors == 0)
 	p.target(Target{Name: "resources that could not be evaluated", Want: "0", Have: fmt.Sprint(errors), Advice: advice}, some, errors == 0)
@@ -88,7 +88,7 @@ func (p *Plan) Evaluate(f Facts) {
 	p.verdict()
 }
 
-// covered compares how many resources exist with how many have a result.
+// covered compares the number of existing resources with the number of those that have a result.
 func (p *Plan) covered(existing map[Kind]int) {
 	for _, kind := range slices.SortedFunc(maps.Keys(existing), func(a, b Kind) int { return cmp.Compare(a.String(), b.String()) }) {
 		if without := existing[kind] - p.results[kind]; without > 0 {
@@ -97,7 +97,7 @@ func (p *Plan) covered(existing map[Kind]int) {
 	}
 }
 
-// allRequests adds up the requests of all namespaces; seen is false when there were none, or no metrics.
+// allRequests adds up the requests of all namespaces; seen is false if there were none, or no metrics.
 func (p *Plan) allRequests() (all Counted, seen bool) {
 	for _, n := range p.Namespaces {
 		if n.Requests != nil {
@@ -116,7 +116,7 @@ func (p *Plan) worstNamespace() (rate float64, name string) {
 	return rate, name
 }
 
-// age compares how long the policy has been there with what is asked for.
+// age compares the age of the policy with the required one.
 func (p *Plan) age(f Facts) {
 	t := Target{Name: "time in the cluster", Want: "1 week", Have: "-", Advice: f.MinAge == 0}
 	want := auditTime
@@ -138,7 +138,8 @@ func (p *Plan) target(t Target, known, met bool) {
 	p.Targets = append(p.Targets, t)
 }
 
-// verdict: whatever is wrong makes it unsafe; else whatever is not known and could be wrong makes it unknown.
+// verdict sets the verdict: anything wrong makes it unsafe; otherwise missing information that could be wrong makes it
+// unknown.
 func (p *Plan) verdict() {
 	p.Verdict = Safe
 	for _, n := range p.Namespaces {
@@ -170,7 +171,7 @@ func (p *Plan) verdict() {
 	}
 }
 
-// resources is a number of them, in the singular or the plural.
+// resources returns the number with its noun, in the singular or the plural.
 func resources(n int) string {
 	if n == 1 {
 		return "1 resource"
@@ -178,7 +179,7 @@ func resources(n int) string {
 	return fmt.Sprintf("%d resources", n)
 }
 
-// unsafe says why a namespace is not safe.
+// unsafe returns the reason why a namespace is not safe.
 func unsafe(n Namespace) string {
 	var why []string
 	if n.Violating > 0 {
@@ -193,7 +194,7 @@ func unsafe(n Namespace) string {
 	return shownNamespace(n.Name) + ": " + strings.Join(why, ", ")
 }
 
-// shownNamespace is a namespace's name in a sentence.
+// shownNamespace returns a namespace's name for use in a sentence.
 func shownNamespace(name string) string {
 	if name == "" {
 		return "cluster-scoped resources"
@@ -201,7 +202,7 @@ func shownNamespace(name string) string {
 	return "namespace " + name
 }
 
-// share is a part in percent, rounded down so that 100% means all.
+// share returns a percentage, rounded down so that 100% means all.
 func share(part, of int) string {
 	if of == 0 {
 		return "-"

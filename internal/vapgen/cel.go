@@ -13,14 +13,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Why a policy written in CEL is not translated; the first two in the words of Kyverno. They follow Native.Skipped.
+// The reasons why a policy in CEL is not translated; the first two are Kyverno's texts. They follow Native.Skipped.
 const (
 	reasonNotEnabled = ": not enabled."
 	reasonAutogen    = ": pod controllers autogen is enabled."
 	reasonMode       = ": the evaluation mode is not Kubernetes."
 )
 
-// shared are the parts that policies written in CEL have in common, as they are translated.
+// shared holds the translated parts that all policies in CEL have in common.
 type shared struct {
 	constraints *admissionregistrationv1.MatchResources
 	conditions  []admissionregistrationv1.MatchCondition // of the policy
@@ -36,11 +36,10 @@ type listVariable struct {
 	list     string
 	variable admissionregistrationv1.Variable
 	wanted   bool
-	early    bool // variables of the policy use it
+	early    bool // a variable of the policy uses it
 }
 
-// share translates constraints, conditions and variables, and folds the exceptions in. finish has to be called after the body was
-// rewritten.
+// share translates constraints, conditions and variables, and includes the exceptions. Call finish after the body was rewritten.
 func share(m *admissionregistrationv1.MatchResources, conditions []admissionregistrationv1.MatchCondition, variables []admissionregistrationv1.Variable,
 	exceptions []*policy.Exception) *shared {
 	out := &shared{constraints: withScopes(m)}
@@ -67,7 +66,7 @@ func share(m *admissionregistrationv1.MatchResources, conditions []admissionregi
 	for i := range out.lists {
 		out.lists[i].early = early.used[out.lists[i].list]
 	}
-	atOnce := &rewriter{with: inline, used: map[string]bool{}} // conditions come before variables
+	atOnce := &rewriter{with: inline, used: map[string]bool{}} // conditions are evaluated before variables
 	for _, c := range conditions {
 		c.Expression = atOnce.expression(c.Expression)
 		out.conditions = append(out.conditions, c)
@@ -76,7 +75,7 @@ func share(m *admissionregistrationv1.MatchResources, conditions []admissionregi
 	return out
 }
 
-// finish adds the variables for the lists that are there, or that are used.
+// finish adds the variables for the lists that exist or are used.
 func (s *shared) finish() {
 	var first []admissionregistrationv1.Variable
 	for _, l := range s.lists {
@@ -90,7 +89,7 @@ func (s *shared) finish() {
 	s.variables = slices.Concat(first, s.variables)
 }
 
-// withScopes are the constraints with the scope that rules have when they name none.
+// withScopes returns the constraints, with the default scope for rules that have none.
 func withScopes(m *admissionregistrationv1.MatchResources) *admissionregistrationv1.MatchResources {
 	m = m.DeepCopy()
 	if m == nil {
@@ -107,7 +106,7 @@ func withScopes(m *admissionregistrationv1.MatchResources) *admissionregistratio
 	return m
 }
 
-// refused is why the API server would not take the policy: it has other libraries and variables than policies of ours.
+// refused returns the reason why the API server would reject the policy: its libraries and variables differ from Ephor's.
 func refused(kind string, p client.Object) string {
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p)
 	if err != nil {

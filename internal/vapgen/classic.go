@@ -14,17 +14,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/family/classic"
 )
 
-// classicPolicy is a ClusterPolicy with what has to be known to translate it.
+// classicPolicy is a ClusterPolicy with the information that its translation needs.
 type classicPolicy struct {
 	policy     *kyvernov1.ClusterPolicy
-	exceptions []*kyvernov2.PolicyException // those that name its rule
+	exceptions []*kyvernov2.PolicyException // the exceptions that name its rule
 	resources  discovery.Resources
 }
 
-// asksClassic reports whether the policy has a rule that asks to be turned into a ValidatingAdmissionPolicy: others need no
+// asksClassic reports whether the policy has a rule that requests a ValidatingAdmissionPolicy. Other policies need no
 // explanation.
 func asksClassic(object map[string]any) bool {
-	p, _ := classic.Decode(object) // the compiler reports what cannot be read
+	p, _ := classic.Decode(object) // the compiler reports what cannot be decoded
 	return asks(p)
 }
 
@@ -40,7 +40,7 @@ func translateClassic(given Input) (Output, error) {
 	in := &classicPolicy{policy: p, resources: given.Resources}
 	for _, e := range given.Exceptions {
 		if e.ID().Group == exception.Exceptions.Group {
-			decoded, _ := exception.Decode(e.Object) // it was compiled of this
+			decoded, _ := exception.Decode(e.Object) // the exception was compiled from this object
 			in.exceptions = append(in.exceptions, decoded)
 		}
 	}
@@ -71,7 +71,7 @@ func translateClassic(given Input) (Output, error) {
 	return Output{Policy: in.native(&rules[0], constraints), Binding: in.binding(rules[0].Validation.CEL, enforce)}, nil
 }
 
-// constraints says which requests are meant.
+// constraints returns the match constraints for a rule.
 func (in *classicPolicy) constraints(r *kyvernov1.Rule) (*admissionregistrationv1.MatchResources, string, error) {
 	match, reason := matched(r)
 	if reason != "" {
@@ -103,7 +103,7 @@ func (in *classicPolicy) constraints(r *kyvernov1.Rule) (*admissionregistrationv
 		d := &exclude[i].ResourceDescription
 		if len(d.Namespaces) > 0 {
 			unwanted.addNamespaces(d)
-			// The rules spare the Namespaces themselves, and this what is in them.
+			// The rules exclude the Namespaces themselves, and the selector excludes the objects in them.
 			out.NamespaceSelector = narrowed(out.NamespaceSelector, metav1.LabelSelectorOpNotIn, d.Namespaces)
 			continue
 		}
@@ -115,7 +115,7 @@ func (in *classicPolicy) constraints(r *kyvernov1.Rule) (*admissionregistrationv
 	return out, "", nil
 }
 
-// narrowed is a namespace selector that also looks at the names.
+// narrowed returns a namespace selector that also tests the names.
 func narrowed(s *metav1.LabelSelector, op metav1.LabelSelectorOperator, names []string) *metav1.LabelSelector {
 	s = s.DeepCopy()
 	if len(names) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Why a policy is not translated, in the words of Kyverno; they follow Native.Skipped.
+// The reasons why a policy is not translated, with Kyverno's texts; they follow Native.Skipped.
 const (
 	reasonNoRules           = ": no rules found."
 	reasonRules             = ": multiple rules are not applicable."
@@ -31,8 +31,8 @@ const (
 	reasonExceptionWhen     = ": Conditions in PolicyException is not applicable."
 )
 
-// filters are those of a match or exclude block, in whichever form it is written; one of them is enough. The reason is why
-// they cannot be translated.
+// filters returns the filters of a match or exclude block in any of its forms; any one of them must match. The reason says
+// why they cannot be translated.
 func filters(m *kyvernov1.MatchResources, severalAll string) (out kyvernov1.ResourceFilters, reason string) {
 	switch {
 	case m == nil:
@@ -75,8 +75,8 @@ func namesOf(d *kyvernov1.ResourceDescription) []string {
 	return d.Names
 }
 
-// matched are the filters of the match block. What they say of namespaces and labels holds for the whole of a
-// ValidatingAdmissionPolicy, and so for one filter only.
+// matched returns the filters of the match block. Namespaces and labels apply to a whole ValidatingAdmissionPolicy, so
+// only a single filter may restrict them.
 func matched(r *kyvernov1.Rule) (kyvernov1.ResourceFilters, string) {
 	out, reason := filters(&r.MatchResources, reasonMatchAll)
 	if reason != "" {
@@ -91,7 +91,7 @@ func matched(r *kyvernov1.Rule) (kyvernov1.ResourceFilters, string) {
 	return out, ""
 }
 
-// excluded are the filters of an exclude block, or of an exception's match block.
+// excluded returns the filters of an exclude block, or of an exception's match block.
 func excluded(m *kyvernov1.MatchResources, severalAll string) (kyvernov1.ResourceFilters, string) {
 	out, reason := filters(m, severalAll)
 	if reason != "" {
@@ -109,7 +109,7 @@ func excluded(m *kyvernov1.MatchResources, severalAll string) (kyvernov1.Resourc
 	return out, ""
 }
 
-// excepted are the filters of an exception.
+// excepted returns the filters of an exception.
 func excepted(e *kyvernov2.PolicyException, policy string) (kyvernov1.ResourceFilters, string) {
 	for _, x := range e.Spec.Exceptions {
 		if x.PolicyName == policy && len(x.RuleNames) > 1 {
@@ -122,7 +122,7 @@ func excepted(e *kyvernov2.PolicyException, policy string) (kyvernov1.ResourceFi
 	return excluded(&kyvernov1.MatchResources{Any: e.Spec.Match.Any, All: e.Spec.Match.All}, reasonExceptionAll)
 }
 
-// action is the effective failure action: Enforce or Audit.
+// action returns the effective failure action: Enforce or Audit.
 func action(spec *kyvernov1.Spec, v *kyvernov1.Validation) (enforce bool, reason string) {
 	overrides := slices.Concat(spec.ValidationFailureActionOverrides, v.FailureActionOverrides)
 	if len(overrides) > 1 {

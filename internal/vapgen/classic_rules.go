@@ -13,7 +13,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/match"
 )
 
-// rules collects the rules of a ValidatingAdmissionPolicy: one for each group, version, set of operations and of names.
+// rules collects the rules of a ValidatingAdmissionPolicy: one for each group, version, set of operations and set of
+// names.
 type rules struct {
 	known discovery.Resources
 	order []*admissionregistrationv1.NamedRuleWithOperations
@@ -21,7 +22,7 @@ type rules struct {
 
 func newRules(known discovery.Resources) *rules { return &rules{known: known} }
 
-// add adds what a filter says of kinds, names and operations.
+// add adds the kinds, names and operations of a filter.
 func (x *rules) add(d *kyvernov1.ResourceDescription) error {
 	if len(d.Kinds) == 0 {
 		x.put("*", "*", "*", d, namesOf(d))
@@ -42,7 +43,7 @@ func (x *rules) add(d *kyvernov1.ResourceDescription) error {
 		if len(found) == 0 {
 			return fmt.Errorf("the kind %s is not served", kind)
 		}
-		seen := map[string]bool{} // one version will do: the API server looks at the others, too (matchPolicy)
+		seen := map[string]bool{} // one version is enough: the API server matches the others, too (matchPolicy)
 		for _, r := range found {
 			name := r.Resource
 			if r.Subresource != "" {
@@ -53,7 +54,7 @@ func (x *rules) add(d *kyvernov1.ResourceDescription) error {
 				x.put(r.Group, r.Version, name, d, namesOf(d))
 			}
 			if r.Group == "" && name == "pods" && t.Subresource == "" {
-				x.put(r.Group, r.Version, "pods/ephemeralcontainers", d, namesOf(d)) // as in our webhooks: it changes the Pod
+				x.put(r.Group, r.Version, "pods/ephemeralcontainers", d, namesOf(d)) // as in our webhooks: a request for it changes the Pod
 			}
 		}
 	}
@@ -95,7 +96,7 @@ func (x *rules) put(group, version, resource string, d *kyvernov1.ResourceDescri
 	}
 }
 
-// list are the rules in order of groups.
+// list returns the rules, sorted by group.
 func (x *rules) list() []admissionregistrationv1.NamedRuleWithOperations {
 	slices.SortStableFunc(x.order, func(a, b *admissionregistrationv1.NamedRuleWithOperations) int {
 		return cmp.Or(strings.Compare(a.APIGroups[0], b.APIGroups[0]), strings.Compare(a.APIVersions[0], b.APIVersions[0]))

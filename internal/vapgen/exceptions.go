@@ -13,14 +13,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// The lists that exceptions give to expressions.
+// The lists of exceptions that expressions can read.
 const (
 	allowedImages = "allowedImages"
 	allowedValues = "allowedValues"
 )
 
-// folded is what the exceptions of a policy become: conditions that are false for what they exempt, and expressions for the lists
-// of those that relax the policy in part.
+// folded is the translation of a policy's exceptions: conditions that are false for exempt requests, and expressions for the
+// lists of exceptions that relax the policy in part.
 type folded struct {
 	conditions     []admissionregistrationv1.MatchCondition
 	images, values list
@@ -28,11 +28,11 @@ type folded struct {
 
 // list is an expression for a list of texts.
 type list struct {
-	always []string // whatever the request
-	when   []string // expressions for further texts
+	always []string // for every request
+	when   []string // expressions for additional texts
 }
 
-// fold folds exceptions of policies.kyverno.io. taken are the names of the policy's own conditions.
+// fold translates exceptions of policies.kyverno.io. taken are the names of the policy's own conditions.
 func fold(exceptions []*policy.Exception, taken []admissionregistrationv1.MatchCondition) (out folded) {
 	names := map[string]bool{}
 	for _, c := range taken {
@@ -43,7 +43,7 @@ func fold(exceptions []*policy.Exception, taken []admissionregistrationv1.MatchC
 			continue
 		}
 		var x policiesv1beta1.PolicyException
-		strict.Decode(e.Object, &x) // it was compiled of this
+		strict.Decode(e.Object, &x) // the exception was compiled from this object
 		holds := conjunction(x.Spec.MatchConditions)
 		switch {
 		case e.Partial:
@@ -60,7 +60,7 @@ func fold(exceptions []*policy.Exception, taken []admissionregistrationv1.MatchC
 	return out
 }
 
-// conjunction is true when all conditions are; empty without conditions.
+// conjunction returns an expression that is true if all conditions are; empty without conditions.
 func conjunction(all []admissionregistrationv1.MatchCondition) string {
 	if len(all) == 1 {
 		return all[0].Expression
@@ -72,7 +72,7 @@ func conjunction(all []admissionregistrationv1.MatchCondition) string {
 	return strings.Join(parts, " && ")
 }
 
-// shortened is a name that leaves room for a prefix and a number in the name of a condition.
+// shortened returns a name that leaves room for a prefix and a number in the name of a condition.
 func shortened(name string) string {
 	if len(name) > 48 {
 		name = strings.TrimRight(name[:48], "-.")
@@ -80,7 +80,7 @@ func shortened(name string) string {
 	return name
 }
 
-// unused is the name, or one like it that is not taken, which it then is.
+// unused returns the name, or a similar one that is not taken, and marks it as taken.
 func unused(taken map[string]bool, name, separator string) string {
 	out := name
 	for i := 2; taken[out]; i++ {
@@ -102,7 +102,7 @@ func (l *list) add(texts []string, holds string) {
 
 func (l *list) empty() bool { return len(l.always)+len(l.when) == 0 }
 
-// expression gives the list.
+// expression returns the expression for the list.
 func (l *list) expression() string {
 	if len(l.when) == 0 {
 		return literal(l.always)
@@ -131,10 +131,10 @@ type rewriter struct {
 	used map[string]bool   // the lists that were replaced
 }
 
-// expression rewrites one expression. Texts in quotes and comments stay.
+// expression rewrites one expression. It does not change quoted texts and comments.
 func (r *rewriter) expression(text string) string {
 	var out strings.Builder
-	before := "" // the last token that is not a blank
+	before := "" // the last token that is not blank
 	for at := 0; at < len(text); {
 		end := celenv.SkipToken(text, at)
 		token := text[at:end]
@@ -155,7 +155,7 @@ func (r *rewriter) expression(text string) string {
 	return out.String()
 }
 
-// member reads .⟨name⟩ at the place, with the place after it.
+// member parses .⟨name⟩ at the index, and returns the index after it.
 func member(text string, at int) (string, int) {
 	next := func() string {
 		for at < len(text) {
@@ -174,7 +174,7 @@ func member(text string, at int) (string, int) {
 	return next(), at
 }
 
-// mentions reports whether the expression has the name as a whole word that is no field of something.
+// mentions reports whether the expression contains the name as a whole word that is not a field of something.
 func mentions(text, name string) bool {
 	before := ""
 	for at := 0; at < len(text); {

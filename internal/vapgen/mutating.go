@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family/mutating"
 )
 
-// Why a MutatingPolicy is not translated, the first in the words of Kyverno. They follow Native.Skipped.
+// The reasons why a MutatingPolicy is not translated; the first is Kyverno's text. They follow Native.Skipped.
 const (
 	reasonAtomic    = ": useServerSideApply is enabled, which mutates atomic fields that a native MutatingAdmissionPolicy rejects."
 	reasonTargets   = ": targetMatchConstraints select the resources that are changed."
@@ -60,7 +60,7 @@ func translateMutating(in Input) (Output, error) {
 	}}, nil
 }
 
-// immutable is why a policy cannot be one of the API server.
+// immutable returns the reason why a policy cannot be translated.
 func immutable(spec *policiesv1beta1.MutatingPolicySpec) string {
 	e := spec.Evaluation
 	switch {

@@ -14,23 +14,23 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Names and labels of what is generated.
+// Names and labels of generated objects.
 const (
 	bindingEnd   = "-binding"
 	labelManaged = "app.kubernetes.io/managed-by"
 	managedBy    = "kyverno"
 )
 
-// Native describes a kind of the API server's policies that policies become.
+// Native describes a kind of the API server's policies into which policies are translated.
 type Native struct {
-	// Kind is the kind of the policies, and Binding that of their bindings; the others are the resources of both.
+	// Kind is the kind of the policies, and Binding the kind of their bindings; the others are the resources of both.
 	Kind, Binding       string
 	Resource, Resources string
-	// Words name such a policy in events; without them there are none.
+	// Words are the name of such a policy in events; empty for no events.
 	Words string
-	// Versions are those that can be written, the preferred one first. Their objects have the same fields.
+	// Versions are the versions that can be written, the preferred one first. Their objects have the same fields.
 	Versions []string
-	// new and newBinding make objects of the types in which both are compared.
+	// new and newBinding create objects of the types in which both are compared.
 	new, newBinding func() client.Object
 }
 
@@ -51,15 +51,15 @@ var (
 	Natives = []*Native{Validating, Mutating}
 )
 
-// Skipped begins the texts that say why a policy is not translated.
+// Skipped returns the beginning of the texts that say why a policy is not translated.
 func (n *Native) Skipped() string { return "skip generating " + n.Kind }
 
-// NotServed is the reason where the API server does not have the kind.
+// NotServed returns the reason if the API server does not serve the kind.
 func (n *Native) NotServed() string {
 	return n.Skipped() + ": requested but no " + n.Kind + " API/informers are available."
 }
 
-// NoRight is the reason where the controller may not write objects of the kind.
+// NoRight returns the reason if the controller may not write objects of the kind.
 func (n *Native) NoRight(bindings bool) string {
 	if bindings {
 		return "insufficient permissions to generate " + n.Resources
@@ -67,7 +67,7 @@ func (n *Native) NoRight(bindings bool) string {
 	return "insufficient permissions to generate " + n.Resource
 }
 
-// Served gives the preferred version that the API server serves; empty for none.
+// Served returns the preferred version that the API server serves; empty for none.
 func (n *Native) Served(resources discovery.Resources) (string, error) {
 	found, err := resources.Find(policy.Target{Group: native.Group, Version: "*", Kind: n.Kind})
 	if err != nil {
@@ -85,7 +85,7 @@ func gvk(version, kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: native.Group, Version: version, Kind: kind}
 }
 
-// metaOf is the metadata of what is generated from a policy.
+// metaOf returns the metadata of an object that is generated from a policy.
 func metaOf(apiVersion, kind, name string, of *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: name, Labels: map[string]string{labelManaged: managedBy},
@@ -93,7 +93,7 @@ func metaOf(apiVersion, kind, name string, of *metav1.ObjectMeta) metav1.ObjectM
 	}
 }
 
-// withoutReports takes over that the policy is left out of reports.
+// withoutReports copies the label that excludes the policy from reports.
 func withoutReports(to, from *metav1.ObjectMeta) {
 	if _, off := from.Labels[ephemeral.DisabledLabel]; off {
 		to.Labels[ephemeral.DisabledLabel] = "true"

@@ -16,9 +16,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Reconciler makes what policies become be there, and nothing else of ours.
+// Reconciler creates, updates and deletes generated objects until they are as wanted. It does not change other objects.
 type Reconciler struct {
-	// Client writes, Reader reads without a cache.
+	// Client writes; Reader reads without a cache.
 	Client client.Client
 	Reader client.Reader
 	// Events report what was generated.
@@ -26,9 +26,9 @@ type Reconciler struct {
 	Log    *slog.Logger
 }
 
-// WriteError says which object could not be written.
+// WriteError is the error for an object that could not be written.
 type WriteError struct {
-	// Binding: it is a binding.
+	// Binding: the object is a binding.
 	Binding bool
 	name    string
 	err     error
@@ -37,18 +37,18 @@ type WriteError struct {
 func (e *WriteError) Error() string { return "write " + e.name + ": " + e.err.Error() }
 func (e *WriteError) Unwrap() error { return e.err }
 
-// Round is one kind of the API server's policies, as it has to be.
+// Round is the wanted state of one kind of the API server's policies.
 type Round struct {
 	Native *Native
-	// Version is the version that is written.
+	// Version is the version to write.
 	Version string
-	// Want are the objects, by the policies that they are generated from.
+	// Want are the objects, by the policies from which they are generated.
 	Want map[policy.ID]Output
-	// Keep reports whether what was generated from a policy stays for now, though it is not wanted; nil for never.
+	// Keep reports whether objects that are generated from a policy stay for now, though they are not wanted; nil for never.
 	Keep func(policy.ID) bool
 }
 
-// Apply creates, updates and deletes until what is there is what the round wants. The errors are by policy; the last one concerns
+// Apply creates, updates and deletes objects until they are as the round wants. failed has the errors by policy; err concerns
 // all. kept reports that objects stay for now.
 func (r *Reconciler) Apply(ctx context.Context, round Round) (failed map[policy.ID]error, kept bool, err error) {
 	n := round.Native
@@ -94,7 +94,7 @@ func (r *Reconciler) Apply(ctx context.Context, round Round) (failed map[policy.
 	return failed, kept, errors.Join(errs...)
 }
 
-// stored are the objects with our label, by name. Every version has the same fields, and the types are those of the first.
+// stored returns the objects with our label, by name. Every version has the same fields, and the types are those of the first.
 func (r *Reconciler) stored(ctx context.Context, version, kind string, made func() client.Object) (map[string]client.Object, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk(version, kind+"List"))
@@ -112,7 +112,7 @@ func (r *Reconciler) stored(ctx context.Context, version, kind string, made func
 	return out, nil
 }
 
-// write makes one object be there. have is what is there; nil for nothing.
+// write creates or updates one object. have is the existing object; nil for none.
 func (r *Reconciler) write(ctx context.Context, round *Round, want, have client.Object, name string, binding bool) error {
 	if have != nil && same(want, have) {
 		return nil
@@ -151,7 +151,7 @@ func (r *Reconciler) write(ctx context.Context, round *Round, want, have client.
 	return nil
 }
 
-// remove deletes one object that a policy made.
+// remove deletes one object that was generated from a policy.
 func (r *Reconciler) remove(ctx context.Context, o client.Object, version, kind string) error {
 	uid, at := o.GetUID(), o.GetResourceVersion()
 	gone := &unstructured.Unstructured{}

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/ephemeral"
 )
 
-// same reports whether an object is there as it is wanted, besides the defaults that the API server has added.
+// same reports whether an existing object is as wanted, apart from the defaults that the API server has added.
 func same(want, have client.Object) bool {
 	for _, l := range []string{labelManaged, ephemeral.DisabledLabel} {
 		h, there := have.GetLabels()[l]
@@ -46,7 +46,7 @@ func same(want, have client.Object) bool {
 	return false
 }
 
-// defaults are those of the API server for constraints.
+// defaults sets the API server's defaults for constraints.
 func defaults(m *admissionregistrationv1.MatchResources) {
 	if m == nil {
 		return

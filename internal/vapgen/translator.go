@@ -17,33 +17,33 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Input is a policy with what has to be known to translate it.
+// Input is a policy with the information that its translation needs.
 type Input struct {
 	Object map[string]any
-	// Exceptions are those for its rules, in their order, without those that have expired.
+	// Exceptions are the exceptions for its rules, in order, without expired ones.
 	Exceptions []*policy.Exception
 	Resources  discovery.Resources
 }
 
-// Output is what a policy becomes.
+// Output is the translation of a policy.
 type Output struct {
-	// Reason is why it becomes nothing, as its status says; empty when it does.
+	// Reason is why the policy is not translated, as its status shows it; empty if it is.
 	Reason          string
 	Policy, Binding client.Object
 }
 
-// Translator turns policies of one kind into policies of the API server.
+// Translator translates policies of one kind into policies of the API server.
 type Translator struct {
-	// Native is what they become.
+	// Native is the kind of the translation.
 	Native *Native
-	// Always: the status of every policy says what became of it, and not only of those that ask.
+	// Always: the status of every policy reports its translation, not only of those that request it.
 	Always bool
 
 	group, kind, apiVersion string
-	prefix                  string // of the names of what is generated
+	prefix                  string // prefix of the names of generated objects
 	asks                    func(object map[string]any) bool
 	translate               func(Input) (Output, error)
-	// generated and message are the fields of the status.
+	// generated and message are the paths of the status fields.
 	generated, message []string
 }
 
@@ -63,13 +63,13 @@ var translators = []*Translator{
 	},
 }
 
-// celAPIVersion is the version by which controllers name policies of policies.kyverno.io.
+// celAPIVersion is the version in which controllers read policies of policies.kyverno.io.
 const celAPIVersion = celpolicy.Group + "/v1beta1"
 
 // The fields of the status of policies of policies.kyverno.io.
 var celGenerated, celMessage = []string{"generated"}, []string{"conditionStatus", "message"}
 
-// Of gives the translator of policies of a kind, in whichever version; nil for kinds that become nothing.
+// Of returns the translator for policies of a kind, in any version; nil for kinds that are never translated.
 func Of(apiVersion, kind string) *Translator {
 	group, _, _ := strings.Cut(apiVersion, "/")
 	i := slices.IndexFunc(translators, func(t *Translator) bool { return t.group == group && t.kind == kind })
@@ -79,13 +79,13 @@ func Of(apiVersion, kind string) *Translator {
 	return translators[i]
 }
 
-// Asks reports whether the policy asks to be translated.
+// Asks reports whether the policy requests its translation.
 func (t *Translator) Asks(object map[string]any) bool { return t.asks(object) }
 
 // Translate translates a policy. The error means that the kinds could not be looked up.
 func (t *Translator) Translate(in Input) (Output, error) { return t.translate(in) }
 
-// Said gives what the status of the policy says of its translation; known is false when it says nothing.
+// Said returns what the status of the policy reports about its translation; known is false if it reports nothing.
 func (t *Translator) Said(object map[string]any) (generated bool, message string, known bool) {
 	status, _ := object["status"].(map[string]any)
 	generated, known, _ = unstructured.NestedBool(status, t.generated...)
@@ -93,7 +93,8 @@ func (t *Translator) Said(object map[string]any) (generated bool, message string
 	return generated, message, known
 }
 
-// Waits reports whether the status has no conditions yet. The message is beside them, and clients that find the one expect the others.
+// Waits reports whether the status has no conditions yet. The message is stored beside them, and clients that find one of the two
+// expect both.
 func (t *Translator) Waits(object map[string]any) bool {
 	if t.message[0] != celpolicy.ConditionsPath[0] {
 		return false
@@ -102,16 +103,16 @@ func (t *Translator) Waits(object map[string]any) bool {
 	return len(conditions) == 0
 }
 
-// Status is the part of the status that says what became of the policy.
+// Status returns the part of the status that reports the translation.
 func (t *Translator) Status(generated bool, message string) map[string]any {
 	out := map[string]any{}
-	// The paths are those of the table, and none goes through a field that is not an object.
+	// This cannot fail: the paths come from the table, and none goes through a field that is not an object.
 	_ = unstructured.SetNestedField(out, generated, t.generated...)
 	_ = unstructured.SetNestedField(out, message, t.message...)
 	return out
 }
 
-// ownerOf is the translator whose policies the object is generated from, by its name and only owner; nil when there is none.
+// ownerOf returns the translator for the policy from which the object is generated, by its name and only owner; nil if there is none.
 func ownerOf(o client.Object, end string) *Translator {
 	owners := o.GetOwnerReferences()
 	if len(owners) != 1 {

@@ -11,7 +11,7 @@ import (
 )
 
 func asksValidating(object map[string]any) bool {
-	p, _ := validating.Decode(object) // the compiler reports what cannot be read
+	p, _ := validating.Decode(object) // the compiler reports what cannot be decoded
 	return asked(p)
 }
 
@@ -20,8 +20,8 @@ func asked(p *policiesv1beta1.ValidatingPolicy) bool {
 	return a != nil && a.ValidatingAdmissionPolicy != nil && a.ValidatingAdmissionPolicy.Enabled != nil && *a.ValidatingAdmissionPolicy.Enabled
 }
 
-// translateValidating translates a ValidatingPolicy. As in Kyverno its failurePolicy is not taken over: that decides about errors of
-// its conditions and of the webhook, while an error of a validation denies in any case.
+// translateValidating translates a ValidatingPolicy. As in Kyverno, it does not copy failurePolicy: that decides about errors of its
+// conditions and of the webhook, while an error of a validation always denies.
 func translateValidating(in Input) (Output, error) {
 	p, _ := validating.Decode(in.Object)
 	spec := &p.Spec
@@ -63,7 +63,8 @@ func translateValidating(in Input) (Output, error) {
 	}}, nil
 }
 
-// actionsOf are the actions of the binding. The API server takes Warn with Deny for a mistake, since a denial has the message.
+// actionsOf returns the actions of the binding. The API server rejects Warn together with Deny, since a denial already has the
+// message.
 func actionsOf(all []admissionregistrationv1.ValidationAction) []admissionregistrationv1.ValidationAction {
 	if len(all) == 0 {
 		return []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}
