@@ -12,29 +12,29 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// Compiler compiles the expressions of one rule, which share their variables. Mistakes are collected, all of them; an
-// expression that has one is nil.
+// Compiler compiles the expressions of one rule, which share their variables. It collects all mistakes; an expression with a mistake
+// is nil.
 type Compiler struct {
 	Diags diag.List
 
 	env    *celenv.Compiler
-	native bool // the mistakes of expressions are reported one by one, and one in a message is a warning
-	open   bool // annotations may be of any type that is not known before; the evaluation looks
-	over   bool // it was reported that the policy's expressions are too many
+	native bool // mistakes are reported one by one, and a mistake in a message is a warning
+	open   bool // annotations may have a type that is unknown at compile time; the evaluation checks it
+	over   bool // it was reported that the policy has too many expressions
 }
 
-// New makes a Compiler that takes what it compiles from the allowance of its policy; nil for no bound.
+// New returns a Compiler that charges what it compiles to the allowance of its policy; nil for no bound.
 func New(d celenv.Declarations, a *celenv.Allowance) *Compiler {
 	return &Compiler{env: celenv.NewCompiler(d).Within(a), native: d.Kind == celenv.Native, open: d.Kind == celenv.Native || d.Kind == celenv.Generating}
 }
 
-// Named gives the variables compiled so far, for evaluations.
+// Named returns the variables compiled so far, for evaluations.
 func (c *Compiler) Named() *celenv.Variables { return c.env.Variables() }
 
 // Objects returns the objects that the expressions of a generating policy name.
 func (c *Compiler) Objects() []celenv.NamedObject { return c.env.Objects() }
 
-// Variables compiles variables, in their order. Expressions compiled after them see them.
+// Variables compiles variables in order. Expressions compiled after them can use them.
 func (c *Compiler) Variables(in []admissionregistrationv1.Variable, path string) {
 	for i, v := range in {
 		at := path + "[" + strconv.Itoa(i) + "]"
@@ -54,8 +54,8 @@ func (c *Compiler) Conditions(in []admissionregistrationv1.MatchCondition, path 
 	return out
 }
 
-// Validation compiles an expression that has to hold, with its messages. What its messageExpression gives may have one of
-// the types.
+// Validation compiles an expression that must hold, with its messages. The result of its messageExpression may have one of the
+// types.
 func (c *Compiler) Validation(v *admissionregistrationv1.Validation, path string, messages ...celenv.Result) Validation {
 	out := Validation{
 		Source: strings.TrimSpace(v.Expression), Message: strings.TrimSpace(v.Message),
@@ -70,7 +70,7 @@ func (c *Compiler) Validation(v *admissionregistrationv1.Validation, path string
 	return out
 }
 
-// message compiles an expression for a message. For the API server's policies a mistake in it changes only the text of a failure, so
+// message compiles an expression for a message. In the API server's policies a mistake in it only changes the text of a failure, so
 // it is a warning.
 func (c *Compiler) message(text, path string, results []celenv.Result) *celenv.Expression {
 	before := len(c.Diags)
@@ -92,21 +92,21 @@ func (c *Compiler) Annotation(a *admissionregistrationv1.AuditAnnotation, path s
 	return Annotation{a.Key, c.Expression(a.ValueExpression, path+".valueExpression", results...), qualified}
 }
 
-// Expression compiles one expression whose result has one of the types.
+// Expression compiles one expression whose result must have one of the types.
 func (c *Compiler) Expression(text, path string, results ...celenv.Result) *celenv.Expression {
 	x, err := c.env.Compile(text, results...)
 	c.mistake(err, text, path)
 	return x
 }
 
-// mistake reports why an expression does not compile: each mistake with its place in the expression, or all of them with the
-// expression, as the API server reports fields.
+// mistake reports why an expression does not compile: either each mistake with its place in the expression, or all of them together
+// with the expression, as the API server reports mistakes in fields.
 func (c *Compiler) mistake(err error, text, path string) {
 	if err == nil {
 		return
 	}
 	if over := (*celenv.AllowanceError)(nil); errors.As(err, &over) {
-		if !c.over { // once for a rule
+		if !c.over { // once for each rule
 			c.over = true
 			c.Diags.Errorf(path, "%v", err)
 			c.Diags.Hint("split the policy, or write common parts as variables")
@@ -132,7 +132,7 @@ func (c *Compiler) mistake(err error, text, path string) {
 	}
 }
 
-// Compile compiles an expression whose mistakes the caller reports.
+// Compile compiles an expression; the caller reports its mistakes.
 func (c *Compiler) Compile(text string, results ...celenv.Result) (*celenv.Expression, error) {
 	return c.env.Compile(text, results...)
 }

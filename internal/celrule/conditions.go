@@ -12,8 +12,8 @@ import (
 // Conditions are compiled match conditions.
 type Conditions []*celenv.Expression
 
-// Hold evaluates match conditions as the API server does: one that is false decides, also after an error. The error lists
-// those that have no value.
+// Hold evaluates match conditions as the API server does: a false condition decides, even after an error. The error lists
+// the conditions that could not be evaluated.
 func (c Conditions) Hold(ctx context.Context, m *budget.Meter, named *celenv.Variables, in *celenv.Input) (bool, error) {
 	if len(c) == 0 {
 		return true, nil
@@ -45,10 +45,10 @@ func (c Conditions) hold(e evaluation) (bool, error) {
 	return true, nil
 }
 
-// Failures are the errors of several conditions. Its text is that of the API server: in brackets, each once.
+// Failures are the errors of several conditions. Its text has the API server's form: in brackets, without duplicates.
 type Failures []error
 
 func (e Failures) Error() string { return utilerrors.NewAggregate(e).Error() }
 
-// Unwrap gives the errors.
+// Unwrap returns the errors.
 func (e Failures) Unwrap() []error { return e }

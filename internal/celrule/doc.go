@@ -1,6 +1,6 @@
-// Package celrule compiles and evaluates rules that are written in CEL: variables, match conditions, validations with their
-// messages, audit annotations, mutations, and parameters. Every language that uses CEL goes through it, so that all have the same guards,
-// the same input and the same budget.
+// Package celrule compiles and evaluates rules in CEL: variables, match conditions, validations with their messages, audit annotations,
+// mutations, and parameters. Every language that uses CEL uses this package, so that all have the same guards, the same input and the
+// same budget.
 //
 //	c := celrule.New(celenv.Declarations{}, allowance)
 //	c.Variables(spec.Variables, "spec.variables")
@@ -14,11 +14,11 @@
 //	outcome, err := rule.Check(ctx, meter, in)
 //	object, err := rule.Mutate(ctx, meter, in, mutation, types)
 //
-// What expressions cost is charged to the meter, in evaluate.go and nowhere else. Which parts of the request they read comes
-// from their checked form (needs.go).
+// Only evaluate.go charges the cost of expressions to the meter. The checked form of the expressions shows which parts of the request
+// they read (needs.go).
 //
-// The package decides nothing about requests: what a condition without a value or a validation that does not hold means, and
-// how it is worded, is for each language.
+// The package makes no decisions about requests: each language decides what a condition without a value or a failed validation means, and
+// formats the message.
 //
 // Floor 2: imports policy, world and leaves.
 package celrule

@@ -13,12 +13,12 @@ type evaluation struct {
 	meter *budget.Meter
 }
 
-// begin starts an evaluation that may cost limit, or what is left to the policy when that is less.
+// begin starts an evaluation that may cost limit, or the remaining budget of the policy if that is less.
 func begin(ctx context.Context, m *budget.Meter, named *celenv.Variables, in *celenv.Input, limit int64) evaluation {
 	return evaluation{named.Evaluate(ctx, in, m.Affordable(limit)), m}
 }
 
-// end charges what the expressions cost. The error is that of the budget when it is used up, else err.
+// end charges the cost of the expressions. It returns the error of the budget if that is exhausted, otherwise err.
 func (e evaluation) end(err error) error {
 	if over := e.meter.Cost(e.Spent()); over != nil {
 		return over

@@ -5,13 +5,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// RequestInput is what expressions see of a request where no world is at hand: object, oldObject and request.
+// RequestInput returns the input of expressions without a world: object, oldObject and request.
 func RequestInput(r *policy.Request) (*celenv.Input, error) { return Options{}.RequestInput(r) }
 
 // RequestInput is RequestInput for a language with these Options.
 func (o Options) RequestInput(r *policy.Request) (*celenv.Input, error) { return o.input(r, nil) }
 
-// input is what expressions see. c is nil where no world is at hand.
+// input returns the input of expressions. c is nil without a world.
 func (o Options) input(r *policy.Request, c *policy.Call) (*celenv.Input, error) {
 	object, err := r.Object.Value()
 	if err != nil {
@@ -78,7 +78,7 @@ func Release(c *policy.Call, in *celenv.Input) {
 // noObject stands for an object that the request does not have. Expressions do not change objects.
 var noObject any = map[string]any{}
 
-// source makes what only some expressions read.
+// source computes the parts of the input that only some expressions read.
 type source struct {
 	options     Options
 	request     *policy.Request
@@ -107,8 +107,8 @@ func (s *source) Authorizer() *celenv.Authorizer {
 	return authorizerOf(s.call)
 }
 
-// Input is RequestInput with what the world of the call knows: the namespace, and the requester's rights. Parameters are
-// for the caller to add.
+// Input is RequestInput with the data from the world of the call: the namespace, and the requester's rights. The caller adds
+// parameters.
 func Input(c *policy.Call) (*celenv.Input, error) { return Options{}.Input(c) }
 
 // Input is Input for a language with these Options.
@@ -125,7 +125,7 @@ func (o Options) Input(c *policy.Call) (*celenv.Input, error) {
 	return in, nil
 }
 
-// authorizerOf answers for the rights of the requester; nil where they are not known.
+// authorizerOf returns an authorizer for the requester; nil if the requester's rights are unknown.
 func authorizerOf(c *policy.Call) *celenv.Authorizer {
 	r, access := c.Request, c.World.Access
 	if access == nil || r.User == nil {

@@ -18,22 +18,23 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// What the API server accepts in one JSON patch: this many operations, and copies of this many bytes together.
+// The API server's limits for one JSON patch: the number of operations, and the total bytes of copies.
 const (
 	maxOperations = 10_000
 	maxCopied     = 3 << 20
 )
 
-// init sets the limit of copies, which the library has for the whole process only. The API server sets it the same way. Without
-// it, copies of copies grow without bound.
+// init sets the limit of copies, which the library supports only for the whole process. The API server sets it in the same way.
+// Without it, copies of copies grow without bound.
 func init() {
 	jsonpatch.AccumulatedCopySizeLimit = maxCopied
 }
 
-// bytesPerStep is how many bytes of the object one operation passes in a step. The library copies a whole list to add an item.
+// bytesPerStep is the number of bytes of the object that one operation copies in a step. The library copies a whole list to add
+// an item.
 const bytesPerStep = 32
 
-// applyPatches applies a list of JSONPatch, as the API server does. An operation test that fails leaves the object as it is.
+// applyPatches applies a list of JSONPatch, as the API server does. If an operation test fails, the object does not change.
 func applyPatches(m *budget.Meter, made ref.Val, object map[string]any, _ Merging) (map[string]any, error) {
 	list, ok := made.(traits.Lister)
 	if !ok {
@@ -88,7 +89,7 @@ func operationsOf(m *budget.Meter, list traits.Lister) (jsonpatch.Patch, error) 
 	return out, nil
 }
 
-// stepsPerValue is how many steps it takes to make one value of the library's JSON and to write it.
+// stepsPerValue is the number of steps to create and write one value of the library's JSON.
 const stepsPerValue = 32
 
 func operationOf(m *budget.Meter, in *mutation.JSONPatchVal) (jsonpatch.Operation, error) {
@@ -108,7 +109,8 @@ func operationOf(m *budget.Meter, in *mutation.JSONPatchVal) (jsonpatch.Operatio
 			return nil, fmt.Errorf("type mismatch: %w", err)
 		}
 	}
-	// A list or map of the object is counted before it is converted; what an expression makes is bounded by package celenv.
+	// A list or map of the object is charged before it is converted; package celenv bounds the values that an expression
+	// creates.
 	ofObject, isOfObject := in.Val.Value(), false
 	switch ofObject.(type) {
 	case map[string]any, []any:

@@ -25,15 +25,15 @@ type Mutation struct {
 	apply      func(m *budget.Meter, made ref.Val, object map[string]any, how Merging) (map[string]any, error)
 }
 
-// Merging says how apply configurations are merged into objects.
+// Merging defines how apply configurations are merged into objects.
 type Merging struct {
-	// Types say how the lists of known kinds are merged.
+	// Types define how the lists of known kinds are merged.
 	Types managedfields.TypeConverter
-	// Atomics: they may change lists, maps and structs that are one value for the API server.
+	// Atomics: configurations may change lists, maps and structs that the API server treats as one value.
 	Atomics bool
 }
 
-// Mutations compiles mutations, in their order. The types of mutations are known to them and to what is compiled after them.
+// Mutations compiles mutations in order. Their expressions, and those compiled after them, can use the types of mutations.
 func (c *Compiler) Mutations(in []admissionregistrationv1.Mutation, path string) []Mutation {
 	if err := c.env.Mutations(); err != nil {
 		c.Diags.Errorf(path, "%v", err)
@@ -56,8 +56,8 @@ func (c *Compiler) Mutations(in []admissionregistrationv1.Mutation, path string)
 	return out
 }
 
-// Mutate applies one mutation to the object of in, and gives what it makes of it; the object of in is not changed. Variables
-// are evaluated anew, since they may depend on the object.
+// Mutate applies one mutation to the object of in and returns the result; it does not change the object of in. Variables are evaluated
+// again, since they may depend on the object.
 func (r *Rule) Mutate(ctx context.Context, m *budget.Meter, in *celenv.Input, mutation Mutation, how Merging) (map[string]any, error) {
 	object, ok := in.Object.(map[string]any)
 	if !ok {
@@ -68,7 +68,7 @@ func (r *Rule) Mutate(ctx context.Context, m *budget.Meter, in *celenv.Input, mu
 	if err = e.end(err); err != nil {
 		return nil, err
 	}
-	if err := m.Walk(object); err != nil { // it is read and written as a whole
+	if err := m.Walk(object); err != nil { // the mutation reads and writes the whole object
 		return nil, err
 	}
 	out, err := mutation.apply(m, made, object, how)
@@ -78,12 +78,12 @@ func (r *Rule) Mutate(ctx context.Context, m *budget.Meter, in *celenv.Input, mu
 	return out, m.Bytes(max(0, value.TextLength(out, maxGrowth)-value.TextLength(object, maxGrowth)))
 }
 
-// maxGrowth bounds how much of an object is measured: more is beyond every budget.
+// maxGrowth bounds the measured size of an object: a larger one exceeds every budget.
 const maxGrowth = 64 << 20
 
 var errNoObject = errors.New("there is no object to mutate")
 
-// stepsPerMerged is how many steps it takes to merge one value of the object or of what is applied to it.
+// stepsPerMerged is the number of steps to merge one value of the object or of the configuration.
 const stepsPerMerged = 64
 
 // applyConfiguration merges an Object into the object, as server-side apply does.
@@ -119,7 +119,8 @@ func applyConfiguration(m *budget.Meter, made ref.Val, object map[string]any, ho
 	return u.Object, nil
 }
 
-// mergeAtomics merges as ApplyStructuredMergeDiff does, without its check that nothing atomic is changed. Its texts are the library's.
+// mergeAtomics merges as ApplyStructuredMergeDiff does, but without its check that no atomic value is changed. Its error texts are the
+// library's.
 func mergeAtomics(types managedfields.TypeConverter, object runtime.Object, change *unstructured.Unstructured) (runtime.Object, error) {
 	typedChange, err := types.ObjectToTyped(change)
 	if err != nil {

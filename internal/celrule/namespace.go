@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// namespaceOf is namespaceObject with its error in Kyverno's words.
+// namespaceOf is namespaceObject with Kyverno's error text.
 func (o Options) namespaceOf(c *policy.Call) (any, error) {
 	ns, err := o.namespaceObject(c)
 	if err != nil {
@@ -17,8 +17,8 @@ func (o Options) namespaceOf(c *policy.Call) (any, error) {
 	return ns, nil
 }
 
-// namespaceObject is the Namespace of the object; null for a Namespace and for cluster-scoped objects. Where Namespaces
-// cannot be read, it has the name and the labels that are known.
+// namespaceObject returns the Namespace of the object; null for a Namespace and for cluster-scoped objects. If
+// Namespaces cannot be read, it has the known name and labels.
 func (o Options) namespaceObject(c *policy.Call) (any, error) {
 	r := c.Request
 	if r.Namespace == "" || r.GVK.Kind == "Namespace" && r.GVK.Group == "" {
@@ -62,7 +62,7 @@ func namespaceLabels(ctx context.Context, c *policy.Call) (map[string]string, er
 	return nil, world.ErrUnavailable
 }
 
-// exposed leaves out of a Namespace what the API server does not show to expressions.
+// exposed returns a Namespace without the fields that the API server hides from expressions.
 func exposed(ns map[string]any) map[string]any {
 	out := map[string]any{}
 	for _, k := range []string{"metadata", "spec", "status"} {

@@ -7,10 +7,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Object is what the expressions compiled so far read of the object; nil when they do not name it.
+// Object returns the fields of the object that the expressions compiled so far read; nil if they do not use it.
 func (c *Compiler) Object() *value.Fields { return c.env.Reads().Get(plugincel.ObjectVarName) }
 
-// Needs are what the expressions compiled so far look at besides the object.
+// Needs returns the data that the expressions compiled so far need in addition to the object.
 func (c *Compiler) Needs() policy.Needs {
 	out := needs(c.env.Reads())
 	out.Lookups = out.Lookups || c.env.Asks()

@@ -1,13 +1,14 @@
 package celrule
 
-// Options are the ways in which languages differ. The zero Options are those of the API server's admission policies.
+// Options are the differences between languages. The zero Options are those of the API server's admission policies.
 type Options struct {
-	// EmptyObjects: object and oldObject are empty maps where the request has no such object. The fields request.object and
-	// request.oldObject exist, and are null there.
+	// EmptyObjects: object and oldObject are empty maps if the request has no such object. The fields request.object and
+	// request.oldObject exist, and are null then.
 	EmptyObjects bool
-	// OmitEmpty: what the request says nothing about, such as a name or the user, is not there, instead of being empty.
+	// OmitEmpty: fields that the request does not set, such as a name or the user, are missing instead of empty.
 	OmitEmpty bool
-	// StrictTexts: a messageExpression or an audit annotation without a value is an error, and a message is taken as it is.
+	// StrictTexts: a messageExpression or an audit annotation that cannot be evaluated is an error, and a message is used
+	// unchanged.
 	StrictTexts bool
 }
 

@@ -15,16 +15,16 @@ import (
 
 // Params is a compiled reference to parameters.
 type Params struct {
-	// TakeNamespace: the namespace of the reference is used as it is; otherwise it is an error for a cluster-scoped kind.
+	// TakeNamespace: the namespace of the reference is used for every kind; otherwise it is an error for a cluster-scoped kind.
 	TakeNamespace bool
 
 	name, namespace string
-	selector        *string // in its text form
-	deny            bool    // without parameters the rule is an error
+	selector        *string // in text form
+	deny            bool    // missing parameters are an error of the rule
 }
 
-// CompileParams compiles a reference. The error is that of its selector. Without parameterNotFoundAction the rule needs
-// parameters.
+// CompileParams compiles a reference. The error is that of its selector. Without parameterNotFoundAction, missing
+// parameters are an error of the rule.
 func CompileParams(ref *admissionregistrationv1.ParamRef) (*Params, error) {
 	p := &Params{name: ref.Name, namespace: ref.Namespace, deny: true}
 	if a := ref.ParameterNotFoundAction; a != nil {
@@ -45,7 +45,7 @@ func CompileParams(ref *admissionregistrationv1.ParamRef) (*Params, error) {
 // Selects reports whether the reference selects parameters by their labels.
 func (p *Params) Selects() bool { return p.selector != nil }
 
-// Texts of the API server.
+// Error texts of the API server.
 var (
 	errNamespaceForbidden = errors.New("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
 	errNamespaceMissing   = errors.New("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
@@ -53,8 +53,9 @@ var (
 	errNoObjects          = fmt.Errorf("parameters are %w", world.ErrUnavailable)
 )
 
-// Find gives the parameters of a kind: one by name, or all that the selector selects. A rule that may do without parameters
-// gets none when there are none. A namespaced kind is looked for in Kyverno's namespace, else in that of the object.
+// Find returns the parameters of a kind: one by name, or all that the selector selects. It returns none if none exist and
+// the rule allows that. A namespaced kind is looked up in the namespace of the reference, otherwise in
+// that of the object.
 func (p *Params) Find(c *policy.Call, kind admissionregistrationv1.ParamKind) ([]map[string]any, error) {
 	w, ctx := c.World, c.Context()
 	if w.Kinds == nil {
@@ -71,7 +72,7 @@ func (p *Params) Find(c *policy.Call, kind admissionregistrationv1.ParamKind) ([
 	return found, err
 }
 
-// namespaceFor is the namespace in which parameters of the kind are looked for.
+// namespaceFor returns the namespace in which parameters of the kind are looked up.
 func (p *Params) namespaceFor(c *policy.Call, kind admissionregistrationv1.ParamKind) (string, error) {
 	if p.TakeNamespace && p.namespace != "" {
 		return p.namespace, nil

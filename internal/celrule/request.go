@@ -5,8 +5,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// requestOf is the variable request, as the API server makes it of an AdmissionRequest: without the objects. What has
-// no value is not there, but for the user's name and groups, which are empty without a requester (Options.OmitEmpty leaves them out).
+// requestOf returns the variable request, as the API server creates it from an AdmissionRequest, without the objects. Empty fields
+// are missing, except the user's name and groups, which are empty without a requester (Options.OmitEmpty omits them).
 func (o Options) requestOf(r *policy.Request) map[string]any {
 	asked := r.AskedFor()
 	out := map[string]any{
@@ -60,7 +60,7 @@ func textList(in []string) []any {
 	return out
 }
 
-// requestWith is requestOf with the objects, null for one that the request does not have.
+// requestWith is requestOf with the objects, null for an object that the request does not have.
 func (o Options) requestWith(r *policy.Request, object, old any) map[string]any {
 	out := o.requestOf(r)
 	out["object"], out["oldObject"] = object, old

@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 )
 
-// Respond evaluates expressions that answer a check request, in order, up to the first that gives an answer; ok is false when all of
+// Respond evaluates expressions that answer a check request, in order, up to the first that gives an answer; ok is false if all of
 // them are null.
 func (r *Rule) Respond(ctx context.Context, m *budget.Meter, in *celenv.Input, expressions []*celenv.Expression) (response celenv.Response, ok bool, err error) {
 	e := begin(ctx, m, r.Named, in, celenv.Budget)

@@ -12,43 +12,44 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 )
 
-// Rule is a compiled rule. It is immutable and safe for all goroutines.
+// Rule is a compiled rule. It is immutable and safe for concurrent use.
 type Rule struct {
 	Named       *celenv.Variables
 	Conditions  Conditions
 	Validations []Validation
 	Annotations []Annotation
-	// Options are the ways in which the language of the rule differs.
+	// Options are those of the rule's language.
 	Options Options
 }
 
-// Validation is one expression that has to hold.
+// Validation is one expression that must hold.
 type Validation struct {
 	Source     string // the expression, without white space around it
-	Message    string // "" when the author wrote none
+	Message    string // "" if the author wrote none
 	expression *celenv.Expression
-	messageOf  *celenv.Expression // nil when the author wrote no messageExpression, or one with mistakes
+	messageOf  *celenv.Expression // nil if the author wrote no messageExpression, or an invalid one
 }
 
 // Annotation is one audit annotation.
 type Annotation struct {
 	Key   string
 	value *celenv.Expression
-	// qualified: the API server takes the key for the audit event of a request.
+	// qualified: the API server accepts the key for the audit event of a request.
 	qualified bool
 }
 
-// Outcome is what the validations and annotations of a rule give.
+// Outcome is the outcome of the validations and annotations of a rule.
 type Outcome struct {
-	// Failed is the first validation that does not hold, or has no value; nil when all hold.
+	// Failed is the first validation that does not hold or cannot be evaluated; nil if all hold.
 	Failed *Validation
 	// Index is the position of Failed.
 	Index int
-	// Message is what its messageExpression gives, if that is one line of decent length, else its message; "" for none.
+	// Message is the result of its messageExpression, if that is a single line of acceptable length, otherwise its message;
+	// "" for none.
 	Message string
-	// MessageError is why its messageExpression has no value (Options.StrictTexts).
+	// MessageError is the reason why its messageExpression could not be evaluated (Options.StrictTexts).
 	MessageError error
-	// Annotations are the values of the audit annotations that have one.
+	// Annotations are the values of the audit annotations that have a value.
 	Annotations map[string]string
 }
 
@@ -58,7 +59,7 @@ func (r *Rule) Applies(ctx context.Context, m *budget.Meter, in *celenv.Input) (
 }
 
 // Check evaluates the validations in order, up to the first that does not hold, and then the audit annotations. The error is
-// that of the validation or annotation that has no value, an *AnnotationError for the latter.
+// that of the validation or annotation that could not be evaluated, an *AnnotationError for the latter.
 func (r *Rule) Check(ctx context.Context, m *budget.Meter, in *celenv.Input) (Outcome, error) {
 	e := begin(ctx, m, r.Named, in, celenv.Budget)
 	out, err := r.check(e)
@@ -103,7 +104,7 @@ func (r *Rule) annotations(e evaluation) (map[string]string, error) {
 	return out, nil
 }
 
-// Audited are those of the values of the annotations that the audit event of a request may have.
+// Audited returns the values of annotations that are allowed in the audit event of a request.
 func (r *Rule) Audited(values map[string]string) map[string]string {
 	shared := true
 	for _, a := range r.Annotations {
@@ -132,14 +133,14 @@ func (v *Validation) message(e evaluation, o Options) (string, error) {
 	return v.Message, nil
 }
 
-// Fallback is the message of the API server for a validation without one.
+// Fallback returns the API server's message for a validation without one.
 func (v *Validation) Fallback() string { return "failed expression: " + v.Source }
 
-// AnnotationError says that an audit annotation has no value.
+// AnnotationError is the error for an audit annotation that could not be evaluated.
 type AnnotationError struct {
 	Key string
 	Err error
-	// Type is the type of a value that is no text; empty where there is no value.
+	// Type is the type of a value that is not a text; empty if there is no value.
 	Type string
 }
 
@@ -150,5 +151,5 @@ func (e *AnnotationError) Error() string {
 	return fmt.Sprintf("failed to evaluate auditAnnotation '%s': %v", e.Key, e.Err)
 }
 
-// Unwrap gives the error of the expression.
+// Unwrap returns the error of the expression.
 func (e *AnnotationError) Unwrap() error { return e.Err }

@@ -10,8 +10,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Run is one evaluation of the expressions of a rule, in which a variable is evaluated at most once, also where mutations change the
-// object meanwhile. It belongs to one goroutine.
+// Run is one evaluation of the expressions of a rule. It evaluates a variable at most once, even if mutations change the object meanwhile.
+// It belongs to one goroutine.
 type Run struct {
 	evaluation
 	rule    *Rule
@@ -19,15 +19,16 @@ type Run struct {
 	charged int64
 }
 
-// Begin begins a Run.
+// Begin starts a Run.
 func (r *Rule) Begin(ctx context.Context, m *budget.Meter, in *celenv.Input) *Run {
 	return &Run{evaluation: begin(ctx, m, r.Named, in, celenv.Budget), rule: r, object: in.Object}
 }
 
-// Object is the object as the mutations left it.
+// Object returns the object with all mutations so far.
 func (r *Run) Object() any { return r.object }
 
-// Applies reports whether the match conditions hold. All of them are evaluated; one that is false decides, also where others have no value.
+// Applies reports whether the match conditions hold. It evaluates all of them; a false condition decides, even if others could not be
+// evaluated.
 func (r *Run) Applies() (bool, error) {
 	ok, err := r.rule.Conditions.holdAll(r.evaluation)
 	return ok, r.charge(err)
@@ -49,7 +50,7 @@ func (r *Run) Mutate(mutation Mutation, how Merging) error {
 	if err = r.charge(err); err != nil {
 		return err
 	}
-	if err := r.meter.Walk(object); err != nil { // it is read and written as a whole
+	if err := r.meter.Walk(object); err != nil { // the mutation reads and writes the whole object
 		return err
 	}
 	out, err := mutation.apply(r.meter, made, object, how)
@@ -73,7 +74,7 @@ func (r *Run) Evaluate(x *celenv.Expression) (ref.Val, error) {
 	return v, r.charge(err)
 }
 
-// charge charges what the expressions cost since it was charged last. The error is that of the budget when it is used up, else err.
+// charge charges the cost of the expressions since the last charge. It returns the error of the budget if that is exhausted, otherwise err.
 func (r *Run) charge(err error) error {
 	spent := r.Spent()
 	over := r.meter.Cost(spent - r.charged)
@@ -84,7 +85,7 @@ func (r *Run) charge(err error) error {
 	return err
 }
 
-// holdAll evaluates all conditions: one that is false decides, also before or after an error.
+// holdAll evaluates all conditions: a false condition decides, even before or after an error.
 func (c Conditions) holdAll(e evaluation) (bool, error) {
 	var failures Failures
 	holds := true

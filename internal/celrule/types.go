@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// Types knows the types of known kinds, and deduces those of others from the objects themselves. known may be nil.
+// Types returns a converter that uses the types of known kinds, and deduces those of other kinds from the objects. known may be nil.
 func Types(known managedfields.TypeConverter) managedfields.TypeConverter {
 	deduced := managedfields.NewDeducedTypeConverter()
 	if known == nil {
@@ -17,42 +17,42 @@ func Types(known managedfields.TypeConverter) managedfields.TypeConverter {
 	return either{known, deduced}
 }
 
-// LaterTypes is Types with known types that take time to make. They are made in the background, and the first that needs them waits: a policy
-// is in force before. known makes them once (sync.OnceValue).
+// LaterTypes is Types for known types that take time to create. They are created in the background, so that the policy takes effect at
+// once; the first rule that needs them waits. known must create them only once (sync.OnceValue).
 func LaterTypes(known func() managedfields.TypeConverter) managedfields.TypeConverter {
 	go func() {
-		defer func() { _ = recover() }() // the rule that needs the types panics again, which is an error of that rule
+		defer func() { _ = recover() }() // the rule that needs the types panics again, which is an error of that rule only
 		known()
 	}()
 	return Types(later(known))
 }
 
-// later asks for a converter when it is used.
+// later gets its converter at the first use.
 type later func() managedfields.TypeConverter
 
-// ObjectToTyped implements the library's interface.
+// ObjectToTyped implements managedfields.TypeConverter.
 func (l later) ObjectToTyped(o runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	return l().ObjectToTyped(o, options...)
 }
 
-// TypedToObject implements the library's interface.
+// TypedToObject implements managedfields.TypeConverter.
 func (l later) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
 	return l().TypedToObject(v)
 }
 
-// either asks one converter, and another about what the first does not know.
+// either uses the first converter, and the second for kinds that the first does not know.
 type either struct{ first, second managedfields.TypeConverter }
 
-// ObjectToTyped implements the library's interface.
+// ObjectToTyped implements managedfields.TypeConverter.
 func (e either) ObjectToTyped(o runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	v, err := e.first.ObjectToTyped(o, options...)
-	if err != nil && (runtime.IsNotRegisteredError(err) || strings.Contains(err.Error(), "no corresponding type")) { // it has no exported type
+	if err != nil && (runtime.IsNotRegisteredError(err) || strings.Contains(err.Error(), "no corresponding type")) { // the library exports no type for this error
 		return e.second.ObjectToTyped(o, options...)
 	}
 	return v, err
 }
 
-// TypedToObject implements the library's interface.
+// TypedToObject implements managedfields.TypeConverter.
 func (e either) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
 	return e.second.TypedToObject(v)
 }

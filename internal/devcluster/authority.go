@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// authority is a certificate authority. What it issues is valid for a day.
+// authority is a certificate authority. The certificates that it issues are valid for a day.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -19,7 +19,7 @@ type authority struct {
 	certPEM, keyPEM []byte
 }
 
-// newAuthority makes an authority with that common name.
+// newAuthority creates an authority with that common name.
 func newAuthority(name string) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -40,7 +40,7 @@ func newAuthority(name string) (*authority, error) {
 	return a, err
 }
 
-// issue makes a key and a certificate for it, both in the form of files.
+// issue creates a key and a certificate for it, both in the form of files.
 func (a *authority) issue(template *x509.Certificate) (cert, key []byte, err error) {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Version is the Kubernetes version of the control plane; devcluster/go.mod holds the same.
+// Version is the Kubernetes version of the control plane; devcluster/go.mod requires the same.
 const Version = "v1.36.3"
 
 // Root finds the repository's root: the nearest folder at or above the working directory with devcluster/go.mod.
@@ -34,8 +34,8 @@ func Root() (string, error) {
 	}
 }
 
-// Build compiles bin/devcluster unless it is there and up to date, and returns its path. It reports progress once every
-// ten seconds, since the first build takes minutes. Several processes may call it at once: one builds, the others wait.
+// Build compiles bin/devcluster unless it exists and is up to date, and returns its path. It reports progress every ten
+// seconds, since the first build takes minutes. Several processes may call it at once: one builds, the others wait.
 func Build(ctx context.Context, progress io.Writer) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -69,7 +69,7 @@ func compile(ctx context.Context, src, bin string, progress io.Writer) error {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(Version, "v"), ".")
 	minor, _, _ = strings.Cut(minor, ".")
 	flags := "-s -w"
-	// Both packages carry a stamp of their own; without them kubectl refuses to talk to the server.
+	// Both packages have their own version stamp; without them kubectl refuses to talk to the server.
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
 		flags += fmt.Sprintf(" -X %s.gitVersion=%s -X %s.gitMajor=%s -X %s.gitMinor=%s", pkg, Version, pkg, major, pkg, minor)
 	}
@@ -107,7 +107,7 @@ func compile(ctx context.Context, src, bin string, progress io.Writer) error {
 	}
 }
 
-// sourceHash identifies what the binary is made from, so that a change of devcluster/ rebuilds it.
+// sourceHash identifies the sources of the binary, so that a change of devcluster/ causes a rebuild.
 func sourceHash(src string) (string, error) {
 	h := sha256.New()
 	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
@@ -122,7 +122,7 @@ func sourceHash(src string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// lockFile takes an exclusive lock, waiting for it; the kernel drops it when the process ends, however it ends.
+// lockFile waits for an exclusive lock and takes it; the kernel releases it whenever and however the process ends.
 func lockFile(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o666)
 	if err != nil {

@@ -10,17 +10,18 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Admin is the user name of the cluster administrator. Policies and tests of users name it, as in clusters that kubeadm makes.
+// Admin is the user name of the cluster administrator. Policies and tests of users use it, as in clusters that kubeadm creates.
 const Admin = "kubernetes-admin"
 
-// certificates are those of the control plane. One authority signs all of them, and CertificateSigningRequests too, as in
-// clusters that kubeadm makes.
+// certificates are the certificates of the control plane. One authority signs all of them, and CertificateSigningRequests too, as
+// in clusters that kubeadm creates.
 type certificates struct {
-	ca                  []byte // of the authority, PEM
-	adminCert, adminKey []byte // PEM
+	ca                  []byte // the authority's certificate, in PEM
+	adminCert, adminKey []byte // in PEM
 }
 
-// writeCertificates makes the certificates and writes what the control plane reads: ca.crt, ca.key, apiserver.crt, apiserver.key.
+// writeCertificates creates the certificates and writes the files of the control plane: ca.crt, ca.key, apiserver.crt,
+// apiserver.key.
 func (c *Cluster) writeCertificates(clusterIP net.IP) (*certificates, error) {
 	ca, err := newAuthority("kubernetes")
 	if err != nil {
@@ -48,7 +49,7 @@ func (c *Cluster) writeCertificates(clusterIP net.IP) (*certificates, error) {
 	return out, err
 }
 
-// admin is the administrator in a kubeconfig.
+// admin returns the administrator's entry for a kubeconfig.
 func (c *certificates) admin() *clientcmdapi.AuthInfo {
 	return &clientcmdapi.AuthInfo{ClientCertificateData: c.adminCert, ClientKeyData: c.adminKey}
 }

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// ClientName is the common name of the certificate that WebhookClient makes.
+// ClientName is the common name of the certificate that WebhookClient creates.
 const ClientName = "kube-apiserver"
 
 const webhookPlugins = `
@@ -35,8 +35,9 @@ users:
   user: {client-certificate: %s, client-key: %s}
 `
 
-// WebhookClient makes an authority and a certificate that the API server shows to its webhooks, as docs/security/hardening.md says.
-// flags are for Options.APIServerFlags, ca is for --client-ca-file. The files are in dir, and end after a day.
+// WebhookClient creates an authority and a certificate that the API server presents to its webhooks, as in
+// docs/security/hardening.md. flags are for Options.APIServerFlags, ca is for --client-ca-file. The files are in dir; the
+// certificates expire after a day.
 func WebhookClient(dir string) (flags []string, ca string, err error) {
 	a, err := newAuthority("webhook clients")
 	if err != nil {

@@ -29,11 +29,11 @@ import (
 
 // Options of Start.
 type Options struct {
-	// Dir holds data, logs and kubeconfigs; a temporary folder, removed by Stop, when empty.
+	// Dir holds data, logs and kubeconfigs; if empty, a temporary folder that Stop removes.
 	Dir string
-	// Progress gets one line per step; nil for none.
+	// Progress receives one line per step; nil for none.
 	Progress io.Writer
-	// APIServerFlags and ControllerManagerFlags are further flags of kube-apiserver and kube-controller-manager.
+	// APIServerFlags and ControllerManagerFlags are additional flags for kube-apiserver and kube-controller-manager.
 	APIServerFlags, ControllerManagerFlags []string
 }
 
@@ -42,7 +42,7 @@ type Cluster struct {
 	// N numbers the control planes that run at the same time; it selects the range of the ClusterIPs.
 	N          int
 	Dir        string
-	Config     *rest.Config // cluster administrator
+	Config     *rest.Config // for the cluster administrator
 	Kubeconfig string       // the same as a file
 
 	bin        string
@@ -50,11 +50,11 @@ type Cluster struct {
 	unlock     func()
 	processes  []*Process
 	forwarders []*Forwarder
-	ports      atomic.Int32 // that were given out
+	ports      atomic.Int32 // the number of ports that were assigned
 }
 
-// StartT starts a control plane for a test and stops it when the test ends. It fails the test with one clear sentence
-// where the control plane cannot be built or started.
+// StartT starts a control plane for a test and stops it when the test ends. It fails the test with one clear sentence if the control
+// plane cannot be built or started.
 func StartT(t testing.TB) *Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
@@ -67,8 +67,8 @@ func StartT(t testing.TB) *Cluster {
 	return c
 }
 
-// Start builds the control plane when needed and starts it. It returns when the API server is ready and the default
-// service account exists.
+// Start builds the control plane if needed and starts it. It returns when the API server is ready and the default service account
+// exists.
 func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	bin, err := Build(ctx, o.Progress)
 	if err != nil {
@@ -102,17 +102,17 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	return c, nil
 }
 
-// takeNumber reserves a number that no other control plane of this machine uses.
+// takeNumber reserves a number that no other control plane on this machine uses.
 func takeNumber() (int, func(), error) {
 	dir := filepath.Join(os.TempDir(), "ephor-devcluster-numbers")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return 0, nil, err
 	}
-	_ = os.Chmod(dir, 0o1777) // another user of the machine may come after us
+	_ = os.Chmod(dir, 0o1777) // another user of the machine may need it later
 	for n := range 100 {
 		f, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(n)), os.O_CREATE|os.O_RDWR, 0o666)
 		if err != nil {
-			continue // another user's number
+			continue // the lock belongs to another user
 		}
 		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 			f.Close()
@@ -173,7 +173,7 @@ func (c *Cluster) startControlPlane(ctx context.Context, o Options) error {
 		"--cluster-signing-cert-file=" + c.path("ca.crt"), "--cluster-signing-key-file=" + c.path("ca.key"),
 		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(ports[3]), "--cert-dir=" + c.path("kcm"),
 		"--authentication-kubeconfig=" + c.Kubeconfig, "--authorization-kubeconfig=" + c.Kubeconfig,
-		// A namespace's end takes some hundred requests, and tests wait for it.
+		// Deleting a namespace takes some hundred requests, and tests wait for it.
 		"--kube-api-qps=1000", "--kube-api-burst=2000",
 	}, o.ControllerManagerFlags...)...); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (c *Cluster) startControlPlane(ctx context.Context, o Options) error {
 
 func (c *Cluster) waitReady(ctx context.Context, api *Process, host string) error {
 	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // only /readyz, before the server's own CA is known
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // only for /readyz, before the server's own CA is known
 	}}
 	return c.Wait(ctx, "the API server", func() error {
 		select {
@@ -209,8 +209,8 @@ func (c *Cluster) waitReady(ctx context.Context, api *Process, host string) erro
 // permanent marks an error after which waiting is useless.
 type permanent struct{ error }
 
-// Wait calls f until it returns nil, for at most three minutes. The API server's own controllers retry after up to a minute,
-// the one that removes definitions for example.
+// Wait calls f until it returns nil, for at most three minutes. Some controllers of the API server retry only after up to a minute,
+// such as the one that removes definitions.
 func (c *Cluster) Wait(ctx context.Context, what string, f func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
@@ -230,7 +230,7 @@ func (c *Cluster) Wait(ctx context.Context, what string, f func() error) error {
 	}
 }
 
-// Kubectl runs kubectl as administrator. The error holds what kubectl said.
+// Kubectl runs kubectl as administrator. The error contains the output of kubectl.
 func (c *Cluster) Kubectl(ctx context.Context, stdin []byte, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, c.bin, append([]string{"kubectl", "--kubeconfig=" + c.Kubeconfig}, args...)...)
 	cmd.Stdin = bytes.NewReader(stdin)
@@ -242,10 +242,10 @@ func (c *Cluster) Kubectl(ctx context.Context, stdin []byte, args ...string) (st
 	return stdout.String(), nil
 }
 
-// KubectlPath is a command line prefix that runs this cluster's kubectl.
+// KubectlPath returns a command line prefix that runs this cluster's kubectl.
 func (c *Cluster) KubectlPath() string { return c.bin + " kubectl" }
 
-// ServiceAccountKubeconfig writes a kubeconfig that logs in as the service account, and returns its path.
+// ServiceAccountKubeconfig writes a kubeconfig for the service account, and returns its path.
 func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
 	token, err := c.Kubectl(ctx, nil, "create", "token", name, "-n", namespace, "--duration=24h")
 	if err != nil {
@@ -290,7 +290,7 @@ func (c *Cluster) Stop() {
 	for i := len(c.processes) - 1; i >= 0; i-- {
 		p := c.processes[i]
 		if p.Name == "etcd" || p.Name == "kube-apiserver" || p.Name == "kube-controller-manager" {
-			p.Kill() // nothing of value is lost, and the API server drains for a minute otherwise
+			p.Kill() // no data of value are lost, and the API server would otherwise drain for a minute
 			continue
 		}
 		_ = p.Stop(10 * time.Second)
@@ -309,8 +309,9 @@ func (c *Cluster) path(elem ...string) string {
 	return filepath.Join(append([]string{c.Dir}, elem...)...)
 }
 
-// Ports of the control planes: each has a range of its own, below those that the kernel gives to connections and to listeners without a
-// port. A port that is free stays free until its process listens on it: a process of another control plane does not get it meanwhile.
+// The ports of control planes: each control plane has its own range, below the ranges from which the kernel takes ports for connections
+// and for listeners without a port. A free port stays free until its process listens on it: no process of another control plane takes
+// it meanwhile.
 const (
 	firstPort    = 10_240
 	portsOfPlane = 200

@@ -3,10 +3,9 @@
 //	c := devcluster.StartT(t)            // etcd, kube-apiserver, kube-controller-manager
 //	out, err := c.Kubectl(ctx, nil, "get", "namespaces")
 //
-// The programs come from the nested module devcluster/ of this repository, compiled once into bin/devcluster. There is
-// no kubelet, no scheduler and no kube-proxy: Pods are admitted and stored but never run, and Services are served by
-// Forward, which listens on their ClusterIP (a loopback address). It is no production code: nothing but tests, the
-// benchmarks and the demo import it.
+// The programs come from the nested module devcluster/ of this repository, compiled once into bin/devcluster. There is no kubelet, no
+// scheduler and no kube-proxy: Pods are admitted and stored but never run, and Forward serves Services by listening on their ClusterIP (a
+// loopback address). It is not production code: only tests, the benchmarks and the demo import it.
 //
 // Beside the floors: of ours it imports only the manifests in config/.
 package devcluster

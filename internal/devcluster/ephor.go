@@ -23,7 +23,7 @@ import (
 	"github.com/ephor-dev/ephor/charts"
 )
 
-// Ephor is Ephor on a development control plane: what the chart installs, and the processes that run in place of its
+// Ephor is an installation of Ephor on a development control plane: the chart's objects, and processes that run in place of its
 // Deployments, since there is no kubelet.
 type Ephor struct {
 	cluster     *Cluster
@@ -31,12 +31,12 @@ type Ephor struct {
 	controllers map[string]*controller // by component
 }
 
-// controller is one Deployment of the chart, as processes.
+// controller is one Deployment of the chart, run as processes.
 type controller struct {
 	workload
 	kubeconfig string
-	forwarder  *Forwarder // in front of its Service; nil without one
-	direct     bool       // the only replica listens where the forwarder did
+	forwarder  *Forwarder // listens on the address of its Service; nil without one
+	direct     bool       // the only replica listens on the forwarder's address
 	replicas   []*Replica
 	beside     []Backend // processes of another program behind the same Service
 	started    int
@@ -45,20 +45,19 @@ type controller struct {
 // Replica is one process of a controller: a Pod of the Deployment.
 type Replica struct {
 	*Process
-	Addr        string // host:port of its HTTPS server, or of its probes where it has none
+	Addr        string // host:port of its HTTPS server, or of its probes if it has none
 	MetricsAddr string // host:port of its metrics
-	// DashboardAddr is the host:port of its dashboard, where the values switch that on.
+	// DashboardAddr is the host:port of its dashboard, if the values enable it.
 	DashboardAddr string
 	ready         string // path of the readiness probe
-	scheme        string // of its URL: http or https
+	scheme        string // scheme of its URL: http or https
 }
 
-// InstallEphor installs what the chart renders with charts/values/dev.yaml.
+// InstallEphor installs the rendered chart with charts/values/dev.yaml.
 func (c *Cluster) InstallEphor(ctx context.Context) (*Ephor, error) { return c.Install(ctx, "dev") }
 
-// Install applies what the chart renders with charts/values/⟨values⟩.yaml, except the Deployments, which the API server
-// only checks, and puts forwarders on the ClusterIPs of the controllers' Services. No controller runs yet. bin/ephor has
-// to be built.
+// Install applies the rendered chart with charts/values/⟨values⟩.yaml, except the Deployments, which the API server only validates, and
+// starts forwarders on the ClusterIPs of the controllers' Services. It starts no controller. bin/ephor must be built before.
 func (c *Cluster) Install(ctx context.Context, values string) (*Ephor, error) {
 	root, err := Root()
 	if err != nil {
@@ -92,7 +91,7 @@ func (c *Cluster) Install(ctx context.Context, values string) (*Ephor, error) {
 	return e, e.take(ctx, r.workloads)
 }
 
-// Adopt takes the Deployments and Services that another program, such as Helm, installed in a namespace. No controller runs yet; Start runs
+// Adopt uses the Deployments and Services that another program, such as Helm, installed in a namespace. It starts no controller; Start runs
 // the program binary in place of their containers.
 func (c *Cluster) Adopt(ctx context.Context, namespace, binary string) (*Ephor, error) {
 	client, err := kubernetes.NewForConfig(c.Config)
@@ -118,7 +117,8 @@ func (c *Cluster) Adopt(ctx context.Context, namespace, binary string) (*Ephor, 
 	return e, e.take(ctx, r.workloads)
 }
 
-// Refresh reads the Deployments of the namespace anew, after a tool has changed them. Replicas that start later have their arguments and environment.
+// Refresh reads the Deployments of the namespace again, after a tool has changed them. Replicas that start later use the new arguments and
+// environment.
 func (e *Ephor) Refresh(ctx context.Context, namespace string) error {
 	client, err := kubernetes.NewForConfig(e.cluster.Config)
 	if err != nil {
@@ -162,7 +162,7 @@ func (e *Ephor) take(ctx context.Context, workloads []workload) (err error) {
 	return nil
 }
 
-// Components that Start takes: the label app.kubernetes.io/component of a Deployment.
+// The components that Start accepts: values of the label app.kubernetes.io/component of a Deployment.
 const (
 	Admission  = "admission-controller"
 	Background = "background-controller"
@@ -170,7 +170,7 @@ const (
 	Reports    = "reports-controller"
 )
 
-// Components are those that Start takes, in the order of their names.
+// Components returns the components that Start accepts, sorted.
 func (e *Ephor) Components() []string { return slices.Sorted(maps.Keys(e.controllers)) }
 
 // StartAdmission starts one more admission controller behind its Service and returns when it is ready.
@@ -178,8 +178,8 @@ func (e *Ephor) StartAdmission(ctx context.Context, args ...string) (*Replica, e
 	return e.Start(ctx, Admission, args...)
 }
 
-// WithoutForwarder lets the next replica of a controller, which has to be the only one, listen on the ClusterIP of its
-// Service itself. In a cluster the kernel forwards, which costs next to nothing; a forwarder would show in what is measured.
+// WithoutForwarder lets the next replica of a controller, which must be the only one, listen on the ClusterIP of its Service itself. In a
+// cluster the kernel forwards at almost no cost, but a forwarder would distort measurements.
 func (e *Ephor) WithoutForwarder(component string) error {
 	k := e.controllers[component]
 	if k == nil || k.forwarder == nil || len(k.replicas) > 0 {
@@ -190,9 +190,9 @@ func (e *Ephor) WithoutForwarder(component string) error {
 	return nil
 }
 
-// Start starts one more replica of a controller, with the arguments and the environment of its Deployment and args
-// after them, and returns when its readiness probe succeeds. Only what belongs to the machine differs: ports of its own
-// on loopback, and a kubeconfig with a token of the Deployment's service account.
+// Start starts one more replica of a controller, with the arguments and the environment of its Deployment followed by args, and returns
+// when its readiness probe succeeds. Only what depends on the machine differs: its own ports on loopback, and a kubeconfig with a token of
+// the Deployment's service account.
 func (e *Ephor) Start(ctx context.Context, component string, args ...string) (*Replica, error) {
 	k := e.controllers[component]
 	if k == nil {
@@ -256,7 +256,7 @@ func (e *Ephor) Start(ctx context.Context, component string, args ...string) (*R
 	})
 }
 
-// Beside puts processes of another program behind the controller's Service, together with our replicas, in place of those of an earlier
+// Beside puts processes of another program behind the controller's Service, together with our replicas. They replace those of an earlier
 // call.
 func (e *Ephor) Beside(component string, backends ...Backend) error {
 	k := e.controllers[component]
@@ -269,7 +269,7 @@ func (e *Ephor) Beside(component string, backends ...Backend) error {
 	return nil
 }
 
-// Ready asks the replica's readiness probe, as the kubelet does; an error says why it is not ready.
+// Ready calls the replica's readiness probe, as the kubelet does; the error says why it is not ready.
 func (r *Replica) Ready() error {
 	select {
 	case <-r.Done():
@@ -293,7 +293,7 @@ func (r *Replica) Ready() error {
 	return nil
 }
 
-// environment is the container's environment in a Pod of that name.
+// environment returns the container's environment in a Pod with that name.
 func (k *controller) environment(pod string) ([]string, error) {
 	var env []string
 	for _, v := range k.pod.Containers[0].Env {
@@ -316,7 +316,7 @@ func (k *controller) environment(pod string) ([]string, error) {
 	return env, nil
 }
 
-// readiness is the path of the container's readiness probe, and the scheme.
+// readiness returns the path of the container's readiness probe, and the scheme.
 func readiness(c corev1.Container) (path, scheme string) {
 	if c.ReadinessProbe == nil || c.ReadinessProbe.HTTPGet == nil {
 		return "", ""
@@ -325,7 +325,7 @@ func readiness(c corev1.Container) (path, scheme string) {
 	return get.Path, strings.ToLower(cmp.Or(string(get.Scheme), "http"))
 }
 
-// forward puts the replicas that still run behind the Service.
+// forward puts the running replicas behind the Service.
 func (k *controller) forward() {
 	if k.forwarder == nil {
 		return

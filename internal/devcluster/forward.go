@@ -17,20 +17,20 @@ import (
 // Backend is a process behind a Service.
 type Backend struct {
 	Addr string // host:port
-	// Ready is the path of an HTTPS readiness probe, such as /health/readiness; a backend that does not answer it with
-	// 200 gets no connections. Empty: every backend that accepts connections is ready.
+	// Ready is the path of an HTTPS readiness probe, such as /health/readiness; a backend that does not answer it with 200 gets no
+	// connections. If it is empty, every backend that accepts connections is ready.
 	Ready string
 }
 
-// Forwarder stands in for kube-proxy: it listens on a Service's ClusterIP and spreads connections over the ready
-// processes behind it.
+// Forwarder replaces kube-proxy: it listens on a Service's ClusterIP and distributes connections over the ready processes behind
+// it.
 type Forwarder struct {
 	listener net.Listener
 	client   *http.Client
 	stop     context.CancelFunc
 
-	probing sync.Mutex     // of probeAll, so that an older result never replaces a newer one
-	late    map[string]int // probes in a row that had no answer in time, by address; guarded by probing
+	probing sync.Mutex     // held by probeAll, so that an older result never replaces a newer one
+	late    map[string]int // consecutive probes without an answer in time, by address; guarded by probing
 
 	mu       sync.Mutex
 	backends []Backend
@@ -38,7 +38,7 @@ type Forwarder struct {
 	next     int
 }
 
-// Forward serves the Service's ClusterIP on its first port. The Service has to exist.
+// Forward serves the Service's ClusterIP on its first port. The Service must exist.
 func (c *Cluster) Forward(ctx context.Context, namespace, service string, backends ...Backend) (*Forwarder, error) {
 	addr, err := c.Kubectl(ctx, nil, "get", "service", service, "-n", namespace,
 		"-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
@@ -53,8 +53,8 @@ func (c *Cluster) Forward(ctx context.Context, namespace, service string, backen
 	f := &Forwarder{
 		listener: l, stop: stop, backends: backends, ready: map[string]bool{}, late: map[string]int{},
 		client: &http.Client{Timeout: time.Second, Transport: &http.Transport{
-			// A probe, as the kubelet's, but five times a second: it keeps its connection, since handshakes would show in
-			// what load tests measure.
+			// A probe like the kubelet's, but five times a second. It keeps its connection, since handshakes would distort load
+			// tests.
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		}},
 	}
@@ -65,7 +65,7 @@ func (c *Cluster) Forward(ctx context.Context, namespace, service string, backen
 	return f, nil
 }
 
-// Set replaces the processes behind the Service. Open connections stay as they are.
+// Set replaces the processes behind the Service. Open connections are not affected.
 func (f *Forwarder) Set(backends ...Backend) {
 	f.mu.Lock()
 	f.backends = backends
@@ -92,8 +92,8 @@ func (f *Forwarder) probeLoop(ctx context.Context) {
 	}
 }
 
-// mostLate is how many probes in a row a process that was ready may answer late. On a busy machine one is no sign of an outage: the
-// kubelet has such a threshold, too.
+// mostLate is the number of consecutive late answers that a ready process may give. On a busy machine a single one is not a sign of
+// an outage: the kubelet has such a threshold, too.
 const mostLate = 2
 
 func (f *Forwarder) probeAll() {
@@ -149,7 +149,7 @@ func (f *Forwarder) accept() {
 	}
 }
 
-// order gives the addresses to try: the ready ones, starting with another one each time.
+// order returns the addresses to try: the ready ones, beginning with a different one each time.
 func (f *Forwarder) order() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,12 +169,12 @@ func (f *Forwarder) serve(client net.Conn) {
 	for _, addr := range f.order() {
 		server, err := net.DialTimeout("tcp", addr, time.Second)
 		if err != nil {
-			continue // refused: try another
+			continue // the connection was refused: try another one
 		}
 		pipe(client, server)
 		return
 	}
-	// Nothing is ready: the client sees the connection closed, as behind a Service without endpoints.
+	// No process is ready: the connection is closed, as behind a Service without endpoints.
 }
 
 func pipe(a, b net.Conn) {

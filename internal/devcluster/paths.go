@@ -12,12 +12,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
-// LongPaths are flags for what posts reviews to a server itself and for long: the paths that it learned in the beginning
-// (WebhookPath) stay good.
+// LongPaths are flags for tests that post reviews directly to a server for a long time: the paths that WebhookPath
+// returned at the start remain valid.
 var LongPaths = []string{"--webhookPathRotation=48h", "--webhookPathOverlap=24h"}
 
-// WebhookPath is the path at which a controller, Admission or Cleanup, now answers reviews for a plain path such as
-// /validate/fail: with the secret segment where it has one.
+// WebhookPath returns the path at which a controller, Admission or Cleanup, currently answers reviews for a plain path
+// such as /validate/fail: with the secret segment if it has one.
 func (e *Ephor) WebhookPath(ctx context.Context, component, plain string) (string, error) {
 	name := keystore.Routes
 	if component == Cleanup {
@@ -30,7 +30,7 @@ func (e *Ephor) WebhookPath(ctx context.Context, component, plain string) (strin
 	var secret corev1.Secret
 	err = c.Get(ctx, client.ObjectKey{Namespace: e.controllers[component].namespace, Name: name}, &secret)
 	if apierrors.IsNotFound(err) {
-		return plain, nil // its paths are plain
+		return plain, nil // the controller uses plain paths
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the key of the webhook paths: %w", err)

@@ -14,16 +14,16 @@ import (
 	"testing"
 )
 
-// Postgres is a server of PostgreSQL for one test, reached over a socket in a directory of its own.
+// Postgres is a PostgreSQL server for one test. It is reached over a socket in its own directory.
 type Postgres struct {
-	// Address is that of its database, as --decisionsStore takes it.
+	// Address is the address of its database, for --decisionsStore.
 	Address  string
 	t        testing.TB
 	dir, bin string
-	as       *syscall.Credential // nil for this process's own
+	as       *syscall.Credential // nil for the user of this process
 }
 
-// NewPostgres starts a server until the test ends. It returns nil without Debian's package postgresql.
+// NewPostgres starts a server that runs until the test ends. It returns nil if Debian's package postgresql is not installed.
 func NewPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
@@ -37,7 +37,7 @@ func NewPostgres(t testing.TB) *Postgres {
 			return nil
 		}
 	}
-	if d.dir, err = os.MkdirTemp("", "pg"); err != nil { // sockets have short paths
+	if d.dir, err = os.MkdirTemp("", "pg"); err != nil { // paths of sockets must be short
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(d.dir) })
@@ -74,13 +74,13 @@ func (d *Postgres) command(name string, args ...string) *exec.Cmd {
 func (d *Postgres) Start() {
 	d.t.Helper()
 	cmd := d.command("pg_ctl", "-D", d.dir+"/data", "-w", "-t", "120", "-l", d.dir+"/log", "-o", fmt.Sprintf("-c listen_addresses='' -k %s", d.dir), "start")
-	if err := cmd.Run(); err != nil { // no pipe: the server would keep it open
+	if err := cmd.Run(); err != nil { // no pipe, because the server would keep it open
 		text, _ := os.ReadFile(d.dir + "/log")
 		d.t.Errorf("start the server: %v: %s", err, text)
 	}
 }
 
-// Stop ends the server at once, as a crash does; the next start recovers what was written.
+// Stop ends the server abruptly, like a crash; the next start recovers the written data.
 func (d *Postgres) Stop() error {
 	return d.command("pg_ctl", "-D", d.dir+"/data", "-m", "immediate", "-w", "stop").Run()
 }

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Process is a program that the cluster started. It dies with the process that started it, however that ends.
+// Process is a program that the cluster started. It ends with the process that started it, however that ends.
 type Process struct {
 	Name string
-	Log  string // file with its stdout and stderr
+	Log  string // the file with its stdout and stderr
 
 	env  []string // added to the environment
 	cmd  *exec.Cmd
@@ -32,13 +32,14 @@ func startProcess(name, logFile string, env []string, path string, args ...strin
 	cmd := exec.Command(path, args...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// Pdeathsig: nothing stays behind when a test is killed. Setpgid: Ctrl-C reaches us first, and we stop in order.
+	// Pdeathsig: no process stays behind when a test is killed. Setpgid: Ctrl-C reaches this process first, which then stops its children
+	// in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	p := &Process{Name: name, Log: logFile, env: env, cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// Pdeathsig fires when the thread that forked ends, so the fork happens on the goroutine that waits, and
-		// that goroutine keeps its thread. (The thread outlives the child.)
+		// Pdeathsig fires when the thread that forked ends, so the goroutine that waits must also fork, and must keep its thread. (The
+		// thread then outlives the child.)
 		runtime.LockOSThread()
 		if err := cmd.Start(); err != nil {
 			started <- err
@@ -54,10 +55,10 @@ func startProcess(name, logFile string, env []string, path string, args ...strin
 	return p, nil
 }
 
-// PID is the process id.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Signal sends a signal.

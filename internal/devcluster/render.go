@@ -13,9 +13,9 @@ import (
 	"github.com/ephor-dev/ephor/charts"
 )
 
-// render is what the chart renders, sorted out.
+// render is the rendered chart, separated by kind of object.
 type render struct {
-	objects     []byte // YAML of everything but the Deployments
+	objects     []byte // YAML of all objects except the Deployments
 	deployments []byte // YAML of the Deployments
 	workloads   []workload
 }
@@ -24,11 +24,11 @@ type render struct {
 type workload struct {
 	component, namespace, name string
 	pod                        corev1.PodSpec
-	labels                     map[string]string // of the Pods
-	service                    string            // the Service with port https in front of them, if any
+	labels                     map[string]string // labels of the Pods
+	service                    string            // the Service in front of them with a port named https, if any
 }
 
-// readRender sorts out the YAML of several documents.
+// readRender separates the YAML documents.
 func readRender(text []byte) (*render, error) {
 	r := &render{}
 	var objects, deployments bytes.Buffer

@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// Parts of the control plane, for Part and Restart.
+// The parts of the control plane, for Part and Restart.
 const (
 	Etcd      = "etcd"
 	APIServer = "kube-apiserver"
 )
 
-// Part is a running part of the control plane, to be stopped (SIGSTOP) and continued by tests of faults.
+// Part returns a running part of the control plane, which fault tests stop (SIGSTOP) and continue.
 func (c *Cluster) Part(name string) (*Process, error) {
 	for _, p := range c.processes {
 		if p.Name == name {

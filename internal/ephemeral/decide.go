@@ -8,11 +8,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// DisabledLabel on a policy, with whatever value, keeps its results out of reports.
+// DisabledLabel on a policy, with any value, excludes its results from reports.
 const DisabledLabel = "reports.kyverno.io/disabled"
 
-// Sends decides who reports the result of a rule for an object of the kind: the process that found it, by sending it,
-// or the scans, where they evaluate the rule. What they do not evaluate at all is always sent: mutation and work.
+// Sends decides who reports the result of a rule for an object of the kind: the process that found it, which then sends it, or the scans,
+// if they evaluate the rule. Results that scans never produce are always sent: those of mutation and work.
 func Sends(p *policy.Program, r *policy.Rule, kind schema.GroupKind, s Scans) bool {
 	if _, off := p.Labels[DisabledLabel]; off {
 		return false
@@ -20,8 +20,8 @@ func Sends(p *policy.Program, r *policy.Rule, kind schema.GroupKind, s Scans) bo
 	return !Scanned(p, r) || !s.Has(kind)
 }
 
-// Scanned reports whether scans evaluate the rule: their results of it are the only ones in reports, since an object
-// that is there can be evaluated again at any time, and no other client can write the results.
+// Scanned reports whether scans evaluate the rule. If so, only their results are in reports, since an existing object can be evaluated
+// again at any time, and no other client can write the results.
 func Scanned(p *policy.Program, r *policy.Rule) bool {
 	return Scannable(p, r) && slices.ContainsFunc(r.Targets, func(t policy.Target) bool { return Covers(&t) })
 }
@@ -29,8 +29,8 @@ func Scanned(p *policy.Program, r *policy.Rule) bool {
 // ScanStages are the stages that scans evaluate.
 const ScanStages = policy.StageValidate | policy.StageVerifyImages
 
-// Scannable reports whether a scan can evaluate the rule: it validates resources or verifies their images, and uses no requester. A scan also
-// evaluates a rule whose variables are not known beforehand; that rule ends in an error if it uses a requester.
+// Scannable reports whether a scan can evaluate the rule: it validates resources or verifies their images, and uses no requester. A scan
+// also evaluates a rule whose variables are not known in advance; that rule ends in an error if it uses a requester.
 func Scannable(p *policy.Program, r *policy.Rule) bool {
 	if !p.Settings.Background || !r.Stage.Has(ScanStages) || r.NoScan {
 		return false
@@ -43,12 +43,12 @@ func Scannable(p *policy.Program, r *policy.Rule) bool {
 	return unknown || !n.User && !n.Roles
 }
 
-// Covers reports whether scans evaluate the objects that the target names: as wholes, as if they were created.
+// Covers reports whether scans evaluate the objects that the target selects: whole objects, as if they were created.
 func Covers(t *policy.Target) bool {
 	return t.Main() && (len(t.Operations) == 0 || slices.Contains(t.Operations, policy.Create))
 }
 
-// Reporting is what --enableReporting calls the rule.
+// Reporting returns the name of the rule's kind in --enableReporting.
 func Reporting(r *policy.Rule) string {
 	switch {
 	case r.Stage.Has(policy.StageVerifyImages):
@@ -63,10 +63,10 @@ func Reporting(r *policy.Rule) string {
 	return "validate"
 }
 
-// unreported are groups whose objects are in no report: reports about reports would never come to an end.
+// unreported are groups whose objects are not in any report: reports about reports would never end.
 var unreported = []string{"wgpolicyk8s.io", "openreports.io", "reports.kyverno.io"}
 
-// reportable reports whether results about the request's object may be in a report at all.
+// reportable reports whether reports may contain results about the request's object.
 func reportable(r *policy.Request) bool {
 	return !r.DryRun && r.Operation != policy.Delete && r.Subresource == "" && r.GVK.Kind != "Event" && !slices.Contains(unreported, r.GVK.Group)
 }

@@ -13,24 +13,24 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// Report is what is sent about one resource.
+// Report holds the results that are sent about one resource.
 type Report struct {
-	// Resource has no name where the API server has still to make one up, and no UID where it has still to give one.
+	// Resource has no name if the API server has yet to generate it, and no UID if it has yet to assign one.
 	Resource report.Resource
 	GVR      schema.GroupVersionResource
-	// Policies are those that the results come from: label and version.
+	// Policies are the policies of the results: label and version.
 	Policies map[string]string
 	Results  []policyreport.Result
 }
 
-// Store keeps Reports where the reports controller finds them.
+// Store writes Reports to the place where the reports controller finds them.
 type Store interface {
-	// Write keeps the report, together with what is kept of the resource already. It says whether it kept the report back
-	// because there are too many.
+	// Write stores the report, together with earlier results about the resource. full: it stored nothing because there
+	// are too many objects.
 	Write(ctx context.Context, r *Report) (full bool, err error)
 }
 
-// flush writes what is ready, the oldest first.
+// flush writes the results that are ready, the oldest first.
 func (w *Writer) flush(ctx context.Context, ready func(*pending, time.Time) bool) {
 	now := w.Now()
 	var todo []*pending
@@ -44,13 +44,13 @@ func (w *Writer) flush(ctx context.Context, ready func(*pending, time.Time) bool
 	slices.SortFunc(todo, func(a, b *pending) int { return a.due.Compare(b.due) })
 	for _, p := range todo {
 		if ctx.Err() != nil {
-			return // what is left is written by the last flush, or lost with the process
+			return // the last flush writes the rest, or the rest is lost with the process
 		}
 		w.write(ctx, p, now)
 	}
 }
 
-// write sends what waits of a resource, unless just that was sent a short time ago.
+// write sends the waiting results about a resource, unless the same results were sent a short time ago.
 func (w *Writer) write(ctx context.Context, p *pending, now time.Time) {
 	w.mu.Lock()
 	r := p.report()
@@ -80,7 +80,7 @@ func (w *Writer) write(ctx context.Context, p *pending, now time.Time) {
 	}
 }
 
-// report is what waits, as it is sent.
+// report returns the waiting results in the form in which they are sent.
 func (p *pending) report() *Report {
 	r := &Report{Resource: p.resource, GVR: p.gvr, Policies: map[string]string{}}
 	for _, part := range p.parts {
@@ -93,15 +93,15 @@ func (p *pending) report() *Report {
 	return r
 }
 
-// seed makes the digests of this process.
+// seed is the seed for the digests in this process.
 var seed = maphash.MakeSeed()
 
-// saying stands for what results say, but for when they were found.
+// saying returns a digest of results, without the times at which they were found.
 func saying(results []policyreport.Result) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	text := func(all ...string) {
-		for _, t := range all { // lengths keep neighbours apart
+		for _, t := range all { // the length separates adjacent texts
 			_, _ = h.WriteString(strconv.Itoa(len(t)) + ":" + t)
 		}
 	}
@@ -122,7 +122,7 @@ func properties(m map[string]string) []string {
 	return out
 }
 
-// memory is what was sent last of each resource: of the latest ones, some of them longer.
+// memory records what was last sent about each resource, for the latest resources.
 type memory struct{ recent, older map[string]saidAt }
 
 type saidAt struct {
@@ -130,7 +130,7 @@ type saidAt struct {
 	at   time.Time
 }
 
-// same reports whether just that was sent last, and when.
+// same reports whether the same results were sent last, and when.
 func (m *memory) same(of string, said uint64) (at time.Time, same bool) {
 	last, known := m.recent[of]
 	if !known {

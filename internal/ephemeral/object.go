@@ -16,10 +16,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Source is who found results.
+// Source is the process that found results.
 type Source string
 
-// The sources, as the label names them.
+// The sources, as values of the label.
 const (
 	Admission  Source = "admission"
 	Background Source = "background-scan"
@@ -39,14 +39,14 @@ const (
 	namespKey = resource + "namespace"
 )
 
-// maxResults bounds the results of one object in bytes: the API server takes no object of more than 1.5 MB.
+// maxResults bounds the results in one object in bytes: the API server accepts objects of at most 1.5 MB.
 const maxResults = 512 << 10
 
-// longMessage is what is left of a message where there are too many long ones, in bytes.
+// longMessage is the length to which messages are shortened if there are too many long ones, in bytes.
 const longMessage = 500
 
-// newObject is the object that holds the report. Its name follows from the resource and the source, so that a resource has
-// no more than one.
+// newObject returns an object for the report. Its name is derived from the resource and the source, so each resource has
+// at most one.
 func newObject(r *Report, source Source) (client.Object, *reportsv1.EphemeralReportSpec) {
 	res := &r.Resource
 	group, version := "", res.APIVersion
@@ -65,7 +65,7 @@ func newObject(r *Report, source Source) (client.Object, *reportsv1.EphemeralRep
 	}
 	for key, value := range map[string]string{uidKey: res.UID, groupKey: group, verKey: version, kindKey: res.Kind} {
 		if len(value) > validation.LabelValueMaxLength {
-			meta.Annotations[key] = value // a label could not hold it
+			meta.Annotations[key] = value // it is too long for a label
 			continue
 		}
 		meta.Labels[key] = value
@@ -81,7 +81,7 @@ func newObject(r *Report, source Source) (client.Object, *reportsv1.EphemeralRep
 		meta.Labels[nameKey] = r.GVR.Resource
 	}
 	if res.Name != "" && res.UID != "" {
-		// It is deleted with the resource, whether or not it was merged.
+		// It is deleted together with the resource, whether or not it was merged.
 		meta.OwnerReferences = []metav1.OwnerReference{res.Owner()}
 	}
 	if res.Namespace == "" {
@@ -92,7 +92,7 @@ func newObject(r *Report, source Source) (client.Object, *reportsv1.EphemeralRep
 	return o, &o.Spec
 }
 
-// stem is what the names of objects about the resource begin with.
+// stem returns the beginning of the names of objects about the resource.
 func stem(r *report.Resource) string {
 	if r.UID != "" {
 		return r.UID
@@ -102,8 +102,8 @@ func stem(r *report.Resource) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// fill puts the results into the object, each in the place of older ones of the same rule, and says whether that changed
-// anything but times.
+// fill stores the results in the object, replacing older ones of the same rule, and reports whether that changed anything
+// but times.
 func fill(spec *reportsv1.EphemeralReportSpec, r *Report) bool {
 	all := report.Together(spec.Results, r.Results)
 	bound(all)
@@ -115,7 +115,7 @@ func fill(spec *reportsv1.EphemeralReportSpec, r *Report) bool {
 	return true
 }
 
-// bound shortens long messages where there are too many of them.
+// bound shortens long messages if there are too many of them.
 func bound(results []policyreport.Result) {
 	total := 0
 	for i := range results {
@@ -133,8 +133,8 @@ func bound(results []policyreport.Result) {
 
 const exceptionPrefix = "polex.kyverno.io/"
 
-// label adds the labels for the policy of an entry and for the exceptions that were applied. Names that are no labels
-// are left out.
+// label adds the labels for the policy of an entry and for the exceptions that were applied. It omits names that are not
+// valid labels.
 func label(labels map[string]string, e *report.Entry) {
 	set := func(prefix, name, version string) {
 		if prefix != "" && len(validation.IsQualifiedName(prefix+name)) == 0 {
@@ -147,8 +147,8 @@ func label(labels map[string]string, e *report.Entry) {
 	}
 }
 
-// Subject is the resource that an object holds results about, as far as it says, and its name in paths with the group and
-// version that it is served in.
+// Subject returns the resource of the results in an object, as far as the object identifies it, and the resource's name in
+// API paths with group and version.
 func Subject(m metav1.Object) (report.Resource, string) {
 	labels, notes := m.GetLabels(), m.GetAnnotations()
 	get := func(key string) string { return cmp.Or(labels[key], notes[key]) }

@@ -9,17 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ScannedAnnotation is where the reports controller says on its Lease which kinds its scans evaluate, as Scans.String
-// has it.
+// ScannedAnnotation is the annotation on the reports controller's Lease that lists the kinds that its scans evaluate, in
+// the form of Scans.String.
 const ScannedAnnotation = "ephor.dev/scanned-kinds"
 
-// maxScanned bounds the annotation in bytes. Results for kinds that find no room are sent, which is never wrong.
+// maxScanned bounds the annotation in bytes. Results for kinds that exceed it are sent, which is always safe.
 const maxScanned = 32 << 10
 
-// Scans are the kinds that scans evaluate. The zero Scans are none, as where --backgroundScan is off.
+// Scans are the kinds that scans evaluate. The zero Scans has none, as if --backgroundScan were off.
 type Scans struct{ kinds map[schema.GroupKind]struct{} }
 
-// NewScans are scans of the kinds.
+// NewScans returns Scans with these kinds.
 func NewScans(kinds []schema.GroupKind) Scans {
 	s := Scans{make(map[schema.GroupKind]struct{}, len(kinds))}
 	for _, k := range kinds {
@@ -34,7 +34,7 @@ func (s Scans) Has(k schema.GroupKind) bool {
 	return has
 }
 
-// String lists the kinds in order, as in "Deployment.apps,Pod"; those that find no room are left out.
+// String lists the kinds in order, such as "Deployment.apps,Pod"; it omits those that exceed the bound.
 func (s Scans) String() string {
 	names := make([]string, 0, len(s.kinds))
 	for k := range s.kinds {
@@ -54,7 +54,7 @@ func (s Scans) String() string {
 	return out.String()
 }
 
-// ParseScans reads what String wrote.
+// ParseScans parses the result of String.
 func ParseScans(text string) Scans {
 	if len(text) > maxScanned {
 		text = text[:strings.LastIndexByte(text[:maxScanned], ',')+1]
@@ -69,32 +69,32 @@ func ParseScans(text string) Scans {
 }
 
 const (
-	// fresh is how old the last sign of life may be for scans to be relied on: they follow within seconds, and an update of
-	// the reports controller takes less.
+	// fresh is the maximum age of the last renewal at which scans are relied on: renewals follow within seconds, and an
+	// update of the reports controller takes less than this.
 	fresh = time.Minute
-	// away is the maximum age of the Lease for results to be sent: after that no controller removes them from the
+	// away is the maximum age of the Lease at which results are sent: after that no controller removes them from the
 	// cluster.
 	away = 5 * time.Minute
 )
 
-// View is what a process knows of the reports controller from its Lease. It is safe for all goroutines; the zero View is
+// View is what a process knows about the reports controller from its Lease. It is safe for concurrent use; the zero View is
 // that of a cluster without a reports controller.
 type View struct{ last atomic.Pointer[sight] }
 
 type sight struct {
 	renewed time.Time // by the clock of the Lease's holder
-	alive   time.Time // by ours
+	alive   time.Time // by our clock
 	text    string
 	scans   Scans
 }
 
-// Saw takes the Lease in as it is at the time now: when it was renewed last, and its annotation.
+// Saw records the state of the Lease at the time now: when it was last renewed, and its annotation.
 func (v *View) Saw(now, renewed time.Time, text string) {
 	before := v.last.Load()
 	next := &sight{renewed: renewed, alive: now, text: text}
 	switch {
 	case before == nil:
-		if renewed.Before(now) { // it may have been left alone long ago
+		if renewed.Before(now) { // its holder may have ended long ago
 			next.alive = renewed
 		}
 	case renewed.Equal(before.renewed):
@@ -108,11 +108,11 @@ func (v *View) Saw(now, renewed time.Time, text string) {
 	v.last.Store(next)
 }
 
-// Gone takes in that there is no Lease.
+// Gone records that there is no Lease.
 func (v *View) Gone() { v.last.Store(nil) }
 
-// At is what is known at the time now: which kinds are scanned, and whether a controller merges results. Scans that have
-// given no sign of life for a while are not relied on.
+// At returns what is known at the time now: which kinds are scanned, and whether a controller merges results. Scans whose
+// controller has not renewed the Lease for a while are not relied on.
 func (v *View) At(now time.Time) (s Scans, there bool) {
 	last := v.last.Load()
 	if last == nil {

@@ -19,37 +19,36 @@ import (
 	"github.com/ephor-dev/ephor/internal/seal"
 )
 
-// SealAnnotation holds the proof that a controller of Ephor wrote the report as it is: when, in seconds since 1970, a space, and
-// a seal of package seal.
+// SealAnnotation holds the proof that a controller of Ephor wrote the report in this form: the time, in seconds since 1970, a
+// space, and a seal of package seal.
 const SealAnnotation = "ephor.dev/report-seal"
 
 // sealDomain is the domain of the seals.
 const sealDomain = "ephemeral-report"
 
-// Tolerance is how far the clocks of the controllers and of the API server may be apart.
+// Tolerance is the maximum difference between the clocks of the controllers and of the API server.
 const Tolerance = 2 * time.Minute
 
-// Why a report is not believed. They are the values of a metric's label.
+// The reasons for rejecting a report. They are values of a metric's label.
 var (
-	// ErrUnsealed: it carries no seal, as the reports of another program.
+	// ErrUnsealed: the report has no seal, as reports of another program.
 	ErrUnsealed = errors.New("no seal")
-	// ErrOtherKey: it was sealed with a key that is gone, or never existed.
+	// ErrOtherKey: the report was sealed with a key that no longer exists, or never existed.
 	ErrOtherKey = errors.New("unknown key")
-	// ErrForged: it says something else than what was sealed.
+	// ErrForged: the report was changed after it was sealed.
 	ErrForged = errors.New("forged")
-	// ErrReplayed means that the object was created or deleted after it was sealed: another client wrote an old report
-	// again.
+	// ErrReplayed means that the object was created or deleted after it was sealed: another client wrote an old report again.
 	ErrReplayed = errors.New("replayed")
 )
 
-// Keys are those that reports are sealed with. A keystore.Cached is such Keys.
+// Keys are the keys with which reports are sealed. A keystore.Cached implements Keys.
 type Keys interface {
 	Ring(context.Context) (*seal.Keyring, error)
-	// Fresh is Ring after another look, which is worth it when a seal names an unknown key.
+	// Fresh is Ring after another read, which is useful if a seal names an unknown key.
 	Fresh(context.Context) (*seal.Keyring, error)
 }
 
-// sealReport marks the report as written by us at the time.
+// sealReport seals the report at the time now.
 func sealReport(ring *seal.Keyring, o client.Object, now time.Time) {
 	at := strconv.FormatInt(now.Unix(), 10)
 	notes := maps.Clone(o.GetAnnotations())
@@ -60,8 +59,9 @@ func sealReport(ring *seal.Keyring, o client.Object, now time.Time) {
 	o.SetAnnotations(notes)
 }
 
-// Check returns nil when one of our controllers wrote the report as it is: an EphemeralReport or ClusterEphemeralReport that was
-// read from the API server. Otherwise it returns one of the errors above with doubt set, or what kept it from being checked.
+// Check returns nil if one of our controllers wrote the report in this form. The report must be an EphemeralReport or
+// ClusterEphemeralReport that was read from the API server. Otherwise Check returns one of the errors above with doubt set, or
+// the error that prevented the check.
 func Check(ctx context.Context, keys Keys, o client.Object) (doubt bool, err error) {
 	at, text, ok := strings.Cut(o.GetAnnotations()[SealAnnotation], " ")
 	if !ok {
@@ -86,7 +86,7 @@ func Check(ctx context.Context, keys Keys, o client.Object) (doubt bool, err err
 	}
 	seconds, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {
-		return true, ErrForged // we sealed a number
+		return true, ErrForged // a sealed report has a number here
 	}
 	latest := time.Unix(seconds, 0).Add(Tolerance)
 	if gone := o.GetDeletionTimestamp(); latest.Before(o.GetCreationTimestamp().Time) || gone != nil && latest.Before(gone.Time) {
@@ -95,7 +95,7 @@ func Check(ctx context.Context, keys Keys, o client.Object) (doubt bool, err err
 	return false, nil
 }
 
-// claim is all that is read of a report.
+// claim returns all fields of a report that are read.
 func claim(o client.Object, at string) []string {
 	kind, spec := "ClusterEphemeralReport", (*reportsv1.EphemeralReportSpec)(nil)
 	switch o := o.(type) {
@@ -111,7 +111,7 @@ func claim(o client.Object, at string) []string {
 	}
 }
 
-// digest stands for the results. What results about several resources hold besides is not read, and not covered.
+// digest returns a digest of the results. The other fields of results about several resources are not read, and not covered.
 func digest(results []policyreport.Result) string {
 	size := 0
 	for i := range results {
@@ -143,10 +143,10 @@ func digest(results []policyreport.Result) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// typicalResult is about what a result takes in a digester besides its message, in bytes.
+// typicalResult is the approximate size of a result in a digester, without its message, in bytes.
 const typicalResult = 200
 
-// digester gathers texts, each with its length before it, which keeps neighbours apart, and numbers.
+// digester collects numbers and texts; each text is preceded by its length, which separates adjacent texts.
 type digester []byte
 
 func (d *digester) text(t string) {
@@ -156,7 +156,7 @@ func (d *digester) text(t string) {
 
 func (d *digester) number(n int64) { *d = append(strconv.AppendInt(*d, n, 10), ':') }
 
-// readable replaces what is no UTF-8, as JSON does: the results are sealed as they will be read.
+// readable replaces invalid UTF-8, as JSON does: the results are sealed in the form in which they will be read.
 func readable(results []policyreport.Result) {
 	for i := range results {
 		r := &results[i]

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// attempts limits the retries of writes that conflict with another writer's.
+	// attempts bounds the attempts of a write that conflicts with another writer.
 	attempts = 3
-	// writeTimeout bounds the writing of one object.
+	// writeTimeout bounds the time to write one object.
 	writeTimeout = 10 * time.Second
-	// countEvery is how long the number of objects is believed, with what was written since.
+	// countEvery is the time for which the counted number of objects is used, plus the objects written since then.
 	countEvery = 5 * time.Second
 )
 
-// Objects is a Store that keeps each Report in an EphemeralReport or ClusterEphemeralReport. It is for one goroutine.
+// Objects is a Store that stores each Report in an EphemeralReport or ClusterEphemeralReport. It is for one goroutine.
 type Objects struct {
 	client client.Client
 	source Source
@@ -33,12 +33,12 @@ type Objects struct {
 	doubts *Doubts
 
 	counted time.Time
-	exist   int // as counted, and what was written since
+	exist   int // the counted number, plus the objects written since then
 }
 
-// NewStore returns a Store of the objects of a source; max is how many of all sources there may be. The client reads past
-// any cache, and its scheme knows reports.kyverno.io/v1. Each object is sealed with the current key of keys; doubts is
-// called for objects that were in its place and were not ours.
+// NewStore returns a Store for the objects of a source; max is the maximum number of objects of all sources. The client
+// must not use a cache, and its scheme must know reports.kyverno.io/v1. Each object is sealed with the current key of
+// keys; doubts is called for existing objects under the same name that we did not write.
 func NewStore(c client.Client, source Source, max int, keys Keys, doubts *Doubts) *Objects {
 	return &Objects{client: c, source: source, max: max, keys: keys, doubts: doubts}
 }
@@ -68,7 +68,7 @@ func (o *Objects) Write(ctx context.Context, r *Report) (full bool, err error) {
 		case err == nil:
 			doubt, why := Check(ctx, o.keys, object)
 			switch {
-			case doubt: // what it says is not ours, and would be with our seal
+			case doubt: // its content is not ours, and must not get our seal
 				o.doubts.Report(object, why)
 				*spec = reportsv1.EphemeralReportSpec{}
 				object.SetLabels(nil)
@@ -83,7 +83,7 @@ func (o *Objects) Write(ctx context.Context, r *Report) (full bool, err error) {
 				object.SetOwnerReferences(wanted.GetOwnerReferences())
 			}
 			if !fill(spec, r) && !doubt {
-				return false, nil // it says so already
+				return false, nil // it already has these results
 			}
 			sealReport(ring, object, o.doubts.Now())
 			err = o.client.Update(ctx, object)
@@ -93,7 +93,7 @@ func (o *Objects) Write(ctx context.Context, r *Report) (full bool, err error) {
 		}
 	}
 	if err == nil || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
-		return false, nil // a namespace that goes away takes the resource with it
+		return false, nil // a namespace that is being deleted deletes the resource, too
 	}
 	return false, fmt.Errorf("write the EphemeralReport: %w", err)
 }
@@ -106,12 +106,12 @@ func over(base, top map[string]string) map[string]string {
 	return base
 }
 
-// full reports whether there are as many objects as there may be.
+// full reports whether the maximum number of objects exists.
 func (o *Objects) full(ctx context.Context) (bool, error) {
 	if time.Since(o.counted) > countEvery {
 		n := 0
 		for _, list := range []client.ObjectList{&reportsv1.EphemeralReportList{}, &reportsv1.ClusterEphemeralReportList{}} {
-			// One object and how many more there are: the API server does not read them for that.
+			// Request one object and the count of the remaining ones, which the API server need not read for that.
 			if err := o.client.List(ctx, list, client.Limit(1)); err != nil {
 				return false, fmt.Errorf("count the EphemeralReports: %w", err)
 			}

@@ -13,33 +13,33 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// These are the reasons for results that were not sent, as Observer gets them.
+// The reasons for results that were not sent, as Observer receives them.
 const (
-	// NobodyThere: there is no reports controller, or it has given no sign of life for five minutes.
+	// NobodyThere: there is no reports controller, or it has not renewed its Lease for five minutes.
 	NobodyThere = "no reports controller"
 	// QueueFull: too many results wait to be written.
 	QueueFull = "queue full"
-	// NotWritten: the API server did not take the object.
+	// NotWritten: the API server rejected the object.
 	NotWritten = "not written"
-	// NoName: the object is about to be created, and mutated before the API server makes up its name.
+	// NoName: the object is about to be created, and is mutated before the API server generates its name.
 	NoName = "no name yet"
 )
 
 // Observer counts.
 type Observer interface {
-	// Asked is called for each object that is about to be written, and says whether it was kept back since there are too
-	// many already.
+	// Asked is called for each object that is about to be written, with whether it was dropped because there are too many
+	// objects.
 	Asked(dropped bool)
 	// Unsent is called for each resource whose results are not sent, with the reason.
 	Unsent(why string)
 }
 
-// Options of a Writer. All are required, but for those that say so.
+// Options of a Writer. All are required, except where the comment allows nil.
 type Options struct {
 	Store Store
-	// View is what is known of the reports controller; nil where results are always sent.
+	// View is what is known of the reports controller; nil to always send results.
 	View *View
-	// Rules are the kinds of rules whose results are reported, as --enableReporting names them; nil for all.
+	// Rules are the kinds of rules whose results are reported, in the notation of --enableReporting; nil for all.
 	Rules []string
 	// Allowed are the statuses that are reported; nil for all.
 	Allowed  report.Allowed
@@ -49,24 +49,24 @@ type Options struct {
 }
 
 const (
-	// gather is how long the first result of a resource waits for others, and for the API server to store the object: what
-	// is owned by an object that does not exist is collected as garbage.
+	// gather is the time that the first result of a resource waits for others, and for the API server to store the object:
+	// an object whose owner does not exist is garbage-collected.
 	gather = 2 * time.Second
-	// repeatAfter is how soon the results of a resource are sent again that have not changed. They have to be sent, since
-	// another replica may have found others meanwhile; but resources that are updated every second are frequent.
+	// repeatAfter is the time after which unchanged results of a resource are sent again. They must be sent, since another
+	// replica may have found others meanwhile; but resources that are updated every second are common.
 	repeatAfter = time.Minute
-	// look is how often what is due is written.
+	// look is the interval at which due results are written.
 	look = 500 * time.Millisecond
-	// maxWaiting and maxBytes bound what waits, in resources and in bytes.
+	// maxWaiting and maxBytes bound the waiting results, in resources and in bytes.
 	maxWaiting = 10_000
 	maxBytes   = 16 << 20
-	// remembered bounds the resources of which is known what was sent last, twice.
+	// remembered bounds the number of resources whose last results are remembered; up to twice as many are.
 	remembered = 10_000
-	// shutdownTime is the time to write what waits when the process stops.
+	// shutdownTime is the time to write waiting results when the process stops.
 	shutdownTime = 5 * time.Second
 )
 
-// Writer sends results. It is safe for all goroutines.
+// Writer sends results. It is safe for concurrent use.
 type Writer struct {
 	Options
 
@@ -81,18 +81,18 @@ type Writer struct {
 type pending struct {
 	resource report.Resource
 	gvr      schema.GroupVersionResource
-	parts    []part // in order of time; a rule is in one of them
+	parts    []part // in order of time; each rule is in one of them
 	bytes    int
 	due      time.Time
 }
 
-// part are results that were found in the same second.
+// part holds results that were found in the same second.
 type part struct {
 	seconds int64
 	entries []report.Entry
 }
 
-// New returns a Writer; results are kept until Run writes them.
+// New returns a Writer; results wait until Run writes them.
 func New(o Options) *Writer {
 	if o.Observer == nil {
 		o.Observer = unobserved{}
@@ -105,8 +105,8 @@ type unobserved struct{}
 func (unobserved) Asked(bool)    {}
 func (unobserved) Unsent(string) {}
 
-// Put sends those of the results that scans do not find again. It never waits, and keeps nothing of the request. A nil
-// Writer sends nothing.
+// Put sends the results that scans will not find. It never blocks, and keeps no reference to the request. A nil Writer
+// sends nothing.
 func (w *Writer) Put(req *policy.Request, results []policy.Result) {
 	if w == nil || len(results) == 0 || !reportable(req) {
 		return
@@ -145,11 +145,11 @@ func (w *Writer) sends(r *policy.Result, kind schema.GroupKind, s Scans) bool {
 	return (w.Rules == nil || slices.Contains(w.Rules, Reporting(r.Rule))) && Sends(r.Program, r.Rule, kind, s)
 }
 
-// keep puts entries of one resource with those of it that wait.
+// keep adds entries to the waiting ones of the same resource.
 func (w *Writer) keep(now time.Time, req *policy.Request, entries []report.Entry) {
 	r := *entries[0].Resource
 	if r.Kind == "Namespace" && r.APIVersion == "v1" {
-		r.Namespace = "" // the review names the Namespace itself
+		r.Namespace = "" // the review has the Namespace's own name there
 	}
 	if r.UID == "" && r.Name == "" {
 		w.Observer.Unsent(NoName)
@@ -175,7 +175,7 @@ func (w *Writer) keep(now time.Time, req *policy.Request, entries []report.Entry
 	w.bytes += p.bytes
 }
 
-// key identifies a resource: by its UID, or by its name where it has none yet, as while a new object is mutated.
+// key identifies a resource: by its UID, or by its name if it has none yet, for example while a new object is mutated.
 func key(r *report.Resource) string {
 	if r.UID != "" {
 		return r.UID
@@ -183,7 +183,7 @@ func key(r *report.Resource) string {
 	return "/" + r.APIVersion + "/" + r.Kind + "/" + r.Namespace + "/" + r.Name
 }
 
-// born is what waits of a resource that had no UID; nil for nothing.
+// born returns and removes the entries that waited while the resource had no UID; nil for none.
 func (w *Writer) born(r *report.Resource) *pending {
 	before := *r
 	before.UID = ""
@@ -192,7 +192,7 @@ func (w *Writer) born(r *report.Resource) *pending {
 	return p
 }
 
-// add replaces the entries of the same rules.
+// add adds entries, replacing those of the same rules.
 func (p *pending) add(seconds int64, entries []report.Entry) {
 	for i := range p.parts {
 		p.parts[i].entries = slices.DeleteFunc(p.parts[i].entries, func(old report.Entry) bool {
@@ -215,7 +215,7 @@ func (p *pending) add(seconds int64, entries []report.Entry) {
 	}
 }
 
-// size is about what an entry takes in memory, in bytes.
+// size returns the approximate memory of an entry, in bytes.
 func size(e *report.Entry) int {
 	const fields = 250
 	n := fields + len(e.Message) + len(e.Path)
@@ -225,14 +225,14 @@ func size(e *report.Entry) int {
 	return n
 }
 
-// Waiting is how many resources have results that wait to be written.
+// Waiting returns the number of resources whose results wait to be written.
 func (w *Writer) Waiting() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.waiting)
 }
 
-// Run writes until ctx is done, then what still waits, for a few seconds.
+// Run writes results until ctx is done, and then waiting ones for a few seconds.
 func (w *Writer) Run(ctx context.Context) {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()

@@ -15,10 +15,10 @@ var (
 	errRegistries   = fmt.Errorf("image registries are %w", world.ErrUnavailable)
 )
 
-// textPlan begins the message of an entry whose signers are not known, since their variables cannot be resolved.
+// textPlan begins the message of an entry whose signers are unknown, because their variables cannot be resolved.
 const textPlan = "variable substitution failed: "
 
-// textCached is the message where all answers came from memory.
+// textCached is the message if all answers came from the cache.
 const textCached = "verified from cache"
 
 // check verifies one image by one entry.
@@ -27,15 +27,15 @@ type check struct {
 	image    *target
 	language Session
 	plan     *Plan
-	login    world.ImageRequest // what the object logs in with
-	keep     string             // on whose behalf answers may be remembered; empty for none
-	asked    int                // how many answers there were, and
-	recalled int                // how many of them came from memory
+	login    world.ImageRequest // the credentials of the object
+	keep     string             // the requester for whom answers may be remembered; empty for none
+	asked    int                // the number of answers
+	recalled int                // the number of answers that came from the cache
 	answers  []policy.Attested
 }
 
-// signed verifies signatures, then attestations, and returns one result for both. A part that does not satisfy counts more than one without
-// an answer, so that an outage does not hide that an image is unsigned.
+// signed verifies signatures, then attestations, and returns one result for both. A failed part takes precedence over an inconclusive one,
+// so that an outage does not hide that an image is unsigned.
 func (c *check) signed() policy.Yield {
 	var err error
 	if c.plan, err = c.language.Plan(); err != nil {
@@ -71,7 +71,7 @@ func (c *check) signed() policy.Yield {
 	return out
 }
 
-// worse is the one of two results that decides: a failure, else the first error.
+// worse returns the result that takes precedence: a failure, otherwise the first error.
 func worse(a, b policy.Yield) policy.Yield {
 	if a.Status == policy.StatusNone || b.Status == policy.StatusFail {
 		return b
@@ -79,7 +79,8 @@ func worse(a, b policy.Yield) policy.Yield {
 	return a
 }
 
-// unverified is the result where the registry was asked for the image: fail when it has none, error when it did not answer.
+// unverified returns the result for an image that the registry did not return: fail if it does not exist, error if the registry did not
+// answer.
 func unverified(prefix string, err error) policy.Yield {
 	y := failed(prefix, err)
 	if missing := (*world.NoImageError)(nil); errors.As(err, &missing) {
@@ -88,8 +89,8 @@ func unverified(prefix string, err error) policy.Yield {
 	return y
 }
 
-// resolve finds the digest that the tag stands for, once for the whole review. Everything else is asked about this digest. Where registries
-// cannot be asked, the verifier says which digest it verified.
+// resolve finds the digest of the tag, once for the whole review. All other requests use this digest. If registries cannot be reached, the
+// verifier returns the digest that it verified.
 func (c *check) resolve() (err error) {
 	if c.image.known == "" && c.call.World.Images != nil {
 		c.image.known, err = Resolve(c.call, &c.image.Image, c.plan.Registry(c.login))
@@ -97,7 +98,7 @@ func (c *check) resolve() (err error) {
 	return err
 }
 
-// request is the request about one attestor.
+// request returns the request about one attestor.
 func (c *check) request(e *Signer, kind string) (world.SignatureRequest, *bool) {
 	r, recalled := c.plan.Request, new(bool)
 	named := c.image.Reference
@@ -141,8 +142,8 @@ func (c *check) signature(e *Signer) error {
 	return err
 }
 
-// note keeps the answer of an attestor for events, and with all that was found for the trace. The path is that of the part that the attestor belongs to, where it has
-// none itself.
+// note records the answer of an attestor, for events, and all signatures that were found, for the trace. If the attestor has no path, path
+// is used: that of the part to which it belongs.
 func (c *check) note(r *world.SignatureRequest, path string, e *Signer, digest string, err error) {
 	image := r.Image
 	if digest != "" && !strings.Contains(image, "@") {
@@ -167,7 +168,7 @@ func (c *check) signatures(e *Signer) (world.Signatures, error) {
 	return nil, errVerification
 }
 
-// same compares the digest that was verified with the one that is known: all attestors have to speak of the same image.
+// same compares the verified digest with the known one: all attestors must refer to the same image.
 func (c *check) same(digest string) error {
 	switch {
 	case digest == "":
@@ -179,7 +180,7 @@ func (c *check) same(digest string) error {
 	return nil
 }
 
-// attested verifies the statements of one type: no result when they are there and their conditions hold.
+// attested verifies the statements of one type. It returns no result if they exist and their conditions hold.
 func (c *check) attested(i int) policy.Yield {
 	a := &c.plan.Attestations[i]
 	if a.Type == "" {
@@ -199,7 +200,7 @@ func (c *check) attested(i int) policy.Yield {
 	return out
 }
 
-// statement evaluates the statements that one attestor signed: there has to be one, and all have to satisfy the conditions.
+// statement evaluates the statements that one attestor signed: there must be at least one, and all must satisfy the conditions.
 func (c *check) statement(i int, e *Signer) error {
 	signatures, err := c.signatures(e)
 	if err != nil {
@@ -215,7 +216,7 @@ func (c *check) statement(i int, e *Signer) error {
 	return err
 }
 
-// examine looks at what the statements of one attestor say.
+// examine evaluates the content of the statements of one attestor.
 func (c *check) examine(i int, digest string, statements []world.Statement) error {
 	kind := c.plan.Attestations[i].Type
 	var found []world.Statement

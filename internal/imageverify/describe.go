@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Describe says in words whose signature an attestor demands.
+// Describe returns a description of the signature that an attestor requires.
 func Describe(a *world.Attestor) string {
 	out := ""
 	switch {
@@ -53,7 +53,7 @@ func describeKey(k *world.KeyAttestor) string {
 	return "the key " + certificate.Fingerprint(block.Bytes)
 }
 
-// names are the subjects of certificates, in PEM or in base64 of PEM.
+// names returns the subjects of certificates, in PEM or in base64 of PEM.
 func names(text string) string {
 	if decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text)); err == nil {
 		text = string(decoded)
@@ -75,7 +75,7 @@ func names(text string) string {
 	return strings.Join(out, " or ")
 }
 
-// maxNames bounds how many certificates or identities a description names.
+// maxNames bounds the number of certificates or identities in a description.
 const maxNames = 10
 
 func describeIdentities(k *world.KeylessAttestor) string {
@@ -121,7 +121,7 @@ func pairs(m map[string]string) string {
 	return strings.Join(out, ", ")
 }
 
-// noted is what became of an attestor, for people who read the trace.
+// noted returns the record of an attestor's check for the trace.
 func noted(image, path, kind string, a *world.Attestor, found []trace.Signature, err error) trace.Attestor {
 	out := trace.Attestor{Image: image, Path: path, Wants: Describe(a), Type: kind, Holds: err == nil, Found: found}
 	if err != nil {
@@ -131,7 +131,7 @@ func noted(image, path, kind string, a *world.Attestor, found []trace.Signature,
 	return out
 }
 
-// asked is the answer of an attestor, for events.
+// asked returns the answer of an attestor, for events.
 func asked(image, path, kind string, a *world.Attestor, err error) policy.Attested {
 	out := policy.Attested{Image: image, Path: path, Type: kind, Attestor: a, Status: policy.StatusPass}
 	if unverified := (*world.UnverifiedError)(nil); errors.As(err, &unverified) {

@@ -13,8 +13,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Mistakes of attestors are found when a policy is reviewed. Each function returns what is wrong; empty for nothing. Texts with variables are
-// not known yet, and are left aside.
+// The functions below find mistakes in attestors when a policy is reviewed. Each returns what is wrong; empty for no mistake. They ignore
+// texts with variables, which are not known yet.
 
 // pemMark is in every text in PEM.
 const pemMark = "-----BEGIN"
@@ -22,7 +22,7 @@ const pemMark = "-----BEGIN"
 // unknownText reports whether a text is known only when the rule is evaluated.
 func unknownText(text string) bool { return text == "" || strings.Contains(text, "{{") }
 
-// KeyMistake says why a key cannot be read: one in PEM, or the address of one.
+// KeyMistake returns the reason why a key cannot be read: one in PEM, or the address of one.
 func KeyMistake(text string) string {
 	text = strings.TrimSpace(text)
 	switch {
@@ -44,7 +44,7 @@ func KeyMistake(text string) string {
 	return ""
 }
 
-// CertificateMistake says why certificates in PEM, or in base64 of PEM, cannot be read.
+// CertificateMistake returns the reason why certificates in PEM, or in base64 of PEM, cannot be read.
 func CertificateMistake(text string) string {
 	if unknownText(text) {
 		return ""
@@ -62,7 +62,7 @@ func CertificateMistake(text string) string {
 	})
 }
 
-// LogKeyMistake says why the keys of logs cannot be read.
+// LogKeyMistake returns the reason why the keys of logs cannot be read.
 func LogKeyMistake(text string) string {
 	switch {
 	case unknownText(text):
@@ -76,7 +76,7 @@ func LogKeyMistake(text string) string {
 	})
 }
 
-// blocks reads a text in PEM block by block.
+// blocks parses a PEM text block by block.
 func blocks(text, what string, parse func([]byte) error) string {
 	n, rest := 0, []byte(text)
 	for {
@@ -95,12 +95,12 @@ func blocks(text, what string, parse func([]byte) error) string {
 	return ""
 }
 
-// IdentityMistakes says why identities are satisfied by no certificate, or by more signers than intended.
+// IdentityMistakes returns the reasons why no certificate, or more signers than intended, satisfies the identities.
 func IdentityMistakes(k *world.KeylessAttestor) (out []string) {
 	all := append([]world.Identity{{Issuer: k.Issuer, IssuerRegExp: k.IssuerRegExp, Subject: k.Subject, SubjectRegExp: k.SubjectRegExp}}, k.Others...)
 	for _, id := range all {
 		subject, issuer := id.Subject+id.SubjectRegExp != "", id.Issuer+id.IssuerRegExp != ""
-		public := k.Roots == "" // everyone gets a certificate of the public authority
+		public := k.Roots == "" // anyone can get a certificate from the public authority
 		switch {
 		case len(k.Extensions) > 0:
 		case !subject && !issuer:

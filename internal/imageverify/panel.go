@@ -12,34 +12,35 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Panel counts the authorities whose signature an image has, for policies whose expressions decide what the number means. It belongs to
-// one evaluation, and asks each question once. A question without an answer is an error, and never "not signed".
+// Panel counts the authorities that signed an image, for policies whose expressions decide what the number means. It belongs to one
+// evaluation, and makes each check once. An inconclusive check is an error, and never "not signed".
 type Panel struct {
 	World world.World
-	// Tags are those of the review; For says on whose behalf answers may be remembered, empty for none.
+	// Tags are those of the review. For is the requester for whom answers may be remembered, empty for none.
 	Tags *policy.Tags
 	For  string
-	// Images says what a reference without a registry means.
+	// Images defines the registry of references without one.
 	Images imageref.Defaults
-	// Registry says how to log in.
+	// Registry holds the credentials.
 	Registry world.ImageRequest
-	// Trace receives what was asked, and all signatures that were found; nil records nothing.
+	// Trace records the checks and all signatures that were found; nil records nothing.
 	Trace *trace.Log
 
 	answers    []policy.Attested
 	verified   map[string]bool
-	digests    map[string]string // of images that were verified
+	digests    map[string]string // digests of verified images
 	statements map[question][]world.Statement
 	known      map[question]error
 }
 
-// Authority is an attestor in the form that verifiers know.
+// Authority is an attestor in the form that verifiers use.
 type Authority struct {
 	Name   string
 	Format string // Cosign or Notary
-	// Forms satisfy one as well as the other, such as several keys.
+	// Forms are alternatives, such as several keys: each is sufficient.
 	Forms []*world.Attestor
-	// Repository holds its signatures, with TagPrefix before their tags; empty for that of the image. Secrets are for logging in there.
+	// Repository holds its signatures, with TagPrefix before their tags; empty for the image's repository. Secrets are the credentials for
+	// it.
 	Repository, TagPrefix string
 	Secrets               []string
 }
@@ -53,26 +54,26 @@ const (
 // Testimony is a kind of statement about an image.
 type Testimony struct {
 	Type     string
-	Referrer bool // it refers to the image in its registry; else it is an in-toto statement
+	Referrer bool // it refers to the image in its registry; otherwise it is an in-toto statement
 }
 
-// question is what a Panel asks only once.
+// question identifies a check that a Panel makes only once.
 type question struct {
 	image     string
 	statement Testimony // the zero Testimony: the signature of the image
-	authority string    // by name; empty for the statements that were found
+	authority string    // the authority's name; empty for the statements that were found
 }
 
-// ErrUnattested is for reading an in-toto statement that was not verified before.
+// ErrUnattested is the error for reading an in-toto statement that was not verified before.
 var ErrUnattested = errors.New("intoto attestation payload cannot be fetch before verifying intoto attestation")
 
-// Signed counts the authorities that signed the image.
+// Signed returns the number of authorities that signed the image.
 func (p *Panel) Signed(ctx context.Context, image string, by []Authority) (int, error) {
 	return p.count(image, Testimony{}, by, func(a *Authority) error { return p.signature(ctx, image, a) })
 }
 
-// Attested counts the authorities that signed such a statement about the image. Notary signs what refers to images, Cosign in-toto statements:
-// what an authority cannot sign it has not signed.
+// Attested returns the number of authorities that signed such a statement about the image. Notary signs referrers, Cosign signs in-toto
+// statements; an authority never counts for a statement that its format cannot sign.
 func (p *Panel) Attested(ctx context.Context, image string, what Testimony, by []Authority) (int, error) {
 	return p.count(image, what, by, func(a *Authority) error {
 		if what.Referrer != (a.Format == FormatNotary) {
@@ -82,7 +83,7 @@ func (p *Panel) Attested(ctx context.Context, image string, what Testimony, by [
 	})
 }
 
-// Payload is what a statement says: one that was verified, or of those that refer to the image any.
+// Payload returns the content of a statement: a verified in-toto statement, or any referrer of that type.
 func (p *Panel) Payload(ctx context.Context, image string, what Testimony) (any, error) {
 	at := question{image: image, statement: what}
 	if known := p.statements[at]; len(known) > 0 {
@@ -97,10 +98,10 @@ func (p *Panel) Payload(ctx context.Context, image string, what Testimony) (any,
 	return p.statements[at][0].Document, nil
 }
 
-// Answers are what the authorities said, in the order in which they were asked.
+// Answers returns the answers of the authorities, in the order of the checks.
 func (p *Panel) Answers() []policy.Attested { return p.answers }
 
-// Verified returns the images that were asked about, with whether some authority's signature was found.
+// Verified returns the checked images, with whether some authority's signature was found.
 func (p *Panel) Verified() map[string]bool { return p.verified }
 
 func (p *Panel) count(image string, what Testimony, by []Authority, verify func(*Authority) error) (n int, err error) {
@@ -138,7 +139,7 @@ func (p *Panel) signature(ctx context.Context, image string, a *Authority) error
 	})
 }
 
-// statement verifies the statements of one authority, and keeps the first that it finds. With a form that is nil it reads statements without
+// statement verifies the statements of one authority, and stores the first that it finds. If a form is nil, it reads statements without
 // verifying them.
 func (p *Panel) statement(ctx context.Context, image string, what Testimony, a *Authority) error {
 	at := question{image: image, statement: what}
@@ -163,7 +164,7 @@ func (p *Panel) statement(ctx context.Context, image string, what Testimony, a *
 	})
 }
 
-// anyForm asks about the forms of an authority until one satisfies.
+// anyForm checks the forms of an authority until one satisfies.
 func (p *Panel) anyForm(ctx context.Context, image, kind string, a *Authority, ask func(world.Signatures, world.SignatureRequest) error) error {
 	if p.World.Signatures == nil {
 		return errVerification
@@ -195,13 +196,13 @@ func (p *Panel) anyForm(ctx context.Context, image, kind string, a *Authority, a
 			return nil
 		}
 		if unverified := (*world.UnverifiedError)(nil); errors.As(err, &unverified) {
-			err = failed // an unanswered question counts more than what does not satisfy
+			err = failed // an inconclusive check takes precedence over a failed one
 		}
 	}
 	return err
 }
 
-// note keeps the answer of one form of an authority. Reading statements without an attestor is no question.
+// note records the answer of one form of an authority. It ignores reads of statements without an attestor.
 func (p *Panel) note(r *world.SignatureRequest, a *Authority, digest string, err error) {
 	if r.Attestor == nil {
 		return
@@ -216,7 +217,7 @@ func (p *Panel) note(r *world.SignatureRequest, a *Authority, digest string, err
 	}
 }
 
-// digest is the content that all questions about the image are about. Where registries cannot be asked, the first verification says which.
+// digest returns the content to which all checks of the image refer. If registries cannot be reached, the first verification sets it.
 func (p *Panel) digest(ctx context.Context, image string, parsed imageref.Reference) (string, error) {
 	switch known := p.digests[image]; {
 	case known != "":
@@ -231,7 +232,7 @@ func (p *Panel) digest(ctx context.Context, image string, parsed imageref.Refere
 	return digest, err
 }
 
-// same keeps the digest that was verified: all questions about an image are about one content.
+// same stores the verified digest: all checks of an image must refer to the same content.
 func (p *Panel) same(image, digest string) error {
 	known := p.digests[image]
 	switch {

@@ -12,13 +12,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Resolve finds the digest that the tag of an image stands for, once in each review; credentials say how to log in.
+// Resolve finds the digest of an image's tag, once in each review; credentials are used to log in.
 func Resolve(c *policy.Call, image *imageref.Image, credentials world.ImageRequest) (string, error) {
 	return Digest(c.Context(), c.Request.Tags(), c.World, image.String(), credentials)
 }
 
-// Digest asks the registry for the digest that a reference stands for, unless the review asked before. What a registry said without TLS, or
-// a namespaced policy found, does not count for others.
+// Digest asks the registry for the digest of a reference, unless the review has asked before. Answers without TLS, and answers for a
+// namespaced policy, are not reused for others.
 func Digest(ctx context.Context, tags *policy.Tags, w world.World, image string, credentials world.ImageRequest) (string, error) {
 	key := image
 	if credentials.Insecure {
@@ -30,7 +30,7 @@ func Digest(ctx context.Context, tags *policy.Tags, w world.World, image string,
 	return tags.Digest(key, func() (string, error) { return askDigest(ctx, w, image, credentials) })
 }
 
-// askDigest asks the registry.
+// askDigest sends the request to the registry.
 func askDigest(ctx context.Context, w world.World, image string, credentials world.ImageRequest) (string, error) {
 	images := w.Images
 	if images == nil {
@@ -52,8 +52,8 @@ func askDigest(ctx context.Context, w world.World, image string, credentials wor
 	return digest, nil
 }
 
-// Pin returns the object with the digest written behind the reference of the image. The object itself stays as it is; the image
-// has the digest from then on.
+// Pin returns the object with the digest added to the reference of the image. It does not change the object itself, but sets the digest of
+// image.
 func Pin(c *policy.Call, object map[string]any, image *imageref.Image, digest string) (map[string]any, error) {
 	if image.Converted {
 		return nil, errConverted

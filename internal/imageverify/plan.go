@@ -10,23 +10,23 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Plan says who has to sign an image, and which statements have to be there.
+// Plan defines who must sign an image, and which statements must exist.
 type Plan struct {
-	Request      world.SignatureRequest // what all requests have in common
+	Request      world.SignatureRequest // the common part of all requests
 	Attestors    []Set
 	Attestations []Attestation
 }
 
-// Attestation is a statement that has to be there.
+// Attestation is a required statement.
 type Attestation struct {
 	Path string // of the policy's field, such as .attestations[0]
 	Type string
-	// Attestors have to sign it; where there are none, Otherwise says whose signature counts, and nil that none is required.
+	// Attestors must sign it. If there are none, Otherwise lists the accepted signers; if that is nil, no signature is required.
 	Attestors []Set
 	Otherwise *Signer
 }
 
-// Set is a set of attestors that is satisfied by as many of its entries as it requires.
+// Set is a set of attestors that is satisfied if as many of its entries as it requires are.
 type Set struct {
 	Path     string
 	Required int
@@ -38,17 +38,17 @@ type Signer struct {
 	Path       string // .attestors[0].entries[1].keys
 	Set        *Set
 	Attestor   *world.Attestor
-	Repository string // of its signatures; empty for that of the plan
+	Repository string // repository of its signatures; empty for that of the plan
 }
 
-// Registry says how to log in, with what the object logs in with.
+// Registry returns the credentials, with those of the object.
 func (p *Plan) Registry(login world.ImageRequest) world.ImageRequest {
 	r := p.Request.Registry
 	r.Object, r.Platform = login.Object, login.Platform
 	return r
 }
 
-// WithLogin adds what the object of a request logs in with, where it is about Pods.
+// WithLogin adds the credentials of the request's object, if it has Pods.
 func WithLogin(r *world.ImageRequest, request *policy.Request, object map[string]any) {
 	pod, ok := imageref.PodOf(request.GVK.Kind, object)
 	if !ok {
@@ -58,20 +58,20 @@ func WithLogin(r *world.ImageRequest, request *policy.Request, object map[string
 	r.Object = world.ObjectSecrets{Namespace: request.Namespace, Names: pod.Secrets, ServiceAccount: pod.ServiceAccount}
 }
 
-// Result is how far the entries of a set were satisfied.
+// Result is the result of checking the entries of a set.
 type Result struct {
 	Verified, Required int
-	Unknown            int // entries without an answer, which might be satisfied
+	Unknown            int // inconclusive entries, which might be satisfied
 	Errors             []error
 }
 
 // OK reports whether the set is satisfied.
 func (r *Result) OK() bool { return r.Required > 0 && r.Verified >= r.Required }
 
-// refuted reports whether the set would not be satisfied whatever the missing answers are.
+// refuted reports whether the set is not satisfied, whatever the inconclusive entries are.
 func (r *Result) refuted() bool { return r.Verified+r.Unknown < r.Required }
 
-// add counts the check of one entry.
+// add adds the result of one entry.
 func (r *Result) add(err error) {
 	if err == nil {
 		r.Verified++
@@ -83,8 +83,8 @@ func (r *Result) add(err error) {
 	r.Errors = append(r.Errors, err)
 }
 
-// Satisfy evaluates a set: as many entries as it requires have to pass the check. Once they have, no other is asked,
-// and what failed before does not count.
+// Satisfy evaluates a set: as many entries as it requires must pass the check. Once they have, it checks no more entries, and
+// earlier failures do not matter.
 func (set *Set) Satisfy(check func(*Signer) error) Result {
 	r := Result{Required: set.Required}
 	if len(set.Entries) == 0 {
@@ -118,11 +118,11 @@ func (set *Set) Satisfy(check func(*Signer) error) Result {
 	return r
 }
 
-//lint:ignore ST1005 the reference's words
+//lint:ignore ST1005 Kyverno's text
 var errNoEntries = errors.New("An entry is required")
 
-// Yield is the result of a set that is not satisfied: fail when the signatures that were read do not satisfy it, error when that
-// depends on what could not be read.
+// Yield returns the result for a set that is not satisfied: fail if the signatures that were read do not satisfy it, error if
+// that depends on signatures that could not be read.
 func (r *Result) Yield(prefix string) policy.Yield {
 	y := policy.Yield{Status: policy.StatusError}
 	if r.refuted() {
@@ -136,7 +136,7 @@ func (r *Result) Yield(prefix string) policy.Yield {
 	return y
 }
 
-// attestation is the result of a set of attestors of statements; none when it is satisfied.
+// attestation returns the result for a set of attestors of statements; none if it is satisfied.
 func (r Result) attestation() policy.Yield {
 	if r.OK() {
 		return policy.Yield{}

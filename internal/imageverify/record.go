@@ -7,9 +7,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// The annotations in which a resource carries what was verified. The first is for readers; the second is kept by
-// policy and rule, so that no policy can be satisfied with the record of another. The third proves the second: the others can be written by
-// everyone who may write the resource.
+// The annotations in which a resource records what was verified. The first is for readers. The second is grouped by policy and rule, so
+// that the record of one policy cannot satisfy another. The third proves the second: all users who may write the resource can write the
+// others.
 const (
 	annotationVerified = "kyverno.io/verify-images"
 	annotationScoped   = "kyverno.io/verify-images-scoped"
@@ -19,7 +19,7 @@ const (
 // sealDomain is the domain of the seals of records.
 const sealDomain = "verified-images"
 
-// What is recorded of an image.
+// The verdicts that are recorded for an image.
 const (
 	recordPass = "pass"
 	recordFail = "fail"
@@ -29,13 +29,13 @@ const (
 // recordVersion is the version of the scoped record.
 const recordVersion = 1
 
-// records are what a resource carries: policy → rule → image → verdict, and the digests of images that are recorded by their tags.
+// records are the records on a resource: policy → rule → image → verdict, and the digests of images that are recorded by their tags.
 type records struct{ policies, digests map[string]any }
 
-// recordKey is how a policy is named in the records: namespace/name, or /name.
+// recordKey returns the name of a policy in the records: namespace/name, or /name.
 func recordKey(p *policy.Program) string { return p.Namespace + "/" + p.Name }
 
-// of are the verdicts of a rule, by images.
+// of returns the verdicts of a rule, by image.
 func (r *records) of(policyKey, rule string) map[string]string {
 	rules, _ := r.policies[policyKey].(map[string]any)
 	images, _ := rules[rule].(map[string]any)
@@ -48,7 +48,7 @@ func (r *records) of(policyKey, rule string) map[string]string {
 	return out
 }
 
-// all are the verdicts of all rules together.
+// all returns the verdicts of all rules together.
 func (r *records) all() map[string]any {
 	out := map[string]any{}
 	for _, rules := range r.policies {
@@ -66,11 +66,12 @@ func (r *records) all() map[string]any {
 	return out
 }
 
-// text is the scoped record, as Kyverno writes it.
+// text returns the scoped record, as Kyverno writes it.
 func (r *records) text() string { return `{"version":1,"policies":` + value.JSON(r.policies) + `}` }
 
-// recordsOf reads the records of an object. What cannot be read, or is not proved to be written by this installation for this object, is no
-// record. Where there are no seals, as on the command line, records prove themselves. The error says that the proof cannot be checked.
+// recordsOf reads the records of an object. It ignores records that cannot be read, or that are not proved to be written by this
+// installation for this object. Without seals, as on the command line, records need no proof. The error means that the proof cannot be
+// checked.
 func recordsOf(c *policy.Call, object map[string]any) (records, error) {
 	scoped := annotationJSON(object, annotationScoped)
 	if version, ok := value.Float(scoped["version"]); !ok || version != recordVersion {
@@ -91,8 +92,9 @@ func recordsOf(c *policy.Call, object map[string]any) (records, error) {
 	return r, nil
 }
 
-// claim is what a seal proves: whose records they are, and what they say. An object has no UID when it is created, and a Pod of a controller no
-// name: then the prefix of its name and its owner stand for it. The text is made anew, so that its form does not matter.
+// claim returns what a seal proves: the object of the records, and their content. An object has no UID when it is created, and a Pod of a
+// controller has no name: then the prefix of its name and its owner identify it. The text is formatted again, so its original form does not
+// matter.
 func (r *records) claim(req *policy.Request, object map[string]any) []string {
 	metadata, _ := object["metadata"].(map[string]any)
 	name := "name"
@@ -117,8 +119,8 @@ func (r *records) claim(req *policy.Request, object map[string]any) []string {
 	return []string{req.GVK.Kind, req.Namespace, name, text, owner, r.text(), digests}
 }
 
-// withRecords is the object with the records of the rule; nil when there is nothing to record. Proved records of other policies and rules stay.
-// Those of the rule are replaced, and all others are dropped, so that none outlives its image and no forged one counts.
+// withRecords returns the object with the records of the rule; nil if there is nothing to record. Proved records of other policies and
+// rules stay. Those of the rule are replaced, and all others are dropped, so that no record outlives its image and no forged record counts.
 func (v *verification) withRecords(object map[string]any) (map[string]any, error) {
 	own, digests := map[string]any{}, map[string]any{}
 	for i := range v.images {
@@ -169,7 +171,7 @@ func (v *verification) withRecords(object map[string]any) (map[string]any, error
 	return cloneWith(object, "metadata", cloneWith(metadata, "annotations", annotations)), nil
 }
 
-// cloneWith is a copy of m with one entry more; m may be nil.
+// cloneWith returns a copy of m with one more entry; m may be nil.
 func cloneWith(m map[string]any, key string, v any) map[string]any {
 	out := make(map[string]any, len(m)+1)
 	maps.Copy(out, m)
@@ -177,7 +179,7 @@ func cloneWith(m map[string]any, key string, v any) map[string]any {
 	return out
 }
 
-// annotationJSON reads an annotation that holds a JSON object; nil when there is none or it is malformed.
+// annotationJSON decodes an annotation that holds a JSON object; nil if there is none or it is malformed.
 func annotationJSON(object map[string]any, name string) map[string]any {
 	metadata, _ := object["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)

@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// References are patterns that name images, and those among them that are left out.
+// References are patterns that select images, and patterns that exclude some of them.
 type References struct{ about, skip []wildcard.Pattern }
 
 // NewReferences compiles the patterns.
@@ -23,11 +23,11 @@ func patterns(in []string) []wildcard.Pattern {
 	return out
 }
 
-// Price is what comparing one image with the patterns takes, in steps.
+// Price returns the cost of comparing one image with the patterns, in steps.
 func (r *References) Price() int { return 1 + 4*len(r.about) + len(r.skip) }
 
-// About reports whether the patterns name the image. Every way to write the image counts: a pattern app:v1 is also about
-// app:v1@sha256:…, whose tag could otherwise be written to escape it.
+// About reports whether the patterns select the image. Every way to write the image counts: a pattern app:v1 also selects app:v1@sha256:…,
+// whose tag could otherwise be written to evade it.
 func (r *References) About(image *imageref.Image) bool {
 	full := image.String()
 	for i := range r.about {
@@ -39,8 +39,8 @@ func (r *References) About(image *imageref.Image) bool {
 	return false
 }
 
-// Skips reports whether an image that the patterns name is left out. Of an image with a digest only the repository and the digest count: a tag
-// that is skipped may not be written before the digest of another image.
+// Skips reports whether a selected image is excluded. For an image with a digest only the repository and the digest count: otherwise a user
+// could write an excluded tag before the digest of another image.
 func (r *References) Skips(image *imageref.Image) bool {
 	if len(r.skip) == 0 {
 		return false

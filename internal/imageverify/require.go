@@ -7,11 +7,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// require is the validating half: images need digests and records of their verification. It sends no requests.
-// object is what the mutating half made in the same evaluation; nil when there is nothing of that kind.
+// require is the validating half: images need digests and records of their verification. It sends no requests. object is the result of the
+// mutating half in the same evaluation; nil if there is none.
 func (r *Rule) require(c *policy.Call, images []imageref.Image, object map[string]any) policy.Yield {
 	if c.Request.Origin == policy.FromScan && r.verifies() {
-		return policy.Yield{} // a scan verifies the images themselves, and records nothing
+		return policy.Yield{} // a scan verifies the images itself, and records nothing
 	}
 	if object == nil {
 		var err error
@@ -19,7 +19,7 @@ func (r *Rule) require(c *policy.Call, images []imageref.Image, object map[strin
 			return failed("", err)
 		}
 	}
-	var recorded map[string]string // read when an entry asks for them
+	var recorded map[string]string // read when an entry needs them
 	checked := false
 	var skipped []string
 	for _, e := range r.Entries {

@@ -10,45 +10,45 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Rule is what a rule says about images, entry by entry.
+// Rule holds the entries of a rule about images.
 type Rule struct {
 	Name     string
 	Entries  []*Entry
 	Language Language
 }
 
-// Entry is what a rule says about the images that References name.
+// Entry defines the checks for the images that References select.
 type Entry struct {
 	References
-	// MutateDigest: a digest is written behind each tag. VerifyDigest: an image without a digest fails. Required: an image
-	// that was not verified fails.
+	// MutateDigest: a digest is added to each tag. VerifyDigest: an image without a digest fails. Required: an image that
+	// was not verified fails.
 	MutateDigest, VerifyDigest, Required bool
-	Verifies                             bool // there is a required signer, or a statement that has to be there
-	Validates                            bool // Session.Validate is asked about each image
+	Verifies                             bool // there is a required signer or a required statement
+	Validates                            bool // Session.Validate is called for each image
 	UseCache                             bool // answers about signatures may be remembered
 }
 
-// Language is how a rule is written. The variables are those that Evaluate was called with.
+// Language is the language of a rule. The variables are those that were passed to Evaluate.
 type Language interface {
-	// ImagesOf finds the images of another object than that of the request, of the same kind.
+	// ImagesOf finds the images in another object of the same kind as the request's.
 	ImagesOf(variables policy.Variables, object map[string]any) ([]imageref.Image, error)
-	// Begin is called for each image that an entry is about.
+	// Begin is called for each image that an entry selects.
 	Begin(variables policy.Variables, entry int, image *imageref.Image) Session
 }
 
 // Session is the evaluation of one image by one entry, in the language of the rule.
 type Session interface {
-	// Plan says who has to sign the image.
+	// Plan returns who must sign the image.
 	Plan() (*Plan, error)
-	// Examine looks at statements that an attestor signed; the error says why they do not satisfy. use is called when they
-	// turn out to be about the image.
+	// Examine evaluates statements that an attestor signed; the error says why they do not satisfy. use is called if the
+	// statements turn out to refer to the image.
 	Examine(attestation int, statements []world.Statement) (use func(), err error)
-	// Validate is what the entry says of a verified image besides.
+	// Validate makes the other checks of the entry on a verified image.
 	Validate() policy.Yield
 }
 
-// Evaluate does the halves of the rule's work that the call asks for: one that changes the object and speaks of every image,
-// and one that only looks at the object.
+// Evaluate does the halves of the rule's work that the call requests: one changes the object and reports on every image, the
+// other only checks the object.
 func (r *Rule) Evaluate(c *policy.Call, variables policy.Variables, images []imageref.Image) policy.Yield {
 	stages := c.Stages
 	if stages == 0 {
@@ -75,12 +75,12 @@ func (r *Rule) Evaluate(c *policy.Call, variables policy.Variables, images []ima
 	return joinYields(yields, object)
 }
 
-// acts reports whether a mutating review has anything to do.
+// acts reports whether the rule has work in a mutating review.
 func (r *Rule) acts() bool {
 	return slices.ContainsFunc(r.Entries, func(e *Entry) bool { return e.acts() })
 }
 
-// acts reports whether a mutating review has anything to do for the entry.
+// acts reports whether the entry has work in a mutating review.
 func (e *Entry) acts() bool { return e.Verifies || e.MutateDigest || e.Validates || len(e.skip) > 0 }
 
 // verifies reports whether a signature is required.
@@ -88,13 +88,13 @@ func (r *Rule) verifies() bool {
 	return slices.ContainsFunc(r.Entries, func(e *Entry) bool { return e.Verifies })
 }
 
-// unsuccessful reports whether a verification failed: what it failed to do is not required then, since that would only say
-// the same once more.
+// unsuccessful reports whether a verification failed. Then its results are not required again, since that would only repeat
+// the message.
 func unsuccessful(yields []policy.Yield) bool {
 	return containsFunc(yields, func(y *policy.Yield) bool { return y.Status == policy.StatusFail || y.Status == policy.StatusError })
 }
 
-// joinYields makes one Yield of several results, without those that say the same again.
+// joinYields joins several results into one Yield, without duplicates.
 func joinYields(yields []policy.Yield, object map[string]any) policy.Yield {
 	if len(yields) == 0 {
 		return policy.Yield{}
@@ -122,14 +122,14 @@ func containsFunc(yields []policy.Yield, f func(*policy.Yield) bool) bool {
 	return false
 }
 
-// failed is a result of status error.
+// failed returns a result of status error.
 func failed(prefix string, err error) policy.Yield {
 	return policy.Yield{Status: policy.StatusError, Message: prefix + err.Error()}
 }
 
 var errNoObject = errors.New("the request carries no object")
 
-// subject is the object whose images are verified.
+// subject returns the object whose images are verified.
 func subject(c *policy.Call) (map[string]any, error) {
 	object, err := c.Request.Subject()
 	if err == nil && object == nil {

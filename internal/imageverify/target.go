@@ -2,12 +2,12 @@ package imageverify
 
 import "github.com/ephor-dev/ephor/internal/imageref"
 
-// target is one image of an object at work.
+// target is the state of one image of an object during the evaluation.
 type target struct {
 	imageref.Image
-	// known is the digest of the reference, or what its tag stands for in this review; empty until it was asked for.
+	// known is the digest of the reference, or of its tag in this review; empty until it was requested.
 	known string
-	// verdict is what the entries together say, to be recorded; empty where none of them verifies the image.
+	// verdict is the joint verdict of the entries, to be recorded; empty if no entry verifies the image.
 	verdict string
 }
 
@@ -19,7 +19,7 @@ func targets(images []imageref.Image) []target {
 	return out
 }
 
-// record adds the verdict of one more entry: a failure stays, and a verification says more than a skip.
+// record adds the verdict of one more entry: a failure overrides everything, and a verification overrides a skip.
 func (t *target) record(verdict string) { t.verdict = stronger(t.verdict, verdict) }
 
 func stronger(old, verdict string) string {

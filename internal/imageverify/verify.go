@@ -8,19 +8,19 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// verification is the mutating half of a rule at work on one object.
+// verification is the state of the mutating half of a rule for one object.
 type verification struct {
 	*Rule
 	call      *policy.Call
 	variables policy.Variables
 	images    []target
 	yields    []policy.Yield
-	object    map[string]any     // the changed object; nil when nothing was changed
-	pinned    bool               // a digest was written
-	login     world.ImageRequest // what the object logs in with, beside the credentials of an entry
+	object    map[string]any     // the changed object; nil if nothing was changed
+	pinned    bool               // a digest was added
+	login     world.ImageRequest // the credentials of the object, in addition to those of an entry
 }
 
-// verify evaluates every image by every entry that is about it. The error is one that concerns the rule as a whole.
+// verify evaluates every image against every entry that selects it. An error concerns the rule as a whole.
 func (v *verification) verify() error {
 	object, err := subject(v.call)
 	if err != nil {
@@ -62,7 +62,7 @@ func (v *verification) verify() error {
 			}
 		}
 	}
-	if scan || hasError(v.yields) { // nothing is to be recorded, or not all is known
+	if scan || hasError(v.yields) { // nothing is to be recorded, or some results are unknown
 		return nil
 	}
 	if v.pinned {
@@ -79,7 +79,7 @@ func hasError(yields []policy.Yield) bool {
 	return containsFunc(yields, func(y *policy.Yield) bool { return y.Status == policy.StatusError })
 }
 
-// evaluate verifies one image by one entry and returns the object with its digest.
+// evaluate verifies one image against one entry and returns the object with its digest.
 func (v *verification) evaluate(n int, image *target, object map[string]any, scan bool) (map[string]any, error) {
 	e, session := v.Entries[n], v.Language.Begin(v.variables, n, &image.Image)
 	verified := policy.Yield{}
@@ -117,8 +117,8 @@ func (v *verification) evaluate(n int, image *target, object map[string]any, sca
 	return object, nil
 }
 
-// signed verifies the image. Answers about signatures may come from memory, for the same entry of the same version of the policy: they are
-// about a digest. Conditions and validate blocks are always evaluated.
+// signed verifies the image. Answers about signatures may come from the cache, for the same entry of the same version of the policy, since
+// they are about a digest. Conditions and validate blocks are always evaluated.
 func (v *verification) signed(n int, image *target, session Session) policy.Yield {
 	c := check{call: v.call, image: image, language: session, login: v.login}
 	if v.Entries[n].UseCache {
@@ -131,12 +131,12 @@ func (v *verification) signed(n int, image *target, session Session) policy.Yiel
 	return y
 }
 
-// Asker names the part of a policy, in its version, on whose behalf answers are remembered.
+// Asker returns the key under which answers for a part of a policy, in its version, are remembered.
 func Asker(p *policy.Program, part string) string {
 	return strings.Join([]string{p.Kind, p.Key(), p.UID, strconv.FormatInt(p.Generation, 10), part}, "\n")
 }
 
-// pin writes the digest behind the tag: the one that was verified, where the entry verifies.
+// pin adds the digest to the tag: the verified one, if the entry verifies.
 func (v *verification) pin(session Session, image *target, object map[string]any) (map[string]any, error) {
 	if image.Converted {
 		return nil, errConverted
@@ -155,15 +155,15 @@ func (v *verification) pin(session Session, image *target, object map[string]any
 	return out, err
 }
 
-// skipped is the result for an image that skipImageReferences leave out. The requester sees it.
+// skipped returns the result for an image that skipImageReferences exclude. The requester sees it.
 func (v *verification) skipped(image *target) policy.Yield {
 	return policy.Yield{Status: policy.StatusSkip, Warn: true,
 		Message: "skipping image reference image " + image.Pinned() + ", policy " + v.call.Program.Name + " ruleName " + v.Name}
 }
 
-// verifiedBefore are the images of the old object of an update that were verified for this rule then, and that the update
-// may keep: replicas change and roll-outs are undone without asking registries again. Records that prove nothing, such as those of another
-// installation or of lost keys, are left aside, and the images are verified again.
+// verifiedBefore returns the images of the old object of an update that were verified for this rule, and that the update may keep:
+// replicas change and roll-outs are undone without new requests to registries. It ignores records that prove nothing, such as those of
+// another installation or of lost keys; their images are verified again.
 func (v *verification) verifiedBefore() (map[string]bool, error) {
 	req := v.call.Request
 	if req.Operation != policy.Update || req.OldObject == nil || req.Origin == policy.FromScan {
@@ -183,7 +183,7 @@ func (v *verification) verifiedBefore() (map[string]bool, error) {
 	}
 	images, err := v.Language.ImagesOf(v.variables, old)
 	if err != nil {
-		return nil, nil // what cannot be read was not verified
+		return nil, nil // records that cannot be read prove nothing
 	}
 	out := map[string]bool{}
 	for i := range images {

@@ -9,20 +9,20 @@ import (
 	"github.com/ephor-dev/ephor/internal/template"
 )
 
-// Alternatives is a compiled validate.anyPattern: the resource must fit one of several patterns.
+// Alternatives is a compiled validate.anyPattern: the resource must match one of several patterns.
 type Alternatives struct {
 	patterns []*Pattern
 }
 
-// Choice is the outcome of matching Alternatives. Status is Pass, Fail or Skip; Passed is the index of the first
-// alternative that fits, -1 when none does; Verdicts are those of all alternatives when none fits.
+// Choice is the outcome of matching Alternatives. Status is Pass, Fail or Skip; Passed is the index of the first matching
+// alternative, -1 for none; Verdicts are those of all alternatives if none matches.
 type Choice struct {
 	Status   Status
 	Passed   int
 	Verdicts []Verdict
 }
 
-// CompileAlternatives prepares the raw value of anyPattern. path is its field path.
+// CompileAlternatives compiles the raw value of anyPattern. path is its field path.
 func CompileAlternatives(v any, path string) (*Alternatives, diag.List) {
 	var diags diag.List
 	list, ok := v.([]any)
@@ -49,10 +49,10 @@ func describe(v any) string {
 	return "it is a scalar"
 }
 
-// Match tries the alternatives in order until one fits. As the reference substitutes all alternatives before it looks
-// at the first, a variable that cannot be resolved in any of them is an error even when an earlier one fits.
+// Match tries the alternatives in order until one matches. As in Kyverno, all alternatives are substituted before the first is
+// tried, so a variable that cannot be resolved in any of them is an error even if an earlier one matches.
 func (a *Alternatives) Match(env *jmespath.Env, root jmespath.Root, resource any) (Choice, error) {
-	values := make([][]any, 0, 8) // of the variables; on the stack for the usual few alternatives
+	values := make([][]any, 0, 8) // values of the variables; on the stack for the usual few alternatives
 	for _, p := range a.patterns {
 		v, err := p.resolve(env, root)
 		if err != nil {
@@ -83,9 +83,9 @@ func (a *Alternatives) Match(env *jmespath.Env, root jmespath.Root, resource any
 	return c, nil
 }
 
-// Describe lists why no alternative fits, in the words of the policy language for the rule named rule:
-// `rule r[0] failed at path /spec/x/ rule r[1] failed: ⟨why⟩` when the Choice is Fail, without the alternatives that
-// are not applicable; `rule r[0] skipped: ⟨why⟩ …` when it is Skip; nothing when it is Pass.
+// Describe lists why no alternative matches, in the terms of the policy language for the rule named rule: `rule r[0] failed at
+// path /spec/x/ rule r[1] failed: ⟨why⟩` if the Choice is Fail, without the alternatives that do not apply; `rule r[0] skipped:
+// ⟨why⟩ …` if it is Skip; nothing if it is Pass.
 func (c Choice) Describe(rule string) string {
 	if c.Status == Pass {
 		return ""

@@ -1,20 +1,20 @@
 package pattern
 
-// anchorKind is what the decoration of a pattern key asks for.
+// anchorKind is the kind of the anchor around a pattern key.
 type anchorKind uint8
 
 const (
 	noAnchor  anchorKind = iota
-	condition            // (k): the value decides whether the map is looked at
-	equality             // =(k): checked when present
-	existence            // ^(k): at least one element of the list
+	condition            // (k): the value decides whether the map is evaluated
+	equality             // =(k): evaluated if present
+	existence            // ^(k): at least one element of the list must match
 	negation             // X(k): must be absent
 	global               // <(k): the value decides whether the rule applies
-	addition             // +(k): only for mutation; refused here
+	addition             // +(k): only for mutation; an error here
 )
 
-// parseKey splits a pattern key into its anchor and the key that it decorates. A key that has no closing parenthesis,
-// or nothing between the parentheses, is an ordinary key.
+// parseKey splits a pattern key into its anchor and the key inside. A key that has no closing parenthesis, or nothing between
+// the parentheses, is an ordinary key.
 func parseKey(key string) (anchorKind, string) {
 	n := len(key)
 	if n < 3 || key[n-1] != ')' {
@@ -42,7 +42,7 @@ func parseKey(key string) (anchorKind, string) {
 	return noAnchor, key
 }
 
-// decorate writes key with the anchor of kind around it, the inverse of parseKey.
+// decorate writes key with an anchor of the kind around it; it is the inverse of parseKey.
 func decorate(kind anchorKind, key string) string {
 	switch kind {
 	case condition:

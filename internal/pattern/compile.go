@@ -7,16 +7,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// compiler turns a raw pattern into nodes and collects the author's mistakes.
+// compiler compiles a raw pattern to nodes and collects the author's mistakes.
 type compiler struct {
 	diags     diag.List
 	templates []*template.Template // one for each slot
-	late      bool                 // the value comes from variables: text is not examined for variables again
-	paths     int                  // bytes of the paths so far
+	late      bool                 // the value comes from variables: its texts are not searched for variables again
+	paths     int                  // total length of the paths so far, in bytes
 }
 
-// maxPaths bounds the paths of all parts together: long keys that are nested deeply would make them far longer than the
-// pattern itself.
+// maxPaths bounds the total length of the paths of all parts: deeply nested long keys would make them far longer than
+// the pattern itself.
 const maxPaths = 16 << 20
 
 // compile compiles the pattern value v.
@@ -32,7 +32,7 @@ func (c *compiler) node(v any, at place) *node {
 		return &node{}
 	}
 	if c.paths += len(at.field) + len(at.errors); c.paths > maxPaths {
-		if c.paths < 2*maxPaths { // once
+		if c.paths < 2*maxPaths { // reported once
 			c.diags.Errorf("", "the pattern is too large: the paths of its parts have more than %d bytes together", maxPaths)
 		}
 		c.paths = 2 * maxPaths
@@ -87,7 +87,7 @@ func (c *compiler) object(m map[string]any, at place) *node {
 	return newMap(entries)
 }
 
-// checkAnchor reports the mistakes of the policy language.
+// checkAnchor reports mistakes in the use of anchors.
 func (c *compiler) checkAnchor(kind anchorKind, full string, v any, at place) {
 	switch kind {
 	case addition:

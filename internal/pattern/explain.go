@@ -9,24 +9,24 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// fault says why and where something does not fit. Faults, paths and texts are made only by a walk that explains; the
-// first walk passes nil and "" in their place.
+// fault describes why and where a resource does not match. Only a walk that explains creates faults, paths and texts; the first
+// walk passes nil and "" in their place.
 type fault struct {
-	key   string // for Missing: of the map at path
+	key   string // for Missing: the missing key of the map at path
 	text  string
 	path  string
 	part  *node // the part of the pattern that decided
 	cause trace.Cause
 }
 
-// by remembers the part of the pattern that decided; the innermost one is listed first.
+// by records the part of the pattern that decided; the innermost part stays.
 func (f *fault) by(n *node) {
 	if f != nil && f.part == nil {
 		f.part = n
 	}
 }
 
-// decided is the field of the part of the pattern that decided, and what a scalar there says.
+// decided returns the field of the deciding part of the pattern, and its value if it is a scalar.
 func (f *fault) decided() (field string, want any) {
 	if f.part == nil {
 		return "", nil
@@ -37,7 +37,7 @@ func (f *fault) decided() (field string, want any) {
 	return f.part.field, want
 }
 
-// fail makes a fault, charging its text to the budget.
+// fail creates a fault and charges its text to the budget.
 func (w *walk) fail(o outcome, cause trace.Cause, path, format string, args ...any) (outcome, *fault) {
 	f := &fault{cause: cause, path: path}
 	w.word(f, fmt.Sprintf(format, args...))
@@ -50,7 +50,7 @@ func (w *walk) word(f *fault, text string) {
 	f.text = text
 }
 
-// causeOf is the cause when v does not fit: Missing when there is no value at all.
+// causeOf returns the cause for a v that does not match: Missing if there is no value at all, otherwise other.
 func causeOf(v any, other trace.Cause) trace.Cause {
 	if v == nil {
 		return trace.Missing
@@ -65,10 +65,10 @@ func (w *walk) bytes(n int) {
 	}
 }
 
-// maxShown is how much of a value a message shows.
+// maxShown bounds the part of a value that a message shows.
 const maxShown = 64 << 10
 
-// shown is v for a message that prints it: itself, unless it is too large.
+// shown returns v in the form for a message: v itself, unless it is too large.
 func shown(v any) any {
 	switch x := v.(type) {
 	case string:
@@ -82,7 +82,7 @@ func shown(v any) any {
 	return value.Print(v, maxShown)
 }
 
-// prefix puts text before that of f.
+// prefix adds text before the text of f.
 func (w *walk) prefix(text string, f *fault) *fault {
 	if f == nil {
 		return nil
@@ -92,7 +92,7 @@ func (w *walk) prefix(text string, f *fault) *fault {
 	return &out
 }
 
-// reasons collects why parts of a map or list are not applicable.
+// reasons collects the reasons why parts of a map or list do not apply.
 type reasons []*fault
 
 func (r *reasons) add(f *fault) {
@@ -101,7 +101,7 @@ func (r *reasons) add(f *fault) {
 	}
 }
 
-// join makes one fault of all reasons, at the place of the first.
+// join joins all reasons into one fault, at the place of the first.
 func (w *walk) join(r *reasons) *fault {
 	if len(*r) == 0 {
 		return nil
@@ -115,7 +115,7 @@ func (w *walk) join(r *reasons) *fault {
 	return &out
 }
 
-// child is the path of key in the map at path; paths end with a slash.
+// child returns the path of key in the map at path; paths end with a slash.
 func (w *walk) child(path, key string) string {
 	if !w.explain {
 		return ""
@@ -124,7 +124,7 @@ func (w *walk) child(path, key string) string {
 	return path + key + "/"
 }
 
-// index is the path of element i in the list at path.
+// index returns the path of element i in the list at path.
 func (w *walk) index(path string, i int) string {
 	if !w.explain {
 		return ""
@@ -133,7 +133,7 @@ func (w *walk) index(path string, i int) string {
 	return path + strconv.Itoa(i) + "/"
 }
 
-// note remembers for each tracked key of n whether any resource map had it.
+// note records for each tracked key of n whether any resource map had it.
 func (w *walk) note(n *node, m map[string]any) {
 	if !w.notes {
 		return
@@ -153,8 +153,8 @@ func (w *walk) note(n *node, m map[string]any) {
 	}
 }
 
-// verdict words the outcome of a resource that does not fit. A key that a condition or existence anchor names and that
-// no map had turns a failure into an error without a path; only a forbidden key keeps its path.
+// verdict returns the verdict for a resource that does not match. If a condition or existence anchor names a key that no map
+// had, a failure becomes an error without a path; only a forbidden key keeps its path.
 func (w *walk) verdict(o outcome, f *fault) Verdict {
 	if o == matched {
 		return Verdict{}

@@ -6,19 +6,19 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// node is one compiled place of a pattern.
+// node is one compiled part of a pattern.
 type node struct {
 	kind   nodeKind
-	field  string  // where it stands in the policy
+	field  string  // field path in the policy
 	scalar Scalar  // scalarNode
 	first  []entry // mapNode: keys of the first phase, sorted by their full text
 	second []entry // mapNode: the other keys, those with anchors inside before those without
-	tracks []entry // mapNode: keys whose absence from the whole resource is remembered (see walk.note)
+	tracks []entry // mapNode: keys whose absence from the whole resource is recorded (see walk.note)
 	items  []*node // listNode: the elements
 
 	slot    int    // variableNode: index of its value in walk.values
-	at      *place // variableNode: where it stands
-	anchors bool   // variableNode: some key below it carries an anchor
+	at      *place // variableNode: its place in the pattern
+	anchors bool   // variableNode: some key below it has an anchor
 }
 
 type nodeKind uint8
@@ -27,7 +27,7 @@ const (
 	scalarNode nodeKind = iota
 	mapNode
 	listNode
-	variableNode // stands for a value that is known only when a resource is matched
+	variableNode // stands for a value that is known only during a match
 )
 
 // entry is one key of a pattern map with its value.
@@ -35,12 +35,12 @@ type entry struct {
 	anchor anchorKind
 	key    string           // without the anchor
 	full   string           // as written
-	glob   bool             // key is to be replaced by the actual key that it matches
-	match  wildcard.Pattern // of key, when glob is set
+	glob   bool             // key must be replaced by the actual key that it matches
+	match  wildcard.Pattern // for key, if glob is set
 	node   *node
 }
 
-// newMap orders entries into the phases in which they are evaluated.
+// newMap sorts entries into the phases in which they are evaluated.
 func newMap(entries []entry) *node {
 	n := &node{kind: mapNode}
 	n.first, n.second = phases(entries)
@@ -53,10 +53,10 @@ func newMap(entries []entry) *node {
 	return n
 }
 
-// phases splits entries: conditions, equalities, existences and negations come first in the order of their full text;
-// of the others, globals and those with anchors somewhere inside come before the plain ones.
+// phases splits entries: conditions, equalities, existences and negations come first in the order of their full text; of the
+// others, globals and those with anchors inside come before the plain ones.
 func phases(entries []entry) (first, second []entry) {
-	if len(entries) == 1 { // as most are
+	if len(entries) == 1 { // the most common case
 		if entries[0].anchor.inFirstPhase() {
 			return entries, nil
 		}
@@ -78,7 +78,7 @@ func phases(entries []entry) (first, second []entry) {
 	return first, append(second, plain...)
 }
 
-// hasAnchors reports whether a key below n carries an anchor.
+// hasAnchors reports whether a key below n has an anchor.
 func (n *node) hasAnchors() bool {
 	switch n.kind {
 	case mapNode:
@@ -101,8 +101,8 @@ func (n *node) hasAnchors() bool {
 	return false
 }
 
-// isMetadataMap reports whether the map below key (without anchors) of the map below parent is one of those whose keys
-// may hold wildcards.
+// isMetadataMap reports whether the map below key (without anchors) of the map below parent is one whose keys may have
+// wildcards.
 func isMetadataMap(parent, key string) bool {
 	return parent == "metadata" && (key == "labels" || key == "annotations")
 }

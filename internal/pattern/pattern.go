@@ -8,12 +8,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/trace"
 )
 
-// Status is how a pattern evaluates a resource.
+// Status is the result of matching a resource with a pattern.
 type Status uint8
 
-// Pass: the resource fits. Fail: it does not, at Verdict.Path. Skip: the anchors say that the pattern is not for this
-// resource. Error: it does not fit, but an anchor of the pattern names a key that the resource has nowhere, and the
-// policy language makes that an execution error without a path.
+// Pass: the resource matches. Fail: it does not, at Verdict.Path. Skip: the anchors exclude the resource from the pattern.
+// Error: it does not match, but an anchor of the pattern names a key that occurs nowhere in the resource, and the policy
+// language treats that as an execution error without a path.
 const (
 	Pass Status = iota
 	Fail
@@ -33,31 +33,30 @@ func (s Status) String() string {
 	return "error"
 }
 
-// Verdict is the outcome of one match. Path begins and ends with a slash (/spec/x/) and is set for Fail only. Message
-// says what did not match, for Skip which anchors made the pattern not applicable; it is empty for Pass.
+// Verdict is the outcome of one match. Path begins and ends with a slash (/spec/x/) and is set only for Fail. Message says
+// what did not match, or for Skip which anchors made the pattern not applicable; it is empty for Pass.
 type Verdict struct {
 	Status  Status
 	Path    string
 	Message string
 }
 
-// Pattern is a compiled validate.pattern. It is immutable (but for a bounded memory of what its variables gave) and
-// safe for all goroutines.
+// Pattern is a compiled validate.pattern. It is immutable (except for a bounded cache of the values of its variables) and
+// safe for concurrent use.
 type Pattern struct {
 	root      *node
 	templates []*template.Template
-	err       error // a reference $( ) that leads nowhere
+	err       error // the error of a reference $( ) to a place that does not exist
 	late      *lateNodes
-	path      string // where it stands in the policy
+	path      string // field path in the policy
 }
 
-// Compile prepares the raw pattern v, any JSON value with variables and references, which must not change afterwards.
-// path is the field path used in the diagnostics, such as spec.rules[0].validate.pattern. A Pattern is returned even
-// when there are errors; it evaluates as far as it can be understood, and a broken variable or reference makes Match
-// return an error.
+// Compile compiles the raw pattern v, any JSON value with variables and references, which must not change afterwards. path
+// is the field path for the diagnostics, such as spec.rules[0].validate.pattern. Compile returns a Pattern even if there
+// are errors: it evaluates what can be understood, and an invalid variable or reference makes Match return an error.
 func Compile(v any, path string) (*Pattern, diag.List) { return compileAt(v, path, "") }
 
-// compileAt is Compile for a pattern that stands at prefix of the document that is substituted as a whole.
+// compileAt is Compile for a pattern at the path prefix of the document that is substituted as a whole.
 func compileAt(v any, path, prefix string) (*Pattern, diag.List) {
 	c := &compiler{}
 	p := &Pattern{path: path}
@@ -75,8 +74,8 @@ func compileAt(v any, path, prefix string) (*Pattern, diag.List) {
 }
 
 // Match evaluates resource, a map[string]any (or an element of a foreach). root and env serve the variables and may be nil
-// when there are none. The error is either a variable or reference that cannot be resolved, worded `variable
-// substitution failed: …` as the user sees it, or wraps budget.ErrExhausted or the context's error.
+// if there are none. An error is either for a variable or reference that cannot be resolved, with the text `variable
+// substitution failed: …`, or wraps budget.ErrExhausted or the context's error.
 func (p *Pattern) Match(env *jmespath.Env, root jmespath.Root, resource any) (Verdict, error) {
 	values, err := p.resolve(env, root)
 	if err != nil {
@@ -85,8 +84,8 @@ func (p *Pattern) Match(env *jmespath.Env, root jmespath.Root, resource any) (Ve
 	return p.match(env, values, resource)
 }
 
-// match walks twice at most. The first walk only finds out whether the resource fits and remembers nothing, so that it
-// need not allocate; the second says why it does not fit.
+// match walks at most twice. The first walk only finds out whether the resource matches and records nothing, so that it
+// need not allocate; the second finds the reason if it does not.
 func (p *Pattern) match(env *jmespath.Env, values []any, resource any) (Verdict, error) {
 	if ok, err := p.fits(env, values, resource); ok || err != nil {
 		return Verdict{}, err
@@ -104,7 +103,7 @@ func (p *Pattern) fits(env *jmespath.Env, values []any, resource any) (bool, err
 	return fits, w.err
 }
 
-// explain says why a resource that does not fit does not.
+// explain returns the verdict with the reason why a resource does not match.
 func (p *Pattern) explain(env *jmespath.Env, values []any, resource any) (Verdict, error) {
 	w := walk{values: values, late: p.late, meter: meter(env), explain: true, notes: true}
 	out, f := w.element(p.root, resource, "/")

@@ -6,8 +6,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Reads adds to resource what the raw pattern v may look at in a resource that it is matched against. When in doubt, where
-// a wildcard, a variable or a reference stands, that is everything below.
+// Reads adds to resource the fields that the raw pattern v may read in a resource. Below a wildcard, a variable or a
+// reference, that is everything.
 func Reads(v any, resource *value.Fields) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -35,5 +35,5 @@ func Reads(v any, resource *value.Fields) {
 	resource.ReadAll()
 }
 
-// vague are the letters of wildcards, variables and references.
+// vague are the characters that begin wildcards, variables and references.
 const vague = "*?{$"

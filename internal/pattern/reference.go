@@ -12,29 +12,29 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Bounds of the references of one document: how many one of them may lead through (which also ends a circle), and how
-// much text they may make together (which ends a document that doubles itself at each step).
+// Bounds of the references in one document: how many references one may follow (which also ends cycles), and how much text
+// they may create together (which stops a document that doubles itself at each step).
 const (
 	maxHops = 32
 	maxText = 1 << 20
 )
 
-// ResolveReferences replaces every $(path) in the strings of document v by what the document holds at that path. A path
-// that begins with a slash counts from the top of v; any other counts from the place of the string, so ./../key is the
-// neighbour key. List elements are named by their index; a key is found under its text or, failing that, under its text
-// with an anchor around it. An operator may stand before the path: $(<./../limit). A string that is one reference
-// without operator takes the value itself, other text takes the value as text. \$(x) stays as $(x).
+// ResolveReferences replaces every $(path) in the strings of document v by the value at that path in the document. A path
+// that begins with a slash starts at the root of v; any other starts at the place of the string, so ./../key is the sibling
+// key. List elements are named by their index; a key is found under its text or, failing that, under its text with an
+// anchor around it. The path may follow an operator: $(<./../limit). A string that is exactly one reference without
+// operator becomes the value itself; in other text the value becomes text. \$(x) becomes $(x).
 //
-// v is not changed; what has no references is shared with the result. The errors are those of the policy language.
+// v is not changed; parts without references are shared with the result. The errors have the texts of the policy language.
 func ResolveReferences(v any) (any, error) {
 	r := resolver{document: v}
 	out, _, err := r.value(v, "/", 0)
 	return out, err
 }
 
-// Quote replaces the references in a message, whose neighbours are the fields of document: $(./../pattern/spec/replicas) is
-// what the pattern asks of replicas, and so is $(/spec/replicas), which counts from the top of the document's only field. A
-// message is text for people: what leads nowhere stays as it is.
+// Quote replaces the references in a message, whose siblings are the fields of document: $(./../pattern/spec/replicas) is
+// the value of replicas in the pattern, and so is $(/spec/replicas), which starts at the root of the document's only field.
+// A message is text for people, so a reference that cannot be resolved stays as it is.
 func Quote(message string, document map[string]any) string {
 	r := resolver{document: document, lenient: true}
 	for field := range document {
@@ -49,13 +49,13 @@ func Quote(message string, document map[string]any) string {
 
 type resolver struct {
 	document any
-	top      string // where absolute paths begin
-	lenient  bool   // references that lead nowhere are left as they are
+	top      string // where absolute paths start
+	lenient  bool   // references that cannot be resolved stay as they are
 	hops     int    // references that are being followed
-	made     int    // bytes of text made so far
+	made     int    // bytes of text created so far
 }
 
-// value resolves what is at place at; changed reports whether anything in it was a reference.
+// value resolves the references in the value at the place at; changed reports whether there were any.
 func (r *resolver) value(v any, at string, depth int) (out any, changed bool, err error) {
 	if depth > budget.MaxDepth {
 		return nil, false, fmt.Errorf("the pattern is nested more than %d levels deep", budget.MaxDepth)
@@ -106,7 +106,7 @@ func (r *resolver) value(v any, at string, depth int) (out any, changed bool, er
 	return v, false, nil
 }
 
-// text resolves the references in s, a string at place at.
+// text resolves the references in s, a string at the place at.
 func (r *resolver) text(s, at string) (any, error) {
 	var b strings.Builder
 	for rest := s; ; {
@@ -148,8 +148,8 @@ func (r *resolver) text(s, at string) (any, error) {
 	}
 }
 
-// closing returns the length of the reference $(…) that s begins with; parentheses inside, as anchors have them, pair
-// up. It is negative when the reference is not closed.
+// closing returns the length of the reference $(…) at the beginning of s; parentheses inside, as in anchors, must pair up.
+// It is negative if the reference is not closed.
 func closing(s string) int {
 	open := 0
 	for i := 1; i < len(s); i++ {
@@ -165,7 +165,7 @@ func closing(s string) int {
 	return -1
 }
 
-// reference finds what ref, written $(…) at place at, stands for.
+// reference returns the value of the reference ref, written $(…) at the place at.
 func (r *resolver) reference(ref, at string) (any, error) {
 	if r.hops++; r.hops > maxHops || r.made > maxText {
 		return nil, fmt.Errorf("NotResolvedReferenceErr,reference %s not resolved at path %s", ref, at)
@@ -229,7 +229,7 @@ func lookup(v any, place string) (any, bool) {
 	return v, true
 }
 
-// member finds key in m, as it is or with an anchor around it.
+// member finds key in m, with or without an anchor around it.
 func member(m map[string]any, key string) (any, bool) {
 	if v, ok := m[key]; ok {
 		return v, true
@@ -243,7 +243,7 @@ func member(m map[string]any, key string) (any, bool) {
 	return nil, false
 }
 
-// plain is v as text inside a longer text: strings as they are, the rest as JSON.
+// plain returns v as a part of a longer text: strings unchanged, everything else as JSON.
 func plain(v any) string {
 	if s, ok := v.(string); ok {
 		return s

@@ -7,10 +7,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// MatchScalar reports whether resource value v is accepted by the scalar pattern p: the value
-// language of validation patterns, which conditions inside mutation patches use as well. p may be a string, bool,
-// number or nil; a map or list as pattern accepts nothing but an equal value. It compiles p anew each time, so a
-// caller that knows p earlier should use CompileScalar.
+// MatchScalar reports whether the scalar pattern p accepts the resource value v. It implements the value language of validation
+// patterns, which conditions inside mutation patches also use. p may be a string, bool, number or nil; a map or list as pattern
+// accepts only an equal value. It compiles p in each call; use CompileScalar to compile it once.
 func MatchScalar(p, v any) bool {
 	s := CompileScalar(p)
 	return s.Match(v)
@@ -37,7 +36,7 @@ const (
 	otherScalar
 )
 
-// CompileScalar prepares a scalar pattern: a string is parsed as the operator language.
+// CompileScalar compiles a scalar pattern: it parses a string as the operator language.
 func CompileScalar(p any) Scalar {
 	switch p := p.(type) {
 	case nil:
@@ -74,7 +73,7 @@ func (s *Scalar) Match(v any) bool {
 	return value.Equal(s.raw, v)
 }
 
-// cost is how many steps Match(v) counts for.
+// cost returns the number of steps that Match(v) counts for.
 func (s *Scalar) cost(v any) int {
 	if s.kind != textScalar {
 		return 0
@@ -82,7 +81,7 @@ func (s *Scalar) cost(v any) int {
 	return s.text.cost(v)
 }
 
-// isZero is the pattern null: it accepts what is missing and the zero of each scalar type.
+// isZero is the pattern null: it accepts missing values and the zero value of each scalar type.
 func isZero(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -101,7 +100,7 @@ func isZero(v any) bool {
 	return false
 }
 
-// matchInt accepts a whole number equal to want, and text that reads as that whole number.
+// matchInt accepts a whole number equal to want, and text of that whole number.
 func matchInt(want int64, v any) bool {
 	switch v := v.(type) {
 	case int64:
@@ -117,7 +116,7 @@ func matchInt(want int64, v any) bool {
 	return false
 }
 
-// matchFloat accepts a number equal to want, and text that reads as that number.
+// matchFloat accepts a number equal to want, and text of that number.
 func matchFloat(want float64, v any) bool {
 	switch v := v.(type) {
 	case int64:

@@ -21,7 +21,7 @@ type textShape uint8
 const (
 	operators textShape = iota
 	emptyText           // ""   only the empty string
-	anyValue            // "*"  whatever is not null, maps and lists too
+	anyValue            // "*" any value but null, including maps and lists
 	someValue           // "?*" any scalar but null and the empty string
 )
 
@@ -48,7 +48,7 @@ func compileText(p string) *text {
 	return t
 }
 
-// cost estimates the steps of match beyond the first few: many alternatives, or wildcards that are long.
+// cost estimates the steps of match beyond the first few: for many alternatives, or long wildcards.
 func (t *text) cost(v any) int {
 	if t.shape != operators {
 		return 0
@@ -81,7 +81,7 @@ func (t *text) match(v any) bool {
 		return !isText || s != ""
 	}
 	if isText && s == t.raw {
-		return true // equality of the raw texts comes before all operators
+		return true // equality of the raw texts takes precedence over all operators
 	}
 	for _, all := range t.any {
 		ok := true
@@ -137,7 +137,7 @@ func newTerm(op operator, s string) term {
 	return term{op: op, bound: measure.NewBound(s), text: wildcard.Compile(s)}
 }
 
-// match compares v as a duration, else as a quantity, else (for equality) as text. What is missing counts as 0.
+// match compares v as a duration, otherwise as a quantity, otherwise (for equality) as text. A missing value counts as 0.
 func (t *term) match(v any) bool {
 	if t.op == inRange {
 		return t.contains(v)
@@ -163,7 +163,7 @@ func (t *term) contains(v any) bool {
 	return okLow && low >= 0 && okHigh && high <= 0
 }
 
-// compare is the sign of v minus the bound; ok is false when they do not compare. What is missing counts as 0.
+// compare returns the sign of v minus the bound; ok is false if they cannot be compared. A missing value counts as 0.
 func compare(b *measure.Bound, v any) (sign int, ok bool) {
 	switch v := v.(type) {
 	case nil:
@@ -180,8 +180,8 @@ func compare(b *measure.Bound, v any) (sign int, ok bool) {
 	return 0, false
 }
 
-// compareFloat compares a float as a quantity only: Kyverno writes it with decimals, so that even 0 is no
-// duration (the whole number 0 is one).
+// compareFloat compares a float only as a quantity: Kyverno writes it with decimals, so that even 0 is not a duration (the
+// whole number 0 is one).
 func compareFloat(b *measure.Bound, f float64) (sign int, ok bool) {
 	limit, ok := b.Quantity()
 	if !ok {

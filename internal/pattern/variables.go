@@ -13,13 +13,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/template"
 )
 
-// place is where a part of the pattern stands.
+// place is the position of a part of the pattern.
 type place struct {
 	field  string // field path for diagnostics: spec.rules[0].validate.pattern.spec
-	errors string // path in substitution errors, below the substituted document: /spec
-	steps  []any  // keys and indexes below the pattern, from which the variable @ counts
-	parent string // the key (without anchor) above the map that holds this part, and the key of this part:
-	key    string // together they recognize metadata.labels and metadata.annotations
+	errors string // path in substitution errors, relative to the substituted document: /spec
+	steps  []any  // keys and indexes below the pattern, from which the path of the variable @ starts
+	parent string // the key (without anchor) above the map that contains this part, and the key of this part:
+	key    string // together they identify metadata.labels and metadata.annotations
 	depth  int
 }
 
@@ -38,11 +38,11 @@ func (p place) item(i int) place {
 	}
 }
 
-// mayVary reports whether s can hold a variable, or the escape of one.
+// mayVary reports whether s may contain a variable, or the escape of one.
 func mayVary(s string) bool { return strings.Contains(s, "{{") }
 
-// variable makes the node for v, a string or a map whose keys hold variables: a slot that is filled for each match. It
-// returns nil when v turns out to hold none.
+// variable creates the node for v, a string or a map whose keys contain variables: a slot that is filled for each
+// match. It returns nil if v turns out to contain none.
 func (c *compiler) variable(v any, at place) *node {
 	t := template.Compile(v, template.Options{Path: at.errors, At: at.steps})
 	if _, static := t.Static(); static {
@@ -56,7 +56,7 @@ func (c *compiler) variable(v any, at place) *node {
 	return &node{kind: variableNode, slot: len(c.templates) - 1, at: &at, anchors: anchorsIn(v)}
 }
 
-// anchorsIn reports whether some key below v carries an anchor.
+// anchorsIn reports whether some key below v has an anchor.
 func anchorsIn(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -71,8 +71,8 @@ func anchorsIn(v any) bool {
 	return false
 }
 
-// resolve evaluates all variables of the pattern, in document order. They are all evaluated before anything is matched,
-// because one that cannot be resolved is an error even where an anchor would have made it unnecessary.
+// resolve evaluates all variables of the pattern, in document order. It evaluates them all before the match, because a
+// variable that cannot be resolved is an error even if an anchor would have made it unnecessary.
 func (p *Pattern) resolve(env *jmespath.Env, root jmespath.Root) ([]any, error) {
 	if p.err != nil {
 		return nil, substitution(p.err)
@@ -91,7 +91,7 @@ func (p *Pattern) resolve(env *jmespath.Env, root jmespath.Root) ([]any, error) 
 	return values, nil
 }
 
-// substitution words the error of a variable or reference; an exhausted budget is not one.
+// substitution adds the prefix to the error of a variable or reference, but not to that of an exhausted budget.
 func substitution(err error) error {
 	if errors.Is(err, budget.ErrExhausted) {
 		return err
@@ -99,7 +99,7 @@ func substitution(err error) error {
 	return fmt.Errorf("variable substitution failed: %w", err)
 }
 
-// settle returns n, or what n stands for in this match when it is a variable.
+// settle returns n, or the node of its value in this match if n is a variable.
 func (w *walk) settle(n *node) *node {
 	if n.kind != variableNode {
 		return n
@@ -128,7 +128,7 @@ func (w *walk) settle(n *node) *node {
 	return made
 }
 
-// charge counts what compiling v takes: a node for each item, and a term for each alternative of a text.
+// charge charges the cost of compiling v: a node for each item, and a term for each alternative of a text.
 func (w *walk) charge(v any) error {
 	if s, isText := v.(string); isText {
 		if err := w.meter.Step(32 + len(s)/4); err != nil {
@@ -145,11 +145,11 @@ func (w *walk) charge(v any) error {
 	return w.meter.Walk(v)
 }
 
-// termSize is about the size of a compiled alternative.
+// termSize is the approximate size of a compiled alternative.
 const termSize = 512
 
-// lateNodes remembers the strings that variables gave and what they compile to. Most variables give the same few
-// values again and again (an allowed registry, a list of alternatives from a ConfigMap).
+// lateNodes caches the compiled form of strings that variables gave. Most variables give the same few values again and
+// again (an allowed registry, a list of alternatives from a ConfigMap).
 type lateNodes struct {
 	mu    sync.RWMutex
 	nodes map[string]*node

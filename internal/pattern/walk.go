@@ -5,39 +5,39 @@ import (
 	"github.com/ephor-dev/ephor/internal/trace"
 )
 
-// outcome is a set of flags; the empty set is a match.
+// outcome is a set of flags; the empty set means a match.
 type outcome uint8
 
 const (
 	matched      outcome = 0
-	mismatch     outcome = 1 << iota // does not fit
+	mismatch     outcome = 1 << iota // does not match
 	conditionOff                     // a condition () does not hold
 	globalOff                        // a global condition <() does not hold
 	forbidden                        // a negated key X() is present
 )
 
-// skips reports whether the mismatch means "not applicable".
+// skips reports whether the mismatch means that the pattern does not apply.
 func (o outcome) skips() bool { return o&(conditionOff|globalOff) != 0 }
 
-// walk is one run over a pattern and a resource.
+// walk is one walk over a pattern and a resource.
 type walk struct {
 	meter   *budget.Meter
 	err     error
-	values  []any           // of the variables, by slot
-	late    *lateNodes      // what variables gave before
-	explain bool            // words are wanted
-	notes   bool            // seen is wanted
+	values  []any           // values of the variables, by slot
+	late    *lateNodes      // cached nodes of earlier values
+	explain bool            // create messages
+	notes   bool            // record keys in seen
 	seen    map[string]bool // tracked anchor keys: whether some resource map had them
 }
 
-// count charges n steps to the budget; the first refusal ends the walk.
+// count charges n steps to the budget; the first error ends the walk.
 func (w *walk) count(n int) {
 	if err := w.meter.Step(n); err != nil && w.err == nil {
 		w.err = err
 	}
 }
 
-// element evaluates v by n.
+// element matches v against n.
 func (w *walk) element(n *node, v any, path string) (outcome, *fault) {
 	if w.count(3); w.err != nil {
 		return mismatch, nil
@@ -72,7 +72,7 @@ func (w *walk) evaluate(n *node, v any, path string) (outcome, *fault) {
 	return w.value(n, v, path)
 }
 
-// value evaluates v by a scalar pattern; a list by each of its elements.
+// value matches v against a scalar pattern; for a list, each of its elements.
 func (w *walk) value(n *node, v any, path string) (outcome, *fault) {
 	ok := true
 	if l, isList := v.([]any); isList {

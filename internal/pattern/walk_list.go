@@ -2,7 +2,7 @@ package pattern
 
 import "github.com/ephor-dev/ephor/internal/trace"
 
-// list evaluates the list l by the list pattern n.
+// list matches the list l against the list pattern n.
 func (w *walk) list(n *node, l []any, path string) (outcome, *fault) {
 	if len(n.items) == 0 {
 		if !w.explain {
@@ -30,8 +30,8 @@ func (w *walk) list(n *node, l []any, path string) (outcome, *fault) {
 	return matched, nil
 }
 
-// everyMap evaluates each element of l by the map pattern n. Elements that an anchor makes not applicable do not count;
-// when that is all of them the list is not applicable.
+// everyMap matches each element of l against the map pattern n. It ignores elements that an anchor excludes; if it
+// excludes all of them, the pattern does not apply to the list.
 func (w *walk) everyMap(n *node, l []any, path string) (outcome, *fault) {
 	var (
 		skipped outcome
@@ -56,7 +56,8 @@ func (w *walk) everyMap(n *node, l []any, path string) (outcome, *fault) {
 	return matched, nil
 }
 
-// exists evaluates the existence anchor: for each element of the pattern list, one element of the resource list must fit.
+// exists evaluates the existence anchor: for each element of the pattern list, one element of the resource list must
+// match.
 func (w *walk) exists(n *node, v any, path string) (outcome, *fault) {
 	l, ok := v.([]any)
 	if ok {
@@ -76,7 +77,7 @@ func (w *walk) exists(n *node, v any, path string) (outcome, *fault) {
 	return w.fail(mismatch, causeOf(v, trace.NoElement), path, "existence anchor validation failed at path %s", path)
 }
 
-// someMap reports whether some element of l fits n. It does not word why the others do not, because no message uses it.
+// someMap reports whether some element of l matches n. It gives no reasons for the others, because no message uses them.
 func (w *walk) someMap(n *node, l []any) bool {
 	defer func(was bool) { w.explain = was }(w.explain)
 	w.explain = false

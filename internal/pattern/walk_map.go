@@ -2,17 +2,17 @@ package pattern
 
 import "github.com/ephor-dev/ephor/internal/trace"
 
-// object evaluates the map m by the map pattern n, first phase before second.
+// object matches the map m against the map pattern n, first phase before second.
 //
-// In the first phase a mismatch ends the walk, a skip is remembered. A condition () of this map that does not hold makes
-// the map not applicable whatever the other keys say, even mismatches of theirs; skips from below, such as a list whose
-// elements are all skipped, do so only when no other key of the phase fits. All reasons are listed.
+// In the first phase a mismatch ends the walk, and a skip is recorded. A condition () of this map that does not hold
+// excludes the map whatever the other keys are, even if they do not match. Skips from below, such as a list whose
+// elements are all skipped, exclude the map only if no other key of the phase matches. All reasons are listed.
 func (w *walk) object(n *node, m map[string]any, path string) (outcome, *fault) {
 	w.note(n, m)
 	var (
 		skipped outcome
 		reasons reasons
-		applied bool // some key of the first phase fits
+		applied bool // some key of the first phase matches
 		off     bool // a condition of this map does not hold
 	)
 	for i := range n.first {
@@ -26,7 +26,7 @@ func (w *walk) object(n *node, m map[string]any, path string) (outcome, *fault) 
 			off = off || e.anchor == condition
 			skipped |= o
 			reasons.add(f)
-		case off: // the mismatch of a map that is not applicable anyway
+		case off: // a mismatch in a map that is excluded anyway
 		default:
 			return o, f
 		}
@@ -44,7 +44,7 @@ func (w *walk) object(n *node, m map[string]any, path string) (outcome, *fault) 
 	return matched, nil
 }
 
-// anchored evaluates one entry of a map pattern.
+// anchored matches one entry of a map pattern.
 func (w *walk) anchored(e *entry, m map[string]any, path string) (outcome, *fault) {
 	key := e.key
 	if e.glob {
@@ -114,9 +114,9 @@ func (n *node) isAnyValue() bool {
 	return n.kind == scalarNode && n.scalar.kind == textScalar && n.scalar.text.shape == anyValue
 }
 
-// actual is the key of m that the wildcard key of e stands for: the first in order that matches, or the wildcard text
-// itself when none does, so that the key counts as absent. Only keys with text are considered: labels and annotations
-// hold nothing else, and Kyverno passes over a null among them.
+// actual returns the key of m that the wildcard key of e matches: the first in order, or the wildcard text itself if
+// there is none, so that the key counts as absent. It considers only keys with text values: labels and annotations have
+// no others, and Kyverno ignores null values among them.
 func (e *entry) actual(m map[string]any) string {
 	best, found := e.key, false
 	for k, v := range m {

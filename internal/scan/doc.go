@@ -7,10 +7,10 @@
 // Each kind is listed in pages, whose objects are evaluated at once, and then watched as metadata. The state of an object is a hash of its
 // content and the revision of the policies that evaluated it, so memory grows by some bytes for each resource, and not with its size. An
 // object without changes in content or policies is not evaluated again before the interval is over. If only some policies changed, or data
-// that they look up, only those evaluate it. Several processes share the namespaces (Share).
+// that they look up, only those are evaluated. Several processes share the namespaces (Share).
 //
-// The package writes no reports (package reports does, as its Sink) and does not word results (the rules do). It skips kinds that it may
-// not list, and reports them.
+// The package writes no reports (package reports does, as its Sink) and formats no messages (the rules do). It skips kinds that it may not
+// list, and reports them.
 //
 // Floor 7: imports floors 0–6.
 package scan

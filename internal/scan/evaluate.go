@@ -16,8 +16,8 @@ import (
 // evalTimeout bounds the evaluation of one resource.
 const evalTimeout = 30 * time.Second
 
-// evaluateIfChanged evaluates the policies for the object unless neither changed since the last time; if only some
-// policies changed, it evaluates those. Objects of the share of another process are skipped.
+// evaluateIfChanged evaluates the policies for the object unless neither has changed since the last time; if only some policies changed, it
+// evaluates those. It skips objects in the share of another process.
 func (l *loop) evaluateIfChanged(ctx context.Context, u *unstructured.Unstructured, always bool) {
 	ctx, release, ok := l.hold(ctx, u.GetNamespace())
 	if !ok {
@@ -60,7 +60,7 @@ func (l *loop) evaluateIfChanged(ctx context.Context, u *unstructured.Unstructur
 	l.known.Unlock()
 }
 
-// evaluate evaluates the policies that evaluated names on the object, and reports the results.
+// evaluate evaluates the policies in evaluated on the object, and reports the results.
 func (l *loop) evaluate(ctx context.Context, s *set, u *unstructured.Unstructured, evaluated report.Evaluated) error {
 	o, gvk := &l.s.o, s.resource.GVK()
 	req := &policy.Request{
@@ -78,7 +78,7 @@ func (l *loop) evaluate(ctx context.Context, s *set, u *unstructured.Unstructure
 		cancel()
 		<-l.s.workers
 		if ctx.Err() != nil {
-			return ctx.Err() // an evaluation that was cut off is no result
+			return ctx.Err() // an evaluation that was cut off has no valid result
 		}
 	}
 	if o.Evaluated != nil && len(out.Results) > 0 {

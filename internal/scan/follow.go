@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// follow watches the kind from the version, and returns when all of its objects have to be checked again. policies is the revision that
+// follow watches the kind from the version, and returns when all of its objects must be checked again. policies is the revision that
 // evaluated them.
 func (l *loop) follow(ctx context.Context, version string, policies uint64, due time.Time) {
 	ctx, stop := context.WithCancel(ctx)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// pageSize is how many objects of a kind are in memory at once.
+// pageSize is the number of objects of a kind that are in memory at once.
 const pageSize = 100
 
 // The pause after a failed round, and the pause for a kind that cannot be listed.
@@ -45,13 +45,13 @@ type loop struct {
 // pending is a resource to evaluate; without a name, it means the whole namespace.
 type pending struct{ namespace, name, uid string }
 
-// object is the state that is kept for a resource.
+// object is the state that is stored for a resource.
 type object struct {
 	namespace, name string
-	// hash is of the evaluated content, meta of the metadata that a watch shows.
+	// hash is the hash of the evaluated content, meta that of the metadata that a watch shows.
 	hash, meta uint64
 	revision   uint64
-	sweep      uint64 // that has seen it last
+	sweep      uint64 // the last sweep that has seen it
 }
 
 func newLoop(s *Scanner) *loop {
@@ -62,7 +62,7 @@ func newLoop(s *Scanner) *loop {
 // interval is over.
 func (l *loop) run(ctx context.Context) {
 	pause := firstPause
-	var due time.Time // of the next round that evaluates all objects, changed or not
+	var due time.Time // when the next round evaluates all objects, changed or not
 	for ctx.Err() == nil {
 		all := due.IsZero() || !l.s.o.Now().Before(due)
 		if all {

@@ -12,7 +12,7 @@ import (
 // Omission is a rule or kind of a policy with background: true that scans skip.
 type Omission struct{ Rule, Kind, Reason string }
 
-// These are the reasons why scans do not evaluate a rule.
+// The reasons why scans do not evaluate a rule.
 const (
 	reasonUser        = "it depends on the requester, which is not known for existing resources"
 	reasonSubresource = "it matches subresources, which exist only in requests"

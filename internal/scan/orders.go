@@ -7,7 +7,7 @@ func (l *loop) poke() {
 	}
 }
 
-// maxOrders bounds the waiting requests; if there are more, all objects are checked.
+// maxOrders bounds the number of waiting requests; if there are more, all objects are checked.
 const maxOrders = 10_000
 
 func (l *loop) again(p pending) {

@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// rules are the rules whose results are reported; the value says whether scans evaluate them.
+// rules are the rules whose results are reported; the value is true if scans evaluate the rule.
 type rules map[report.Rule]bool
 
 func rulesOf(s *catalog.Snapshot) rules {

@@ -89,15 +89,15 @@ type unobserved struct{}
 func (unobserved) Reconciled(string)    {}
 func (unobserved) Requeued(string, int) {}
 
-// How long changes are collected: of policies, since they often change together, and of resources, since a new one changes several times in
-// its first moments.
+// The time during which changes are collected: of policies, since several often change together, and of resources, since a new one changes
+// several times in its first moments.
 const (
 	policyQuiet   = time.Second
 	policyLongest = 10 * time.Second
 	objectQuiet   = 2 * time.Second
 )
 
-// objectsPerWorker is how many objects are in progress for each running evaluation, since most of the time is spent waiting for the API
+// objectsPerWorker is the number of objects in progress for each running evaluation, since most of the time is spent waiting for the API
 // server.
 const objectsPerWorker = 8
 
@@ -261,7 +261,7 @@ func (s *Scanner) prune(ctx context.Context, wanted kinds) error {
 	return s.o.Sink.Prune(ctx, scanned, rulesOf(s.o.Catalog.Snapshot()), mine)
 }
 
-// Again requests another evaluation of a resource whose report differs from the result. It does not wait.
+// Again requests another evaluation of a resource whose report differs from the result. It does not block.
 func (s *Scanner) Again(gk schema.GroupKind, namespace, name, uid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -272,11 +272,11 @@ func (s *Scanner) Again(gk schema.GroupKind, namespace, name, uid string) {
 	}
 }
 
-// RescanAnnotation requests another scan when its value changes: on a policy, of the resources that it matches; on a Namespace, of the
-// resources in it.
+// RescanAnnotation requests another scan when its value changes: on a policy, a scan of the resources that it matches; on a Namespace, of
+// the resources in it.
 const RescanAnnotation = "ephor.dev/rescan"
 
-// Rescan requests another evaluation of all resources of a namespace. It does not wait.
+// Rescan requests another evaluation of all resources in a namespace. It does not block.
 func (s *Scanner) Rescan(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +285,7 @@ func (s *Scanner) Rescan(namespace string) {
 	}
 }
 
-// NamespaceChanged requests another evaluation of a namespace's resources if policies read its labels. It does not wait.
+// NamespaceChanged requests another evaluation of a namespace's resources if policies read its labels. It does not block.
 func (s *Scanner) NamespaceChanged(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

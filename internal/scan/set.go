@@ -29,7 +29,7 @@ type change struct {
 	policies map[report.ID]bool
 }
 
-// maxChanges is how many changes are kept. Objects that were evaluated before them are evaluated by all policies.
+// maxChanges is the number of changes that are remembered. Objects that were evaluated before them are evaluated with all policies.
 const maxChanges = 64
 
 // after makes s the successor of old, with the new revision if the policies differ. It reports whether they do.

@@ -22,7 +22,7 @@ const sourcesEvery = 30 * time.Second
 // sourcesTimeout bounds one check of all sources.
 const sourcesTimeout = 20 * time.Second
 
-// maxSources bounds the sources that are checked; changes of further sources are seen at the next interval.
+// maxSources bounds the number of sources that are checked; changes of other sources are noticed at the next interval.
 const maxSources = 500
 
 // sources are the data that policies looked up during evaluation: ConfigMaps and other objects, and data of GlobalContextEntries. Calls of
@@ -32,14 +32,14 @@ type sources struct {
 	log   *slog.Logger
 
 	mu   sync.Mutex
-	seen map[source]string // the version or digest of its content
+	seen map[source]string // the version or digest of the content
 	full bool
 }
 
 // source is an object, or with only a name the data of a GlobalContextEntry.
 type source struct{ apiVersion, kind, namespace, name string }
 
-// root returns the world that policies evaluate in; it records lookups.
+// root returns the world in which policies are evaluated; it records lookups.
 func (s *sources) root() world.Root {
 	return world.RootFunc(func(r world.Reach) world.World {
 		w := s.world.For(r)
@@ -137,7 +137,7 @@ func versionOf(o map[string]any, err error) (version string, known bool) {
 	return version, err == nil
 }
 
-// digestOf returns a digest of the data, or of the error in their place.
+// digestOf returns a digest of the data, or of the error if there are none.
 func digestOf(data any, err error) string {
 	var h maphash.Hash
 	h.SetSeed(seed)

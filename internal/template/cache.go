@@ -8,15 +8,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/jmespath"
 )
 
-// late holds the expressions that were only known at run time. Names of containers and the like repeat from request to
+// late caches the expressions that are known only at run time. Names of containers and similar texts repeat from request to
 // request, so a few hundred are enough.
 var late = &cache{max: 512, maxSource: 1 << 10, entries: map[string]*entry{}}
 
-// cache is a bounded cache of compiled expressions with the clock algorithm: an entry that was used since the hand
-// passed it stays. It is safe for all goroutines.
+// cache is a bounded cache of compiled expressions with the clock algorithm: an entry that was used since the hand last passed
+// it stays. It is safe for concurrent use.
 type cache struct {
-	max       int // entries
-	maxSource int // bytes; longer expressions are compiled each time
+	max       int // in entries
+	maxSource int // in bytes; longer expressions are not cached
 
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -47,7 +47,7 @@ func (c *cache) compile(source string, q jmespath.Quoting) (*jmespath.Expr, []st
 	}
 	c.mu.Unlock()
 
-	e := &entry{key: strings.Clone(key)} // not a piece of some large text that it would keep alive
+	e := &entry{key: strings.Clone(key)} // a copy, so that the key does not keep a larger text alive
 	e.expr, e.err = compileQuoting(e.key[:len(source)], q)
 	e.roots = rootsOf(e.expr)
 
@@ -59,7 +59,7 @@ func (c *cache) compile(source string, q jmespath.Quoting) (*jmespath.Expr, []st
 	return e.expr, e.roots, e.err
 }
 
-// keyOf is the query with what says which parts of it are data.
+// keyOf returns the key for the query: its text, and which parts of it are data.
 func keyOf(source string, q jmespath.Quoting) string {
 	if len(q.Data) == 0 && !q.Names {
 		return source
@@ -74,7 +74,7 @@ func keyOf(source string, q jmespath.Quoting) string {
 	if q.Names {
 		key = append(key, 0xff, 0xff)
 	}
-	// The length says where the query ends: it may hold any byte.
+	// The length marks the end of the query, which may contain any byte.
 	return string(strconv.AppendInt(append(key, 0xff), int64(len(source)), 36))
 }
 

@@ -10,23 +10,23 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 )
 
-// Document says how the text of a document is read.
+// Document defines how the text of a document is decoded.
 type Document struct {
 	Options
-	// Decode reads YAML or JSON. Numbers may be int64 or float64.
+	// Decode decodes YAML or JSON. Numbers may be int64 or float64.
 	Decode func(text string) (any, error)
-	// Scalar reports whether only a scalar can stand at a place, given by the keys (string) and indexes (int) from the root.
+	// Scalar reports whether only a scalar is allowed at a place, given by the keys (string) and indexes (int) from the root.
 	Scalar func(at []any) bool
 }
 
-// CompileDocument compiles the text of a YAML or JSON document that holds variables. The text is decoded here and the
-// values of the variables are put into the tree, so that no value can add anything to the document or change its structure.
+// CompileDocument compiles the text of a YAML or JSON document that contains variables. It decodes the text now, and Eval
+// puts the values of the variables into the tree, so no value can add anything to the document or change its structure.
 //
-// A value of the document that is exactly one bare variable, without quotes, becomes the value of the variable, of whatever
-// type. Every other variable becomes a part of the text in which it stands; in keys, and where Scalar says so, lists and maps
-// are an error. Error paths are those of the document as a whole (Options.Path).
+// A value of the document that is exactly one bare variable, without quotes, becomes the value of the variable, of any type.
+// Every other variable becomes a part of the text around it; in keys, and where Scalar returns true, lists and maps are an
+// error. Error paths are those of the document as a whole (Options.Path).
 //
-// The error says why the text cannot be decoded. A malformed variable is no error here, see Compile.
+// The error means that the text cannot be decoded. A malformed variable is not an error here, see Compile.
 func CompileDocument(text string, d Document) (*Template, error) {
 	at := place{path: d.Path}
 	c := &compiler{t: &Template{static: text}, seen: map[string]bool{}}
@@ -48,27 +48,27 @@ func CompileDocument(text string, d Document) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.t.root == nil { // every variable stood in a comment
+	if c.t.root == nil { // all variables were in comments
 		c.t.static = tree
 	}
 	slices.Sort(c.t.roots)
 	return c.t, nil
 }
 
-// document is a document that is being compiled. While it is decoded a mark stands for each of its variables.
+// document is a document that is being compiled. While it is decoded, a mark stands for each of its variables.
 type document struct {
 	*compiler
 	in        Document
 	at        place
 	source    string
 	variables []outer
-	mark      string // what the marks begin with; no part of the source
-	bare      []bool // by variable: it stands alone and without quotes
+	mark      string // the beginning of the marks; it does not occur in the source
+	bare      []bool // for each variable: it is alone and without quotes
 }
 
-// decode decodes the document twice: with numbers for the variables, which tells those without quotes, then with texts.
+// decode decodes the document twice: first with numbers for the variables, which shows those without quotes, then with texts.
 func (d *document) decode() (any, error) {
-	const base = 7_000_000_000_000_000 // 16 digits, and a float64 holds each number
+	const base = 7_000_000_000_000_000 // 16 digits, which a float64 represents exactly
 	counted, err := d.in.Decode(d.filled(func(i int) string { return strconv.Itoa(base + i) }))
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (d *document) decode() (any, error) {
 	}))
 }
 
-// filled is the source with a stand-in for each variable.
+// filled returns the source with a stand-in for each variable.
 func (d *document) filled(standIn func(i int) string) string {
 	var b strings.Builder
 	rest := 0
@@ -112,7 +112,7 @@ func (d *document) filled(standIn func(i int) string) string {
 	return b.String()
 }
 
-// alone reports whether nothing but separators stands around the variable: +1 is a number, too.
+// alone reports whether there are only separators around the variable: +1 is a number, too.
 func (d *document) alone(v outer) bool {
 	return !v.escape &&
 		(v.from == 0 || strings.IndexByte(" \t\r\n:,[{", d.source[v.from-1]) >= 0) &&
@@ -134,7 +134,7 @@ func visit(v any, f func(any)) {
 	}
 }
 
-// value compiles a part of the decoded document; the result is nil when it has no variables.
+// value compiles a part of the decoded document; the result is nil if it has no variables.
 func (d *document) value(v any, at []any) (node, error) {
 	if len(at) > budget.MaxDepth {
 		return nil, errTooDeep
@@ -183,13 +183,13 @@ func (d *document) value(v any, at []any) (node, error) {
 	return nil, nil
 }
 
-// whole is the number of the variable of which the text is the mark.
+// whole returns the number of the variable whose mark is the text.
 func (d *document) whole(s string) (int, bool) {
 	before, i, after, ok := d.next(s)
 	return i, ok && before == "" && after == ""
 }
 
-// next cuts s at its first mark.
+// next splits s at its first mark.
 func (d *document) next(s string) (before string, i int, after string, ok bool) {
 	before, rest, ok := strings.Cut(s, d.mark)
 	if !ok {
@@ -203,7 +203,7 @@ func (d *document) next(s string) (before string, i int, after string, ok bool) 
 	return before, i, after, true
 }
 
-// joined compiles a text with marks; nil when it has none.
+// joined compiles a text with marks; nil if it has none.
 func (d *document) joined(s string, scalar bool) node {
 	if _, _, _, ok := d.next(s); !ok {
 		return nil
@@ -228,8 +228,8 @@ func (d *document) joined(s string, scalar bool) node {
 	return j
 }
 
-// nullable is a bare variable that is made of others. One of these that is null is the text null within the expression, and
-// a function that leaves that text as it is means null: {{ replace_all('{{ element.host }}', 'old', 'new') }}.
+// nullable is a bare variable that contains others. If an inner variable is null, it becomes the text null within the
+// expression, and if the result is still that text, it means null: {{ replace_all('{{ element.host }}', 'old', 'new') }}.
 type nullable struct{ node }
 
 func (n nullable) eval(r run) (any, error) {
@@ -240,7 +240,7 @@ func (n nullable) eval(r run) (any, error) {
 	return v, err
 }
 
-// ScalarError says that a map or a list stands where only a scalar can.
+// ScalarError is the error for a map or a list in a place where only a scalar is allowed.
 type ScalarError struct{ Kind string }
 
 func (e *ScalarError) Error() string {

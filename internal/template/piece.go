@@ -7,13 +7,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/jmespath"
 )
 
-// piece is a part of a text: a literal, or one outermost variable with all that is nested in it.
+// piece is a part of a text: a literal, or one outermost variable with everything nested in it.
 type piece struct {
 	literal string
 	node    node // nil for a literal
 }
 
-// pieces cuts a text at its outermost variables. Escapes are resolved in the literals.
+// pieces splits a text at its outermost variables. It resolves escapes in the literals.
 func (c *compiler) pieces(s string, at place) []piece {
 	var out []piece
 	literal := ""
@@ -82,20 +82,21 @@ func outermost(s string) []outer {
 	return out
 }
 
-// taken stands for the bytes of variables. It is no brace, and no byte of any UTF-8 text.
+// taken replaces the bytes of variables. It is neither a brace nor a byte of any UTF-8 text.
 const taken = 0xff
 
 // joined is a text made of pieces.
 type joined struct {
 	pieces []piece
-	scalar bool // maps and lists have no place in it
+	scalar bool // maps and lists are an error
 }
 
 func (j *joined) eval(r run) (any, error) {
 	return j.join(r, func(_ int, text string) (string, error) { return text, nil })
 }
 
-// join evaluates the variables and puts in what write makes of each. write gets the number of the piece and the value as text.
+// join evaluates the variables and inserts the result of write for each. write receives the number of the piece and the value
+// as text.
 func (j *joined) join(r run, write func(i int, text string) (string, error)) (string, error) {
 	var b strings.Builder
 	for i := range j.pieces {
@@ -135,7 +136,7 @@ func kindOf(v any) string {
 	return "scalar"
 }
 
-// Text is a text whose variables are put into it one by one: what is data cannot become a part of the text around it.
+// Text is a text into which the values of variables are inserted one by one: data cannot become a part of the text around it.
 type Text struct {
 	*Template
 	joined joined
@@ -144,11 +145,11 @@ type Text struct {
 // CompileText compiles a text. Like Compile it never fails.
 func CompileText(s string, o Options) *Text {
 	t := Compile(s, o)
-	c := &compiler{t: &Template{}, seen: map[string]bool{}} // what is read was noted by Compile
+	c := &compiler{t: &Template{}, seen: map[string]bool{}} // Compile recorded the reads
 	return &Text{Template: t, joined: joined{pieces: c.pieces(s, place{path: o.Path}), scalar: true}}
 }
 
-// Pieces are the literals of the text, in order, with an empty one for each variable.
+// Pieces returns the literals of the text, in order, with an empty one for each variable.
 func (t *Text) Pieces() []string {
 	out := make([]string, len(t.joined.pieces))
 	for i, p := range t.joined.pieces {
@@ -157,8 +158,8 @@ func (t *Text) Pieces() []string {
 	return out
 }
 
-// Join is the text with the value of each variable as write gives it. write gets the number of the variable among Pieces,
-// its value as text, and whether the author of the template wrote the value. A value that is a map or a list is a *ScalarError.
+// Join returns the text with the result of write for each variable. write receives the number of the variable among Pieces, its
+// value as text, and whether the author of the template wrote the value. A value that is a map or a list is a *ScalarError.
 func (t *Text) Join(env *jmespath.Env, root jmespath.Root, write func(piece int, text string, authored bool) (string, error)) (string, error) {
 	r := run{env, root}
 	return t.joined.join(r, func(i int, text string) (string, error) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// place is where a string stands in the compiled value.
+// place is the position of a string in the compiled value.
 type place struct {
 	path  string // for error messages: /spec/containers/0/image
 	query string // the same place as a JMESPath suffix, for `@`: .spec.containers[0].image
@@ -21,7 +21,7 @@ func (p place) index(i int) place {
 	return place{path: p.path + "/" + n, query: p.query + "[" + n + "]", depth: p.depth + 1}
 }
 
-// bare is the key without its anchor: `@` below `=(image)` means the value of image.
+// bare returns the key without its anchor: `@` below `=(image)` means the value of image.
 func bare(k string) string {
 	if !strings.HasSuffix(k, ")") {
 		return k
@@ -36,7 +36,7 @@ func bare(k string) string {
 	return k
 }
 
-// identifier writes a key as a JMESPath identifier, quoted where it has to be.
+// identifier returns a key as a JMESPath identifier, quoted if necessary.
 func identifier(k string) string {
 	for i := 0; i < len(k); i++ {
 		c := k[i]

@@ -7,8 +7,8 @@ import (
 )
 
 // EvalQuery is EvalString for a template whose text is a JMESPath query. It returns the text and the compiled query, in
-// which the values of variables that are data are data as well (jmespath.Quoting). names allows them to be the first name of
-// a path, for queries over data of their own. fault says why the text is no query; err is that of EvalString.
+// which the values of variables that are data count as data, too (jmespath.Quoting). names allows such a value to be the
+// first name of a path, for queries over their own data. fault says why the text is not a query; err is that of EvalString.
 func (t *Template) EvalQuery(env *jmespath.Env, root jmespath.Root, names bool) (query *jmespath.Expr, text string, fault, err error) {
 	r := run{env, root}
 	var v any = t.static
@@ -49,18 +49,18 @@ type dataNode interface {
 	evalData(r run) (any, []span, error)
 }
 
-// Nested is an expression that other variables are a part of.
+// Nested is an expression that contains other variables.
 type Nested struct {
 	Query string          // with a stand-in for each inner variable
 	Data  []jmespath.Span // the stand-ins
 	Roots []string        // the names that the inner variables read
 }
 
-// NestedIn lists the expressions in s that other variables are a part of, with standIn for each of those.
+// NestedIn lists the expressions in s that contain other variables, with standIn in place of each of these.
 func NestedIn(s, standIn string) []Nested {
 	var out []Nested
 	var frozen []span
-	roots := map[int][]string{} // by the place of a stand-in
+	roots := map[int][]string{} // by the position of the stand-in
 	for range maxRounds {
 		var b strings.Builder
 		var kept []span

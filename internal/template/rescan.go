@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/jmespath"
 )
 
-// Limits of variables that come out of variables. Real policies nest twice; a text that refers to itself would grow for
+// Limits of variables in the values of variables. Real policies nest twice; a text that refers to itself would grow for
 // ever.
 const (
 	maxRounds = 32
@@ -16,7 +16,7 @@ const (
 
 var errNoEnd = errors.New("variables inside of substituted text do not come to an end")
 
-// foresight is a root that holds no more than what the policy's own queries read.
+// foresight is a root that may hold only what the policy's own queries read.
 type foresight interface {
 	// Unforeseen is called before other queries are evaluated.
 	Unforeseen()
@@ -24,12 +24,12 @@ type foresight interface {
 
 // provenance is a root that knows who wrote its values.
 type provenance interface {
-	// Authored reports whether the values of all the names were written by the author of the template, so that variables
-	// in them are the author's own.
+	// Authored reports whether the author of the template wrote the values of all the names, so that variables in them are
+	// the author's own.
 	Authored(names []string) bool
 }
 
-// authored reports whether what an expression over the names gives is text of the author. All else is data.
+// authored reports whether the result of an expression over the names is text of the author. All other results are data.
 func (r run) authored(names []string) bool {
 	if len(names) == 0 {
 		return true // a literal
@@ -38,9 +38,9 @@ func (r run) authored(names []string) bool {
 	return ok && root.Authored(names)
 }
 
-// rescan evaluates the variables that a text holds after substitution: the outer ones of nested variables, and those that
-// the author wrote into a value. The frozen spans are data, which hold no variables. A text that became exactly one variable
-// gives its typed value. The spans that are returned are the data in a text.
+// rescan evaluates the variables in a text after substitution: the outer ones of nested variables, and those that the author
+// wrote into a value. The frozen spans are data, which contain no variables. A text that became exactly one variable becomes
+// its typed value. The returned spans are the data in a text.
 func rescan(r run, s string, frozen []span, at place) (any, []span, error) {
 	for range maxRounds {
 		if err := r.meter().Step(1 + len(s)/64); err != nil {
@@ -100,8 +100,8 @@ func rescan(r run, s string, frozen []span, at place) (any, []span, error) {
 	return nil, nil, &ResolveError{Variable: scanFirst(s, frozen), Path: at.path, Err: errNoEnd}
 }
 
-// freezes reports whether the value of the variable is data where it is put into a text. Numbers and the like are not: they
-// are no syntax anywhere.
+// freezes reports whether the value of the variable becomes data in a text. Numbers and similar values do not, because they
+// are never syntax.
 func (v *variable) freezes(r run, val any) bool {
 	switch val.(type) {
 	case string, map[string]any, []any:
@@ -127,7 +127,7 @@ func scanFirst(s string, frozen []span) string {
 	return ""
 }
 
-// lateVariable is newVariable through the cache.
+// lateVariable is newVariable with the cache.
 func lateVariable(r run, t token, at place) (variable, error) {
 	if t.expr == "@" && len(t.data) == 0 {
 		return newVariable(t, at), nil
@@ -138,9 +138,9 @@ func lateVariable(r run, t token, at place) (variable, error) {
 	return v, err
 }
 
-// compile compiles a query that was not known before. fault is the query's own error, err that of the budget.
+// compile compiles a query that was not known in advance. fault is the query's own error, err that of the budget.
 func (r run) compile(query string, q jmespath.Quoting) (x *jmespath.Expr, roots []string, fault, err error) {
-	// Compiling takes far longer than what an expression does afterwards.
+	// Compiling takes far longer than the later evaluation.
 	if err := r.meter().Step(compileSteps * (8 + len(query))); err != nil {
 		return nil, nil, nil, err
 	}
@@ -151,7 +151,7 @@ func (r run) compile(query string, q jmespath.Quoting) (x *jmespath.Expr, roots 
 	return x, roots, fault, nil
 }
 
-// What compiling takes for each byte of an expression.
+// The steps for compiling, for each byte of an expression.
 const (
 	compileSteps = 12
 	compileBytes = 80

@@ -7,20 +7,20 @@ import (
 	"github.com/ephor-dev/ephor/internal/jmespath"
 )
 
-// span is a piece of a text: text[from:to].
+// span is a part of a text: text[from:to].
 type span struct{ from, to int }
 
 // token is one variable in a text, with its braces.
 type token struct {
 	span
-	expr    string          // what stands between the braces, trimmed
+	expr    string          // the text between the braces, trimmed
 	shallow bool            // written `{{- … }}`
 	data    []jmespath.Span // the frozen parts of expr
 }
 
-// scan finds the innermost variables of s from left to right: `{{`, then text in which braces occur only as
-// `{…}` groups without further braces (a multi-select hash or a literal object), then `}}`. A variable right after a
-// backslash is an escape and is left out. Nothing within the frozen spans (sorted, disjoint) is syntax.
+// scan finds the innermost variables in s from left to right: `{{`, then text in which braces occur only as `{…}` groups
+// without further braces (a multi-select hash or a literal object), then `}}`. A variable right after a backslash is an escape
+// and is ignored. Nothing within the frozen spans (sorted, disjoint) is syntax.
 func scan(s string, frozen []span) []token {
 	var out []token
 	for i := 0; ; {
@@ -63,7 +63,7 @@ func blank(c byte) bool {
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f'
 }
 
-// dataIn are the spans within text[from:to], counted from there.
+// dataIn returns the spans within text[from:to], relative to from.
 func dataIn(spans []span, from, to int) []jmespath.Span {
 	var out []jmespath.Span
 	for _, f := range spans {
@@ -74,7 +74,7 @@ func dataIn(spans []span, from, to int) []jmespath.Span {
 	return out
 }
 
-// variableEnd is the position after the variable that begins at s[i:]; ok is false when none begins there.
+// variableEnd returns the position after the variable that begins at s[i:]; ok is false if none begins there.
 func variableEnd(s string, i int, frozen []span) (end int, ok bool) {
 	if inside(frozen, i) || inside(frozen, i+1) {
 		return 0, false
@@ -108,7 +108,7 @@ func inside(spans []span, i int) bool {
 	return n < len(spans) && i >= spans[n].from
 }
 
-// unescape turns `\{{ … }}` into `{{ … }}` outside of the frozen spans, and returns where these are then.
+// unescape turns `\{{ … }}` into `{{ … }}` outside the frozen spans, and returns the new positions of these.
 func unescape(s string, frozen []span) (string, []span) {
 	if !strings.Contains(s, `\{{`) {
 		return s, frozen

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// text compiles a string; the result is nil when it stays as it is.
+// text compiles a string; the result is nil if it needs no evaluation.
 func (c *compiler) text(s string, at place) node {
 	if !strings.Contains(s, "{{") {
 		return nil
@@ -61,9 +61,8 @@ func (t *text) literal(s string) {
 	t.braces = t.braces || strings.Contains(s, "{{")
 }
 
-// foresee tells what the outer expressions of nested variables will read, by compiling them with a stand-in for the
-// inner ones. The value of an inner variable can make another expression of it, which then finds at most what happens
-// to be loaded.
+// foresee records what the outer expressions of nested variables will read, by compiling them with a stand-in for the inner
+// ones. The value of an inner variable can turn this into another expression, which then finds only what happens to be loaded.
 func (c *compiler) foresee(s string, tokens []token) {
 	for range maxRounds {
 		var b strings.Builder
@@ -90,7 +89,7 @@ func (c *compiler) foresee(s string, tokens []token) {
 	}
 }
 
-// eval makes a variable a node: the whole string is one variable, so its typed value replaces it.
+// eval implements node: the whole string is one variable, so its typed value replaces it.
 func (v *variable) eval(r run) (any, error) {
 	if err := r.meter().Step(variableSteps); err != nil {
 		return nil, err
@@ -98,7 +97,7 @@ func (v *variable) eval(r run) (any, error) {
 	return v.resolve(r.env, r.root)
 }
 
-// evalData is eval that also says that a text is data.
+// evalData is eval, and also reports that a text is data.
 func (v *variable) evalData(r run) (any, []span, error) {
 	val, err := v.eval(r)
 	if err != nil {
@@ -110,10 +109,10 @@ func (v *variable) evalData(r run) (any, []span, error) {
 	return val, nil, nil
 }
 
-// variableSteps is what a variable takes besides what its expression takes.
+// variableSteps is the cost of a variable in addition to that of its expression.
 const variableSteps = 8
 
-// constant is a string that only had escapes.
+// constant is a string that contained only escapes.
 type constant struct{ s string }
 
 func (c constant) eval(run) (any, error) { return c.s, nil }
@@ -122,7 +121,7 @@ func (c constant) eval(run) (any, error) { return c.s, nil }
 type text struct {
 	at     place
 	parts  []part
-	braces bool // some literal holds braces: the outer ones of nested variables, or an escape
+	braces bool // some literal contains braces: the outer ones of nested variables, or an escape
 }
 
 type part struct {
@@ -131,7 +130,7 @@ type part struct {
 }
 
 func (t *text) eval(r run) (any, error) {
-	if !t.braces { // nearly every text: where no value has braces it does not matter which parts are data
+	if !t.braces { // the common case: if no value has braces, it does not matter which parts are data
 		s, err := t.plain(r)
 		if err != nil || !strings.Contains(s, "{{") {
 			return s, err
@@ -141,7 +140,7 @@ func (t *text) eval(r run) (any, error) {
 	return v, err
 }
 
-// plain is the text without a second look at it.
+// plain returns the text without scanning it for variables again.
 func (t *text) plain(r run) (string, error) {
 	var b strings.Builder
 	for i := range t.parts {
@@ -164,7 +163,7 @@ func (t *text) plain(r run) (string, error) {
 	return b.String(), r.meter().Bytes(b.Len())
 }
 
-// evalData is eval that also tells which parts of a text are data.
+// evalData is eval, and also returns which parts of a text are data.
 func (t *text) evalData(r run) (any, []span, error) {
 	var b strings.Builder
 	var few [4]span // most texts have few variables
@@ -190,7 +189,7 @@ func (t *text) evalData(r run) (any, []span, error) {
 		if err := p.variable.embed(&b, v); err != nil {
 			return nil, nil, err
 		}
-		// Who wrote a value matters where it stands inside of a variable, or holds one.
+		// Who wrote a value only matters if the value is inside a variable, or contains one.
 		braces := strings.Contains(b.String()[from:], "{{")
 		if !t.braces && !braces || p.variable.freezes(r, v) {
 			frozen = append(frozen, span{from, b.Len()})
@@ -208,7 +207,7 @@ func (t *text) evalData(r run) (any, []span, error) {
 	return rescan(r, s, frozen, t.at)
 }
 
-// errShallowValue is the answer where Kyverno ends in a panic.
+// errShallowValue is the error in a case in which Kyverno panics.
 var errShallowValue = errors.New("the value of a {{- }} variable inside text must be a string")
 
 // embed writes the value of the variable into text.
@@ -224,7 +223,7 @@ func (v *variable) embed(b *strings.Builder, val any) error {
 	return nil
 }
 
-// textOf is v as it appears inside text: strings raw, numbers without exponent, everything else as JSON.
+// textOf returns v as a part of text: strings unchanged, numbers without exponent, everything else as JSON.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case string:

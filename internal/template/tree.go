@@ -8,17 +8,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/jmespath"
 )
 
-// node is a part of the value that holds variables. Parts without variables have no node (nil).
+// node is a part of the value that contains variables. Parts without variables have no node (nil).
 type node interface {
 	eval(r run) (any, error)
 }
 
 type compiler struct {
 	t    *Template
-	seen map[string]bool // roots already listed
+	seen map[string]bool // roots that are already listed
 }
 
-// value compiles v; the result is nil when v holds no variables.
+// value compiles v; the result is nil if v contains no variables.
 func (c *compiler) value(v any, at place) node {
 	if at.depth > budget.MaxDepth {
 		c.t.diags.Errorf(at.path, "%s", errTooDeep)
@@ -85,10 +85,10 @@ func (c *compiler) noteRoot(r string) {
 	}
 }
 
-// object is a map in which some keys or values hold variables.
+// object is a map in which some keys or values contain variables.
 type object struct {
 	source  map[string]any
-	members []member // those with variables, sorted by name
+	members []member // members with variables, sorted by name
 }
 
 type member struct {
@@ -132,7 +132,7 @@ func (o *object) eval(r run) (any, error) {
 	return out, nil
 }
 
-// list is a list in which some elements hold variables.
+// list is a list in which some elements contain variables.
 type list struct {
 	source []any
 	items  []item

@@ -10,13 +10,13 @@ import (
 
 // variable is one `{{ … }}` with its compiled expression.
 type variable struct {
-	source  string // the expression, as error messages quote it
-	path    string // where the variable stands, as error messages quote it
+	source  string // the expression, as quoted in error messages
+	path    string // the place of the variable, as quoted in error messages
 	shallow bool
-	data    bool // data are a part of the expression, so its value is data
+	data    bool // the expression contains data, so its value is data
 	expr    *jmespath.Expr
 	roots   []string       // the names that expr reads
-	target  *jmespath.Expr // for `@`: the same path in `target`, which goes first when target exists
+	target  *jmespath.Expr // for `@`: the same path in `target`, which takes precedence if target exists
 	err     error          // why the expression does not compile
 }
 
@@ -74,8 +74,8 @@ func (v *variable) resolve(env *jmespath.Env, root jmespath.Root) (any, error) {
 	return got, nil
 }
 
-// outsideQuery reports whether err is not the expression's own: a name could not be loaded, or the evaluation has to
-// end. Asking the root again is cheap, since it loads every name at most once.
+// outsideQuery reports whether err has a cause outside the expression: a name could not be loaded, or the evaluation must end.
+// Reading the root again is cheap, since it loads every name at most once.
 func outsideQuery(err error, expr *jmespath.Expr, root jmespath.Root) bool {
 	if errors.Is(err, budget.ErrExhausted) {
 		return true
@@ -97,7 +97,7 @@ func outsideQuery(err error, expr *jmespath.Expr, root jmespath.Root) bool {
 	return false
 }
 
-// ResolveError says that a variable has no value. It unwraps to the cause, so that errors.As finds a
+// ResolveError is the error for a variable without a value. It unwraps to the cause, so that errors.As finds a
 // *jmespath.UnknownKeyError and errors.Is finds budget.ErrExhausted or the context's error.
 type ResolveError struct {
 	Variable string // the expression without braces
@@ -117,7 +117,7 @@ func (e *ResolveError) Error() string {
 // Unwrap returns the cause.
 func (e *ResolveError) Unwrap() error { return e.Err }
 
-// QueryError says that an expression does not compile.
+// QueryError is the error for an expression that does not compile.
 type QueryError struct {
 	Query string
 	Err   error

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Expressions can build values that hold the same part many times: thirty lists, each of which holds the previous one twice, take a few
-// hundred bytes, but a walk over them visits a billion items. The functions of this file bound such walks.
+// Expressions can build values that contain the same part many times: thirty lists, each of which contains the previous one twice, take a
+// few hundred bytes, but a walk over them visits a billion items. The functions in this file bound such walks.
 
-// The counts of an item and an object beside their text. A walk over an object takes longer than its text.
+// The weights of an item and an object in addition to their text. A walk over an object takes longer than its text.
 const (
 	nodeLength = 8
 	mapLength  = 48
@@ -48,7 +48,7 @@ func textLength(v any, left *int) {
 }
 
 // EqualWithin is Equal for values that may be large: it compares at most *nodes items, and subtracts the compared ones from it. finished is
-// false if they were not enough; then there is no answer.
+// false if they were not enough; then the result is unknown.
 func EqualWithin(a, b any, nodes *int) (equal, finished bool) {
 	if *nodes--; *nodes < 0 {
 		return false, false
@@ -88,7 +88,8 @@ func EqualWithin(a, b any, nodes *int) (equal, finished bool) {
 	return Equal(a, b), true
 }
 
-// Print is fmt.Sprint(v), as messages show values. Of a value that is larger than limit it returns about the first limit bytes and "…".
+// Print returns fmt.Sprint(v), as messages show values. For a value that is larger than limit it returns about the first limit bytes and
+// "…".
 func Print(v any, limit int) string {
 	if s, ok := v.(string); ok {
 		return Clip(s, limit)
@@ -100,8 +101,8 @@ func Print(v any, limit int) string {
 	return Clip(fmt.Sprint(prune(v, &left)), limit) + "…"
 }
 
-// MaxMessage bounds a text for people in bytes: the message of a result, an error of a request, a mistake in a policy. A text quotes users'
-// data, and goes to users, reports, events, logs and the audit log.
+// MaxMessage bounds a text for people in bytes: the message of a result, an error of a request, a mistake in a policy. Such a text quotes
+// users' data, and is shown to users and written to reports, events, logs and the audit log.
 const MaxMessage = 8 << 10
 
 // Message returns at most the first MaxMessage bytes of a text for people, cut between characters, and "…".

@@ -15,13 +15,13 @@ const MaxDepth = 1000
 var ErrTooDeep = fmt.Errorf("the JSON document nests deeper than %d levels", MaxDepth)
 
 // MaxItems bounds the items and members of a document. The largest object that a cluster can store (1.5 MiB) has fewer; a text of brackets
-// may have more, and would take fifty times its size.
+// may have more, and would take fifty times its size in memory.
 const MaxItems = 1 << 19
 
 // ErrTooManyItems is returned for a document with more than MaxItems items.
 var ErrTooManyItems = fmt.Errorf("the JSON document has more than %d items", MaxItems)
 
-// SyntaxError is a mistake in a JSON text, in the words of encoding/json.
+// SyntaxError is a mistake in a JSON text, with the text of encoding/json.
 type SyntaxError struct {
 	// Offset is the number of bytes that were read before the mistake.
 	Offset int
@@ -31,11 +31,11 @@ type SyntaxError struct {
 func (e *SyntaxError) Error() string { return e.msg }
 
 // DecodeJSON decodes one JSON document, which must fill the whole input. A number becomes int64 if the literal has neither fraction nor
-// exponent and fits, else float64; a number beyond float64 is an error. Of several equal keys the last one counts; invalid UTF-8 becomes
-// U+FFFD. Errors are *SyntaxError, ErrTooDeep or ErrTooManyItems.
+// exponent and fits, otherwise float64; a number beyond float64 is an error. Of several equal keys the last one counts; invalid UTF-8
+// becomes U+FFFD. Errors are *SyntaxError, ErrTooDeep or ErrTooManyItems.
 func DecodeJSON(b []byte) (any, error) { return decode(string(b), false) }
 
-// DecodeJSONFloat is DecodeJSON with every number a float64.
+// DecodeJSONFloat is DecodeJSON with every number as float64.
 func DecodeJSONFloat(b []byte) (any, error) { return decode(string(b), true) }
 
 func decode(text string, floats bool) (any, error) {
@@ -58,7 +58,7 @@ var scratches = sync.Pool{New: func() any {
 	return &scratch{keys: make([]string, 0, 64), values: make([]any, 0, 128)}
 }}
 
-// A scratch that has held a huge document is not kept.
+// A scratch that has held a huge document is not reused.
 const maxScratch = 1 << 14
 
 func (r *Reader) value(sc *scratch, depth int, f *Fields) (any, error) {
@@ -156,13 +156,13 @@ func (r *Reader) list(sc *scratch, depth int, f *Fields) (any, error) {
 	return out, nil
 }
 
-// push keeps an item until its list or object is complete.
+// push stores an item until its list or object is complete.
 func (r *Reader) push(sc *scratch, v any) error {
 	if r.items++; r.items > MaxItems {
 		return ErrTooManyItems
 	}
 	if len(sc.values) == cap(sc.values) {
-		sc.values = slices.Grow(sc.values, 1+cap(sc.values)) // append would grow a long one by a quarter
+		sc.values = slices.Grow(sc.values, 1+cap(sc.values)) // append would grow a long slice by only a quarter
 	}
 	sc.values = append(sc.values, v)
 	return nil
@@ -265,8 +265,8 @@ func (r *Reader) unexpectedEnd() error {
 	return &SyntaxError{Offset: len(r.s), msg: "unexpected end of JSON input"}
 }
 
-// invalid returns the error for byte i. Inside a token, encoding/json reads the end of the input as a blank, and so does this: users see
-// the text through parse_json.
+// invalid returns the error for byte i. Inside a token, encoding/json reads the end of the input as a blank, and so does this function:
+// users see the text through parse_json.
 func (r *Reader) invalid(i int, context string) error {
 	if i >= len(r.s) {
 		return &SyntaxError{Offset: len(r.s), msg: "invalid character ' ' " + context}
@@ -289,5 +289,5 @@ func abbreviate(s string) string {
 	return Clip(s, 40)
 }
 
-// errNotConsumed guards the callbacks of Reader against reading more or less than one value.
+// errNotConsumed is the error for a callback of a Reader that reads more or less than one value.
 var errNotConsumed = errors.New("value: the callback of a Reader must read one value")

@@ -9,8 +9,8 @@
 // and lists are allocated in their final size. A decoded tree therefore keeps the text of its whole document alive; clone (strings.Clone) a
 // small string that outlives a large document.
 //
-// Numbers follow apimachinery: an int64 if the literal has neither fraction nor exponent and fits, else a float64. DecodeJSONFloat makes
-// every number a float64, as the command line does with resources.
+// Numbers follow apimachinery: an int64 if the literal has neither fraction nor exponent and fits, otherwise a float64. DecodeJSONFloat
+// makes every number a float64, as the command line does with resources.
 //
 // The package does not convert to or from typed structs, does not read YAML and does not change values.
 //

@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// Doc is one JSON document, decoded at most once, on first use, and immutable by agreement. The nil Doc is "no
-// document". A Doc is safe for use by several goroutines; do not copy it.
+// Doc is one JSON document, decoded at most once, on first use, and immutable by convention. The nil Doc means "no document". A
+// Doc is safe for concurrent use; do not copy it.
 type Doc struct {
 	once sync.Once
 	text string // empty for a Doc of a value
-	// decoded: v is what was decoded of text before; partial: it may lack parts.
+	// decoded: v was decoded from text before; partial: v may lack parts.
 	decoded, partial bool
 	v                any
 	err              error
@@ -22,7 +22,7 @@ func Of(v any) *Doc { return &Doc{v: v} }
 // FromJSON returns a Doc of a JSON text, which DecodeJSON decodes at its first use. An empty text or null gives the value nil.
 func FromJSON(text string) *Doc { return &Doc{text: text} }
 
-// Partial reports whether parts of the document may be missing from its value (Reader.Part); Whole has them.
+// Partial reports whether parts of the document may be missing from its value (Reader.Part); Whole returns all of it.
 func (d *Doc) Partial() bool { return d != nil && d.partial }
 
 // Whole returns the document with all of its parts: d itself unless it is partial.
@@ -46,7 +46,7 @@ func (d *Doc) Value() (any, error) {
 	return d.v, d.err
 }
 
-// Map returns the document as an object; nil for the nil Doc and for null; an error if it has another type.
+// Map returns the document as an object; nil for the nil Doc and for null; an error for any other type.
 func (d *Doc) Map() (map[string]any, error) {
 	v, err := d.Value()
 	if err != nil || v == nil {
@@ -67,7 +67,7 @@ func (d *Doc) Text() string {
 	return d.text
 }
 
-// TypeName names the type of a JSON value, with its article: "an object", "a number". Messages have it instead of the type in Go.
+// TypeName names the type of a JSON value, with its article: "an object", "a number". Messages use it instead of the type in Go.
 func TypeName(v any) string {
 	switch v.(type) {
 	case nil:

@@ -78,7 +78,7 @@ func appendForeign(dst []byte, v any) []byte {
 	return AppendJSON(dst, decoded)
 }
 
-// appendFloat writes a float64 as encoding/json does, which is as ECMAScript does except for the digits of exponents.
+// appendFloat writes a float64 as encoding/json does, which is the form of ECMAScript except for the digits of exponents.
 func appendFloat(dst []byte, f float64) []byte {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return append(dst, "null"...)
@@ -142,7 +142,7 @@ func AppendString(dst []byte, s string) []byte {
 		case char == utf8.RuneError && size == 1:
 			dst = append(append(dst, s[start:i]...), `\ufffd`...)
 			start = i + size
-		case char == '\u2028' || char == '\u2029': // encoding/json escapes these for the sake of JavaScript
+		case char == '\u2028' || char == '\u2029': // encoding/json escapes these for JavaScript
 			dst = append(append(dst, s[start:i]...), `\u202`...)
 			dst = append(dst, hexDigits[char&15])
 			start = i + size

@@ -12,7 +12,7 @@ type Fields struct {
 	names   []string // of the members that are read
 	members []*Fields
 	items   *Fields // of a list
-	// rest: unnamed members are read, too, each as a whole, except one.
+	// rest: all members except the named ones and except are read, too, each as a whole.
 	rest   bool
 	except string
 	// every: the names of all members of an object are kept.
@@ -22,7 +22,7 @@ type Fields struct {
 // ReadAll marks everything below as read.
 func (f *Fields) ReadAll() { f.whole = true }
 
-// ReadAllBut marks everything below as read, except the member of that name, unless Member adds it.
+// ReadAllBut marks everything below as read, except the member with that name, unless Member adds it.
 func (f *Fields) ReadAllBut(name string) { f.rest, f.except = true, name }
 
 // ReadNames marks the names of all members as read, if the place is an object: the decoded object then has as many as the document. Member
@@ -32,10 +32,10 @@ func (f *Fields) ReadNames() { f.every = true }
 // All reports whether everything below is read.
 func (f *Fields) All() bool { return f.whole }
 
-// maxMembers bounds the distinguished members of a place, since the search is linear.
+// maxMembers bounds the named members of a place, since the search is linear.
 const maxMembers = 64
 
-// Member returns the member of that name and marks it as read. A place with very many read members is read as a whole.
+// Member returns the member with that name and marks it as read. A place with very many named members is read as a whole.
 func (f *Fields) Member(name string) *Fields {
 	if m := f.Get(name); m != nil {
 		return m
@@ -46,13 +46,13 @@ func (f *Fields) Member(name string) *Fields {
 		return m
 	}
 	if f.rest && name != f.except {
-		m.ReadAll() // as it was
+		m.ReadAll() // it is read as a whole already
 	}
 	f.names, f.members = append(f.names, name), append(f.members, m)
 	return m
 }
 
-// Get returns the member of that name, nil if Member was not called for it.
+// Get returns the member with that name, nil if Member was not called for it.
 func (f *Fields) Get(name string) *Fields {
 	if i := slices.Index(f.names, name); i >= 0 {
 		return f.members[i]
@@ -63,7 +63,7 @@ func (f *Fields) Get(name string) *Fields {
 // Names returns the members for which Member was called, in that order.
 func (f *Fields) Names() []string { return slices.Clone(f.names) }
 
-// Remove removes the member of that name and returns it; nil if there is none.
+// Remove removes the member with that name and returns it; nil if there is none.
 func (f *Fields) Remove(name string) *Fields {
 	i := slices.Index(f.names, name)
 	if i < 0 {

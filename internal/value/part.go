@@ -2,12 +2,12 @@ package value
 
 import "slices"
 
-// Part is the source of a value: places of a document, or a list or an object built from such.
+// Part is the source of a value: places in a document, or a list or an object built from such places.
 type Part struct {
 	at     []*Fields
-	items  *Part            // of a list that was built
-	fields map[string]*Part // of an object that was built
-	size   int              // the number of all parts in it; 0 for one
+	items  *Part            // of a list that an expression built
+	fields map[string]*Part // of an object that an expression built
+	size   int              // the number of all parts in it; 0 for a single one
 }
 
 // PartOf returns the Part for the places.
@@ -55,7 +55,7 @@ func (p *Part) Take(of *Fields) {
 	}
 }
 
-// Elements returns the elements of a foreach over the value: the items of a list, or the value itself if it is none.
+// Elements returns the elements of a foreach over the value: the items of a list, or the value itself if it is not a list.
 func (p *Part) Elements() *Part { return JoinParts(p, new(Flow).Items(p)) }
 
 // JoinParts returns the source of a value that is one of several.
@@ -117,7 +117,7 @@ func (f *Flow) Made(p *Part, of ...*Part) *Part {
 // Join is JoinParts within the bounds of the Flow.
 func (f *Flow) Join(parts ...*Part) *Part { return f.Made(JoinParts(parts...)) }
 
-// Member returns the member of that name.
+// Member returns the member with that name.
 func (f *Flow) Member(p *Part, name string) *Part {
 	out := &Part{}
 	if p == nil || !f.count(1+len(p.at)) {

@@ -2,7 +2,7 @@ package value
 
 import "fmt"
 
-// Reader reads one JSON text from front to back, so that an envelope such as an AdmissionReview is decoded in one pass:
+// Reader reads one JSON text from beginning to end, so that an envelope such as an AdmissionReview is decoded in one pass:
 //
 //	err := r.Object(func(key string) error {
 //		switch key {
@@ -14,7 +14,7 @@ import "fmt"
 //		return err // a value that was not read is skipped
 //	})
 //
-// Like encoding/json it takes null for the zero value of whatever is asked for. A Reader is used by one goroutine.
+// As in encoding/json, null stands for the zero value of every type. A Reader is used by one goroutine.
 type Reader struct {
 	s      string // strings are slices of it
 	i      int
@@ -115,7 +115,7 @@ func (r *Reader) AnyOf(fields *Fields) (any, error) {
 	sc := scratches.Get().(*scratch)
 	v, err := r.value(sc, r.depth, fields)
 	if cap(sc.values) <= maxScratch && cap(sc.keys) <= maxScratch {
-		// Cleared to its capacity: otherwise the pool keeps decoded values alive.
+		// Cleared to its capacity: otherwise the pool would keep decoded values alive.
 		clear(sc.keys[:cap(sc.keys)])
 		clear(sc.values[:cap(sc.values)])
 		sc.keys, sc.values = sc.keys[:0], sc.values[:0]
@@ -139,7 +139,7 @@ func (r *Reader) Raw() (string, error) {
 	return r.s[start:r.i], nil
 }
 
-// Next returns the first byte of the next value, which says what it is, without reading it.
+// Next returns the first byte of the next value, which shows its type, without reading it.
 func (r *Reader) Next() (byte, error) {
 	c, ok := r.peek()
 	if !ok {
@@ -201,7 +201,7 @@ func (r *Reader) skip(depth int) error {
 			return ErrTooDeep
 		}
 		r.i++
-		if r.i < len(r.s) && r.s[r.i] == c+2 { // {} and [], as there are many in managedFields
+		if r.i < len(r.s) && r.s[r.i] == c+2 { // {} and [], which are frequent in managedFields
 			r.i++
 			return nil
 		}
@@ -256,7 +256,7 @@ func (r *Reader) peek() (byte, bool) {
 // key reads up to a member's value: the comma (unless first), the key and the colon. done means that the object is closed.
 func (r *Reader) key(first bool) (key string, done bool, err error) { return r.nextKey(first, true) }
 
-// nextKey is key; with wanted false it omits the key itself.
+// nextKey is key; if wanted is false, it does not return the key itself.
 func (r *Reader) nextKey(first, wanted bool) (key string, done bool, err error) {
 	c, ok := r.peek()
 	if !ok {

@@ -15,7 +15,7 @@ const (
 // Kubernetes object are inside strings.
 func (r *Reader) text() (string, error) { return r.literalText(true) }
 
-// literalText is text; with wanted false it only checks the literal and returns an arbitrary text.
+// literalText is text; if wanted is false, it only checks the literal and returns an arbitrary text.
 func (r *Reader) literalText(wanted bool) (string, error) {
 	b, start := r.s, r.i+1
 	ascii := true
@@ -47,8 +47,8 @@ func (r *Reader) literalText(wanted bool) (string, error) {
 	}
 }
 
-// specials sets the high bit of each byte of w that is below 0x20, a quote, a backslash, or not ASCII. It may also set that of a byte above
-// such a one.
+// specials sets the high bit of each byte of w that is below 0x20, a quote, a backslash, or not ASCII. It may also set the high bit of a
+// byte above such a byte.
 func specials(w uint64) uint64 {
 	quote := w ^ ones*'"'
 	slash := w ^ ones*'\\'
@@ -62,7 +62,7 @@ func eight(s string, i int) uint64 {
 		uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
 }
 
-// unescape reads a string literal that begins at start and has escapes or invalid UTF-8. With wanted false it only checks it.
+// unescape reads a string literal that begins at start and has escapes or invalid UTF-8. If wanted is false, it only checks it.
 func (r *Reader) unescape(start int, wanted bool) (string, error) {
 	b, i := r.s, start
 	out := make([]byte, 0, 64)

@@ -1,6 +1,6 @@
 package value
 
-// Float returns a number of any representation as float64; false when v is not a number.
+// Float returns a number in any representation as float64; false if v is not a number.
 func Float(v any) (float64, bool) {
 	switch n := v.(type) {
 	case float64:

@@ -2,8 +2,8 @@ package value
 
 import "math"
 
-// WholeNumbers returns a copy of v in which floats without a fraction are integers. The command line decodes all numbers of objects as
-// floats; CEL and the output have integers.
+// WholeNumbers returns a copy of v in which floats without a fraction become integers. The command line decodes all numbers in objects
+// as floats; CEL and the output need integers.
 func WholeNumbers(v any) any {
 	switch x := v.(type) {
 	case float64:
