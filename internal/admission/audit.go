@@ -22,8 +22,8 @@ type audit struct {
 	req        *policy.Request
 	selections []policy.Selection
 	stages     policy.Stage
-	selects    func(*policy.Rule, policy.Action) bool // the rules that are left
-	results    []policy.Result                        // of the others
+	selects    func(*policy.Rule, policy.Action) bool // selects the remaining rules
+	results    []policy.Result                        // of the rules that were evaluated before the answer
 	review     *decision.Review                       // to be recorded with the results; nil for none
 }
 
@@ -68,20 +68,20 @@ func (a *auditor) add(job audit) {
 	default:
 		a.server.Observer.AuditDropped()
 		a.unaudited(&job)
-		if n := a.dropped.Add(1); n&(n-1) == 0 { // the 1st, 2nd, 4th, 8th …: enough to be seen, too few to hurt
+		if n := a.dropped.Add(1); n&(n-1) == 0 { // the 1st, 2nd, 4th, 8th …: often enough to be noticed, too rare to flood the log
 			a.server.Log.Warn("the audit queue is full: audit rules were not evaluated", "dropped", n)
 		}
 	}
 }
 
-// unaudited records the review of a job that is dropped, with the results before the answer.
+// unaudited records the review of a job that is dropped, with the results from before the answer.
 func (a *auditor) unaudited(job *audit) {
 	if job.review != nil {
 		a.server.Record(*job.review)
 	}
 }
 
-// stop lets the workers finish the queue, as long as ctx allows.
+// stop lets the workers finish the queue while ctx allows.
 func (a *auditor) stop(ctx context.Context) {
 	a.closing.Lock()
 	a.closed = true
@@ -100,7 +100,7 @@ func (a *auditor) stop(ctx context.Context) {
 func (s *Server) outcome(ctx context.Context, job *audit) policy.Outcome {
 	return s.eval(ctx, engine.Input{
 		Selections: job.selections, Request: job.req, Stages: job.stages, Root: s.rootOf(job.req), Select: job.selects, Before: job.results,
-		Pace: s.paceLater, // the audits of others wait for this worker
+		Pace: s.paceLater, // other audits wait for this worker
 	})
 }
 
@@ -120,7 +120,7 @@ func (a *auditor) evaluate(job audit) {
 		a.server.Record(*job.review)
 	}
 	if job.req.DryRun {
-		return // counted, but there is nothing to log
+		return // the result is counted, but there is nothing to log
 	}
 	for i := range out.Results {
 		r := &out.Results[i]

@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// cleanupRoutes is the table of the cleanup controller, whose /validate reviews cleanup policies.
+// cleanupRoutes is the table of paths of the cleanup controller, whose /validate reviews cleanup policies.
 var cleanupRoutes = table{rows: map[string]*route{
 	"/validate":  {handle: (*Server).reviewCleanup},
 	"/verifyttl": {handle: (*Server).reviewTTL},

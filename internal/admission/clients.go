@@ -24,8 +24,8 @@ type Clients struct {
 	Names []string
 	// MinVersion is the lowest TLS version; 0 for 1.3.
 	MinVersion uint16
-	// QPS bounds the reviews per second from one address, Burst those at once; 0 for no limit. Clients with a certificate are not limited:
-	// an API server must never wait because of its address.
+	// QPS bounds the reviews per second from one address, Burst the simultaneous ones; 0 for no limit. Clients with a certificate are not
+	// limited: an API server must never wait because of its address.
 	QPS   float64
 	Burst int
 }
@@ -35,7 +35,7 @@ func (c *Clients) serverTLS(getCertificate func(*tls.ClientHelloInfo) (*tls.Cert
 	base := &tls.Config{
 		MinVersion:     tls.VersionTLS13,
 		GetCertificate: getCertificate,
-		CipherSuites: []uint16{ // of TLS 1.2; those of 1.3 cannot be chosen
+		CipherSuites: []uint16{ // of TLS 1.2; those of 1.3 are not configurable
 			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
 			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
 			tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305,
@@ -50,11 +50,11 @@ func (c *Clients) serverTLS(getCertificate func(*tls.ClientHelloInfo) (*tls.Cert
 	if c.Authorities == nil {
 		return base
 	}
-	// A certificate is requested and checked, not required: the kubelet's probes have none, and each request decides what a client without
-	// one may do.
+	// A certificate is requested and verified, but not required: the kubelet's probes have none, and each handler decides what a client
+	// without one may do.
 	base.ClientAuth = tls.VerifyClientCertIfGiven
 	base.ClientCAs = x509.NewCertPool()
-	// A ticket of an earlier handshake would bypass an authority that was removed meanwhile.
+	// A ticket from an earlier handshake would bypass the removal of an authority.
 	base.SessionTicketsDisabled = true
 	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		pool, err := c.Authorities()
@@ -68,7 +68,7 @@ func (c *Clients) serverTLS(getCertificate func(*tls.ClientHelloInfo) (*tls.Cert
 	return base
 }
 
-// Errors for clients that are not answered.
+// Errors for clients that the server does not answer.
 var (
 	errNoCertificate = errors.New("only clients with a certificate of the API server's authority are answered")
 	errOtherName     = errors.New("the client certificate is not that of an API server")
@@ -81,7 +81,7 @@ type gate struct {
 	limits limiter
 }
 
-// check returns the error and the HTTP status of a request that is not answered; nil when it is.
+// check returns the error and the HTTP status for a request that the server does not answer; nil if it answers.
 func (g *gate) check(r *http.Request) (status int, err error) {
 	if g.Authorities != nil {
 		switch {
@@ -109,7 +109,7 @@ type source struct {
 	seen   time.Time
 }
 
-// maxSources bounds the remembered sources; forgotten is how long a source has to be silent.
+// maxSources bounds the number of remembered sources; forgotten is how long a source must send nothing before it is dropped.
 const (
 	maxSources = 4096
 	forgotten  = time.Minute
@@ -129,7 +129,7 @@ func (l *limiter) allow(address string, qps float64, burst int) bool {
 			}
 		}
 		if len(l.sources) >= maxSources {
-			from = netip.Prefix{} // when there are so many, the rest share one bucket
+			from = netip.Prefix{} // with so many sources, the others share one bucket
 			s = l.sources[from]
 		}
 		if s == nil {
@@ -145,14 +145,14 @@ func (l *limiter) allow(address string, qps float64, burst int) bool {
 	return s.bucket.AllowN(now, 1)
 }
 
-// The bodies that are longer than smallBody share largeBodies bytes of memory, so that a client that may send reviews cannot fill the
-// memory with some hundred of them. Ordinary objects are far smaller.
+// Bodies longer than smallBody share largeBodies bytes of memory, so that a client that may send reviews cannot fill the memory with a few
+// hundred of them. Ordinary objects are far smaller.
 const (
 	smallBody   = 128 << 10
 	largeBodies = 64 << 20
 )
 
-// reserve waits until there is room for a large body of n bytes, as long as ctx allows. release gives the room back.
+// reserve waits until there is room for a large body of n bytes, while ctx allows. release frees the room.
 func (s *Server) reserve(ctx context.Context, n int64) (release func(), err error) {
 	if err := s.large.Acquire(ctx, n); err != nil {
 		return nil, errors.New("too many large reviews at once")

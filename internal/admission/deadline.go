@@ -7,13 +7,13 @@ import (
 )
 
 // deadline is context.WithDeadline without its timer, because most reviews are answered before any code waits for the context to end. The
-// first call of Done sets the timer.
+// first call of Done starts the timer.
 type deadline struct {
 	context.Context
 	at time.Time
 
 	mu     sync.Mutex
-	armed  context.Context // with the timer; nil as long as no code waits
+	armed  context.Context // with the timer; nil until Done is called
 	cancel context.CancelFunc
 	ended  bool
 }

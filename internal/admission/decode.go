@@ -13,15 +13,15 @@ import (
 // errNoRequest is the error for a review without a request.
 var errNoRequest = errors.New("the AdmissionReview has no request")
 
-// The only version that we accept from the API server.
+// The only version of AdmissionReview that the server accepts.
 const (
 	reviewAPIVersion = "admission.k8s.io/v1"
 	reviewKind       = "AdmissionReview"
 )
 
 // decodeReview decodes an AdmissionReview in one pass. It decodes the object at once, and the old object, which few rules use, at its first
-// use. reads returns the fields of the object that the rules read, from the kind and operation that precede it in the review; nil for all
-// fields.
+// use. reads returns the fields of the object that the rules read, from the kind and operation that precede the object in the review; nil
+// for all fields.
 func decodeReview(body string, reads func(*policy.Request) *value.Fields) (*policy.Request, error) {
 	r := value.NewReader(body)
 	d := &decoder{r: r, reads: reads, req: &policy.Request{Origin: policy.FromAdmission}}
@@ -32,7 +32,7 @@ func decodeReview(body string, reads func(*policy.Request) *value.Fields) (*poli
 		return nil, err
 	}
 	if d.req.Object.Partial() && d.about != aboutOf(d.req) {
-		d.req.Object = d.req.Object.Whole() // a later field changed the selection of rules
+		d.req.Object = d.req.Object.Whole() // a later field changed which rules are selected
 	}
 	if d.apiVersion != reviewAPIVersion || d.kind != reviewKind {
 		return nil, fmt.Errorf("expected %s %s, got %q %q", reviewAPIVersion, reviewKind, d.apiVersion, d.kind)
@@ -132,7 +132,7 @@ func (d *decoder) request(key string) (err error) {
 	return err
 }
 
-// asked reads the kind and resource of the original request. They usually equal those of the review, which precede them, and are then not
+// asked reads the kind and resource of the original request. They usually equal those of the review, which precede them; then they are not
 // decoded again.
 func (d *decoder) asked(last string, about, into [3]*string) error {
 	if d.r.Null() {
@@ -175,7 +175,7 @@ func (d *decoder) document() (*value.Doc, error) {
 		return nil, nil
 	}
 	var fields *value.Fields
-	// An object of a subresource request is evaluated by the rules for its parent.
+	// Rules for the parent resource also evaluate the object of a subresource request.
 	if d.about = aboutOf(d.req); d.reads != nil && d.about.kind.Kind != "" && d.about.operation != "" && d.about.subresource == "" {
 		fields = d.reads(d.req)
 	}

@@ -16,16 +16,16 @@ import (
 
 // Deferred stores the work of a request until the background controller executes it.
 type Deferred interface {
-	// Keep writes the work before the request is answered. Work that is not written in time is kept elsewhere and reported by the warnings;
-	// the answer does not depend on it.
+	// Keep writes the work before the request is answered. It stores work that is not written in time elsewhere, and reports it in the
+	// warnings; the answer does not depend on it.
 	Keep(ctx context.Context, req *policy.Request, work []policy.Work) (warnings []string)
 }
 
 // deferredStages are the stages of rules whose work is executed after the request.
 const deferredStages = policy.StageGenerate | policy.StageMutateExisting
 
-// deferWork evaluates the rules with deferred work, and passes the work to Deferred. A rule that cannot be evaluated has none: it would
-// fail again in the background controller. Its error is reported here, as are exemptions.
+// deferWork evaluates the rules with deferred work, and passes the work to Deferred. A rule that cannot be evaluated has no work, since it
+// would fail again in the background controller. Its error is reported here, as are exemptions.
 func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections []policy.Selection, row place, spent *budget.Request) (warnings []string) {
 	if s.Deferred == nil || req.DryRun {
 		return nil
@@ -35,7 +35,7 @@ func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections 
 	if uses(selections, deferredStages) {
 		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: deferredStages, Root: s.rootOf(req), Spent: spent})
 		s.Observer.Evaluated(&out)
-		var ended []policy.Result // those without work: the background controller reports the others
+		var ended []policy.Result // results without work; the background controller reports the others
 		for i := range out.Results {
 			switch r := &out.Results[i]; {
 			case r.Status == policy.StatusError:
@@ -49,7 +49,7 @@ func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections 
 		work = out.Work
 	}
 	if background {
-		// Its own changes would otherwise request the same work forever.
+		// Otherwise the controller's own changes would request the same work for ever.
 		work = slices.DeleteFunc(work, func(w policy.Work) bool { return w.SkipBackground })
 	} else {
 		work = append(work, s.disturbed(req, row)...)
@@ -97,7 +97,7 @@ func (c *synchronizing) of(s *catalog.Snapshot) []syncRule {
 	return next.rules
 }
 
-// disturbed returns the work for a change or deletion of an object that a synchronizing rule made or copied: the rule is executed again,
+// disturbed returns the work for a change or deletion of an object that a synchronizing rule created or copied: the rule is executed again,
 // and copies follow their source.
 func (s *Server) disturbed(req *policy.Request, row place) []policy.Work {
 	if req.Subresource != "" || req.OldObject == nil || req.Operation != policy.Update && req.Operation != policy.Delete {
@@ -108,7 +108,7 @@ func (s *Server) disturbed(req *policy.Request, row place) []policy.Work {
 		return nil
 	}
 	if text := req.OldObject.Text(); text != "" && !strings.Contains(text, labelPrefix) {
-		return nil // this holds for most objects, which need not be decoded
+		return nil // this is true for most objects, which then need not be decoded
 	}
 	old, err := req.OldObject.Map()
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *Server) disturbed(req *policy.Request, row place) []policy.Work {
 	return work
 }
 
-// triggerOf returns the trigger that the labels of a generated object name; nil if the object is not from the rule.
+// triggerOf returns the trigger that the labels of a generated object name; nil if the rule did not create the object.
 func triggerOf(labels map[string]any, p *policy.Program, r *policy.Rule) *policy.Source {
 	get := func(name string) string { v, _ := labels[labelPrefix+name].(string); return v }
 	if labels[labelManaged] != "kyverno" || get("policy-name") != p.Name || get("policy-namespace") != p.Namespace || get("rule-name") != r.Name {

@@ -39,7 +39,7 @@ func dumped(d *value.Doc) string {
 	return value.JSON(withoutSecrets(object))
 }
 
-// dumpedPatch returns the patch; for a Secret it returns a placeholder, since the patch may hold any of its content.
+// dumpedPatch returns the patch; for a Secret it returns a placeholder, since the patch may contain any part of it.
 func (s *Server) dumpedPatch(req *policy.Request, res *response) string {
 	if res.patch != nil && req.GVK.Kind == "Secret" && req.GVK.Group == "" {
 		return redacted
@@ -47,11 +47,11 @@ func (s *Server) dumpedPatch(req *policy.Request, res *response) string {
 	return string(res.patch)
 }
 
-// lastApplied is the annotation in which kubectl keeps a copy of the object.
+// lastApplied is the annotation in which kubectl stores a copy of the object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// withoutSecrets returns the object without the content of a Secret: its values, and the copy in kubectl's annotation. Other
-// objects are returned as they are.
+// withoutSecrets returns the object without the content of a Secret: its values, and the copy in kubectl's annotation. It
+// returns other objects unchanged.
 func withoutSecrets(object map[string]any) map[string]any {
 	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
 		return object

@@ -22,17 +22,17 @@ type response struct {
 	annotations map[string]string
 	warnings    []string
 
-	// What is known besides the answer: the results of the rules that were evaluated before it, the changed object where there is a patch, and
-	// the auditing rules that are still to be evaluated; nil for none.
+	// Further information that is not part of the answer: the results of the rules that were evaluated before it, the changed object if
+	// there is a patch, and the auditing rules that are still to be evaluated; nil for none.
 	results []policy.Result
 	object  *value.Doc
 	later   *audit
 }
 
-// maxAnswer bounds the bytes of the message of an answer, and of all its warnings together, since each of many rules may add one.
+// maxAnswer bounds the bytes of an answer's message, and of all its warnings together, since each of many rules may add one.
 const maxAnswer = 8 * value.MaxMessage
 
-// append writes the AdmissionReview with the answer, in the layout of encoding/json for the typed one.
+// append appends the AdmissionReview with the answer, in the layout of encoding/json for the typed one.
 func (r *response) append(b []byte) []byte {
 	b = append(b, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":`...)
 	b = value.AppendJSON(b, r.uid)
@@ -71,7 +71,7 @@ func (r *response) append(b []byte) []byte {
 	return append(b, `}}`...)
 }
 
-// appendAnnotations adds annotations by their keys, up to maxAnswer bytes.
+// appendAnnotations appends annotations, sorted by key, up to maxAnswer bytes.
 func appendAnnotations(b []byte, annotations map[string]string) []byte {
 	if len(annotations) == 0 {
 		return b
@@ -91,7 +91,7 @@ func appendAnnotations(b []byte, annotations map[string]string) []byte {
 	return append(b, '}')
 }
 
-// oneLine returns a warning that the API server accepts: it drops warnings with line breaks or other control characters.
+// oneLine replaces line breaks and other control characters by blanks, since the API server drops warnings that contain them.
 func oneLine(s string) string {
 	if strings.IndexFunc(s, unicode.IsControl) < 0 {
 		return s

@@ -15,7 +15,7 @@ const (
 	HeartbeatAnnotation = "kyverno.io/last-request-time"
 )
 
-// heartbeat writes the time into the heartbeat lease on its way to the API server; it does not change other leases.
+// heartbeat writes the time into the heartbeat lease when an update of it is reviewed; it does not change other leases.
 func (s *Server) heartbeat(_ context.Context, req *policy.Request, _ place) (response, error) {
 	res := response{allowed: true}
 	if req.Name != HeartbeatLease || req.Namespace != s.Namespace || req.Object == nil {
@@ -29,7 +29,7 @@ func (s *Server) heartbeat(_ context.Context, req *policy.Request, _ place) (res
 	now := s.Now().UTC().Format(time.RFC3339)
 	op := map[string]any{"op": "add", "path": "/metadata/annotations", "value": map[string]any{HeartbeatAnnotation: now}}
 	if annotations, ok := meta["annotations"].(map[string]any); ok && len(annotations) > 0 {
-		// add replaces what is there.
+		// The operation add replaces an existing value.
 		op = map[string]any{"op": "add", "path": "/metadata/annotations/" + jsonpointer.Escape(HeartbeatAnnotation), "value": now}
 	}
 	res.patch = value.AppendJSON(nil, []any{op})

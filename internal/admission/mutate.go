@@ -10,7 +10,7 @@ import (
 )
 
 // mutateResource applies the mutating policies of the row to the object of a request, one after the other, and then verifies the images of
-// the result. The answer has the JSON patch from the original object, which changes nothing else, numbers included.
+// the result. The answer has the JSON patch from the original object, which changes nothing else, not even the form of numbers.
 func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row place) (response, error) {
 	if answer, err := s.prepare(ctx, req, row); answer != nil || err != nil {
 		return answerOr(answer), err
@@ -77,7 +77,7 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 	return res, nil
 }
 
-// uses reports whether some rule is of the stage.
+// uses reports whether some rule has the stage.
 func uses(selections []policy.Selection, stage policy.Stage) bool {
 	for i := range selections {
 		for _, r := range selections[i].Rules {

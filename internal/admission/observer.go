@@ -12,8 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
-// Observer observes the server, for metrics and traces. Its methods are called concurrently before an answer: they must be quick, and keep
-// none of their arguments.
+// Observer observes the server, for metrics and traces. Its methods are called concurrently before an answer: they must be quick, and must
+// not keep any of their arguments.
 type Observer interface {
 	// HTTP wraps the server's handler.
 	HTTP(http.Handler) http.Handler
@@ -25,7 +25,7 @@ type Observer interface {
 	Later(ctx context.Context) context.Context
 	// AuditDropped is called for each request whose auditing rules were not evaluated.
 	AuditDropped()
-	// Path is called for each request whose path is not proved.
+	// Path is called for each request with a path that is not proved.
 	Path(secretpath.Verdict)
 }
 

@@ -6,18 +6,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
-// Paths decides which paths are answered: secretpath.Guard where they carry a secret segment, else secretpath.Open.
+// Paths decides which paths the server answers: secretpath.Guard if the paths have a secret segment, otherwise secretpath.Open.
 type Paths interface {
-	// Prove returns the path without its segment, and whether requests for it are answered. It must be quick, and safe for
-	// all goroutines.
+	// Prove returns the path without its segment, and whether the server answers requests for it. It must be quick, and safe for
+	// concurrent use.
 	Prove(path string) (plain string, v secretpath.Verdict)
 }
 
-// notFound is the body of the answer to a path that is not answered.
+// notFound is the body of the response to a path that the server does not answer.
 var notFound = []byte("404 page not found\n")
 
 // proved forwards only requests whose path proves that the sender can read the webhook configurations. It runs before any code that reads
-// the body, allocates, logs or counts by path. Later handlers see only the plain path, so that no log, metric or trace shows a segment.
+// the body, allocates, logs or counts by path. Later handlers see only the plain path, so no log, metric or trace contains a segment.
 // Probes have no segment.
 func (s *Server) proved(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,10 +9,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Decode reads an AdmissionReview with the whole object.
+// Decode decodes an AdmissionReview with the whole object.
 func Decode(review string) (*policy.Request, error) { return decodeReview(review, nil) }
 
-// DecodePart reads an AdmissionReview. reads returns the fields of the object that are decoded, from the kind and operation that precede it; nil
+// DecodePart decodes an AdmissionReview. reads returns the fields of the object to decode, from the kind and operation that precede it; nil
 // for all fields.
 func DecodePart(review string, reads func(*policy.Request) *value.Fields) (*policy.Request, error) {
 	return decodeReview(review, reads)
@@ -21,9 +21,9 @@ func DecodePart(review string, reads func(*policy.Request) *value.Fields) (*poli
 // Answered is the answer to a review, with the results that the API server does not see.
 type Answered struct {
 	policy.Decision
-	// Results are those of all rules, the auditing ones included.
+	// Results are the results of all rules, including the auditing ones.
 	Results []policy.Result
-	// Object is the object after the mutation; nil where nothing was changed. Patch changes the object of the request to it.
+	// Object is the object after the mutation; nil if nothing was changed. Patch turns the object of the request into it.
 	Object *value.Doc
 	Patch  []byte
 }
@@ -31,8 +31,8 @@ type Answered struct {
 // errNoPath is the error for a path at which no policies are evaluated.
 var errNoPath = errors.New("no policies are evaluated at the path")
 
-// Answer answers a request at a path as ServeHTTP does, and evaluates the auditing rules before it returns. It is for requests that
-// were answered before: it records nothing. It is safe for all goroutines, and changes the lookups of req alone.
+// Answer answers a request at a path as ServeHTTP does, and evaluates the auditing rules before it returns. It is for requests that were
+// answered before, and records nothing. It is safe for concurrent use, and changes only the lookups of req.
 func (s *Server) Answer(ctx context.Context, path string, req *policy.Request) (Answered, error) {
 	row := s.routes.find(path)
 	if row == nil || row.Stages == 0 {

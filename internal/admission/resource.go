@@ -57,13 +57,14 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	return res, nil
 }
 
-// prepare adds information to a request that the review does not hold. An answer from prepare is final: no policy is evaluated.
+// prepare adds information to a request that the review does not contain. If prepare returns an answer, it is final: no policy is
+// evaluated.
 func (s *Server) prepare(ctx context.Context, req *policy.Request, row place) (*response, error) {
 	if !row.evaluates(req.Operation) {
 		return &response{allowed: true}, nil
 	}
 	if req.Subresource != "" {
-		// Policies name the main resource's kind; the object of a subresource has one of its own.
+		// Policies use the main resource's kind; the object of a subresource has its own kind.
 		gvk, err := s.cluster.KindFor(req.GVR)
 		if err != nil {
 			return &response{message: "failed to find the kind of the resource: " + err.Error()}, nil
@@ -85,10 +86,11 @@ func (s *Server) prepare(ctx context.Context, req *policy.Request, row place) (*
 	return nil, nil
 }
 
-// enforcing selects the rules that are evaluated before the answer if one of them denies, including those on whose results others depend.
+// enforcing selects the rules that are evaluated before the answer if one of them denies, including those on whose results other rules
+// depend.
 func enforcing(r *policy.Rule, a policy.Action) bool { return a.Has(policy.Deny) || r.Shared }
 
-// auditing selects the other rules; allowing selects the rules that do not deny, if none does.
+// auditing selects the other rules; allowing selects the rules that do not deny, if no rule denies.
 func auditing(r *policy.Rule, a policy.Action) bool { return !enforcing(r, a) }
 func allowing(_ *policy.Rule, a policy.Action) bool { return !a.Has(policy.Deny) }
 
@@ -103,7 +105,7 @@ func (p plan) rest() func(*policy.Rule, policy.Action) bool {
 // plan holds the evaluations that the selected rules need.
 type plan struct {
 	enforce, audit bool
-	informing      []policy.Selection // with rules that do not deny, and may warn or annotate
+	informing      []policy.Selection // with rules that do not deny, but may warn or annotate
 }
 
 func planOf(selections []policy.Selection, stages policy.Stage) plan {
@@ -127,7 +129,7 @@ func planOf(selections []policy.Selection, stages policy.Stage) plan {
 	return p
 }
 
-// attach adds lookups to the request for information that the review does not hold.
+// attach adds lookups to the request for information that the review does not contain.
 func (s *Server) attach(req *policy.Request) {
 	req.ResolveRoles = func(ctx context.Context) (policy.Roles, error) {
 		if req.User == nil {

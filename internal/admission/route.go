@@ -21,13 +21,13 @@ type handler func(s *Server, ctx context.Context, req *policy.Request, row place
 type route struct {
 	handle handler
 	catalog.Route
-	// words is the wording of the policies' decisions on this route; zero if no policy decides.
+	// words is the wording of the decisions by policies on this route; zero if no policy decides.
 	words engine.Wording
-	// operations are evaluated; others are admitted unchanged. nil for all.
+	// operations are the evaluated operations; others are admitted unchanged. nil for all.
 	operations []policy.Operation
 	// mutating: the webhooks of the route are in mutating configurations.
 	mutating bool
-	// at is the endpoint of a row for policies; nil for others.
+	// at is the endpoint of a row for policies; nil for other rows.
 	at *policy.Endpoint
 }
 
@@ -86,7 +86,7 @@ func (t *table) add(family string, at *policy.Endpoint) {
 		row.handle, row.words = (*Server).mutateResource, engine.MutateWording
 		row.mutating = true
 		if !at.Stages.Has(deferredStages) {
-			row.operations = changing // a deletion may cause work
+			row.operations = changing // a deletion may cause deferred work
 		}
 	}
 	if at.Words.Refusal != nil {
@@ -108,7 +108,7 @@ func (t *table) add(family string, at *policy.Endpoint) {
 var unserved = route{handle: (*Server).answerUnserved}
 
 // answerUnserved admits the request with a warning. The path belongs to a webhook that a Kyverno installation left behind; an error would
-// refuse requests on behalf of policies that are not enforced.
+// deny requests on behalf of policies that are not enforced.
 func (s *Server) answerUnserved(context.Context, *policy.Request, place) (response, error) {
 	return response{allowed: true, warnings: []string{"Ephor evaluates no policies at the path of this webhook: it belongs to policies of another version or program"}}, nil
 }
@@ -134,7 +134,7 @@ func (t table) fixed() table {
 // finegrained separates the shared part of a path from the key of the one policy that the webhook is for.
 const finegrained = "/finegrained/"
 
-// find returns the row for a path, nil when there is none.
+// find returns the row for a path, nil if there is none.
 func (t table) find(path string) *route {
 	if row := t.rows[path]; row != nil {
 		return row
@@ -185,13 +185,13 @@ func (r *route) of(policies ...catalog.ID) *route {
 	return &own
 }
 
-// named caches the rows for paths with names, since each request has such a path.
+// named caches the rows for paths with names, since each request to such a webhook has one.
 type named struct {
 	rows  sync.Map // *route by path
 	bytes atomic.Int64
 }
 
-// maxNamed bounds the cached paths, in bytes.
+// maxNamed bounds the size of the cached paths, in bytes.
 const maxNamed = 4 << 20
 
 func (n *named) find(path string) *route {

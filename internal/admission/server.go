@@ -34,8 +34,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
-// Cluster looks up information that a review does not hold. Its methods are safe for concurrent use. An error means that the lookup failed,
-// never "none".
+// Cluster looks up information that a review does not contain. Its methods are safe for concurrent use. An error means that the lookup
+// failed, never "none".
 type Cluster interface {
 	// Roles returns the roles and cluster roles of the user for requests in the namespace.
 	Roles(ctx context.Context, user *policy.User, namespace string) (policy.Roles, error)
@@ -46,11 +46,11 @@ type Cluster interface {
 
 // Options are the limits and names of a Server.
 type Options struct {
-	// Families are those of the policies; nil for those of Ephor.
+	// Families describes the kinds of policies; nil for Ephor's own.
 	Families *compile.Registry
-	// Namespace is the one the process runs in.
+	// Namespace is the namespace in which the process runs.
 	Namespace string
-	// Timeout is the time for a review whose URL holds no timeout.
+	// Timeout is the time for a review whose URL has no timeout.
 	Timeout time.Duration
 	// AuditWorkers and AuditCapacity bound the work after the answers; values below 1 count as 1.
 	AuditWorkers, AuditCapacity int
@@ -59,34 +59,34 @@ type Options struct {
 	DrainDelay time.Duration
 	// Review are the settings that reviews of policies depend on.
 	Review policyreview.Options
-	// Clients decides which clients are answered.
+	// Clients decides which clients the server answers.
 	Clients Clients
-	// Paths decides which paths are answered; nil for all plain paths.
+	// Paths decides which paths the server answers; nil for all plain paths.
 	Paths Paths
 	// Failed is called if a review was not answered in time: the API server may have shown its URL to the requester. It must be quick; nil
 	// for none.
 	Failed func()
 	// ProtectManaged: only accounts of Namespace may change objects that are labelled as managed by kyverno.
 	ProtectManaged bool
-	// FixedWebhooks: the webhooks do not follow the policies (--autoUpdateWebhooks=false). No request is sent for a policy that
-	// would have a webhook of its own for its timeout only, so the shared webhooks evaluate it.
+	// FixedWebhooks: the webhooks do not follow the policies (--autoUpdateWebhooks=false). A policy that would have its own webhook only
+	// because of its timeout has none then, so the shared webhooks evaluate it.
 	FixedWebhooks bool
 	// DumpPayload logs reviews and answers at level Debug.
 	DumpPayload bool
 	// Deferred stores the work of requests; nil drops such work.
 	Deferred Deferred
-	// Observer receives what the server does; nil for none.
+	// Observer observes the server; nil for none.
 	Observer Observer
-	// Report receives the results of each evaluated request, except dry runs: of a denied request those before the answer, of others all,
-	// after the auditing rules. It must be quick; nil for none.
+	// Report receives the results of each evaluated request, except dry runs: for a denied request those from before the answer, for others
+	// all, after the auditing rules. It must be quick; nil for none.
 	Report func(req *policy.Request, results []policy.Result, refused bool)
 	// Record receives each review that policies answered, after the answer and after the auditing rules. It must be quick; nil for none.
 	Record func(decision.Review)
 	// Lookups puts what the rules look up on the Tape of each request that Record receives.
 	Lookups bool
-	// Exceeded is called for policies that exceeded a budget, dry runs included. It must be quick; nil for none.
+	// Exceeded is called for policies that exceeded a budget, including in dry runs. It must be quick; nil for none.
 	Exceeded func([]policy.Exceeded)
-	// Eval evaluates; nil for engine.Eval.
+	// Eval evaluates policies; nil for engine.Eval.
 	Eval func(context.Context, engine.Input) policy.Outcome
 	Log  *slog.Logger
 	Now  func() time.Time
@@ -143,11 +143,11 @@ func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root w
 // would admit every request.
 func (s *Server) Open() { s.open.Store(true) }
 
-// AuditsDropped returns the number of requests whose audit rules were not evaluated because the queue was full.
+// AuditsDropped returns the number of requests whose auditing rules were not evaluated because the queue was full.
 func (s *Server) AuditsDropped() uint64 { return s.audits.dropped.Load() }
 
 // Run serves TLS on l until ctx is done. Then it reports that it is not ready, and continues for the drain delay while each answer ends its
-// connection. It finishes the requests in flight and the audit queue, and returns.
+// connection. Finally it completes the requests in progress and the audit queue, and returns.
 func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) error {
 	handler := &http1.Handler{
 		Handler: s.proved(s.Observer.HTTP(s)),
@@ -188,10 +188,10 @@ func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*t
 // maxBody bounds the size of a review. The API server accepts objects of 3 MB, and a review holds two of them.
 const maxBody = 16 << 20
 
-// buffers holds the buffers of requests and answers; nothing that outlives a request may refer to one.
+// buffers holds the buffers of requests and answers. Values that outlive a request must not refer to them.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 16<<10); return &b }}
 
-// jsonType is the Content-Type of every answer, shared since a header is a list.
+// jsonType is the Content-Type of every answer, shared since header values are lists.
 var jsonType = []string{"application/json; charset=utf-8"}
 
 // ServeHTTP implements http.Handler.
@@ -241,7 +241,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	buf := buffers.Get().(*[]byte)
 	defer func() {
-		if cap(*buf) <= 1<<20 { // one large review must not stay in memory for good
+		if cap(*buf) <= 1<<20 { // one large review must not stay in memory for ever
 			buffers.Put(buf)
 		}
 		if v := recover(); v != nil {
@@ -272,7 +272,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if req.RequestGVK.Kind == "" || req.Operation == "" {
-		// Without them it would match no rule, and be admitted.
+		// Without them the request would match no rule, and be admitted.
 		http.Error(w, "the AdmissionReview names no kind or no operation", http.StatusBadRequest)
 		return
 	}
@@ -282,7 +282,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := s.Now()
 	res, err := row.handle(s, ctx, req, at)
 	if err != nil {
-		s.Log.Error("a review could not be answered", "path", r.URL.Path, "error", value.Message(err.Error()))
+		s.Log.Error("a review cannot be answered", "path", r.URL.Path, "error", value.Message(err.Error()))
 		http.Error(w, value.Message(err.Error()), http.StatusInternalServerError)
 		return
 	}
@@ -299,7 +299,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // labelsTimeout is the time for the labels of a namespace after an answer.
 const labelsTimeout = 2 * time.Second
 
-// after hands the auditing rules to the queue, and the review to Record: with their results, where there are such rules.
+// after passes the auditing rules to the queue, and the review to Record, with their results if there are such rules.
 func (s *Server) after(ctx context.Context, req *policy.Request, at place, res *response, began time.Time, took time.Duration) {
 	var review *decision.Review
 	if req.Tape != nil && (len(res.results) > 0 || res.later != nil) {
@@ -323,8 +323,8 @@ func (s *Server) after(ctx context.Context, req *policy.Request, at place, res *
 	}
 }
 
-// readBody reads the whole body through buf; the status tells what is wrong with it. The caller calls release when it no longer needs the
-// body or values decoded from it.
+// readBody reads the whole body through buf; the status is that of the error. The caller calls release when it no longer needs the body or
+// values decoded from it.
 func (s *Server) readBody(ctx context.Context, buf []byte, r *http.Request) (_ string, release func(), status int, err error) {
 	release = func() {}
 	n := r.ContentLength
@@ -337,7 +337,7 @@ func (s *Server) readBody(ctx context.Context, buf []byte, r *http.Request) (_ s
 			return "", func() {}, http.StatusTooManyRequests, err
 		}
 	}
-	var text strings.Builder // decoded values point into it
+	var text strings.Builder // decoded values are slices of it
 	text.Grow(int(max(n, 0)))
 	for body := http.MaxBytesReader(nil, r.Body, maxBody); ; {
 		if text.Len() > smallBody && !reserved {
@@ -363,8 +363,8 @@ func (s *Server) readBody(ctx context.Context, buf []byte, r *http.Request) (_ s
 
 var errTooLong = fmt.Errorf("the review is longer than %d bytes", maxBody)
 
-// timeLeft returns the time for a review: the timeout in the URL (`timeout=10s`), less a margin for the network, since a late answer counts
-// as none.
+// timeLeft returns the time for a review: the timeout in the URL (`timeout=10s`), less a margin for the network, since the API server
+// ignores a late answer.
 func timeLeft(query string, otherwise time.Duration) time.Duration {
 	t := otherwise
 	for query != "" {

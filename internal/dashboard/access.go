@@ -10,14 +10,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// How long the API server's answers about rights are cached, and how many checks run at once.
+// How long the API server's answers about rights are cached, and how many checks run at the same time.
 const (
 	accessFor      = 20 * time.Second
-	maxNamespaces  = 500 // that are checked one by one
+	maxNamespaces  = 500 // that are checked individually
 	accessesAtOnce = 8
 )
 
-// Keys in verdicts that are no namespaces.
+// Keys in verdicts that are not namespaces.
 const (
 	everywhere    = "*" // reports of all namespaces
 	clusterScoped = ""  // reports about cluster-scoped objects
@@ -33,7 +33,7 @@ type view struct {
 	user    string
 	all     bool // of all namespaces
 	allowed map[string]bool
-	// unasked is how many namespaces are left out because there are too many to check each.
+	// unasked is the number of namespaces that are left out because there are too many to check each.
 	unasked int
 }
 
@@ -70,7 +70,7 @@ func (s *sessions) view(ctx context.Context, one *session, namespaces []string) 
 	return v, nil
 }
 
-// ask adds missing or expired verdicts for the places. The session is locked.
+// ask adds missing or expired verdicts for the places. The caller has locked the session.
 func (s *sessions) ask(ctx context.Context, one *session, places []string) error {
 	now := s.now()
 	var unknown []string

@@ -17,28 +17,28 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// answerFor bounds one answer of the API.
+// answerFor bounds the time for one answer of the API.
 const answerFor = 30 * time.Second
 
 // badRequest is a mistake in the client's request.
 type badRequest struct{ error }
 
-// errReading means that the reports are not all read yet, so an answer would be wrong.
+// errReading is the error while not all reports have been read, so that an answer would be wrong.
 var errReading = errors.New("the reports are still being read: try again in a few seconds")
 
 // state is the state of the dashboard for the page.
 type state struct {
 	User    string `json:"user,omitempty"` // the owner of the token
-	Reports int    `json:"reports"`        // in the cluster, shown or not
-	// Full: there is no room for all reports, and the newest are missing.
+	Reports int    `json:"reports"`        // in the cluster, whether shown or not
+	// Full: there is no room for all reports, and the newest ones are missing.
 	Full bool `json:"full,omitempty"`
-	// Unasked namespaces are left out, since there are too many to check each.
+	// Unasked is the number of namespaces that are left out because there are too many to check each.
 	Unasked int `json:"unasked,omitempty"`
 	// ClusterScoped and AllNamespaces report whether everything is shown.
 	ClusterScoped bool      `json:"clusterScoped"`
 	AllNamespaces bool      `json:"allNamespaces"`
-	Since         time.Time `json:"since"` // the trend begins
-	// Decisions and Impact report whether there are these pages.
+	Since         time.Time `json:"since"` // the beginning of the trend
+	// Decisions and Impact: the dashboard has these pages.
 	Decisions bool `json:"decisions,omitempty"`
 	Impact    bool `json:"impact,omitempty"`
 }
@@ -147,7 +147,7 @@ func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "2")
 	default:
 		if r.Context().Err() == nil {
-			// An error of the API server may repeat the request's token.
+			// An error of the API server may contain the request's token.
 			words := err.Error()
 			if token := bearer(r); token != "" {
 				words = strings.ReplaceAll(words, token, "(token)")
@@ -235,7 +235,7 @@ func parsePosition(text string) (*position, error) {
 	return p, nil
 }
 
-// worthZipping is the length, in bytes, from which an answer is compressed.
+// worthZipping is the minimum length of compressed answers, in bytes.
 const worthZipping = 4 << 10
 
 // writeJSON writes an answer. No text in it can end a script or open a tag, even if it is read as HTML: encoding/json escapes <, > and &.

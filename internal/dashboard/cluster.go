@@ -30,10 +30,10 @@ import (
 
 // The limits of reading objects and policies.
 const (
-	pageObjects = 100      // of a list at once
+	pageObjects = 100      // objects in one page of a list
 	maxAnswer   = 64 << 20 // bytes of one answer of the API server
 	maxPolicies = 1000     // that can be chosen
-	// metadataOnly asks for lists without the content of objects.
+	// metadataOnly requests lists without the content of objects.
 	metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	onlyMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 )
@@ -41,7 +41,7 @@ const (
 // errAnswer is the error for an answer that is too long.
 var errAnswer = fmt.Errorf("an answer of the API server is longer than %d bytes", maxAnswer)
 
-// cluster is what one user reads of the cluster, with their own rights.
+// cluster reads the cluster for one user, with the user's own rights.
 type cluster struct {
 	client rest.Interface
 	o      *Options
@@ -55,7 +55,7 @@ type labelled struct {
 	err    error
 }
 
-// clusterOf returns the cluster as the owner of a token may read it. Without tokens it has the rights of the controller.
+// clusterOf returns the cluster that the owner of a token may read. Without tokens it has the rights of the controller.
 func (d *Dashboard) clusterOf(token string) (*cluster, error) {
 	c := &cluster{client: d.o.Client, o: &d.o, labels: map[string]labelled{}}
 	if d.o.Tokens != nil {
@@ -67,7 +67,7 @@ func (d *Dashboard) clusterOf(token string) (*cluster, error) {
 	return c, nil
 }
 
-// read returns what the API server has at a place.
+// read reads an object or a list from the API server.
 func (c *cluster) read(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, accept string, parameters map[string]string) (map[string]any, error) {
 	prefix := []string{"/apis", gvr.Group, gvr.Version}
 	if gvr.Group == "" {
@@ -99,7 +99,7 @@ func (c *cluster) read(ctx context.Context, gvr schema.GroupVersionResource, nam
 	return object, nil
 }
 
-// list hands over the objects of a resource, page by page, until take returns false.
+// list passes the objects of a resource to take, page by page, until take returns false.
 func (c *cluster) list(ctx context.Context, gvr schema.GroupVersionResource, namespace, accept string, take func(map[string]any) bool) error {
 	parameters := map[string]string{"limit": strconv.Itoa(pageObjects)}
 	for {
@@ -122,8 +122,8 @@ func (c *cluster) list(ctx context.Context, gvr schema.GroupVersionResource, nam
 	}
 }
 
-// listed hands over the objects of a resource: of the namespaces, or, without any, of all; a user who may not list those lists each of the
-// visible ones. It returns how many namespaces the user may not list.
+// listed passes the objects of a resource to take: those in the namespaces or, if none are given, all. If the user may not list all, it
+// lists each of the visible namespaces. It returns the number of namespaces that the user may not list.
 func (c *cluster) listed(ctx context.Context, k discovery.Resource, namespaces, visible []string, accept string, take func(map[string]any) bool) (denied int, err error) {
 	ended := false
 	until := func(object map[string]any) bool {
@@ -154,7 +154,7 @@ func (c *cluster) listed(ctx context.Context, k discovery.Resource, namespaces, 
 	return denied, nil
 }
 
-// kinds are the resources that policies are about, each in one version.
+// kinds returns the resources that the policies name, each in one version.
 func (c *cluster) kinds(programs []*policy.Program) (out []discovery.Resource, err error) {
 	for _, p := range programs {
 		for _, r := range p.Rules {
@@ -174,7 +174,7 @@ func (c *cluster) kinds(programs []*policy.Program) (out []discovery.Resource, e
 	return out, nil
 }
 
-// namespaceLabels returns the labels of a namespace, which is read once.
+// namespaceLabels returns the labels of a namespace, which it reads once.
 func (c *cluster) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +204,7 @@ func (c *cluster) meta(ctx context.Context, r compliance.Resource) (rollout.Meta
 	}
 	kinds := discovery.OneVersion(discovery.Main(found))
 	if len(kinds) == 0 {
-		return rollout.Meta{}, false, nil // an owner of a kind that is gone is gone
+		return rollout.Meta{}, false, nil // an owner of a kind that is no longer served is gone, too
 	}
 	namespace := r.Namespace
 	if !kinds[0].Namespaced {
@@ -221,7 +221,7 @@ func (c *cluster) meta(ctx context.Context, r compliance.Resource) (rollout.Meta
 	return rollout.Meta{Namespace: m.Namespace, UID: string(m.UID), Labels: m.Labels, Annotations: m.Annotations, Owners: m.OwnerReferences}, true, nil
 }
 
-// metaOf returns the metadata of an object, as far as they can be read.
+// metaOf returns the metadata of an object, as far as they can be decoded.
 func metaOf(object map[string]any) (m metav1.ObjectMeta) {
 	metadata, err := yaml.Marshal(object["metadata"])
 	if err == nil {
@@ -230,7 +230,7 @@ func metaOf(object map[string]any) (m metav1.ObjectMeta) {
 	return m
 }
 
-// choice names a policy that can be chosen.
+// choice identifies a policy that can be chosen.
 type choice struct {
 	Group     string `json:"group"`
 	Kind      string `json:"kind"`
@@ -238,7 +238,7 @@ type choice struct {
 	Name      string `json:"name"`
 }
 
-// policyKind returns the kind of policies with a name; nil for none that a cluster has in force.
+// policyKind returns the kind of policies with that name; nil if Ephor does not evaluate such policies in a cluster.
 func (c *cluster) policyKind(group, kind string) *family.Kind {
 	kinds := c.o.Families.Kinds()
 	i := slices.IndexFunc(kinds, func(k *family.Kind) bool { return k.Group == group && k.Kind == kind && !k.Foreign && !k.Offline })
@@ -248,7 +248,7 @@ func (c *cluster) policyKind(group, kind string) *family.Kind {
 	return kinds[i]
 }
 
-// choices are the policies that the user may list.
+// choices returns the policies that the user may list.
 func (c *cluster) choices(ctx context.Context, visible []string) ([]choice, error) {
 	out := []choice{}
 	for _, k := range c.o.Families.Kinds() {
@@ -257,7 +257,7 @@ func (c *cluster) choices(ctx context.Context, visible []string) ([]choice, erro
 		}
 		found, err := c.o.Discovery.Find(policy.Target{Group: k.Group, Version: k.Versions[0], Kind: k.Kind})
 		if err != nil || len(found) == 0 {
-			continue // it is not served
+			continue // the kind is not served
 		}
 		if _, err := c.listed(ctx, found[0], nil, visible, metadataOnly, func(object map[string]any) bool {
 			m := metaOf(object)
@@ -273,7 +273,7 @@ func (c *cluster) choices(ctx context.Context, visible []string) ([]choice, erro
 	return out, nil
 }
 
-// text returns a policy as its author would write it; empty if there is none that the user may read.
+// text returns a policy as its author would write it; empty if there is none or the user may not read it.
 func (c *cluster) text(ctx context.Context, of choice) (string, error) {
 	k := c.policyKind(of.Group, of.Kind)
 	if k == nil || of.Name == "" || k.Namespaced != (of.Namespace != "") || len(content.IsPathSegmentName(of.Name)) > 0 || len(content.IsPathSegmentName(of.Namespace)) > 0 {
@@ -309,7 +309,7 @@ func (c *cluster) text(ctx context.Context, of choice) (string, error) {
 	return string(out), err
 }
 
-// inForce returns the policies of the cluster with the names of the programs, as far as the user may read them.
+// inForce returns the policies of the cluster with the names of the programs, if the user may read them.
 func (c *cluster) inForce(ctx context.Context, programs []*policy.Program, options family.Options) (out []*policy.Program, denied int, err error) {
 	for _, p := range programs {
 		group, _, _ := strings.Cut(p.APIVersion, "/")
@@ -327,23 +327,23 @@ func (c *cluster) inForce(ctx context.Context, programs []*policy.Program, optio
 		case err != nil:
 			return nil, denied, fmt.Errorf("read a policy in force: %w", err)
 		}
-		program, _ := c.o.Families.With(compile.Object{Value: object}, nil, options) // a broken rule stays a rule
+		program, _ := c.o.Families.With(compile.Object{Value: object}, nil, options) // a rule with a mistake stays, and fails
 		out = append(out, program)
 	}
 	return out, denied, nil
 }
 
-// exceptions returns those of the cluster, as far as the user may list them.
+// exceptions returns the exceptions in the cluster that the user may list.
 func (c *cluster) exceptions(ctx context.Context, visible []string) (out []*policy.Exception, denied int, err error) {
 	for _, x := range c.o.Families.Exceptions() {
 		found, err := c.o.Discovery.Find(policy.Target{Group: x.Group, Version: x.Versions[0], Kind: x.Kind})
 		if err != nil || len(found) == 0 {
-			continue // it is not served
+			continue // the kind is not served
 		}
 		n, err := c.listed(ctx, found[0], nil, visible, "application/json", func(object map[string]any) bool {
 			object["apiVersion"], object["kind"] = found[0].APIVersion(), found[0].Kind
 			e, diags := c.o.Families.OneException(compile.Object{Value: object})
-			if !diags.HasErrors() { // else it is not in force either
+			if !diags.HasErrors() { // otherwise it is not in force either
 				out = append(out, e)
 			}
 			return true
@@ -356,7 +356,7 @@ func (c *cluster) exceptions(ctx context.Context, visible []string) (out []*poli
 	return out, denied, nil
 }
 
-// objects are those that policies are about, as requests that create them.
+// objects returns the existing objects of the kinds, as requests that create them.
 func (c *cluster) objects(ctx context.Context, kinds []discovery.Resource, namespaces, visible []string, r *bounds) func(func(impact.Record) bool) {
 	return func(yield func(impact.Record) bool) {
 		for _, k := range kinds {
@@ -366,7 +366,7 @@ func (c *cluster) objects(ctx context.Context, kinds []discovery.Resource, names
 					ended = true
 					return false
 				}
-				object["apiVersion"], object["kind"] = k.APIVersion(), k.Kind // the items of a list do not say it
+				object["apiVersion"], object["kind"] = k.APIVersion(), k.Kind // items of a list have no apiVersion and kind
 				ended = !yield(impact.Existing(k, object))
 				return !ended
 			})

@@ -20,27 +20,27 @@ import (
 
 // Options of a Dashboard. All are required, except where the comment allows a zero value.
 type Options struct {
-	// Client reads reports. Its rate limit should not be that of the controller's own work.
+	// Client reads reports. Its rate limit should be separate from that of the controller's own work.
 	Client rest.Interface
-	// Form is the form of the shown reports.
+	// Form is the form of the reports to show.
 	Form reports.Form
 	// Tokens and Access identify the user of a bearer token, and the reports that the user may list. Without Tokens no token is needed,
 	// every client sees everything, and only requests for loopback host names are answered.
 	Tokens Tokens
 	Access world.Access
 
-	// Decisions reads what admission decided; nil for none. Only those of Cluster are shown, if set.
+	// Decisions reads the decisions of admission; nil for none. If Cluster is set, only the decisions of that cluster are shown.
 	Decisions decision.Reader
 	Cluster   string
 
-	// Discovery knows the kinds of the cluster; nil to evaluate no policies. As returns a client with the rights of the owner of a token; it
-	// is required with Tokens then.
+	// Discovery returns the kinds of the cluster; nil to evaluate no policies. As returns a client with the rights of the owner of a token;
+	// if Tokens is set, Discovery requires it.
 	Discovery policyreview.Discovery
 	As        func(token string) (rest.Interface, error)
-	// Settings returns those of the installation, Types the types of known kinds; nil for the defaults, and none.
+	// Settings returns the settings of the installation, Types the types of known kinds; nil for the defaults, and none.
 	Settings func() *settings.Settings
 	Types    func() managedfields.TypeConverter
-	// Families are those of the policies; nil for those of Ephor.
+	// Families describes the kinds of policies; nil for Ephor's own.
 	Families *compile.Registry
 
 	// Sample is the initial interval of samples for the trend; zero for ten seconds.
@@ -59,7 +59,7 @@ type Dashboard struct {
 	namespaced, cluster *reader
 	started             time.Time
 	complete            atomic.Bool   // all reports have been read
-	answers, details    chan struct{} // places
+	answers, details    chan struct{} // places for requests in progress
 
 	impactMu sync.Mutex
 	impacts  map[string]bool // users whose policies are being evaluated

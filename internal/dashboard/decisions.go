@@ -14,26 +14,26 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// The numbers of decisions of one answer.
+// The numbers of decisions in one answer.
 const (
 	pageDecisions    = 100
 	maxPageDecisions = 1000
 )
 
-// errStore is the error of a store that cannot be read.
+// errStore is the error for a store that cannot be read.
 var errStore = errors.New("the store of decisions could not be read")
 
 // decisions is an answer about decisions.
 type decisions struct {
 	decision.Page
-	// Words are the records in words, if a UID is asked for.
+	// Words are the records in words, if the request has a UID.
 	Words []decision.Explanation `json:"words,omitempty"`
-	// Unasked namespaces are left out, since there are too many to check each.
+	// Unasked is the number of namespaces that are left out because there are too many to check each.
 	Unasked int `json:"unasked,omitempty"`
 }
 
-// answerDecisions answers a request for decisions, with those that its user may see: the right to list the reports of a namespace is the right to see its
-// decisions.
+// answerDecisions answers a request for decisions, with those that the user may see. The right to list the reports of a namespace includes
+// the right to see its decisions.
 func (d *Dashboard) answerDecisions(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerFor)
 	defer cancel()
@@ -95,7 +95,7 @@ func (d *Dashboard) seeing(ctx context.Context, one *session, q *decision.Query)
 	return v, nil
 }
 
-// decisionQuery reads the parameters of a request for decisions.
+// decisionQuery parses the parameters of a request for decisions.
 func decisionQuery(v url.Values) (q *decision.Query, limit int, err error) {
 	q, limit = &decision.Query{}, pageDecisions
 	for name, values := range v {

@@ -13,10 +13,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// The limits of reading and showing one page of single results.
+// The limits for reading and showing one page of single results.
 const (
 	pageEntries   = 25  // resources
-	pageResults   = 200 // more of one resource are cut off
+	pageResults   = 200 // more results of one resource are cut off
 	readsAtOnce   = 5
 	detailsAtOnce = 4 // pages
 	maxMessage    = 8 << 10
@@ -28,18 +28,18 @@ const (
 type detail struct {
 	compliance.Result
 	Properties map[string]string `json:"properties,omitempty"`
-	Seconds    int64             `json:"seconds,omitempty"` // since 1970, when it was found
+	Seconds    int64             `json:"seconds,omitempty"` // when the result was found, in seconds since 1970
 }
 
 // details are single results.
 type details struct {
 	Results []detail `json:"results"`
-	Total   int      `json:"total"` // of all pages
+	Total   int      `json:"total"` // on all pages
 	// Next is the position after these results, for the parameter after; nil if there are no more.
 	Next *position `json:"next"`
 }
 
-// find reads the results of a query after a position (nil for the first ones).
+// find reads the results of a query after a position (nil for the first page).
 func (d *Dashboard) find(ctx context.Context, q *query, after *position) (*details, error) {
 	found, total := d.index.find(q)
 	if after != nil {
@@ -86,7 +86,7 @@ func indexAfter(found []*entry, after position) int {
 	return i
 }
 
-// read returns the wanted results of one entry from its current report; none if it was deleted.
+// read returns the wanted results of one entry from its current report; none if the report was deleted.
 func (d *Dashboard) read(ctx context.Context, e *entry, q *query) ([]detail, error) {
 	object, err := d.readerOf(e.report).get(ctx, e.report)
 	if apierrors.IsNotFound(err) {

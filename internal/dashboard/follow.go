@@ -19,11 +19,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/compliance"
 )
 
-// The limits of reading reports.
+// The limits for reading reports.
 const (
-	pageSize     = 100      // reports of a list at once, some 10 kB each
-	watchFor     = 600      // seconds that a watch lasts
-	maxEvent     = 16 << 20 // bytes of an object of a watch: more than the API server stores
+	pageSize     = 100      // reports in one page of a list, some 10 kB each
+	watchFor     = 600      // the duration of a watch in seconds
+	maxEvent     = 16 << 20 // bytes of an object in a watch: more than the API server stores
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
 )
@@ -117,7 +117,7 @@ func (r *reader) list(ctx context.Context) (version string, err error) {
 	return version, nil
 }
 
-// watch applies changes until the version to continue from has expired; that is no error.
+// watch applies changes until the version to continue from has expired; that is not an error.
 func (r *reader) watch(ctx context.Context, version string) error {
 	for ctx.Err() == nil {
 		stream, err := r.request("").Param("watch", "true").Param("allowWatchBookmarks", "true").

@@ -20,14 +20,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
-// The limits of an evaluation of policies.
+// The limits for an evaluation of policies.
 const (
 	maxImpactBody  = 256 << 10 // bytes of a request, with the policies
-	maxImpacts     = 2         // at once, and of one user only one
-	maxEvaluated   = 20_000    // requests or objects of one evaluation
-	maxEvaluatedAt = 32 << 20  // bytes of recorded requests that are held, compressed
+	maxImpacts     = 2         // at the same time; each user may have only one
+	maxEvaluated   = 20_000    // requests or objects in one evaluation
+	maxEvaluatedAt = 32 << 20  // bytes of recorded requests in memory, compressed
 	evaluateFor    = 15 * time.Second
-	maxExamples    = 20 // of each sort
+	maxExamples    = 20 // of each kind
 	usualExamples  = 5
 	maxOwnerReads  = 200
 	maxOwnerLabel  = 320
@@ -40,15 +40,15 @@ const (
 	onObjects  = "objects"
 )
 
-// evaluation is what a client asks for.
+// evaluation is the request of a client to evaluate policies.
 type evaluation struct {
 	// Policies are YAML or JSON: policies, with their bindings and exceptions.
 	Policies string `json:"policies"`
-	// On is what they are evaluated on: recorded requests, or objects that exist.
+	// On selects what they are evaluated on: recorded requests, or existing objects.
 	On string `json:"on"`
-	// Since is the time of the first recorded request; all without it.
+	// Since is the time of the first recorded request; zero for all.
 	Since time.Time `json:"since"`
-	// Namespaces are the only ones; for recorded requests with wildcards.
+	// Namespaces selects namespaces; for recorded requests they may contain wildcards.
 	Namespaces []string `json:"namespaces"`
 	OwnerLabel string   `json:"ownerLabel"`
 	Examples   *int     `json:"examples"`
@@ -59,7 +59,7 @@ var (
 	errSlow = errors.New("the evaluation took too long: choose a namespace, or a shorter time")
 )
 
-// check returns the mistake in what is asked for.
+// check returns the mistake in a client's request.
 func (e *evaluation) check(d *Dashboard) error {
 	switch {
 	case e.On != onRequests && e.On != onObjects:
@@ -80,7 +80,7 @@ func (e *evaluation) check(d *Dashboard) error {
 	return nil
 }
 
-// evaluating takes a place for an evaluation of a user, which done gives back; ok is false if there is none.
+// evaluating takes a place for an evaluation by a user; done frees it. ok is false if there is no place.
 func (d *Dashboard) evaluating(user string) (done func(), ok bool) {
 	d.impactMu.Lock()
 	defer d.impactMu.Unlock()
@@ -138,12 +138,12 @@ func (d *Dashboard) answerImpact(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, r, http.StatusOK, report)
 }
 
-// bounds count what an evaluation reads.
+// bounds count the objects or requests that an evaluation reads.
 type bounds struct {
 	until  context.Context
 	left   int
-	ended  bool // there is more than it may read
-	denied int  // lists that the user may not read
+	ended  bool // the limit was reached
+	denied int  // number of lists that the user may not read
 }
 
 // next reports whether one more may be read.
@@ -243,18 +243,18 @@ func (d *Dashboard) evaluate(ctx context.Context, one *session, reading *reading
 	return collector.Report(ctx, facts), nil
 }
 
-// visible are the namespaces that a view shows, in order.
+// visible returns the namespaces that a view shows, in order.
 func (d *Dashboard) visible(v *view) []string {
 	out := slices.DeleteFunc(d.index.namespaces(), func(ns string) bool { return ns == "" || !v.sees(ns) })
 	return out[:min(len(out), maxNamespaces)]
 }
 
-// recorded returns the recorded requests that the user may read, in the order of their times: the newest ones, as far as the limits go.
-// unasked is how many namespaces are left out.
+// recorded returns the recorded requests that the user may read, sorted by time: the newest ones within the limits. unasked is the
+// number of namespaces that are left out.
 func (d *Dashboard) recorded(ctx context.Context, one *session, reading *reading, limit *bounds, q *decision.Query) (out []impact.Decided, unasked int, err error) {
 	q.Requests = true
 	if !q.Since.IsZero() {
-		q.Since = q.Since.Add(-time.Minute) // all reviews of a request are seen
+		q.Since = q.Since.Add(-time.Minute) // so that all reviews of a request are seen
 	}
 	v, err := d.seeing(ctx, one, q)
 	if err != nil {

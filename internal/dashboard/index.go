@@ -11,37 +11,37 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// The limits of the index, independent of the reports' content.
+// The limits of the index, whatever the reports contain.
 const (
 	maxBytes  = 64 << 20
 	maxName   = 512 // bytes of a name
-	perEntry  = 220 // bytes of an entry beside its names and results
+	perEntry  = 220 // bytes of an entry in addition to its names and results
 	perResult = 9
 )
 
-// reportKey names a report. The namespace is empty for cluster-scoped reports. Rights are about this key, since a report may name any
-// resource.
+// reportKey identifies a report. The namespace is empty for cluster-scoped reports. Rights depend on this key, since a report may name
+// any resource.
 type reportKey struct{ namespace, name string }
 
 // identity identifies the resource of a result.
 type identity struct{ policy, rule, severity, category, source string }
 
-// entry is the state that is kept of a report and one resource: the result of each rule, without messages. It is immutable.
+// entry is the state that is stored of a report for one resource: the result of each rule, without messages. It is immutable.
 type entry struct {
 	report    reportKey
 	namespace unique.Handle[string] // of the resource
 	kind      unique.Handle[string]
 	name      string
 	rules     []unique.Handle[identity]
-	statuses  []status // of each rule
+	statuses  []status // for each rule
 }
 
-// size is the approximate memory of the entry, without parts that entries share.
+// size returns the approximate memory of the entry, without parts that entries share.
 func (e *entry) size() int {
 	return perEntry + len(e.report.namespace) + len(e.report.name) + len(e.name) + perResult*len(e.rules)
 }
 
-// about reports whether the entry has this resource.
+// about reports whether the entry is for this resource.
 func (e *entry) about(r compliance.Resource) bool {
 	return short(r.Name) == e.name && short(r.Kind) == e.kind.Value() && short(r.Namespace) == e.namespace.Value()
 }
@@ -85,7 +85,7 @@ func entriesOf(r compliance.Report) []*entry {
 	return out
 }
 
-// short returns a copy of a name that keeps nothing else in memory. It cuts names that are too long to be valid.
+// short returns a copy of a name that keeps no larger text in memory. It truncates names that are too long to be valid.
 func short(name string) string { return strings.Clone(value.Clip(name, maxName)) }
 
 // index is the state of all reports. It is safe for concurrent use.
@@ -94,7 +94,7 @@ type index struct {
 	reports map[reportKey][]*entry
 	bytes   int
 	limit   int  // of bytes
-	full    bool // a report found no room since the last list
+	full    bool // there was no room for a report since the last list
 }
 
 func newIndex() *index { return &index{reports: map[reportKey][]*entry{}, limit: maxBytes} }
@@ -262,7 +262,7 @@ func (x *index) find(q *query) (found []*entry, results int) {
 	return found, results
 }
 
-// position is the position of an entry in the found results, from which the page can continue.
+// position is the position of an entry in the results, from which the page can continue.
 type position struct {
 	Namespace       string `json:"namespace"`
 	Kind            string `json:"kind"`

@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
-// maxMistakes is how many mistakes in policies are listed.
+// maxMistakes is the maximum number of listed mistakes in policies.
 const maxMistakes = 50
 
 // mistaken is the error for policies with mistakes.
@@ -22,17 +22,18 @@ type mistaken struct {
 
 func (m mistaken) Error() string { return m.summary }
 
-// policySet are policies that a client sent.
+// policySet holds the policies that a client sent.
 type policySet struct {
 	programs   []*policy.Program
 	exceptions []*policy.Exception
 	mistakes   []string
 }
 
-// compiling are the options for policies as the admission controller evaluates them: a namespaced policy is for its namespace only.
+// compiling returns the options for compiling policies as the admission controller does: a namespaced policy applies only to its
+// namespace.
 func (d *Dashboard) compiling() family.Options { return family.Options{Types: d.o.Types} }
 
-// compile reads and compiles policies, with their companions and exceptions. Its result is used only without mistakes.
+// compile decodes and compiles policies, with their companions and exceptions. Use its result only if it has no mistakes.
 func (d *Dashboard) compile(text string) (set policySet) {
 	var diags diag.List
 	companions := compile.Companions{Registry: d.o.Families}
@@ -70,7 +71,8 @@ func (d *Dashboard) compile(text string) (set policySet) {
 	return set
 }
 
-// answerPolicies lists the policies of the cluster that the user may list or, of one that is named, returns its text.
+// answerPolicies lists the policies in the cluster that the user may list. If the request names a policy, it returns the text of
+// that policy.
 func (d *Dashboard) answerPolicies(r *http.Request) (any, error) {
 	var of choice
 	for name, given := range r.URL.Query() {

@@ -14,16 +14,16 @@ const maxQuery = 4 << 10
 
 // query selects results.
 type query struct {
-	sees   func(namespace string) bool // reports of the namespace; "" for those of the cluster-scoped kind
+	sees   func(namespace string) bool // reports in the namespace; "" for cluster-scoped reports
 	filter compliance.Filter
-	// Further conditions beside the filter: results about cluster-scoped objects, of one rule, and about resources by a part of
-	// namespace/Kind/name, in lower case.
+	// More conditions in addition to the filter: results for cluster-scoped objects, for one rule, and for resources whose
+	// namespace/Kind/name contains a text, in lower case.
 	clusterOnly bool
 	rule        string
 	resource    string
 }
 
-// wantsResource reports whether the query may select results about the resource of an entry.
+// wantsResource reports whether the query may select results for the resource of an entry.
 func (q *query) wantsResource(e *entry) bool {
 	if q.clusterOnly && e.namespace.Value() != "" {
 		return false

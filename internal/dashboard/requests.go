@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// withhold takes the requests out of records whose objects the user of a session may not list.
+// withhold removes the requests from records whose objects the user of a session may not list.
 func (d *Dashboard) withhold(ctx context.Context, one *session, records []decision.Record) error {
 	reading := d.sessions.reading(one)
 	for i := range records {

@@ -7,27 +7,28 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// maxPlaces is how many rights to read objects are checked for one answer.
+// maxPlaces is the maximum number of rights to read objects that are checked for one answer.
 const maxPlaces = 500
 
-// place is where objects of one resource are; without a namespace everywhere.
+// place is the scope of a right: the objects of one resource in a namespace; without a namespace, everywhere.
 type place struct{ group, resource, subresource, namespace string }
 
-// placeOf is where the objects of a recorded request are.
+// placeOf returns the place of the objects in a recorded request.
 func placeOf(r *decision.Record) place {
 	p := place{r.Request.Group, r.Request.Resource, r.Subresource, r.Namespace}
 	if p.group == "" && p.resource == "namespaces" {
-		p.namespace = "" // a request for a Namespace names it as its own
+		p.namespace = "" // a request for a Namespace has its own name as the namespace
 	}
 	return p
 }
 
-// reading reports which objects a user may read: the right to list objects is the right to see a request with one. It is for one answer.
+// reading decides which objects a user may read: the right to list objects includes the right to see a request with one. It is for one
+// answer.
 type reading struct {
 	sessions *sessions
 	user     User
 	known    map[place]bool
-	// denied are the requests that the user may not see, unasked those of places of which there are too many to check each.
+	// denied counts the requests that the user may not see, unasked those in places that are not checked because there are too many.
 	denied, unasked int
 }
 
@@ -37,7 +38,7 @@ func (s *sessions) reading(one *session) *reading {
 	return &reading{sessions: s, user: one.user, known: map[place]bool{}}
 }
 
-// may reports whether the user may see a recorded request, and counts those that they may not.
+// may reports whether the user may see a recorded request, and counts the requests that the user may not see.
 func (r *reading) may(ctx context.Context, record *decision.Record) (bool, error) {
 	if r.sessions.tokens == nil {
 		return true, nil
@@ -85,7 +86,7 @@ func (r *reading) withholdLookups(ctx context.Context, record *decision.Record) 
 	return nil
 }
 
-// ask checks the right to list the objects and, since a subresource cannot be listed, to get it.
+// ask checks the right to list the objects, or for a subresource, which cannot be listed, the right to get it.
 func (r *reading) ask(ctx context.Context, p place) (bool, error) {
 	listed, err := r.allowed(ctx, "list", place{p.group, p.resource, "", p.namespace})
 	if !listed || err != nil || p.subresource == "" {

@@ -22,12 +22,12 @@ import (
 //go:embed assets
 var embedded embed.FS
 
-// The limits of a client.
+// The limits for a client.
 const (
 	maxHeader      = 32 << 10 // bytes, since tokens of identity providers are long
 	maxConnections = 256
-	maxStreams     = 20 // of one connection at once
-	maxAnswers     = 16 // computed at once
+	maxStreams     = 20 // on one connection at the same time
+	maxAnswers     = 16 // computed at the same time
 )
 
 // contentPolicy is the Content-Security-Policy: scripts, styles and data from this server only, and no HTML from text.
@@ -87,7 +87,7 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// refuse returns the reason why a request is refused without evaluation; "" if it is not.
+// refuse returns the reason why a request is rejected without evaluation; "" if it is not.
 func (d *Dashboard) refuse(r *http.Request) (status int, why string) {
 	posts := d.posts(r)
 	switch {
@@ -100,26 +100,26 @@ func (d *Dashboard) refuse(r *http.Request) (status int, why string) {
 	case len(r.URL.RawQuery) > maxQuery:
 		return http.StatusRequestURITooLong, "the query is too long"
 	case d.o.Tokens == nil && !loopback(r.Host):
-		// Another site could resolve its name to 127.0.0.1, and would then have the same origin.
+		// Another site could let its name resolve to 127.0.0.1, and would then have the same origin.
 		return http.StatusMisdirectedRequest, "without tokens the dashboard answers to localhost, 127.0.0.1 and [::1] only"
 	case strings.HasPrefix(r.URL.Path, "/api/") && foreign(r.Header.Get("Sec-Fetch-Site")):
 		return http.StatusForbidden, "the dashboard answers its own page only"
 	case posts && origins.Check(r) != nil:
 		return http.StatusForbidden, "the dashboard evaluates the policies of its own page only"
 	case posts && !isJSON(r.Header.Get("Content-Type")):
-		// A form of another site cannot send this type without asking before.
+		// A form on another site cannot send this type without a preflight request.
 		return http.StatusUnsupportedMediaType, "the request has to be application/json"
 	}
 	return 0, ""
 }
 
-// impactPath is the only path that takes a body.
+// impactPath is the only path that accepts a body.
 const impactPath = "/api/v1/impact"
 
 // posts reports whether the request is for the path that evaluates policies.
 func (d *Dashboard) posts(r *http.Request) bool { return d.evaluates() && r.URL.Path == impactPath }
 
-// origins compares the site that a browser names, Sec-Fetch-Site or Origin, with the host of the request.
+// origins compares the site in a browser's Sec-Fetch-Site or Origin header with the host of the request.
 var origins = http.NewCrossOriginProtection()
 
 func isJSON(contentType string) bool {
@@ -140,7 +140,7 @@ func loopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// foreign reports whether a browser marks the request as sent by another site.
+// foreign reports whether a browser marks the request as coming from another site.
 func foreign(site string) bool { return site != "" && site != "same-origin" && site != "none" }
 
 // Serve serves on l until ctx is done; over TLS if t is set. Without tokens it refuses a listener that others than this host can reach.

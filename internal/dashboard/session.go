@@ -20,7 +20,7 @@ const (
 	maxRefused  = 1024
 )
 
-// The limits of requests per second: of one user, and of all unknown tokens together.
+// The limits of requests per second: for one user, and for all unknown tokens together.
 const (
 	userRate, userBurst   = 10, 40
 	tokenRate, tokenBurst = 10, 30
@@ -42,12 +42,12 @@ type sessions struct {
 	access world.Access
 	form   reports.Form
 	now    func() time.Time
-	fresh  *rate.Limiter // tokens that are not known
+	fresh  *rate.Limiter // for tokens that are not known
 	nobody *session
 
 	mu      sync.Mutex
 	known   map[hash]*session
-	refused map[hash]time.Time // until when
+	refused map[hash]time.Time // until when each is rejected
 }
 
 func newSessions(o Options) *sessions {
@@ -58,13 +58,13 @@ func newSessions(o Options) *sessions {
 	}
 }
 
-// session is one user's.
+// session is the session of one user.
 type session struct {
 	user  User
 	limit *rate.Limiter
 
 	mu       sync.Mutex
-	until    time.Time          // the token is valid; zero before the first review
+	until    time.Time          // until when the token is valid; zero before the first review
 	verdicts map[string]verdict // by namespace; see access.go
 }
 
@@ -127,7 +127,7 @@ func (s *sessions) remembered(h hash) (*session, error) {
 		return one, nil
 	}
 	if !s.fresh.AllowN(now, 1) {
-		return nil, errRate // guesses cost the API server time
+		return nil, errRate // checking guessed tokens costs the API server time
 	}
 	makeRoom(s.known, maxSessions)
 	one := newSession(User{})

@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/compliance"
 )
 
-// status is a place in compliance.Statuses.
+// status is an index into compliance.Statuses.
 type status uint8
 
 const statuses = 5

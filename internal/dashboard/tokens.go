@@ -17,12 +17,12 @@ type User struct {
 
 // Tokens identifies the users of bearer tokens.
 type Tokens interface {
-	// Review returns the user of a token; ok is false if the token is not, or no longer, valid. An error means that the API server did not
+	// Review returns the user of a token; ok is false if the token is invalid or has expired. An error means that the API server did not
 	// answer.
 	Review(ctx context.Context, token string) (u User, ok bool, err error)
 }
 
-// TokenReviews identifies users with TokenReviews of the API server, with the rights of Creator. Its scheme must include them.
+// TokenReviews identifies users with TokenReviews of the API server, with the rights of Creator, whose scheme must include them.
 type TokenReviews struct{ Creator client.Writer }
 
 // Review implements Tokens.
@@ -32,7 +32,7 @@ func (t TokenReviews) Review(ctx context.Context, token string) (User, bool, err
 		return User{}, false, fmt.Errorf("ask the API server about a token: %w", err)
 	}
 	if !review.Status.Authenticated || review.Status.User.Username == "" {
-		return User{}, false, nil // Status.Error has the reason for the administrator of the API server
+		return User{}, false, nil // Status.Error contains the reason for the administrator of the API server
 	}
 	from := review.Status.User
 	u := User{Name: from.Username, UID: from.UID, Groups: from.Groups, Extra: map[string][]string{}}

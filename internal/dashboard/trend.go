@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The trend begins with one sample per firstInterval. If there are too many, every second one is removed and the interval doubles, so that
-// the trend always covers the time since the start.
+// The trend begins with one sample per firstInterval. If there are too many, every second one is removed and the interval doubles, so the
+// trend always covers the time since the start.
 const (
 	firstInterval = 10 * time.Second
 	maxSamples    = 240
@@ -18,15 +18,15 @@ const (
 // point counts the results of a namespace at one time.
 type point [statuses]int32
 
-// trend holds the numbers of results over time, for each namespace, since not every user may see all.
+// trend holds the numbers of results over time, for each namespace, since not every user may see all of them.
 type trend struct {
 	mu       sync.Mutex
 	interval time.Duration
 	times    []time.Time
-	series   map[string][]point // each as long as times
+	series   map[string][]point // each has the length of times
 }
 
-// newTrend returns a trend that begins with the interval; firstInterval if it is zero.
+// newTrend returns a trend with this initial interval; firstInterval if it is zero.
 func newTrend(interval time.Duration) *trend {
 	return &trend{interval: cmp.Or(interval, firstInterval), series: map[string][]point{}}
 }
@@ -94,7 +94,7 @@ func pointOf(t tally) (p point) {
 	return p
 }
 
-// sample is a shown point of the trend.
+// sample is one point of the trend as it is shown.
 type sample struct {
 	at     time.Time
 	counts tally

@@ -12,8 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// An operand is a JSON number, or a string that writes a quantity or, failing that, a duration. Since 30m and 5m write
-// quantities (milli), a duration of whole minutes has to be written otherwise: 1h30m, 90s.
+// operand is a JSON number, or a string that holds a quantity or, failing that, a duration. Since 30m and 5m are quantities
+// (milli), a duration of whole minutes must be written in another way: 1h30m, 90s.
 type operand struct {
 	kind     operandKind
 	scalar   float64
@@ -39,7 +39,7 @@ const (
 	modulo
 )
 
-// arithmetic applies an operator for the function of that name.
+// arithmetic applies an operator for the function with that name.
 func arithmetic(name string, op operator, x, y any) (any, error) {
 	a, ok := readOperand(x)
 	b, ok2 := readOperand(y)
@@ -61,8 +61,8 @@ func arithmetic(name string, op operator, x, y any) (any, error) {
 	return nil, functionError(name, "Types mismatch")
 }
 
-// maxOperand bounds the text of an operand, and maxExponent its decimal exponent: the quantity parser works with numbers of
-// any length.
+// maxOperand bounds the length of an operand, and maxExponent its decimal exponent, because the quantity parser accepts
+// numbers of any length.
 const (
 	maxOperand  = 64
 	maxExponent = 100
@@ -151,7 +151,7 @@ func quotient(name string, a, b operand) (any, error) {
 	if !ok {
 		return nil, functionError(name, "invalid operand")
 	}
-	// The quotient keeps the finer unit of the two and is rounded down to it: 1Gi by 4 is 256Mi, 3 by 6 is 0.
+	// The quotient uses the finer unit of the two and is rounded down to it: 1Gi by 4 is 256Mi, 3 by 6 is 0.
 	dividend := a.quantity.AsDec()
 	scale := max(dividend.Scale(), divisor.Scale(), 0)
 	return formatQuantity(new(inf.Dec).QuoRound(dividend, divisor, scale, inf.RoundDown), a.quantity.Format), nil
@@ -186,10 +186,10 @@ func remainder(name string, a, b operand) (any, error) {
 	return (a.duration % b.duration).String(), nil
 }
 
-// isInt64 reports whether f is a whole number that an int64 holds.
+// isInt64 reports whether f is a whole number in the range of int64.
 func isInt64(f float64) bool { return f == math.Trunc(f) && math.Abs(f) < 1<<63 }
 
-// decimal makes an exact decimal of a number as it is written.
+// decimal returns the exact decimal of a number as it is written.
 func decimal(f float64) (*inf.Dec, bool) {
 	if math.IsNaN(f) || math.IsInf(f, 0) || f != 0 && (math.Abs(f) > 1e100 || math.Abs(f) < 1e-100) {
 		return nil, false

@@ -39,7 +39,7 @@ type node struct {
 	depth       int
 }
 
-// current is the left side that the text only implies; explicit is an @ that was written. They evaluate alike.
+// current is an implied left side; explicit is an @ in the text. They evaluate alike.
 var (
 	current  = &node{kind: nCurrent, depth: 1}
 	explicit = &node{kind: nCurrent, depth: 1, name: "@"}

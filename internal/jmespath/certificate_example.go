@@ -1,4 +1,4 @@
 package jmespath
 
-// exampleCertificate is a self-signed certificate, as a JSON string; its key was thrown away.
+// exampleCertificate is a self-signed certificate, as a JSON string; its key was discarded.
 const exampleCertificate = `"-----BEGIN CERTIFICATE-----\nMIIB4jCCAUugAwIBAgIBKjANBgkqhkiG9w0BAQsFADAoMQ4wDAYDVQQKEwVFcGhv\ncjEWMBQGA1UEAxMNZXBob3IuZXhhbXBsZTAeFw0yNjExMjAwMDAwMDBaFw0zNjEx\nMTcwMDAwMDBaMCgxDjAMBgNVBAoTBUVwaG9yMRYwFAYDVQQDEw1lcGhvci5leGFt\ncGxlMIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQCrqiDVnvuOlfgR7YyFaCDv\nmW0Cdk4v4+MkiAxo4E3GIRFm27m/ZQidLRx9J56MSTCnJ+hCwAO6E3KnqvBaXe2S\nh/MZZO984iq1/Q6cKAvkuElayb3sE19VSovZsGgfIQLDDouZeiZbE96WVIxEaJmG\nsqSqmWgfY3yvF3otsVLBrQIDAQABoxwwGjAYBgNVHREEETAPgg1lcGhvci5leGFt\ncGxlMA0GCSqGSIb3DQEBCwUAA4GBAFCsd5Pj4LWWo8+nyXqlZfCytR53AQidIkff\n0GMqGwym8Xsi+mgHqlakDfX8gKtPfmek6BEOyLGwCzpRNe2ecSxo5NI2f+mPW+jK\nrWEOO7Lbpclc6dAmHLKoILwg03P8d6BUMi5YSMd1lCeDyRFQ+oEWxz3mR/PzCkQC\nJ3wIc7IX\n-----END CERTIFICATE-----\n"`

@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// now reads the clock of the world: rules never read the machine's.
+// now reads the clock of the world: rules never read the machine's clock.
 func (env *Env) now(function string) (time.Time, error) {
 	if env.World.Clock == nil {
 		return time.Time{}, fmt.Errorf("JMESPath function '%s': the time is %w", function, world.ErrUnavailable)
@@ -15,7 +15,7 @@ func (env *Env) now(function string) (time.Time, error) {
 	return env.World.Clock.Now(), nil
 }
 
-// parseTimes parses arguments that write times as RFC 3339 does.
+// parseTimes parses arguments that hold times in RFC 3339 format.
 func parseTimes(args ...any) ([]time.Time, error) {
 	out := make([]time.Time, len(args))
 	for i, arg := range args {

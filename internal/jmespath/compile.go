@@ -6,10 +6,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// eval evaluates one node on a value. Values are the input's own: they are shared, never changed.
+// eval evaluates one node on a value. Values belong to the input: they are shared and never changed.
 type eval func(env *Env, v any) (any, error)
 
-// Expr is a compiled expression. It is immutable and safe for use by several goroutines.
+// Expr is a compiled expression. It is immutable and safe for concurrent use.
 type Expr struct {
 	src     string
 	quoting Quoting
@@ -17,11 +17,11 @@ type Expr struct {
 	paths   [][]string
 }
 
-// Compile parses an expression and compiles it to closures. The error is a *SyntaxError. An unknown function or a wrong
-// number of arguments is no error of Compile but of the evaluation that reaches it.
+// Compile parses an expression and compiles it to closures. The error is a *SyntaxError. An unknown function or a wrong number of arguments
+// is not an error of Compile but of an evaluation that reaches it.
 func Compile(src string) (*Expr, error) { return CompileQuoting(src, Quoting{}) }
 
-// MustCompile is Compile for expressions that are written in the code; it panics on a syntax error.
+// MustCompile is Compile for expressions in Go code; it panics on a syntax error.
 func MustCompile(src string) *Expr {
 	e, err := Compile(src)
 	if err != nil {
@@ -33,10 +33,10 @@ func MustCompile(src string) *Expr {
 // String returns the text of the expression.
 func (e *Expr) String() string { return e.src }
 
-// Search evaluates the expression on root, any JSON value or a Root. A result that is a number, or a list with numbers in
-// it, holds them as float64; objects, and lists of lists, are handed out as they are in the input, int64 included, so
-// that nothing is copied and no large number is rounded on its way into a patch. The result is read-only. A missing key is an *UnknownKeyError; a function that needs what
-// env.World does not offer gives an error wrapping world.ErrUnavailable; a passed limit one wrapping budget.ErrExhausted.
+// Search evaluates the expression on root, any JSON value or a Root. If the result is a number, or a list with numbers in it, they become
+// float64. Objects, and lists of lists, are returned as they are in the input, including int64, so that nothing is copied and no large
+// number is rounded on its way into a patch. The result is read-only. A missing key is an *UnknownKeyError; a function that needs something
+// that env.World does not offer returns an error wrapping world.ErrUnavailable; an exceeded limit, one wrapping budget.ErrExhausted.
 func (e *Expr) Search(env *Env, root any) (any, error) {
 	if env == nil {
 		env = &Env{}
@@ -128,10 +128,10 @@ func compile(n *node) eval {
 	return compileComparison(n)
 }
 
-// expref is the value of &expression, an argument of sort_by and its like.
+// expref is the value of &expression, an argument of sort_by and similar functions.
 type expref struct{ run eval }
 
-// on evaluates the expression on one element; a missing key is null.
+// on evaluates the expression on one element; a missing key gives null.
 func (r *expref) on(env *Env, v any) (any, error) {
 	if err := env.step(1); err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (r *expref) on(env *Env, v any) (any, error) {
 	return out, err
 }
 
-// tolerant makes null of a missing key.
+// tolerant turns a missing key into null.
 func tolerant(e eval) eval {
 	return func(env *Env, v any) (any, error) {
 		out, err := e(env, v)
@@ -154,7 +154,7 @@ func tolerant(e eval) eval {
 	}
 }
 
-// lenient makes null of a missing key and of every other misfit.
+// lenient turns a missing key, and every other mismatch of the data, into null.
 func lenient(e eval) eval {
 	return func(env *Env, v any) (any, error) {
 		out, err := e(env, v)
@@ -166,13 +166,13 @@ func lenient(e eval) eval {
 }
 
 func compileField(name string) eval {
-	missing := &UnknownKeyError{Key: name} // made once: missing keys are everyday, and mostly tolerated
+	missing := &UnknownKeyError{Key: name} // created once: missing keys are common, and mostly tolerated
 	return func(_ *Env, v any) (any, error) {
 		return field(v, name, missing)
 	}
 }
 
-// field looks a key up. Only an object can lack a key: a field of anything else is null.
+// field looks up a key. Only an object can lack a key: a field of any other value is null.
 func field(v any, name string, missing *UnknownKeyError) (any, error) {
 	switch m := v.(type) {
 	case map[string]any:
@@ -287,7 +287,7 @@ func compileHash(n *node) eval {
 	}
 }
 
-// compileAll compiles operands whose missing keys are null and whose result is kept: never a Root.
+// compileAll compiles operands whose missing keys become null and whose result is stored, so it must not be a Root.
 func compileAll(nodes []*node) []eval {
 	out := make([]eval, len(nodes))
 	for i, n := range nodes {
@@ -342,7 +342,7 @@ func compileComparison(n *node) eval {
 	}
 }
 
-// isFalse reports whether a value counts as false: false, null, and the empty string, list and object. Numbers are true.
+// isFalse reports whether a value counts as false: false, null, and the empty string, list and object. All numbers count as true.
 func isFalse(v any) bool {
 	switch x := v.(type) {
 	case nil:
@@ -359,7 +359,7 @@ func isFalse(v any) bool {
 	return false
 }
 
-// sortedKeys gives objects an order, so that equal inputs have equal results.
+// sortedKeys defines an order for objects, so that equal inputs have equal results.
 func sortedKeys(m map[string]any) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {

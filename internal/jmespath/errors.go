@@ -12,25 +12,25 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// UnknownKeyError says that an object lacks a key. In this dialect that is an error where standard JMESPath yields null;
-// the constructs of package documentation tolerate it.
+// UnknownKeyError is the error for a key that an object lacks. Standard JMESPath yields null instead; the package
+// documentation lists the constructs that tolerate it.
 type UnknownKeyError struct{ Key string }
 
 func (e *UnknownKeyError) Error() string { return fmt.Sprintf("Unknown key %q in path", e.Key) }
 
-// MissingKey is the key, for notes of an evaluation (package trace).
+// MissingKey returns the key, for records of an evaluation (package trace).
 func (e *UnknownKeyError) MissingKey() string { return e.Key }
 
-// SyntaxError says why an expression cannot be compiled.
+// SyntaxError is the reason why an expression cannot be compiled.
 type SyntaxError struct {
-	// Expression is the whole text, Offset the byte at which the mistake was noticed.
+	// Expression is the whole text, Offset the byte at which the mistake was detected.
 	Expression string
 	Offset     int
 	msg        string
 	literal    bool
 }
 
-// Error words the mistake as Kyverno does, which prints a mistake inside a JSON literal as it is.
+// Error returns Kyverno's text for the mistake; Kyverno prints a mistake inside a JSON literal without a prefix.
 func (e *SyntaxError) Error() string {
 	if e.literal {
 		return e.msg
@@ -38,7 +38,7 @@ func (e *SyntaxError) Error() string {
 	return "SyntaxError: " + e.msg
 }
 
-// Hint says at which characters the mistake was noticed, for people who do not know the names of tokens.
+// Hint describes where the mistake was detected, for people who do not know the names of tokens.
 func (e *SyntaxError) Hint() string {
 	at := min(max(e.Offset, 0), len(e.Expression))
 	before := strings.TrimRight(e.Expression[:at], " \t\n")
@@ -60,22 +60,22 @@ func (e *SyntaxError) Highlight() string {
 	return fmt.Sprintf("%s\n%*s^", e.Expression, e.Offset, "")
 }
 
-// isUnknownKey is asked for every tolerated failure, so it does not unwrap: an error of loading a context entry, even when it
-// was caused by an unknown key, is not a missing key of this expression.
+// isUnknownKey reports whether the expression itself lacks a key. It does not unwrap: an error of loading a context entry,
+// even if an unknown key caused it, is not a missing key of this expression.
 func isUnknownKey(err error) bool {
 	_, ok := err.(*UnknownKeyError)
 	return ok
 }
 
-// argumentError says that a function got an argument of a type that it does not take, in the words of Kyverno.
+// argumentError is the error for an argument of a type that a function does not accept, with Kyverno's text.
 type argumentError struct{ msg string }
 
 func (e *argumentError) Error() string { return e.msg }
 
-// callError is what went wrong inside a function: data that it could not digest.
+// callError is an error inside a function: data that it could not process.
 type callError struct{ err error }
 
-// Error cuts what the function says, since it quotes its arguments and each caller copies it.
+// Error truncates the function's text, since it quotes its arguments and each caller copies it.
 func (e *callError) Error() string { return value.Message(e.err.Error()) }
 func (e *callError) Unwrap() error { return e.err }
 
@@ -85,9 +85,9 @@ type worldError struct{ err error }
 func (e *worldError) Error() string { return e.err.Error() }
 func (e *worldError) Unwrap() error { return e.err }
 
-// misfits reports whether an error says that the data do not fit the expression: what the left side of a flatten, a filter
-// and .* makes null of, as in Kyverno. A spent budget, the world failing, data that could not be loaded and mistakes
-// of the author (an unknown function) stay errors there too: missing information is never an empty result.
+// misfits reports whether an error means that the data do not fit the expression. As in Kyverno, the left side of a flatten,
+// a filter and .* turns such an error into null. An exhausted budget, a failure of the world, data that could not be loaded
+// and mistakes of the author (an unknown function) stay errors there, too: missing information is never an empty result.
 func misfits(err error) bool {
 	switch err.(type) {
 	case *UnknownKeyError, *argumentError, *callError:
@@ -96,7 +96,7 @@ func misfits(err error) bool {
 	return false
 }
 
-// failedCall sorts the error of a function's body.
+// failedCall classifies the error of a function's body.
 func failedCall(err error) error {
 	if misfits(err) {
 		return err
@@ -113,11 +113,11 @@ func failedCall(err error) error {
 	return &callError{err}
 }
 
-// ErrTooLarge is wrapped by the error for an input that a library of another's making would have to digest whole (YAML,
+// ErrTooLarge is wrapped by the error for an input that a third-party library would have to process as a whole (YAML,
 // certificates, regular expressions) and that is larger than any honest policy needs.
 var ErrTooLarge = errors.New("input is too large")
 
-// functionError words an error of one of Kyverno's functions.
+// functionError returns an error in the form that Kyverno's functions use.
 func functionError(name, format string, args ...any) error {
 	return fmt.Errorf("JMESPath function '"+name+"': "+format, args...)
 }

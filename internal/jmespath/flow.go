@@ -2,15 +2,16 @@ package jmespath
 
 import "github.com/ephor-dev/ephor/internal/value"
 
-// Reads adds to doc what the expression reads of the document it is evaluated on. A document that keeps only these
-// parts, and all items of its lists, gives the same result.
+// Reads adds to doc the parts of the document that the expression reads. A document that contains only these parts, and
+// all items of its lists, gives the same result.
 func (e *Expr) Reads(doc *value.Fields) { e.Flow(doc).Read() }
 
-// Flow is Reads without the result itself: what the result is made of is returned, and is read as far as the caller says.
+// Flow is Reads without the result itself: it returns the parts of which the result consists, and the caller decides how
+// much of them is read.
 func (e *Expr) Flow(doc *value.Fields) *value.Part {
 	n, err := parse(e.src, e.quoting)
 	if err != nil {
-		doc.ReadAll() // it was compiled of this
+		doc.ReadAll() // it was compiled from this text
 		return &value.Part{}
 	}
 	f := &flow{}
@@ -25,7 +26,8 @@ func (e *Expr) Flow(doc *value.Fields) *value.Part {
 // flow follows the parts of a document through an expression.
 type flow struct{ value.Flow }
 
-// walk returns what the value of n is made of when n is evaluated on at. What is looked at on the way is read.
+// walk returns the parts of which the value of n consists when n is evaluated on at. It marks as read what n examines on
+// the way.
 func (f *flow) walk(n *node, at *value.Part) *value.Part {
 	if f.Lost() {
 		return &value.Part{}
@@ -54,7 +56,7 @@ func (f *flow) walk(n *node, at *value.Part) *value.Part {
 		return f.List(f.walk(n.right, items))
 	case nValues:
 		f.walk(n.left, at).Read()
-		return &value.Part{} // what comes behind finds it read
+		return &value.Part{} // the whole value is read already
 	case nList:
 		items := make([]*value.Part, len(n.items))
 		for i, item := range n.items {
@@ -69,12 +71,12 @@ func (f *flow) walk(n *node, at *value.Part) *value.Part {
 		return f.Object(members)
 	case nOr, nAnd:
 		left := f.walk(n.left, at)
-		left.Read() // an empty object is false
+		left.Read() // an empty object counts as false
 		return f.Join(left, f.walk(n.right, at))
 	case nExpref:
-		return &value.Part{} // it is evaluated on the items of another argument, which is read
+		return &value.Part{} // it is evaluated on the items of another argument, which is marked as read
 	}
-	// Calls, negations and comparisons look at their operands and make something new.
+	// Calls, negations and comparisons read their operands and create a new value.
 	for _, operand := range append([]*node{n.left, n.right}, n.items...) {
 		if operand != nil {
 			f.walk(operand, at).Read()

@@ -13,7 +13,7 @@ func init() {
 	})
 }
 
-// best returns the greatest (sign 1) or least (sign -1) item of a list of numbers or of strings, the first of equals.
+// best returns the greatest (sign 1) or least (sign -1) item of a list of numbers or of strings; the first, if several are equal.
 func best(list []any, sign int) any {
 	var out any
 	for i, item := range list {

@@ -16,7 +16,7 @@ func bestBy(env *Env, list []any, by *expref, sign int) (any, error) {
 	case 0:
 		return nil, nil
 	case 1:
-		return list[0], nil // nothing to compare it with
+		return list[0], nil // there is nothing to compare it with
 	}
 	keys, err := sortKeys(env, list, by)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// maxYAML bounds what is handed to the YAML parser: four times the size of a ConfigMap would be 4 MiB, none needs that.
+// maxYAML bounds the input of the YAML parser. A ConfigMap has at most 1 MiB.
 const maxYAML = 1 << 20
 
-// yamlSteps is what the parser takes for a byte: it is slow.
+// yamlSteps is the parser's cost for one byte: it is slow.
 const yamlSteps = 16
 
 func init() {

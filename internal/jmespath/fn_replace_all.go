@@ -13,7 +13,7 @@ func init() {
 	})
 }
 
-// replace counts the size of the result before it makes it: repeated replacing can grow a text without end.
+// replace charges the size of the result before it creates it: repeated replacing can grow a text without end.
 func replace(env *Env, s, old, new string, n int) (any, error) {
 	count := strings.Count(s, old)
 	if n >= 0 {

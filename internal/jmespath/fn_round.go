@@ -15,7 +15,7 @@ func init() {
 			{Expression: "round(`2.555`, `2`)", Result: `2.56`},
 			{Expression: "round(`-2.5`, `0`)", Result: `-3`},
 			{Expression: "round(`2.5`, `0.5`)", Error: `JMESPath function 'round': Non-integer argument(s) passed for round off`},
-			// Kyverno prints these placeholders; tests of policies quote them.
+			// Kyverno prints these placeholders, and tests of policies quote them.
 			{Expression: "round(`2.5`, `-1`)", Error: `JMESPath function 'round': %!d(MISSING) argument is out of bounds (%!d(MISSING))`},
 		},
 		call: func(_ *Env, args []any) (any, error) {
@@ -25,10 +25,10 @@ func init() {
 				return nil, functionError("round", "Non-integer argument(s) passed for round off")
 			case places < 0:
 				return nil, functionError("round", "%s", "%!d(MISSING) argument is out of bounds (%!d(MISSING))")
-			case places > 400 || math.IsNaN(f) || math.IsInf(f, 0): // no float64 has that many
+			case places > 400 || math.IsNaN(f) || math.IsInf(f, 0): // no float64 has that many decimal places
 				return f, nil
 			}
-			// The number is rounded as it is written: 2.555 is a little less in binary, but the user wrote 2.555.
+			// The number is rounded as it is written: 2.555 is slightly less in binary, but the user wrote 2.555.
 			d, ok := new(inf.Dec).SetString(strconv.FormatFloat(f, 'f', -1, 64))
 			if !ok {
 				return f, nil

@@ -2,7 +2,7 @@ package jmespath
 
 import "github.com/blang/semver/v4"
 
-// maxVersion bounds a version and a range of versions.
+// maxVersion bounds the length of a version and of a range of versions.
 const maxVersion = 4096
 
 func init() {

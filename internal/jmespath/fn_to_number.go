@@ -22,7 +22,7 @@ func init() {
 			s, _ := args[0].(string)
 			f, err := strconv.ParseFloat(s, 64)
 			if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-				return nil, nil // JSON has no such number
+				return nil, nil // JSON cannot represent it
 			}
 			return f, nil
 		},

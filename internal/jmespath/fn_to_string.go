@@ -28,7 +28,7 @@ func init() {
 	})
 }
 
-// htmlSafe escapes the three characters that encoding/json escapes, since Kyverno does: texts are compared.
+// htmlSafe escapes the three characters that encoding/json escapes by default, since Kyverno does: policies compare texts.
 func htmlSafe(b []byte) []byte {
 	if !bytes.ContainsAny(b, "<>&") {
 		return b

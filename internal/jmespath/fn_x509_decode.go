@@ -2,7 +2,7 @@ package jmespath
 
 import "github.com/ephor-dev/ephor/internal/certificate"
 
-// maxCertificate bounds what is handed to the certificate parser.
+// maxCertificate bounds the input of the certificate parser.
 const maxCertificate = 64 << 10
 
 func init() {

@@ -13,7 +13,7 @@ import (
 // Type is a type of a function's argument or result.
 type Type string
 
-// The types of the language. Null is what a missing argument becomes; no type but Any takes it.
+// The types of the language. Null is the value of a missing argument; only Any accepts it.
 const (
 	Any         Type = "any"
 	Number      Type = "number"
@@ -26,43 +26,44 @@ const (
 	Expression  Type = "expref"
 )
 
-// Function declares one function of the language: everything that documentation, `jp function` and the evaluator need.
+// Function declares one function of the language: all information for documentation, `jp function` and the evaluator.
 type Function struct {
 	Name string
 	// Args holds the types that each argument may have.
 	Args [][]Type
-	// Variadic functions take any number of further arguments, and do their own checks.
+	// Variadic functions accept any number of further arguments, and check them themselves.
 	Variadic bool
 	Returns  []Type
 	// Builtin marks the functions of standard JMESPath.
 	Builtin bool
-	// Doc says in one or a few sentences what the function does.
+	// Doc describes in one or a few sentences what the function does.
 	Doc      string
 	Examples []Example
 
 	call callFunc
-	// prepare, when set, may make a better call from the arguments that are literals.
+	// prepare, if set, may return a faster call based on the arguments that are literals.
 	prepare func(args []literalArg) callFunc
 }
 
 // Example is one use of a function. Examples run as tests.
 type Example struct {
 	Expression string
-	// Input is the document, as JSON; none is null.
+	// Input is the document, as JSON; empty for null.
 	Input string
-	// Result is the result as JSON, Error the text of the error that is due instead.
+	// Result is the expected result as JSON, Error the text of the expected error instead.
 	Result, Error string
 }
 
 type callFunc func(env *Env, args []any) (any, error)
 
-// literalArg is an argument at compile time: known only when it is a literal.
+// literalArg is an argument at compile time: its value is known only if it is a literal.
 type literalArg struct {
 	value any
 	known bool
 }
 
-// Signature is the function's name with the types of its arguments and of its result: lookup(object|array, string|number) any.
+// Signature returns the function's name with the types of its arguments and of its result: lookup(object|array, string|number)
+// any.
 func (f *Function) Signature() string {
 	args := make([]string, len(f.Args))
 	for i, types := range f.Args {
@@ -108,7 +109,7 @@ func compileCall(n *node) eval {
 	if f == nil {
 		unknown := errors.New("unknown function: " + n.name)
 		return func(env *Env, v any) (any, error) {
-			// The arguments come first: their errors are the more telling ones.
+			// The arguments are evaluated first, because their errors are more informative.
 			if _, err := evalArgs(env, args, v); err != nil {
 				return nil, err
 			}
@@ -160,7 +161,7 @@ var (
 	errArity = errors.New("Invalid arity.")
 )
 
-// check tests the number and the types of arguments. Errors name the type as Kyverno prints it.
+// check checks the number and the types of arguments. Errors name the type as Kyverno prints it.
 func (f *Function) check(values []any) error {
 	if f.Variadic {
 		if len(values) < len(f.Args) {
@@ -174,7 +175,7 @@ func (f *Function) check(values []any) error {
 		return nil
 	}
 	if len(f.Args) == 0 {
-		return nil // the reference looks at nothing here: time_now('x') is accepted
+		return nil // Kyverno makes no check here: it accepts time_now('x')
 	}
 	if len(values) != len(f.Args) {
 		return errArgs
@@ -187,7 +188,7 @@ func (f *Function) check(values []any) error {
 	return nil
 }
 
-// maxShown is how much of a value an error message shows.
+// maxShown bounds the part of a value that an error message shows.
 const maxShown = 4096
 
 func typeError(v any, want []Type) error {
@@ -210,7 +211,7 @@ func typeError(v any, want []Type) error {
 func is(v any, t Type) bool {
 	switch t {
 	case Any:
-		_, ref := v.(*expref) // an expression is no value: only functions that ask for one take it
+		_, ref := v.(*expref) // an expression is not a value: only functions that declare it accept one
 		return !ref
 	case Number:
 		_, ok := value.Float(v)
@@ -249,7 +250,7 @@ func all(v any, t Type) bool {
 	return true
 }
 
-// one makes a list of argument types in which each argument has one type.
+// one returns a list of argument types in which each argument has one type.
 func one(types ...Type) [][]Type {
 	out := make([][]Type, len(types))
 	for i, t := range types {
@@ -258,7 +259,7 @@ func one(types ...Type) [][]Type {
 	return out
 }
 
-// number reads an argument whose type was checked.
+// number returns a number argument whose type was checked.
 func number(v any) float64 {
 	f, _ := value.Float(v)
 	return f

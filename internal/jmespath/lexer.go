@@ -58,7 +58,7 @@ type token struct {
 	value  any // of a JSON literal
 }
 
-// lexer cuts an expression into tokens.
+// lexer splits an expression into tokens.
 type lexer struct {
 	src string
 	pos int
@@ -155,7 +155,7 @@ func (l *lexer) next() (token, error) {
 	return t, err
 }
 
-// either takes the first of two operators that the text continues with, else one byte.
+// either reads the first of two operators with which the text continues, otherwise one byte.
 func (l *lexer) either(long1 string, k1 kind, long2 string, k2 kind, short kind) kind {
 	rest := l.src[l.pos:]
 	switch {
@@ -170,7 +170,7 @@ func (l *lexer) either(long1 string, k1 kind, long2 string, k2 kind, short kind)
 	return short
 }
 
-// until returns the text up to the closing delimiter; a backslash keeps the byte behind it from closing.
+// until returns the text up to the closing delimiter; a backslash escapes the byte after it.
 func (l *lexer) until(delimiter byte) (string, error) {
 	start := l.pos + 1
 	for i := start; i < len(l.src); i++ {
@@ -186,7 +186,7 @@ func (l *lexer) until(delimiter byte) (string, error) {
 	return "", l.errorf(len(l.src), "Unclosed delimiter: %c", delimiter)
 }
 
-// readString reads '…'. Only \' is an escape: every other backslash stands for itself, also one before another.
+// readString reads '…'. Only \' is an escape: every other backslash stands for itself, even before another backslash.
 func (l *lexer) readString() (string, error) {
 	start := l.pos + 1
 	for i := start; i < len(l.src); i++ {
@@ -198,7 +198,7 @@ func (l *lexer) readString() (string, error) {
 	return "", l.errorf(len(l.src), "Unclosed delimiter: '")
 }
 
-// unquote is the content of '…'.
+// unquote returns the content of '…'.
 func (l *lexer) unquote(start, end int) string {
 	if len(l.q.Data) == 0 {
 		return strings.ReplaceAll(l.src[start:end], `\'`, `'`)

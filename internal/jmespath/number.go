@@ -9,13 +9,13 @@ import (
 //lint:ignore ST1005 the reference's words
 var errZeroStep = errors.New("Invalid slice, step cannot be 0")
 
-// step counts n steps of the evaluation's budget.
+// step charges n steps to the evaluation's budget.
 func (env *Env) step(n int) error { return env.Meter.Step(n) }
 
-// bytes counts n bytes of newly made data.
+// bytes charges n bytes of newly created data.
 func (env *Env) bytes(n int) error { return env.Meter.Bytes(n) }
 
-// items counts a walk over n items whose results are kept in a new list.
+// items charges a walk over n items whose results are stored in a new list.
 func (env *Env) items(n int) error {
 	if err := env.step(n); err != nil {
 		return err
@@ -23,7 +23,7 @@ func (env *Env) items(n int) error {
 	return env.bytes(n * 16)
 }
 
-// keys counts an object that is made of n keys: a key takes some fifteen times as long as an item.
+// keys charges an object with n keys: a key takes some fifteen times as long as an item.
 func (env *Env) keys(n int) error {
 	if err := env.step(16 * n); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (env *Env) keys(n int) error {
 	return env.bytes(n * 40)
 }
 
-// text counts a newly made string and returns it as a result.
+// text charges a newly created string and returns it as a result.
 func (env *Env) text(s string) (any, error) {
 	if err := env.bytes(len(s)); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (env *Env) text(s string) (any, error) {
 	return s, nil
 }
 
-// topFloats returns a number as a float64, and a list with its numbers as float64. What lies deeper stays.
+// topFloats returns a number as a float64, and a list with its numbers as float64. It does not change deeper values.
 func topFloats(v any) any {
 	switch x := v.(type) {
 	case int64:
@@ -61,7 +61,8 @@ func topFloats(v any) any {
 	return v
 }
 
-// floats returns v with every number as a float64: the language knows no others. Only what holds another number is copied.
+// floats returns v with every number as a float64: the language has no other numbers. It copies only parts that contain
+// other numbers.
 func floats(v any) any {
 	out, _ := asFloats(v, 0)
 	return out
@@ -117,7 +118,7 @@ func asFloats(v any, depth int) (out any, changed bool) {
 	return v, false
 }
 
-// size estimates the work of walking over a value from the size of its top.
+// size estimates the work of walking over a value from the size of its top level.
 func size(v any) int {
 	switch x := v.(type) {
 	case string:

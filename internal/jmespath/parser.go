@@ -6,8 +6,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 )
 
-// powers are the binding powers of the operators: an expression goes on while the next token binds stronger than what it
-// is part of. Tokens that are not listed end every expression. The not operator binds stronger than the dot: !a.b is (!a).b.
+// powers are the binding powers of the operators: an expression continues while the next token binds more strongly than the
+// enclosing construct. Tokens that are not listed end every expression. The not operator binds more strongly than the dot:
+// !a.b is (!a).b.
 var powers = [tCurrent + 1]int{tPipe: 1, tOr: 2, tAnd: 3, tEQ: 5, tNE: 5, tLT: 5, tLTE: 5, tGT: 5, tGTE: 5, tFlatten: 9, tStar: 20, tFilter: 21, tDot: 40,
 	tNot: 45, tLbrace: 50, tLbracket: 55, tLparen: 60}
 
@@ -78,7 +79,7 @@ func (p *parser) expression(power int) (*node, error) {
 	return n, err
 }
 
-// prefix parses what an expression may begin with.
+// prefix parses the beginning of an expression.
 func (p *parser) prefix() (*node, error) {
 	t := p.take()
 	switch t.kind {
@@ -141,7 +142,7 @@ func (p *parser) wrap(k nodeKind, power int) (*node, error) {
 	return (&node{kind: k, left: n}).measure(), nil
 }
 
-// infix parses what may follow the expression left.
+// infix parses what follows the expression left.
 func (p *parser) infix(left *node) (*node, error) {
 	t := p.take()
 	switch t.kind {
@@ -208,7 +209,7 @@ func (p *parser) afterDot(power int) (*node, error) {
 	return nil, p.errorf("Expected identifier, lbracket, or lbrace")
 }
 
-// projected parses the right side of a projection: what is evaluated on each item.
+// projected parses the right side of a projection, which is evaluated on each item.
 func (p *parser) projected(power int) (*node, error) {
 	switch {
 	case powers[p.at()] < projectionEnd:
@@ -222,7 +223,7 @@ func (p *parser) projected(power int) (*node, error) {
 	return nil, p.errorf("Unexpected token: %s", p.at())
 }
 
-// project parses the rest of left[*]; the bracket is taken.
+// project parses the rest of left[*]; the bracket is already read.
 func (p *parser) project(left *node) (*node, error) {
 	p.take() // the star
 	if err := p.match(tRbracket); err != nil {
@@ -252,7 +253,7 @@ func (p *parser) filter(left *node) (*node, error) {
 	return (&node{kind: nFilter, left: left, right: right, cond: cond}).measure(), nil
 }
 
-// index parses the rest of left[1] or left[1:2:3]; the bracket is taken.
+// index parses the rest of left[1] or left[1:2:3]; the bracket is already read.
 func (p *parser) index(left *node) (*node, error) {
 	if p.at() == tNumber && p.after() != tColon {
 		n := &node{kind: nIndex, left: left, number: p.take().number}
@@ -275,7 +276,7 @@ func (p *parser) index(left *node) (*node, error) {
 	return p.join(nProject, n.measure(), p.projected, powers[tStar])
 }
 
-// list parses the rest of [a, b]; the bracket is taken.
+// list parses the rest of [a, b]; the bracket is already read.
 func (p *parser) list() (*node, error) {
 	n := &node{kind: nList}
 	for {
@@ -294,7 +295,7 @@ func (p *parser) list() (*node, error) {
 	}
 }
 
-// hash parses the rest of {k: a, l: b}; the brace is taken.
+// hash parses the rest of {k: a, l: b}; the brace is already read.
 func (p *parser) hash() (*node, error) {
 	n := &node{kind: nHash}
 	for {
@@ -320,12 +321,12 @@ func (p *parser) hash() (*node, error) {
 	}
 }
 
-// call parses the rest of name(a, b); the parenthesis is taken. A comma behind the last argument is allowed.
+// call parses the rest of name(a, b); the parenthesis is already read. A comma after the last argument is allowed.
 func (p *parser) call(name string) (*node, error) {
 	n := &node{kind: nCall, name: name}
 	for p.at() != tRparen {
 		argument := p.expression
-		if p.at() == tExpref { // it is an argument or nothing
+		if p.at() == tExpref { // &expression is only allowed as an argument
 			p.take()
 			argument = func(power int) (*node, error) { return p.wrap(nExpref, power) }
 		}

@@ -2,7 +2,7 @@ package jmespath
 
 import "slices"
 
-// Roots returns the names at the top of the document that the expression may read, sorted; "*" when it may read all of it.
+// Roots returns the names at the top of the document that the expression may read, sorted; "*" if it may read all of it.
 func (e *Expr) Roots() []string {
 	var out []string
 	for _, p := range e.paths {
@@ -23,14 +23,14 @@ func (e *Expr) Roots() []string {
 // below a path may be read. An empty path is the whole document.
 func (e *Expr) Paths() [][]string { return e.paths }
 
-// findPaths walks the tree and follows which part of the document each node is evaluated on.
+// findPaths walks the tree and tracks the part of the document on which each node is evaluated.
 func findPaths(n *node) [][]string {
 	w := &pathWalk{}
 	w.read(w.walk(n, place{known: true}))
 	return w.paths
 }
 
-// place is a part of the document, or some value that is computed.
+// place is a part of the document, or some computed value.
 type place struct {
 	known bool
 	path  []string
@@ -38,7 +38,7 @@ type place struct {
 
 type pathWalk struct{ paths [][]string }
 
-// read notes that a place is used.
+// read records that a place is read.
 func (w *pathWalk) read(p place) {
 	if !p.known || slices.ContainsFunc(w.paths, func(q []string) bool { return slices.Equal(p.path, q) }) {
 		return
@@ -46,7 +46,7 @@ func (w *pathWalk) read(p place) {
 	w.paths = append(w.paths, p.path)
 }
 
-// walk returns the place that n evaluates to when it is evaluated on at; what n reads on the way is noted.
+// walk returns the place to which n evaluates when it is evaluated on at; it records what n reads on the way.
 func (w *pathWalk) walk(n *node, at place) place {
 	switch n.kind {
 	case nCurrent:
@@ -62,7 +62,7 @@ func (w *pathWalk) walk(n *node, at place) place {
 		left, before := w.walk(n.left, at), len(w.paths)
 		out := w.walk(n.right, left)
 		if !out.known && len(w.paths) == before {
-			w.read(left) // its absence is seen, even where its content is not
+			w.read(left) // the expression depends on whether it exists, even if not on its content
 		}
 		return out
 	case nList, nHash, nCall:
@@ -82,7 +82,7 @@ func (w *pathWalk) walk(n *node, at place) place {
 		w.read(w.walk(n.left, place{}))
 		return place{}
 	}
-	// Indexes, slices and projections: the list is read, and what comes behind works on its items.
+	// Indexes, slices and projections: the list is read, and the right side is evaluated on its items.
 	w.read(w.walk(n.left, at))
 	for _, c := range []*node{n.right, n.cond} {
 		if c != nil {

@@ -1,7 +1,7 @@
 package jmespath
 
-// compileProject compiles left[*].right and its relatives: right is evaluated on each item of a list. Items for which it
-// gives null or lacks a key are left out; of what is not a list, or is missing, the projection is null.
+// compileProject compiles left[*].right and similar projections: right is evaluated on each item of a list. Items for
+// which it gives null or lacks a key are left out. If the left side is missing or not a list, the projection is null.
 func compileProject(n *node) eval {
 	left, right := tolerant(compile(n.left)), compile(n.right)
 	if n.right.kind == nCurrent {
@@ -46,7 +46,7 @@ func collect(env *Env, out []any, right eval, item any) ([]any, error) {
 	return out, nil
 }
 
-// withoutNull returns the list without its nulls; the list itself when it has none.
+// withoutNull returns the list without its nulls; the list itself if it has none.
 func withoutNull(list []any) []any {
 	for i, item := range list {
 		if item != nil {
@@ -122,8 +122,8 @@ func compileValues(n *node) eval {
 	}
 }
 
-// compileFlatten compiles left[]: the items of the items that are lists, and the others as they are. As in the reference,
-// a function on the left that fails on its data makes the whole null (containers[].resources.keys(@)[] where one
+// compileFlatten compiles left[]: the items of the items that are lists, and the others unchanged. As in Kyverno, a
+// function on the left that fails on its data makes the whole result null (containers[].resources.keys(@)[] if one
 // container is null).
 func compileFlatten(n *node) eval {
 	left := lenient(compile(n.left))
@@ -163,7 +163,7 @@ func compileFlatten(n *node) eval {
 	}
 }
 
-// compileIndex compiles left[n]; n below zero counts from the end, and there is null where there is no item.
+// compileIndex compiles left[n]; a negative n counts from the end, and a missing item gives null.
 func compileIndex(n *node) eval {
 	left, number := compile(n.left), n.number
 	return func(env *Env, v any) (any, error) {
@@ -215,7 +215,7 @@ func compileSlice(n *node) eval {
 	}
 }
 
-// bounds works out the indexes of a slice of a list of n items, as Python does.
+// bounds computes the indexes of a slice of a list of n items, as Python does.
 func bounds(slice [3]*int, n int) (start, stop, step int, err error) {
 	step = 1
 	if slice[2] != nil {
@@ -224,7 +224,7 @@ func bounds(slice [3]*int, n int) (start, stop, step int, err error) {
 	if step == 0 {
 		return 0, 0, 0, errZeroStep
 	}
-	// No index reaches further than just beyond the list, and no step needs to.
+	// No index needs to be further than just beyond the list, nor does a step.
 	step = min(max(step, -n-1), n+1)
 	low, high := 0, n
 	if step < 0 {

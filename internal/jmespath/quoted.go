@@ -12,18 +12,18 @@ import (
 // Span is a piece of a text: text[From:To].
 type Span struct{ From, To int }
 
-// Quoting says which parts of an expression are data, written into the text of the expression. Data are never syntax:
-// within '…', "…" and `…` they are content, whatever characters they have, and elsewhere they are a name behind a dot, a
-// part of a name, or a number. Anything else is a *SyntaxError.
+// Quoting defines which parts of an expression's text are data. Data are never syntax: within '…', "…" and `…` they are
+// content, whatever characters they contain, and elsewhere they are a name after a dot, a part of a name, or a number.
+// Anything else is a *SyntaxError.
 type Quoting struct {
-	// Data are the parts of the text that are data, sorted and disjoint. An empty part stands where the data are empty.
+	// Data are the parts of the text that are data, sorted and disjoint. An empty part marks the place of empty data.
 	Data []Span
-	// Names allows data to be the first name of a path. It is for expressions on data of their own: on the variables of a
-	// rule, data would choose which of them is read.
+	// Names allows data to be the first name of a path. It is for expressions over their own data: in expressions over the
+	// variables of a rule, data would choose which variable is read.
 	Names bool
 }
 
-// CompileQuoting is Compile for an expression that holds data.
+// CompileQuoting is Compile for an expression that contains data.
 func CompileQuoting(src string, q Quoting) (*Expr, error) {
 	n, err := parse(src, q)
 	if err != nil {
@@ -42,7 +42,7 @@ func (l *lexer) isData(i int) bool {
 	return found && l.q.Data[n].To > i || n > 0 && i < l.q.Data[n-1].To
 }
 
-// dataFrom is the end of the data that begin at position i, within the limit; i itself when there are none.
+// dataFrom returns the end of the data that begin at position i, within the limit; i itself if there are none.
 func (l *lexer) dataFrom(i, limit int) int {
 	for _, s := range l.q.Data {
 		if s.From <= i && i < s.To {
@@ -52,7 +52,7 @@ func (l *lexer) dataFrom(i, limit int) int {
 	return i
 }
 
-// evaluateToken refuses a token of which data are a part in a way that makes syntax of them. before is the token before it.
+// evaluateToken rejects a token in which data would become syntax. before is the previous token.
 func (l *lexer) evaluateToken(t, before token) error {
 	switch t.kind {
 	case tStringLiteral, tQuotedIdentifier, tJSONLiteral:
@@ -77,8 +77,8 @@ func (l *lexer) evaluateToken(t, before token) error {
 	return l.notSyntax(t.pos)
 }
 
-// evaluateEmpty refuses empty data that hold syntax together: those between brackets would make another operator of them. It
-// looks at those up to the token t and returns the others.
+// evaluateEmpty rejects empty data on which the syntax depends: empty data between brackets would give another operator. It
+// checks those up to the token t and returns the others.
 func (l *lexer) evaluateEmpty(empty []int, t token) ([]int, error) {
 	for len(empty) > 0 {
 		e, inside := empty[0], false
@@ -108,7 +108,7 @@ func (l *lexer) evaluateEmpty(empty []int, t token) ([]int, error) {
 	return nil, nil
 }
 
-// split takes the empty parts out of the data.
+// split separates the empty parts from the data.
 func (q Quoting) split() (data []Span, empty []int) {
 	for _, s := range q.Data {
 		if s.From == s.To {
@@ -120,7 +120,7 @@ func (q Quoting) split() (data []Span, empty []int) {
 	return data, empty
 }
 
-// whole reports whether the token from pos to the lexer's position holds its data whole.
+// whole reports whether the token from pos to the lexer's position contains its data completely.
 func (l *lexer) whole(pos int) bool {
 	for _, s := range l.q.Data {
 		if s.From < l.pos && s.To > pos && (s.From < pos || s.To > l.pos) {
@@ -144,10 +144,10 @@ func (l *lexer) notSyntax(pos int) error {
 	return l.errorf(pos, "the value %q is data and not a part of the query: write its variable within quotes, or behind a dot where it is a name", shown)
 }
 
-// maxShownData is how much of the data an error shows.
+// maxShownData bounds the part of the data that an error shows.
 const maxShownData = 100
 
-// fill is text[from:to] with data written by write and everything else as it is.
+// fill returns text[from:to], with data written by write and everything else unchanged.
 func (l *lexer) fill(from, to int, write func(b *strings.Builder, at int, data string) error) (string, error) {
 	if len(l.q.Data) == 0 {
 		return l.src[from:to], nil
@@ -164,7 +164,7 @@ func (l *lexer) fill(from, to int, write func(b *strings.Builder, at int, data s
 		case l.src[i] == '\\' && i+1 < to && l.isData(i+1):
 			return "", errors.New("a variable stands behind a backslash")
 		case l.src[i] == '\\' && i+1 < to:
-			if l.src[i+1] != '`' { // which only needs an escape because of the literal around it
+			if l.src[i+1] != '`' { // the escape is only needed because of the enclosing literal
 				b.WriteByte('\\')
 			}
 			b.WriteByte(l.src[i+1])
@@ -184,7 +184,7 @@ func asContent(b *strings.Builder, _ int, data string) error {
 	return nil
 }
 
-// asJSON writes data into a JSON literal: between quotes as content, elsewhere as a value of its own.
+// asJSON returns a function that writes data into a JSON literal: between quotes as content, elsewhere as a separate value.
 func (l *lexer) asJSON(start int) func(*strings.Builder, int, string) error {
 	at, inText := start, false
 	return func(b *strings.Builder, i int, data string) error {

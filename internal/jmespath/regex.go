@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// maxRegex bounds the text of a regular expression; the longest of public policies has some 700 bytes.
+// maxRegex bounds the length of a regular expression; the longest in public policies has some 700 bytes.
 const maxRegex = 16 << 10
 
-// maxProgram bounds what a regular expression is compiled to: a{1000} is short, and a thousand instructions.
+// maxProgram bounds the compiled size of a regular expression: a{1000} is short, but has a thousand instructions.
 const maxProgram = 8000
 
-// maxMatches bounds the matches that are replaced.
+// maxMatches bounds the number of matches that are replaced.
 const maxMatches = 1 << 17
 
 // maxRegexes bounds the cache of expressions that are not literals: an evaluation usually repeats a few.
@@ -22,8 +22,9 @@ const maxRegexes = 256
 // pattern is a compiled regular expression.
 type pattern struct {
 	*regexp.Regexp
-	program int // instructions, about
-	// forks is how many alternatives the engine may have to follow at once, about: what a byte of text costs.
+	program int // approximate number of instructions
+	// forks is the approximate number of alternatives that the engine may have to follow at once: the cost of a byte of
+	// text.
 	forks int
 }
 
@@ -32,8 +33,8 @@ var regexes struct {
 	byText map[string]*pattern
 }
 
-// compileRegex compiles a regular expression, or takes it from the cache. A full cache is emptied: cheaper than keeping
-// an order, and the few expressions that live policies make of data are soon back.
+// compileRegex compiles a regular expression, or takes it from the cache. A full cache is emptied: that is cheaper than
+// maintaining an order, and the few expressions that live policies build from data soon return.
 func compileRegex(env *Env, text string) (*pattern, error) {
 	if len(text) > maxRegex {
 		return nil, fmt.Errorf("%w: a regular expression of %d bytes", ErrTooLarge, len(text))
@@ -57,7 +58,7 @@ func compileRegex(env *Env, text string) (*pattern, error) {
 	return re, nil
 }
 
-// newPattern compiles a regular expression after it has found out how large it becomes. env may be nil.
+// newPattern compiles a regular expression after it has determined its size. env may be nil.
 func newPattern(env *Env, text string) (*pattern, error) {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -80,7 +81,7 @@ func newPattern(env *Env, text string) (*pattern, error) {
 	return p, err
 }
 
-// expanse estimates the instructions of a program, and how many of them fork.
+// expanse estimates the number of instructions of a program, and how many of them fork.
 func expanse(re *syntax.Regexp) (program, forks int) {
 	program = 1 + len(re.Rune)/8
 	if re.Op == syntax.OpLiteral {
@@ -102,8 +103,8 @@ func expanse(re *syntax.Regexp) (program, forks int) {
 	return program, forks
 }
 
-// withRegex makes a function of its body: the regular expression, the first argument, is compiled with the expression
-// when it is a literal, else by each call.
+// withRegex returns a function with this body: the regular expression, the first argument, is compiled together with
+// the expression if it is a literal, otherwise by each call.
 func withRegex(f Function, body func(env *Env, re *pattern, args []any) (any, error), wrap func(error) error) Function {
 	f.call = func(env *Env, args []any) (any, error) {
 		re, err := compileRegex(env, args[0].(string))
@@ -119,19 +120,19 @@ func withRegex(f Function, body func(env *Env, re *pattern, args []any) (any, er
 		}
 		re, err := newPattern(nil, text)
 		if err != nil {
-			return nil // the call says so
+			return nil // the call reports the mistake
 		}
 		return func(env *Env, args []any) (any, error) { return body(env, re, args) }
 	}
 	return f
 }
 
-// regexSteps counts the work of matching: the engine is linear in the text, and in the alternatives that it follows.
+// regexSteps charges the work of matching: the engine is linear in the text, and in the alternatives that it follows.
 func regexSteps(env *Env, re *pattern, s string) error {
 	return env.step(1 + len(s)*(5+re.forks))
 }
 
-// replaceRegex replaces every match in steps, so that the size of the result is known before it gets out of hand.
+// replaceRegex replaces every match step by step, so that it notices in time if the result becomes too large.
 func replaceRegex(env *Env, re *pattern, s string, expand func(dst []byte, match []int) []byte) (any, error) {
 	if err := regexSteps(env, re, s); err != nil {
 		return nil, err

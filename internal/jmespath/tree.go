@@ -8,11 +8,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Tree is the syntax tree of an expression for people to look at: `jp parse` prints it. The kinds of its nodes are named
-// as JMESPath tools name them.
+// Tree is the syntax tree of an expression for people: `jp parse` prints it. Its nodes have the names that JMESPath
+// tools use.
 type Tree struct {
 	Kind     string // such as ASTPipe
-	Value    string // written as a literal; empty when the node has none
+	Value    string // written as a literal; empty if the node has none
 	Children []Tree
 }
 
@@ -25,7 +25,7 @@ func Parse(src string) (Tree, error) {
 	return n.tree(), nil
 }
 
-// Dump writes the tree with one node or bracket on a line, two blanks deeper for each level.
+// Dump returns the tree with one node or bracket on a line, indented by two blanks for each level.
 func (t Tree) Dump() string {
 	var b strings.Builder
 	t.dump(&b, "")
@@ -47,7 +47,7 @@ func (t Tree) dump(b *strings.Builder, indent string) {
 	fmt.Fprintf(b, "%s}\n", indent)
 }
 
-// treeKinds are the names of the nodes that need no more than a name.
+// treeKinds are the names of the nodes that consist of a name only.
 var treeKinds = map[nodeKind]string{
 	nField: "ASTField", nLiteral: "ASTLiteral", nSub: "ASTSubexpression", nPipe: "ASTPipe", nFlatten: "ASTFlatten",
 	nProject: "ASTProjection", nValues: "ASTValueProjection", nFilter: "ASTFilterProjection", nList: "ASTMultiSelectList",
@@ -96,7 +96,7 @@ func literalText(v any) string {
 	return value.JSON(v)
 }
 
-// sliceText writes a slice as it is written between brackets.
+// sliceText returns a slice as it is written between brackets.
 func sliceText(parts [3]*int) string {
 	texts := make([]string, len(parts))
 	for i, p := range parts {
@@ -107,7 +107,7 @@ func sliceText(parts [3]*int) string {
 	return strings.Join(texts, ":")
 }
 
-// Literal is the text of a literal; ok is false for other nodes, and for literals that are no text.
+// Literal returns the text of a literal; ok is false for other nodes, and for literals that are not texts.
 func (t Tree) Literal() (text string, ok bool) {
 	if t.Kind != "ASTLiteral" {
 		return "", false

@@ -7,15 +7,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Diff returns the operations that make b of a: add, remove and replace, nothing when they are equal. Parts that a and b
-// share are not looked at. Numbers are compared by value, so a patch never turns 1 into 1.0.
+// Diff returns the operations that turn a into b: add, remove and replace; none if they are equal. It skips parts that a
+// and b share. It compares numbers by value, so a patch never turns 1 into 1.0.
 func Diff(a, b any) []Operation {
 	d := &differ{}
 	d.value("", a, b)
 	return d.ops
 }
 
-// AppendJSON writes operations as the JSON patch of an admission response: op, path, and value where there is one.
+// AppendJSON writes operations as the JSON patch of an admission response: op, path, and value if there is one.
 func AppendJSON(dst []byte, ops []Operation) []byte {
 	dst = append(dst, '[')
 	for i := range ops {
@@ -68,8 +68,8 @@ func (d *differ) value(path string, a, b any) {
 	}
 }
 
-// object compares two maps. Where what an empty key holds has changed the whole map is replaced, unless it is the
-// document: not all that apply patches agree on what an empty part of a path points at.
+// object compares two maps. If the value of an empty key has changed, it replaces the whole map, unless that is the
+// document: implementations of JSON patch disagree about what an empty part of a path refers to.
 func (d *differ) object(path string, a, b map[string]any) {
 	before, had := a[""]
 	after, has := b[""]
@@ -92,8 +92,8 @@ func (d *differ) object(path string, a, b map[string]any) {
 	}
 }
 
-// list compares what lies between the common beginning and the common end. Elements there are compared one by one;
-// what is left over is added, or removed from the end backwards, so that indexes stay right while the patch is applied.
+// list compares the part between the common beginning and the common end. It compares elements there one by one; the
+// remaining ones are added, or removed from the end backwards, so that indexes stay correct while the patch is applied.
 func (d *differ) list(path string, a, b []any) {
 	from := 0
 	for from < len(a) && from < len(b) && equal(a[from], b[from]) {
@@ -103,7 +103,7 @@ func (d *differ) list(path string, a, b []any) {
 	for aEnd > from && bEnd > from && equal(a[aEnd-1], b[bEnd-1]) {
 		aEnd, bEnd = aEnd-1, bEnd-1
 	}
-	// When elements were put in front of a longer list that also changed, the end is where they correspond.
+	// If elements were inserted at the front of a longer list that also changed, the elements at the end correspond.
 	shift := 0
 	if bEnd-from > aEnd-from && correspond(a[from:aEnd], b[from+bEnd-aEnd:bEnd]) && !correspond(a[from:aEnd], b[from:from+aEnd-from]) {
 		shift = bEnd - aEnd
@@ -125,7 +125,7 @@ func (d *differ) list(path string, a, b []any) {
 
 func equal(a, b any) bool { return same(a, b) || value.Equal(a, b) }
 
-// correspond guesses whether the lists hold the same named elements in the same order.
+// correspond guesses whether the lists contain the same named elements in the same order.
 func correspond(a, b []any) bool {
 	for i := range a {
 		x, _ := a[i].(map[string]any)

@@ -5,19 +5,18 @@ import (
 	"slices"
 )
 
-// Edits remembers the maps and lists that were made while patches were applied one after the other. They are not shared
-// yet, so that the next patch may change them in place: a loop over a list would otherwise copy the whole list for each
-// of its elements. The zero Edits is empty and ready; it must not outlive the moment at which the patched value is shown
-// to other code.
+// Edits records the maps and lists that were created while several patches were applied in a row. They are not shared
+// yet, so the next patch may change them in place: otherwise a loop over a list would copy the whole list for each of
+// its elements. The zero Edits is empty and ready; it must not be used after the patched value was passed to other code.
 type Edits struct {
 	lists map[*any]struct{}          // by their first element
-	maps  map[uintptr]map[string]any // by identity, and kept alive, so that no other gets the same one
+	maps  map[uintptr]map[string]any // by identity; the entry keeps the map alive, so that no other map gets the same identity
 }
 
-// forget makes everything be copied again.
+// forget makes later changes copy everything again.
 func (e *Edits) forget() { *e = Edits{} }
 
-// listOf is c itself when it may be changed, else a copy that may.
+// listOf returns c itself if it may be changed, otherwise a copy.
 func (e *Edits) listOf(c []any) []any {
 	if len(c) == 0 {
 		return slices.Clone(c)
@@ -33,7 +32,7 @@ func (e *Edits) listOf(c []any) []any {
 	return out
 }
 
-// mapOf is c itself when it may be changed, else a copy that may.
+// mapOf returns c itself if it may be changed, otherwise a copy.
 func (e *Edits) mapOf(c map[string]any) map[string]any {
 	if _, own := e.maps[identity(c)]; own {
 		return c

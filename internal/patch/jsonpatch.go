@@ -16,11 +16,11 @@ import (
 type Operation struct {
 	Op    string // add, remove, replace, move, copy or test
 	Path  string // JSON pointer
-	From  string // of move and copy
-	Value any    // of add, replace and test
+	From  string // for move and copy
+	Value any    // for add, replace and test
 }
 
-// Errors in the words that users of the reference know.
+// Errors with texts that users of Kyverno know.
 var (
 	errMissing    = errors.New("missing value")
 	errTestFailed = errors.New("test failed")
@@ -29,7 +29,7 @@ var (
 	errNoObject   = errors.New("invalid value, expected object")
 )
 
-// ParseJSONPatch reads a JSON patch from text, a YAML or JSON list of operations.
+// ParseJSONPatch parses a JSON patch from text, a YAML or JSON list of operations.
 func ParseJSONPatch(text string) ([]Operation, error) {
 	v, err := DecodeText(text)
 	if err != nil {
@@ -38,11 +38,11 @@ func ParseJSONPatch(text string) ([]Operation, error) {
 	return JSONPatchOf(v)
 }
 
-// maxYAML bounds the text that is given to the YAML reader, which takes milliseconds for it.
+// maxYAML bounds the text that is passed to the YAML parser, which takes milliseconds for it.
 const maxYAML = 256 << 10
 
-// DecodeText reads the text of a patch: JSON, or YAML by way of JSON, which is slower. Numbers are int64 or float64. The
-// error says what the reader does not understand, or that a YAML text has more than 256 KiB.
+// DecodeText decodes the text of a patch: JSON, or YAML, which is converted to JSON and slower. Numbers are int64 or
+// float64. The error is that of the parser, or reports that a YAML text has more than 256 KiB.
 func DecodeText(text string) (any, error) {
 	if trimmed := strings.TrimSpace(text); strings.HasPrefix(trimmed, "[") {
 		if v, err := value.DecodeJSON([]byte(trimmed)); err == nil {
@@ -59,7 +59,7 @@ func DecodeText(text string) (any, error) {
 	return value.DecodeJSON(raw)
 }
 
-// JSONPatchOf reads a JSON patch from its decoded form, a list of operations. null is the empty patch.
+// JSONPatchOf returns a JSON patch from its decoded form, a list of operations. null is the empty patch.
 func JSONPatchOf(v any) ([]Operation, error) {
 	list, ok := v.([]any)
 	if !ok && v != nil {
@@ -76,11 +76,11 @@ func JSONPatchOf(v any) ([]Operation, error) {
 	return out, nil
 }
 
-// OperationError says why an operation of a JSON patch cannot be read.
+// OperationError is the reason why an operation of a JSON patch is invalid.
 type OperationError struct {
 	Op        string
 	UnknownOp bool
-	Operation any // as it was written
+	Operation any // as in the source
 	Err       error
 }
 
@@ -140,15 +140,15 @@ func operationOf(v any) (o Operation, err error) {
 	return o, err
 }
 
-// ApplyJSON applies the operations in order and returns the changed value. v is not modified, and the result shares
-// with it and with the values of the operations. Beyond the RFC, `add` makes missing parents, `remove` of what is not
-// there is no error, and negative indexes count from the end.
+// ApplyJSON applies the operations in order and returns the changed value. It does not modify v, and the result shares
+// parts with it and with the values of the operations. Beyond the RFC, `add` creates missing parents, `remove` of a
+// missing value is not an error, and negative indexes count from the end.
 func ApplyJSON(meter *budget.Meter, v any, ops []Operation) (any, error) {
 	return new(Edits).ApplyJSON(meter, v, ops)
 }
 
-// ApplyJSON is the function of that name for one of several patches in a row: what an earlier patch made is changed in
-// place instead of being copied again.
+// ApplyJSON is the function ApplyJSON for one of several patches in a row: it changes what an earlier patch created in
+// place instead of copying it again.
 func (e *Edits) ApplyJSON(meter *budget.Meter, v any, ops []Operation) (any, error) {
 	for i := range ops {
 		if err := meter.Step(1 + len(ops[i].Path)); err != nil {
@@ -198,7 +198,7 @@ func (o *Operation) add(e *Edits, meter *budget.Meter, doc any) (any, error) {
 	return doc, nil
 }
 
-// whole is the document that replaces the old one.
+// whole returns the document that replaces the old one.
 func (o *Operation) whole() (any, error) {
 	if k := kindOf(o.Value); k != mapKind && k != listKind {
 		return nil, fmt.Errorf("%s operation value must be object or array", o.Op)
@@ -248,7 +248,7 @@ func (o *Operation) move(e *Edits, doc any) (any, error) {
 		return nil, fmt.Errorf("error in move for path: '%s': %w", key, err)
 	}
 	if key == "" {
-		e.forget() // the empty key is the container itself: moved into itself in place it would hold itself
+		e.forget() // the empty key is the container itself, which would contain itself if it were moved in place
 	}
 	if doc, err = e.change(doc, o.From, e.removeFrom); err != nil {
 		return nil, fmt.Errorf("error in move for path: '%s': %w", key, err)
@@ -277,7 +277,7 @@ func (o *Operation) copy(e *Edits, meter *budget.Meter, doc any) (any, error) {
 	if err := meter.Text(v); err != nil { // copies of copies double
 		return nil, err
 	}
-	e.forget() // what is copied stands in two places from now on
+	e.forget() // the copied value is now in two places
 	if doc, err = e.change(doc, o.Path, func(c any, key string) (any, error) { return e.addTo(c, key, v) }); err != nil {
 		return nil, fmt.Errorf("error while adding value during copy: %w", err)
 	}

@@ -12,10 +12,10 @@ import (
 )
 
 // merge merges patch into target by the rules of strategic merge: maps recursively, null deletes, `$patch` directives,
-// lists that Kubernetes declares so by their keys with new elements in front, other lists as a whole. Neither input is
-// modified, and the result shares with them. As in the reference, lists that are merged by key are put in order below
-// the whole target, also where the patch says nothing of them: of two elements with the same key one stays. in is what is
-// known from merges before; nil for nothing.
+// lists that Kubernetes declares as merged by their keys, with new elements in front, and other lists as a whole. It
+// modifies neither input, and the result shares parts with them. As in Kyverno, lists that are merged by key are
+// normalized everywhere in the target, even where the patch does not mention them: of two elements with the same key one
+// stays. in holds the knowledge from earlier merges; nil for none.
 func (in *Merges) merge(meter *budget.Meter, target, patch any) (any, error) {
 	m := &merger{meter: meter, in: in}
 	v, _, err := m.value(target, patch, nil)
@@ -28,7 +28,7 @@ func (in *Merges) merge(meter *budget.Meter, target, patch any) (any, error) {
 	return v, nil
 }
 
-// absent is a value that is not there, unlike null.
+// absent is a missing value, unlike null.
 type absent struct{}
 
 var none any = absent{}
@@ -37,7 +37,7 @@ type merger struct {
 	meter *budget.Meter
 	depth int
 	in    *Merges // nil for a single merge
-	messy int     // lists that went the long way: they may not be in order yet
+	messy int     // lists that took the slow path: they may not be normalized yet
 }
 
 var errTooDeep = errors.New("the value is nested too deeply")
@@ -63,7 +63,7 @@ func kindOf(v any) kind {
 	return scalarKind
 }
 
-// value merges one place. keep tells a null that the target had, and which stays, from one that clears.
+// value merges one place. keep distinguishes a null of the target, which stays, from one that deletes.
 func (m *merger) value(target, patch any, s *schema) (v any, keep bool, err error) {
 	if err := m.meter.Step(1); err != nil {
 		return nil, false, err
@@ -103,13 +103,13 @@ func (m *merger) value(target, patch any, s *schema) (v any, keep bool, err erro
 	return m.object(target, patch, s)
 }
 
-// wrongKind is the error of a patch that has another type than what it patches, in Kyverno's words.
+// wrongKind returns the error for a patch of another type than its target, with Kyverno's text.
 func wrongKind(want, got kind, patch any) error {
 	name := [...]string{"", "MappingNode", "SequenceNode", "ScalarNode"}
 	return fmt.Errorf("wrong node kind: expected %s but got %s: node contents:\n%s\n", name[want], name[got], appendFlow(nil, patch)) //lint:ignore ST1005 the reference's words
 }
 
-// appendFlow writes JSON with a blank behind colons and commas, as Kyverno prints documents.
+// appendFlow writes JSON with a blank after colons and commas, as Kyverno prints documents.
 func appendFlow(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case map[string]any:
@@ -135,16 +135,16 @@ func appendFlow(b []byte, v any) []byte {
 	return value.AppendJSON(b, v)
 }
 
-// object merges maps, and whatever is null or absent on both sides.
+// object merges maps, including values that are null or absent on both sides.
 func (m *merger) object(target, patch any, s *schema) (v any, keep bool, err error) {
 	p, patched := patch.(map[string]any)
 	base, ok := target.(map[string]any)
 	if !ok {
 		if !patched {
-			// A null of the target stays when the patch says nothing; a null of the patch leaves nothing behind.
+			// A null of the target stays if the patch does not mention it; a null of the patch deletes.
 			return orNil(target), target == nil && patch == none, nil
 		}
-		d, rest, _ := directive(p) // an unknown directive of something new is ordinary data
+		d, rest, _ := directive(p) // an unknown directive in a new value is ordinary data
 		if d == deleteDirective {
 			return none, false, nil
 		}
@@ -172,7 +172,7 @@ func (m *merger) object(target, patch any, s *schema) (v any, keep bool, err err
 	return v, false, err
 }
 
-// orNil is v, or absent in place of a null that is to be dropped.
+// orNil returns v, or absent instead of a null that is to be dropped.
 func orNil(v any) any {
 	if v == none {
 		return none
@@ -180,7 +180,7 @@ func orNil(v any) any {
 	return nil
 }
 
-// fields merges the members of two maps into a copy of base, made when the first member changes.
+// fields merges the members of two maps into a copy of base, which is created when the first member changes.
 func (m *merger) fields(base, patch map[string]any, s *schema) (any, error) {
 	out, copied := base, m.in.owns(base)
 	write := func() {
@@ -217,7 +217,7 @@ func (m *merger) fields(base, patch map[string]any, s *schema) (any, error) {
 		m.in.ordered(out, s)
 		return out, nil
 	}
-	// What the patch does not mention is put in order all the same.
+	// Members that the patch does not mention are normalized, too.
 	for key, old := range base {
 		if _, mentioned := patch[key]; mentioned {
 			continue
@@ -247,7 +247,8 @@ func (m *merger) fields(base, patch map[string]any, s *schema) (any, error) {
 	return out, nil
 }
 
-// inStyle is the scalar v as it replaces old: a text stays a text, as Kyverno keeps the quotes of what it replaces.
+// inStyle returns the scalar v in the form in which it replaces old: a text stays a text, as Kyverno keeps the quotes of
+// a replaced value.
 func inStyle(old, v any) any {
 	if _, text := old.(string); text && v != nil && kindOf(v) == scalarKind {
 		return scalarText(v)
@@ -255,7 +256,7 @@ func inStyle(old, v any) any {
 	return v
 }
 
-// tidy puts the merged lists below a map in order that no patch mentions.
+// tidy normalizes the merged lists below a map that no patch mentions.
 func (m *merger) tidy(base map[string]any, s *schema) (any, error) {
 	if s == nil {
 		return base, nil
@@ -263,8 +264,8 @@ func (m *merger) tidy(base map[string]any, s *schema) (any, error) {
 	return m.fields(base, nil, s)
 }
 
-// alone is what remains of a patch where there is nothing to merge it into: without nulls and directives, and with its
-// merged lists in order.
+// alone returns what remains of a patch if there is no value to merge it into: without nulls and directives, and with its
+// merged lists normalized.
 func (m *merger) alone(p map[string]any, s *schema) (any, error) {
 	out, copied := p, false
 	for _, key := range keysOf(p) {
@@ -287,7 +288,8 @@ func (m *merger) alone(p map[string]any, s *schema) (any, error) {
 	return out, nil
 }
 
-// same reports whether v is old itself, or an equal scalar: whether nothing has to be copied. It may say no to equals.
+// same reports whether v is old itself, or an equal scalar, so that no copy is needed. It may return false for equal
+// values.
 func same(old, v any) bool {
 	switch o := old.(type) {
 	case map[string]any:
@@ -313,7 +315,7 @@ func keysOf(m map[string]any) []string {
 	return keys
 }
 
-// directiveKind is what `$patch` asks for.
+// directiveKind is the action of a `$patch` directive.
 type directiveKind uint8
 
 const (
@@ -337,7 +339,7 @@ func parseDirective(v any) (directiveKind, error) {
 	}
 }
 
-// directive reads the directive of a map and returns the map without it. An unknown one is an error, and stays.
+// directive returns the directive of a map, and the map without it. An unknown directive is an error, and stays.
 func directive(p map[string]any) (directiveKind, map[string]any, error) {
 	v, ok := p[directiveKey]
 	if !ok {

@@ -2,8 +2,8 @@ package patch
 
 import "strings"
 
-// keyTuples are the values of the keys of all elements, each tuple once, in the order of the lists. An element without
-// a key has an empty text for it.
+// keyTuples returns the values of the keys of all elements, each tuple once, in the order of the lists. An element without a key has an
+// empty text for it.
 func keyTuples(keys []string, lists ...[]*cell) [][]string {
 	seen := map[string]bool{}
 	var out [][]string
@@ -23,7 +23,7 @@ func keyTuples(keys []string, lists ...[]*cell) [][]string {
 	return out
 }
 
-// scalarTuples are the scalars of lists of scalars, each once.
+// scalarTuples returns the scalars in lists of scalars, each once.
 func scalarTuples(lists ...[]*cell) [][]string {
 	seen := map[string]bool{}
 	var out [][]string
@@ -38,7 +38,7 @@ func scalarTuples(lists ...[]*cell) [][]string {
 	return out
 }
 
-// joinTuples makes one of tuples that differ only in what one of them leaves open: ports 80 and 80/TCP are the same.
+// joinTuples joins tuples that differ only in a value that one of them lacks: ports 80 and 80/TCP are the same.
 func joinTuples(tuples [][]string) {
 	for i, a := range tuples {
 		for j, b := range tuples {
@@ -64,7 +64,7 @@ func join(a, b []string) (out []string, common bool) {
 	return out, common
 }
 
-// usedKeys leaves out the keys that no tuple has a value for; all of them stay when no tuple has any.
+// usedKeys omits the keys for which no tuple has a value; it keeps all of them if no tuple has any value.
 func usedKeys(tuples [][]string, tuple, keys []string) (usedKeys, values []string) {
 	used := make([]bool, len(keys))
 	any := false
@@ -118,11 +118,11 @@ func find(list []*cell, keys, values []string) *cell {
 	return nil
 }
 
-// set puts element in place of those that have the values, behind the list when there are none; a nil element removes
-// them. The list is used again for the result. An empty value matches any. Elements that are null or empty are dropped on the way, and with no values at all
+// set replaces the elements that have the values by element, or appends it if there are none; a nil element removes them. The result reuses
+// the list. An empty value matches any value. Elements that are null or empty are dropped on the way and, if no values are given, also
 // every element that lacks the first key.
 func set(list []*cell, keys, values []string, element *cell) ([]*cell, error) {
-	out := list[:0] // it never holds more than was read, up to the end
+	out := list[:0] // up to its end, it never holds more than was read
 	found := false
 	setsMaps := len(keys) > 0 && keys[0] != "" && len(values) > 0 && values[0] != ""
 	for _, c := range list {
@@ -184,7 +184,7 @@ func matchesField(v any, key, text string) (bool, error) {
 	return has && (text == "" || scalarText(f) == text), nil
 }
 
-// prepend puts the elements of list behind added, those that are in both in the place that they have in added.
+// prepend puts the elements of list after added; elements in both have the position that they have in added.
 func prepend(added, list []*cell, keys []string) ([]*cell, error) {
 	var err error
 	for _, c := range list {

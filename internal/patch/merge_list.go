@@ -7,9 +7,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Merging lists by key follows Kyverno's library step by step, because its corner cases (elements without
-// a key, doubled keys, empty elements) show in results that users have recorded. Elements are cells: one that is merged
-// in place is the same cell in every list that holds it.
+// cell is an element of a list that is merged by key. The merge follows the steps of Kyverno's library, because its
+// corner cases (elements without a key, duplicate keys, empty elements) show in results that users have recorded. An
+// element that is merged in place is the same cell in every list that contains it.
 type cell struct{ v any }
 
 func cells(v any) []*cell {
@@ -90,11 +90,11 @@ func (m *merger) mergedList(target, patch any, s *schema) (any, error) {
 	return out, nil
 }
 
-// orderly reports whether a list that no patch mentions needs nothing but its elements looked at: all of them are maps
-// with the same keys, or scalars, and no two are the same.
+// orderly reports whether a list that no patch mentions is normalized apart from its elements: all of them are maps with
+// the same keys, or scalars, and no two are the same.
 func orderly(list []any, s *schema) bool {
 	if len(list) > 64 {
-		return false // comparing each with each is for the usual short lists
+		return false // comparing each element with each other is only for short lists, the usual case
 	}
 	for i, e := range list {
 		if len(s.keys) == 0 {
@@ -128,7 +128,7 @@ func orderly(list []any, s *schema) bool {
 	return true
 }
 
-// sameText reports whether two scalars are written alike.
+// sameText reports whether two scalars have the same text.
 func sameText(a, b any) bool {
 	switch x := a.(type) {
 	case string:
@@ -163,7 +163,7 @@ func (m *merger) tidyElements(list []any, s *schema) (any, error) {
 	return out, nil
 }
 
-// listDirective reads the directive of a list: an element that holds nothing else. The list is returned without it.
+// listDirective returns the directive of a list, an element that contains nothing else, and the list without it.
 func listDirective(list []*cell) (directiveKind, []*cell, error) {
 	for _, c := range list {
 		o, ok := c.v.(map[string]any)
@@ -175,7 +175,7 @@ func listDirective(list []*cell) (directiveKind, []*cell, error) {
 			continue
 		}
 		if len(o) > 1 {
-			break // the directive is the element's own
+			break // the directive is for this element only
 		}
 		d, err := parseDirective(v)
 		if err != nil {
@@ -187,7 +187,7 @@ func listDirective(list []*cell) (directiveKind, []*cell, error) {
 	return mergeDirective, list, nil
 }
 
-// listMerge is one merge of two lists. shared says that the target is the patch itself.
+// listMerge is one merge of two lists. shared: the target is the patch itself.
 type listMerge struct {
 	m                     *merger
 	s                     *schema
@@ -215,7 +215,7 @@ func (l *listMerge) run() error {
 	if len(tuples) == 0 {
 		return nil
 	}
-	// Every tuple is looked for in every list, and so is every element when the new ones are put in front.
+	// Every tuple is searched in every list, and so is every element when the new ones are put in front.
 	if err := l.m.meter.Step(len(tuples) * (2*len(tuples) + len(l.target) + len(l.patch))); err != nil {
 		return err
 	}
@@ -258,8 +258,7 @@ func (l *listMerge) run() error {
 	return nil
 }
 
-// element merges the elements of both lists that have these values; the result is the cell that was changed, nil when
-// nothing is left.
+// element merges the elements of both lists that have these values; it returns the changed cell, nil if nothing is left.
 func (l *listMerge) element(keys, values []string) (*cell, error) {
 	keys, values = usedKeys([][]string{values}, values, keys)
 	t, p := find(l.target, keys, values), find(l.patch, keys, values)
@@ -286,7 +285,8 @@ func (l *listMerge) element(keys, values []string) (*cell, error) {
 	if v == none || v == nil && !keep {
 		return nil, nil
 	}
-	// A map is merged into the target's element unless a directive replaces it; scalars and new elements are the patch's.
+	// A map is merged into the target's element unless a directive replaces it; scalars and new elements come from the
+	// patch.
 	into := t
 	switch {
 	case t == nil || kindOf(old) == noKind:
@@ -294,7 +294,7 @@ func (l *listMerge) element(keys, values []string) (*cell, error) {
 	case kindOf(old) == scalarKind && p != nil:
 		into = p
 	case p != nil && p != t && replaces(p.v):
-		into = &cell{} // the target's element stays as it was
+		into = &cell{} // the target's element does not change
 	}
 	if into == nil {
 		into = &cell{}
@@ -303,7 +303,7 @@ func (l *listMerge) element(keys, values []string) (*cell, error) {
 	return into, nil
 }
 
-// replaces reports whether a map carries the directive that puts it in place of the other.
+// replaces reports whether a map has the directive that replaces the other map.
 func replaces(v any) bool {
 	o, ok := v.(map[string]any)
 	if !ok {
@@ -327,7 +327,7 @@ func isEmptyMap(v any) bool {
 	return ok && len(m) == 0
 }
 
-// keyText is the text of a key field as elements are compared by; empty when it is absent or holds no scalar.
+// keyText returns the text of a key field, by which elements are compared; empty if it is absent or not a scalar.
 func keyText(o map[string]any, key string) string {
 	v, ok := o[key]
 	if !ok || v == nil {
@@ -336,7 +336,7 @@ func keyText(o map[string]any, key string) string {
 	return scalarText(v)
 }
 
-// scalarText writes a scalar as JSON has it, without quotes; lists and maps have no text.
+// scalarText returns a scalar as JSON text, without quotes; lists and maps have no text.
 func scalarText(v any) string {
 	switch x := v.(type) {
 	case string:

@@ -1,7 +1,8 @@
 package patch
 
-// orderlyMerge merges two lists as they usually are: maps with a key of their own each, and no directives. It gives what
-// listMerge gives, in one pass instead of one per element; ok is false when the lists need the long way.
+// orderlyMerge merges two lists in the usual case: each element is a map with a distinct key, and there are no
+// directives. Its result equals that of listMerge, in one pass instead of one per element; ok is false if the lists need
+// the slow path.
 func (m *merger) orderlyMerge(target, patch []any, s *schema) (out []any, ok bool, err error) {
 	if len(s.keys) != 1 {
 		return nil, false, nil
@@ -30,12 +31,12 @@ func (m *merger) orderlyMerge(target, patch []any, s *schema) (out []any, ok boo
 			return nil // nothing is left of the element
 		}
 		merged, isMap := v.(map[string]any)
-		if ok = ok && isMap && keyText(merged, key) != ""; ok { // a patch may have taken the key away
+		if ok = ok && isMap && keyText(merged, key) != ""; ok { // a patch may have removed the key
 			out = append(out, v)
 		}
 		return nil
 	}
-	for _, e := range patch { // what the patch names comes first, in its order
+	for _, e := range patch { // elements in the patch come first, in its order
 		old := none
 		if i, has := places[keyText(e.(map[string]any), key)]; has {
 			old = target[i]
@@ -55,7 +56,7 @@ func (m *merger) orderlyMerge(target, patch []any, s *schema) (out []any, ok boo
 	return out, ok, nil
 }
 
-// byKey finds the elements of a list by their keys; ok is false unless each is a map with a key of its own.
+// byKey returns the index of each element by its key; ok is false unless each is a map with a distinct key.
 func byKey(list []any, key string) (places map[string]int, ok bool) {
 	places = make(map[string]int, len(list))
 	for i, e := range list {

@@ -2,39 +2,39 @@ package patch
 
 import "reflect"
 
-// Merges remembers what merging finds out about a value while overlays are applied to it one after the other, as a loop
-// over a list does: which maps and lists below it are in order already, where the elements of its lists are, and what
-// is not shared yet, so that it may be changed in place. Each merge would otherwise read the whole of every list. The
-// zero Merges is empty and ready; it must not outlive the moment at which the patched value is shown to other code.
+// Merges records what merging learns about a value while several overlays are applied to it, as a loop over a list does:
+// which maps and lists below it are already normalized, where the elements of its lists are, and which parts are not
+// shared yet, so that they may be changed in place. Otherwise each merge would read the whole of every list. The zero
+// Merges is empty and ready; it must not be used after the patched value was passed to other code.
 type Merges struct {
 	maps  map[uintptr]*knownMap
 	lists map[*any]*knownList // by their first element
 }
 
-// knownMap is a map that was looked through. It is kept alive, so that no other has its identity.
+// knownMap is a map that was examined. It is kept alive, so that no other map gets its identity.
 type knownMap struct {
 	m   map[string]any
-	s   *schema // all lists below are in order by it; nil when that is not known
+	s   *schema // all lists below are normalized by this schema; nil if that is unknown
 	own bool
 }
 
-// knownList is a list that is in order, with all that is below it.
+// knownList is a list that is normalized, together with everything below it.
 type knownList struct {
 	list   []any
 	s      *schema
 	own    bool
-	places map[string]int // where elements were, by their keys; others may have moved to the front since
+	places map[string]int // positions of elements by their keys; others may have moved to the front since then
 	texts  bool           // all keys are texts
 }
 
-// ordered notes that all below m is in order.
+// ordered records that everything below m is normalized.
 func (in *Merges) ordered(m map[string]any, s *schema) {
 	if in != nil {
 		in.known(m).s = s
 	}
 }
 
-// isOrdered reports whether all below v is in order.
+// isOrdered reports whether everything below v is normalized.
 func (in *Merges) isOrdered(v any, s *schema) bool {
 	if in == nil || s == nil {
 		return false
@@ -70,21 +70,21 @@ func (in *Merges) owns(m map[string]any) bool {
 	return k != nil && k.own
 }
 
-// own notes that m was made here.
+// own records that m was created here.
 func (in *Merges) own(m map[string]any) {
 	if in != nil {
 		in.known(m).own = true
 	}
 }
 
-// disordered takes ordered back.
+// disordered reverts ordered.
 func (in *Merges) disordered(m map[string]any) {
 	if in != nil {
 		in.known(m).s = nil
 	}
 }
 
-// listOf is what is known of a list; s is its schema, nil for any.
+// listOf returns what is known about a list; s is its schema, nil for any.
 func (in *Merges) listOf(list []any, s *schema) *knownList {
 	if in == nil || len(list) == 0 {
 		return nil
@@ -96,7 +96,7 @@ func (in *Merges) listOf(list []any, s *schema) *knownList {
 	return k
 }
 
-// orderedList notes that a list, with all that is below it, is in order.
+// orderedList records that a list, with everything below it, is normalized.
 func (in *Merges) orderedList(list []any, s *schema, own bool) {
 	if in != nil && len(list) > 0 {
 		in.keep(&knownList{list: list, s: s, own: own})
@@ -110,7 +110,7 @@ func (in *Merges) keep(k *knownList) {
 	in.lists[&k.list[0]] = k
 }
 
-// indexed reports whether each element is a map with a key of its own, and finds out where they are.
+// indexed reports whether each element is a map with a distinct key, and records their positions.
 func (k *knownList) indexed() bool {
 	if k.places != nil {
 		return true
@@ -131,14 +131,14 @@ func (k *knownList) indexed() bool {
 	return true
 }
 
-// find is the place of the element with the key, -1 when there is none.
+// find returns the position of the element with the key, -1 if there is none.
 func (k *knownList) find(text string) int {
 	at, has := k.places[text]
 	if !has {
 		return -1
 	}
-	// Elements move to the front only. So those behind the last that moved are where they were; a loop from behind always
-	// finds the next one at the end.
+	// Elements only move to the front. So those after the last one that moved have not changed position, and a loop from
+	// the back always finds the next one at the end.
 	for _, at := range [2]int{at, len(k.list) - 1} {
 		if k.textAt(at) == text {
 			k.places[text] = at
@@ -160,7 +160,7 @@ func (k *knownList) textAt(i int) string {
 }
 
 // merge merges a patch into the list, as orderlyMerge does, at a cost that hardly depends on the length of the list. ok is
-// false when it has to go the long way; nothing was changed then.
+// false if the patch needs the slow path; then nothing was changed.
 func (k *knownList) merge(m *merger, patch []any) (out []any, ok bool, err error) {
 	if !k.indexed() {
 		return nil, false, nil
@@ -184,7 +184,7 @@ func (k *knownList) merge(m *merger, patch []any) (out []any, ok bool, err error
 		if at := k.find(keyText(e.(map[string]any), key)); at >= 0 {
 			old = k.list[at]
 		}
-		// The key of e is there, so that the result is a map and has it too.
+		// e has the key, so the result is a map that has it, too.
 		if merged[i], _, err = m.value(old, e, k.s.elements()); err != nil {
 			return nil, false, err
 		}
@@ -200,10 +200,10 @@ func (k *knownList) merge(m *merger, patch []any) (out []any, ok bool, err error
 	return k.list, true, nil
 }
 
-// stepsPerMove is how many elements are moved, or looked at, in the time of one step.
+// stepsPerMove is the number of elements that are moved, or read, in the time of one step.
 const stepsPerMove = 16
 
-// put puts an element to the front, from where it was or anew.
+// put moves an element to the front, or inserts it there.
 func (k *knownList) put(text string, element any) {
 	at := k.find(text)
 	if at == 0 && same(k.list[0], element) {
@@ -224,8 +224,8 @@ func (k *knownList) put(text string, element any) {
 	}
 }
 
-// lookup finds an element of a list by a member that is its key and a text in all elements. known is false when the list
-// has to be searched.
+// lookup finds an element of a list by a member that is its key and is a text in all elements. known is false if the list
+// must be searched.
 func (in *Merges) lookup(list []any, key, text string) (element any, found, known bool) {
 	k := in.listOf(list, nil)
 	if k == nil || !k.indexed() || !k.texts || k.s.keys[0] != key {
@@ -237,5 +237,5 @@ func (in *Merges) lookup(list []any, key, text string) (element any, found, know
 	return nil, false, true
 }
 
-// identity identifies a map.
+// identity returns the identity of a map.
 func identity(m map[string]any) uintptr { return reflect.ValueOf(m).Pointer() }

@@ -8,31 +8,29 @@ import (
 	"github.com/ephor-dev/ephor/internal/pattern"
 )
 
-// Overlay is a compiled strategic merge patch with anchors: `(key)` and `<(key)` decide
-// whether the patch is for the resource, or for an element of a list; `+(key)` sets what is absent. It is immutable and
-// safe for all goroutines.
+// Overlay is a compiled strategic merge patch with anchors: `(key)` and `<(key)` decide whether the patch applies to the resource, or to an
+// element of a list; `+(key)` sets an absent value. It is immutable and safe for concurrent use.
 type Overlay struct {
 	root *node
 }
 
-// CompileOverlay prepares a patch whose variables have been substituted; v must not change afterwards. path is the field
-// path for diagnostics, which are about the patterns behind conditions.
+// CompileOverlay compiles a patch whose variables have been substituted; v must not change afterwards. path is the field path for
+// diagnostics, which are about the patterns in conditions.
 func CompileOverlay(v any, path string) (*Overlay, diag.List) {
 	c := &compiler{}
 	return &Overlay{root: c.node(v, path, 0)}, c.diags
 }
 
-// Apply returns the patched resource; it is v itself when there is nothing to change, such as when a condition does not
-// hold. v is not modified. An error is a patch of another shape than the resource, or an exhausted budget.
+// Apply returns the patched resource; it is v itself if nothing changes, for example because a condition does not hold. It does not modify
+// v. An error is for a patch of another shape than the resource, or an exhausted budget.
 func (o *Overlay) Apply(meter *budget.Meter, v any) (any, error) { return o.apply(nil, meter, v) }
 
-// Apply is o.Apply for one of several overlays that are applied to v, each to what the one before it left: what was made on
-// the way is changed in place.
+// Apply is o.Apply for one of several overlays that are applied to v in a row: it changes values that earlier ones created in place.
 func (in *Merges) Apply(meter *budget.Meter, o *Overlay, v any) (any, error) {
 	return o.apply(in, meter, v)
 }
 
-// Unmet is the first condition of the patch that v does not fulfil, by its path in the patch, when the patch is not for v; empty when it is.
+// Unmet returns the path, in the patch, of the first condition that v does not satisfy, if the patch does not apply to v; empty if it does.
 func (o *Overlay) Unmet(meter *budget.Meter, v any) string {
 	x := &expansion{meter: meter}
 	if p := x.expand(o.root, v); x.err != nil || !x.unmet && p != none {
@@ -48,12 +46,12 @@ func (o *Overlay) apply(in *Merges, meter *budget.Meter, v any) (any, error) {
 	case x.err != nil:
 		return nil, x.err
 	case x.unmet, p == none:
-		p = map[string]any{} // merging nothing still puts lists in order, as in the reference
+		p = map[string]any{} // an empty merge still normalizes lists, as in Kyverno
 	}
 	return in.merge(meter, v, p)
 }
 
-// anchor is the decoration of a patch key. Others than these are not decorations but part of the key.
+// anchor is the kind of anchor around a patch key. Other notations are not anchors but part of the key.
 type anchor uint8
 
 const (
@@ -85,17 +83,17 @@ func parseKey(key string) (anchor, string) {
 
 // node is a part of a patch.
 type node struct {
-	// plain is the value of a part without anchors, already without its empty maps; absent when nothing is left.
+	// plain is the value of a part without anchors, with its empty maps removed; absent if nothing is left.
 	plain  any
 	fields []field // of a map with anchors
 	items  []*node // of a list with anchors
-	// conditional: a condition stands in this map or in a map below it, lists not included.
+	// conditional: there is a condition in this map or in a map below it, not counting lists.
 	conditional bool
-	// deep: a condition stands anywhere below, lists included.
+	// deep: there is a condition anywhere below, including lists.
 	deep bool
-	// hasGlobal: one of these conditions is a global one.
+	// hasGlobal: one of these conditions is global.
 	hasGlobal bool
-	// name is the name that an element of a list has, for finding the element that it patches.
+	// name is the name of a list element, to find the element that it patches.
 	name any
 }
 
@@ -103,9 +101,9 @@ type field struct {
 	anchor anchor
 	key    string
 	node   *node
-	check  *pattern.Pattern // of a condition; its node, when it has one, holds what it adds
-	at     string           // where the patch has it, such as metadata.(name)
-	word   string           // the only text that fulfils the condition; empty when there may be others
+	check  *pattern.Pattern // for a condition; its node, if it has one, holds what it adds
+	at     string           // its path in the patch, such as metadata.(name)
+	word   string           // the only text that satisfies the condition; empty if there may be others
 }
 
 type compiler struct{ diags diag.List }
@@ -152,7 +150,7 @@ func (c *compiler) node(v any, path string, depth int) *node {
 	return n
 }
 
-// check makes the pattern for the member key of a map. Of a list one element must fit.
+// check returns the pattern for the member key of a map. For a list, one element must match.
 func (c *compiler) check(key string, v any, path string) *pattern.Pattern {
 	if list, ok := v.([]any); ok && len(list) > 0 && kindOf(list[0]) == mapKind {
 		key = "^(" + key + ")"
@@ -165,8 +163,8 @@ func (c *compiler) check(key string, v any, path string) *pattern.Pattern {
 	return p
 }
 
-// word is the pattern v when the only text that fits is v itself: the usual name, which is neither a wildcard nor a number,
-// a quantity or a range, nor has operators.
+// word returns the pattern v if v is the only text that matches: an ordinary name, which is not a wildcard, a number, a quantity or a
+// range, and has no operators.
 func word(v any) string {
 	s, ok := v.(string)
 	if !ok || s == "" || s[0]|0x20 < 'a' || s[0]|0x20 > 'z' {
@@ -185,8 +183,8 @@ func word(v any) string {
 	return s
 }
 
-// A condition is only looked at, but for what it asks to add: `(emptyDir): {+(sizeLimit): 1Gi}` limits every emptyDir.
-// withoutAdditions is what it compares, onlyAdditions what it adds.
+// withoutAdditions returns what a condition compares, onlyAdditions what it adds. A condition only compares, apart from the keys that it
+// adds: `(emptyDir): {+(sizeLimit): 1Gi}` limits every emptyDir.
 func withoutAdditions(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -207,8 +205,8 @@ func withoutAdditions(v any) any {
 	return v
 }
 
-// onlyAdditions keeps the additions and the way to them; it is absent when there are none. In an element of a list the
-// other keys choose the elements to add to.
+// onlyAdditions keeps the additions and the path to them; it is absent if there are none. In an element of a list, the other keys select
+// the elements to add to.
 func onlyAdditions(v any, inElement bool) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -245,7 +243,7 @@ func onlyAdditions(v any, inElement bool) any {
 	return none
 }
 
-// anchored reports whether a key below v carries an anchor.
+// anchored reports whether a key below v has an anchor.
 func anchored(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -264,8 +262,8 @@ func anchored(v any) bool {
 	return false
 }
 
-// withoutEmptyMaps is v without its empty maps, and without maps and lists that hold nothing else. An empty list that
-// was written so stays. The result is absent when nothing is left.
+// withoutEmptyMaps returns v without its empty maps, and without maps and lists that contain nothing else. It keeps a list that was empty
+// in the source. The result is absent if nothing is left.
 func withoutEmptyMaps(v any) any {
 	switch x := v.(type) {
 	case map[string]any:

@@ -18,7 +18,7 @@ type expansion struct {
 // done reports whether the result is decided.
 func (x *expansion) done() bool { return x.unmet || x.err != nil }
 
-// expand gives the plain patch for the value v of the resource, absent when nothing is to be done here.
+// expand returns the plain patch for the value v of the resource, absent if nothing is to be done here.
 func (x *expansion) expand(n *node, v any) any {
 	switch {
 	case n.items != nil:
@@ -69,7 +69,7 @@ func (x *expansion) expand(n *node, v any) any {
 	return out
 }
 
-// holds evaluates one condition. A member that is absent does not fulfil any.
+// holds evaluates one condition. An absent member satisfies no condition.
 func (x *expansion) holds(f *field, m map[string]any) bool {
 	v, has := m[f.key]
 	if !has {
@@ -83,11 +83,10 @@ func (x *expansion) holds(f *field, m map[string]any) bool {
 	return verdict.Status == pattern.Pass
 }
 
-// list expands the elements of a patch list. One with conditions, or one without a name and with conditions in lists of
-// its own, is repeated for each element of the resource that
-// fulfils them, under that element's name; elements without a name cannot be addressed and are passed over. Global
-// conditions have to hold for some element, else the whole patch is off; a list without elements does not switch it off,
-// an absent list does.
+// list expands the elements of a patch list. An element with conditions, or an element without a name but with
+// conditions in its own lists, is repeated for each element of the resource that satisfies them, under that element's
+// name; elements without a name cannot be addressed and are skipped. Global conditions must hold for some element,
+// otherwise the whole patch is dropped; a list without elements does not drop it, but an absent list does.
 func (x *expansion) list(n *node, v any) any {
 	elements, _ := v.([]any)
 	out := make([]any, 0, len(n.items))
@@ -112,7 +111,7 @@ func (x *expansion) list(n *node, v any) any {
 				return none
 			}
 			if x.unmet {
-				x.unmet = false // only this element is not meant
+				x.unmet = false // only this element is not selected
 				continue
 			}
 			met = true
@@ -136,8 +135,8 @@ func (x *expansion) list(n *node, v any) any {
 	return out
 }
 
-// candidates are the elements that may fulfil the conditions of a patch element: all, unless they are known by the key
-// that one of the conditions is about.
+// candidates returns the elements that may satisfy the conditions of a patch element: all, unless one of the conditions
+// is on a key by which elements are indexed.
 func (x *expansion) candidates(item *node, elements []any) []any {
 	for i := range item.fields {
 		f := &item.fields[i]
@@ -153,7 +152,7 @@ func (x *expansion) candidates(item *node, elements []any) []any {
 	return elements
 }
 
-// named finds the element that a patch element of that name patches.
+// named finds the element that a patch element with that name patches.
 func (x *expansion) named(elements []any, name any) any {
 	if name == nil {
 		return none

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/jsonpointer"
 )
 
-// split cuts a JSON pointer into its parents and its last part, both decoded. ok is false when it has no slash.
+// split splits a JSON pointer into its parents and its last part, both decoded. ok is false if it has no slash.
 func split(path string) (parents []string, last string, ok bool) {
 	if path == "" {
 		return nil, "", true
@@ -27,7 +27,7 @@ func split(path string) (parents []string, last string, ok bool) {
 	return parts[1 : len(parts)-1], parts[len(parts)-1], true
 }
 
-// locate finds the map or list that holds what path points at.
+// locate finds the map or list that contains the target of path.
 func locate(doc any, path string) (container any, key string, ok bool) {
 	parents, key, ok := split(path)
 	if !ok {
@@ -48,8 +48,8 @@ func reaches(doc any, path string) bool {
 	return ok
 }
 
-// change returns doc with the container that holds path's target replaced by what f makes of it. Only the containers on
-// the way are copied. The way must exist (see locate).
+// change returns doc with the container of path's target replaced by the result of f. It copies only the containers on
+// the way. The way must exist (see locate).
 func (e *Edits) change(doc any, path string, f func(container any, key string) (any, error)) (any, error) {
 	parents, key, _ := split(path)
 	return e.changeAt(doc, parents, func(c any) (any, error) { return f(c, key) })
@@ -76,7 +76,7 @@ func (e *Edits) changeAt(v any, parents []string, f func(any) (any, error)) (any
 	return e.put(v, parents[0], made)
 }
 
-// get reads a member. The empty key stands for the container itself.
+// get returns a member. The empty key stands for the container itself.
 func get(container any, key string) (any, error) {
 	if key == "" {
 		return container, nil
@@ -105,7 +105,7 @@ func badIndex(i int) error {
 	return fmt.Errorf("Unable to access invalid index: %d: %w", i, errIndex) //lint:ignore ST1005 the reference's words
 }
 
-// index reads an index; a negative one counts from the end n.
+// index parses an index; a negative one counts from the end n.
 func index(key string, n int) (int, error) {
 	i, err := strconv.Atoi(key)
 	if err != nil {
@@ -165,7 +165,7 @@ func (e *Edits) addTo(container any, key string, v any) (any, error) {
 	return slices.Insert(slices.Clone(c), i, v), nil
 }
 
-// removeFrom takes a member out; one that is not there is passed over.
+// removeFrom removes a member; it ignores a missing one.
 func (e *Edits) removeFrom(container any, key string) (any, error) {
 	switch c := container.(type) {
 	case map[string]any:
@@ -191,11 +191,10 @@ func (e *Edits) removeFrom(container any, key string) (any, error) {
 	return nil, errNoObject
 }
 
-// maxPadding bounds how many nulls an index far behind the end of a list makes.
+// maxPadding bounds the number of nulls that are added for an index far beyond the end of a list.
 const maxPadding = 1 << 12
 
-// ensureParents makes the maps and lists that path leads through: a list where the next part is an index, with nulls
-// before it.
+// ensureParents creates the missing maps and lists on path: a list if the next part is an index, with nulls before it.
 func (e *Edits) ensureParents(meter *budget.Meter, doc any, path string) (any, error) {
 	parts := strings.Split(path, "/")
 	if len(parts) < 2 {
@@ -231,12 +230,12 @@ func (e *Edits) ensureParents(meter *budget.Meter, doc any, path string) (any, e
 			if out, err := e.addTo(c, part, made); err == nil {
 				return out, nil
 			}
-			return c, nil // the operation itself will say what is missing
+			return c, nil // the operation itself will report what is missing
 		})
 		if err != nil {
 			return nil, err
 		}
-		// Where the new container could not be added the parts behind it are missing.
+		// If the new container could not be added, the parts after it are missing.
 		if _, _, ok := locate(doc, "/"+strings.Join(append(slices.Clone(parts[:i+1]), ""), "/")); !ok {
 			return doc, nil
 		}
@@ -245,7 +244,7 @@ func (e *Edits) ensureParents(meter *budget.Meter, doc any, path string) (any, e
 	return doc, nil
 }
 
-// parent is a new container for the part that comes next.
+// parent returns a new container for the next part.
 func parent(meter *budget.Meter, next string) (any, error) {
 	if next == "-" {
 		return []any{}, nil

@@ -9,14 +9,13 @@ import (
 //go:embed mergekeys.txt
 var mergeKeysText string
 
-// schema says which lists below a value are merged by key. The nil schema knows of none. Only what leads to such a list
-// is in it.
+// schema defines which lists below a value are merged by key. The nil schema has none. It contains only the paths to such lists.
 type schema struct {
 	fields map[string]*schema
-	every  *schema // of the values of a map
-	// For lists:
+	every  *schema // for the values of a map
+	// The following fields are for lists.
 	element *schema
-	merged  bool     // merged and not replaced
+	merged  bool     // merged, not replaced
 	keys    []string // merge keys; none for a merged list of scalars
 }
 
@@ -27,7 +26,7 @@ func schemaFor(apiVersion, kind string) *schema {
 
 var kindSchemas = sync.OnceValue(func() map[string]*schema { return parseMergeKeys(mergeKeysText) })
 
-// parseMergeKeys reads the table; its format stands in its first lines. Types refer to each other, also to themselves.
+// parseMergeKeys parses the table; its first lines describe the format. Types refer to each other, and to themselves.
 func parseMergeKeys(text string) map[string]*schema {
 	types, kinds := map[string]*schema{}, map[string]*schema{}
 	named := func(name string) *schema {
@@ -69,7 +68,7 @@ func parseMergeKeys(text string) map[string]*schema {
 	return kinds
 }
 
-// MergeKeys returns the keys by which a list of objects of a built-in kind is merged; none for lists that are replaced. known is false for
+// MergeKeys returns the keys by which a list in objects of a built-in kind is merged; none for lists that are replaced. known is false for
 // other kinds. The empty name in a path stands for the elements of a list.
 func MergeKeys(apiVersion, kind string, path ...string) (keys []string, merged, known bool) {
 	s := schemaFor(apiVersion, kind)
@@ -89,7 +88,7 @@ func MergeKeys(apiVersion, kind string, path ...string) (keys []string, merged, 
 	return s.keys, s.merged, true
 }
 
-// field is the schema of the value under key.
+// field returns the schema of the value under key.
 func (s *schema) field(key string) *schema {
 	if s == nil {
 		return nil
@@ -107,7 +106,7 @@ func (s *schema) elements() *schema {
 	return s.element
 }
 
-// schemaOf is the schema of an object that names its kind.
+// schemaOf returns the schema for an object that has a kind.
 func schemaOf(v any) *schema {
 	m, ok := v.(map[string]any)
 	if !ok {

@@ -17,58 +17,58 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Options say how registries are asked. The zero Options are anonymous.
+// Options define how registries are accessed. The zero Options are anonymous.
 type Options struct {
 	// Insecure allows registries without TLS, or with a certificate that is not trusted, for all images.
 	Insecure bool
-	// Providers are where credentials come from unless a policy names others: default, google, azure, amazon, github.
+	// Providers are the sources of credentials unless a policy selects others: default, google, azure, amazon, github.
 	Providers []string
 	// PullSecrets are used for all images, as name or namespace/name.
 	PullSecrets []string
-	// Secret reads a pull secret by its namespace and name; nil where there are none to read.
+	// Secret reads a pull secret by its namespace and name; nil if none can be read.
 	Secret func(ctx context.Context, namespace, name string) (map[string][]byte, error)
-	// ServiceAccount lists the pull secrets of a ServiceAccount; nil where there are none to read.
+	// ServiceAccount lists the pull secrets of a ServiceAccount; nil if none can be read.
 	ServiceAccount func(ctx context.Context, namespace, name string) ([]string, error)
-	// Namespace is that of pull secrets which name none.
+	// Namespace is the namespace of pull secrets that are given without one.
 	Namespace string
-	// Dial makes connections; nil for the machine's way. It refuses forbidden addresses.
+	// Dial opens connections; nil for the default dialer. It must refuse forbidden addresses.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Permit says why a namespaced policy may not ask for a URL, nil when it may; a nil Permit permits all. It gets the
+	// Permit returns the reason why a namespaced policy may not request a URL, nil if it may; a nil Permit permits all. It receives the
 	// scheme and the host of each request to the registry with the path of the image's repository (/v2/⟨repository⟩).
 	Permit func(*url.URL) error
-	// Proxy chooses the proxy of a request, and refuses hosts that may not be asked; nil for none where Dial is set, and otherwise for
-	// that of the environment.
+	// Proxy chooses the proxy for a request, and rejects hosts that may not be reached. If it is nil, there is no proxy if Dial is set, and
+	// otherwise the proxy of the environment.
 	Proxy func(*http.Request) (*url.URL, error)
-	// MaxBytes is the longest answer that is read, and Timeout the longest time that one image takes; 0 for the defaults.
+	// MaxBytes is the maximum size of an answer, and Timeout the maximum time for one image; 0 for the defaults.
 	MaxBytes int64
 	Timeout  time.Duration
-	// Observe is called for each answer of a registry, or of the storage behind it: with its host, its status (0: there was no answer), and the time
-	// until its header was there; nil for nothing.
+	// Observe is called for each answer of a registry, or of the storage behind it, with its host, its status (0 if there was no answer),
+	// and the time until its header arrived; nil for none.
 	Observe func(host string, status int, took time.Duration)
 }
 
-// Defaults of Options, and how many requests one image may take: an index, a manifest, a configuration, each with a login
-// and redirects.
+// Default values of Options, and the maximum number of requests for one image: an index, a manifest, a configuration, each with a login and
+// redirects.
 const (
 	DefaultMaxBytes = 4 << 20
 	DefaultTimeout  = 30 * time.Second
 	maxRequests     = 24
 )
 
-// Client asks registries. It is safe for all goroutines.
+// Client accesses registries. It is safe for concurrent use.
 type Client struct {
 	options Options
-	// secure and insecure keep connections, since most images are asked about more than once. What may be trusted differs from
-	// policy to policy: a connection without a trusted certificate serves only those that allow it.
+	// secure and insecure keep connections, since most images need more than one request. Policies trust different certificates: a
+	// connection without a trusted certificate serves only policies that allow it.
 	secure, insecure *http.Transport
-	schemes          sync.Map // of hosts that need no TLS, once they were asked
+	schemes          sync.Map // schemes of hosts that need no TLS, once they were tried
 	clouds           *logins
 	tokens           *tokens
 }
 
 const userAgent = "ephor"
 
-// New checks the options.
+// New checks the options and returns a client.
 func New(o Options) (*Client, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = DefaultMaxBytes
@@ -89,18 +89,18 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Ask is what is asked of registries together: about one image.
+// Ask describes the requests of one session, about one image.
 type Ask struct {
 	Image world.ImageRequest
-	// Repositories are others that are asked for the image, such as the one that holds its signatures.
+	// Repositories are further repositories for the image, such as the one that holds its signatures.
 	Repositories []string
-	// Requests is how many requests all of it may take; 0 for those that the image itself takes.
+	// Requests is the maximum number of requests; 0 for the number that the image itself needs.
 	Requests int
-	// MaxBytes is the longest answer that is read, where that is more than the Client reads.
+	// MaxBytes is the maximum size of an answer, if it is larger than that of the Client.
 	MaxBytes int64
 }
 
-// Session asks registries about one image, until Close; what it was opened for counts its requests.
+// Session sends requests about one image, until Close. It counts them against the limits of the Ask.
 type Session struct {
 	// Image is the parsed reference.
 	Image name.Reference
@@ -116,14 +116,13 @@ type Session struct {
 	close   func()
 }
 
-// Options are what requests of go-containerregistry's package remote take: login, limits, and the transport.
+// Options returns the options for requests of go-containerregistry's package remote: login, limits, and the transport.
 func (s *Session) Options() []remote.Option { return s.options }
 
-// Close ends the session: its Options are of no use any more. Fetch goes on.
+// Close ends the session: its Options become useless. Fetch continues to work.
 func (s *Session) Close() { s.close() }
 
-// Open begins to ask about an image: it finds the credentials and bounds everything that is asked, in time too. It sends no
-// request yet.
+// Open starts a session for an image: it finds the credentials, and bounds all requests, including their time. It sends no request yet.
 func (c *Client) Open(ctx context.Context, ask Ask) (*Session, error) {
 	insecure := c.options.Insecure || ask.Image.Insecure
 	var options []name.Option
@@ -164,7 +163,7 @@ func (c *Client) Open(ctx context.Context, ask Ask) (*Session, error) {
 	return s, nil
 }
 
-// permitted asks Permit about the requests of a namespaced policy.
+// permitted calls Permit for the requests of a namespaced policy.
 func (c *Client) permitted(req world.ImageRequest, repositories []name.Repository, next http.RoundTripper) http.RoundTripper {
 	if !req.Confined || c.options.Permit == nil {
 		return next
@@ -176,7 +175,7 @@ func (c *Client) permitted(req world.ImageRequest, repositories []name.Repositor
 	return &bounded{next: next, permit: c.options.Permit, paths: paths}
 }
 
-// transport makes connections.
+// transport opens connections.
 func (c *Client) transport(insecure bool) *http.Transport {
 	return &http.Transport{
 		Proxy:                  c.proxy(),
@@ -192,8 +191,8 @@ func (c *Client) transport(insecure bool) *http.Transport {
 	}
 }
 
-// proxy is the one of the options. Without one it is that of the environment, unless addresses are checked when they are dialled: a
-// proxy would dial them itself.
+// proxy returns the proxy in the options. Without one it returns that of the environment, unless addresses are checked when they are
+// dialled, because a proxy would dial them itself.
 func (c *Client) proxy() func(*http.Request) (*url.URL, error) {
 	if c.options.Proxy != nil || c.options.Dial != nil {
 		return c.options.Proxy

@@ -29,9 +29,9 @@ import (
 	googleauth "golang.org/x/oauth2/google"
 )
 
-// cloudTransport sets how the login services of clouds are asked. Their addresses come from the environment of the process and from the
-// name of the registry's region, never from a policy, and the metadata service of a node has a link-local address; so they are not
-// checked as the addresses of registries are. A proxy is not asked for such an address.
+// cloudTransport configures how the login services of clouds are reached. Their addresses come from the environment of the process and
+// from the name of the registry's region, never from a policy, and the metadata service of a node has a link-local address. So they are
+// not checked as the addresses of registries are, and a proxy is not used for a link-local address.
 func (c *Client) cloudTransport(t *http.Transport) {
 	proxy := c.proxy()
 	t.Proxy = func(r *http.Request) (*url.URL, error) {
@@ -45,7 +45,7 @@ func (c *Client) cloudTransport(t *http.Transport) {
 	t.DisableKeepAlives, t.ForceAttemptHTTP2 = true, true
 }
 
-// cloudClient asks the login services of clouds, and follows no redirect.
+// cloudClient sends requests to the login services of clouds, and follows no redirect.
 func (c *Client) cloudClient() *http.Client {
 	transport := &http.Transport{}
 	c.cloudTransport(transport)
@@ -55,7 +55,7 @@ func (c *Client) cloudClient() *http.Client {
 	}
 }
 
-// amazonHost is a private registry of Amazon: account, FIPS, region.
+// amazonHost matches a private registry of Amazon: account, FIPS, region.
 var amazonHost = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([0-9]{12})\.dkr[.-]ecr(-fips)?\.([a-z0-9][a-z0-9-]*)\.(amazonaws\.com|amazonaws\.com\.cn|amazonaws\.eu|on\.aws|on\.amazonwebservices\.com\.cn)$`)
 })
@@ -70,7 +70,7 @@ func loginToAmazon(ctx context.Context, c *Client, host string) (cloudLogin, err
 	options := []func(*awsconfig.LoadOptions) error{awsconfig.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(c.cloudTransport)), awsconfig.WithRetryMaxAttempts(2)}
 	parts := amazonHost().FindStringSubmatch(host)
 	if parts == nil {
-		options = append(options, awsconfig.WithRegion("us-east-1")) // where the public registry gives its tokens
+		options = append(options, awsconfig.WithRegion("us-east-1")) // the region in which the public registry issues its tokens
 	} else {
 		options = append(options, awsconfig.WithRegion(parts[3]))
 		if parts[2] != "" {
@@ -101,7 +101,7 @@ func loginToAmazon(ctx context.Context, c *Client, host string) (cloudLogin, err
 	return amazonLogin(answer.AuthorizationData[0].AuthorizationToken, answer.AuthorizationData[0].ExpiresAt)
 }
 
-// amazonLogin reads a token: base64 of user:password.
+// amazonLogin decodes a token: base64 of user:password.
 func amazonLogin(token *string, expires *time.Time) (cloudLogin, error) {
 	text, err := base64.StdEncoding.DecodeString(aws.ToString(token))
 	user, password, ok := strings.Cut(string(text), ":")
@@ -115,8 +115,8 @@ func servedByGoogle(host string) bool {
 	return host == "gcr.io" || strings.HasSuffix(host, ".gcr.io") || strings.HasSuffix(host, ".pkg.dev")
 }
 
-// loginToGoogle gets an access token with the default credentials of the process: the metadata service of the node or of the workload,
-// or the file that the environment names.
+// loginToGoogle gets an access token with the default credentials of the process: from the metadata service of the node or of the
+// workload, or the file that the environment names.
 func loginToGoogle(ctx context.Context, c *Client, _ string) (cloudLogin, error) {
 	source, err := googleauth.DefaultTokenSource(context.WithValue(ctx, oauth2.HTTPClient, c.cloudClient()), "https://www.googleapis.com/auth/devstorage.read_only", "https://www.googleapis.com/auth/cloud-platform")
 	if err != nil {
@@ -165,7 +165,7 @@ func loginToAzure(ctx context.Context, c *Client, host string) (cloudLogin, erro
 	return cloudLogin{config: authn.AuthConfig{IdentityToken: answer.RefreshToken}, expires: expiryOf(answer.RefreshToken)}, nil
 }
 
-// azureToken is an access token for registries.
+// azureToken gets an access token for registries.
 func azureToken(ctx context.Context, client *http.Client, host, tenant string) (string, error) {
 	audience := "https://containerregistry.azure.net"
 	switch {
@@ -181,7 +181,7 @@ func azureToken(ctx context.Context, client *http.Client, host, tenant string) (
 	if id != "" && tenant != "" && (file != "" || secret != "") {
 		form := url.Values{"grant_type": {"client_credentials"}, "client_id": {id}, "scope": {audience + "/.default"}}
 		if file != "" {
-			assertion, err := os.ReadFile(file) // written by the kubelet, and renewed
+			assertion, err := os.ReadFile(file) // the kubelet writes and renews it
 			if err != nil {
 				return "", err
 			}
@@ -222,7 +222,7 @@ func post(ctx context.Context, client *http.Client, address string, form url.Val
 	return fetchJSON(client, req, into)
 }
 
-// fetchJSON sends a request for a token. Its errors hold nothing of what was sent or answered.
+// fetchJSON sends a request for a token. Its errors contain nothing of the request or the answer.
 func fetchJSON(client *http.Client, req *http.Request, into any) error {
 	answer, err := client.Do(req)
 	if err != nil {
@@ -242,7 +242,7 @@ func fetchJSON(client *http.Client, req *http.Request, into any) error {
 	return nil
 }
 
-// expiryOf is when a JSON web token expires, as it says itself; an hour from now for one that says nothing.
+// expiryOf returns when a JSON web token expires according to its content; an hour from now if it does not say.
 func expiryOf(token string) time.Time {
 	if parts := strings.Split(token, "."); len(parts) == 3 {
 		var claims struct {

@@ -14,27 +14,27 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// maxObjectSecrets is how many pull secrets of one object, or of its ServiceAccount, are read.
+// maxObjectSecrets is the maximum number of pull secrets that are read for one object, or for its ServiceAccount.
 const maxObjectSecrets = 16
 
-// credentials find out how to log in for one request. The first of these that has a login for a repository is used: the pull
-// secrets of the policy, of the object and of its ServiceAccount, the providers of the policy, and at last the pull secrets and the
-// providers for all images. Each is asked only when those before it have none.
+// credentials finds the login for one request. It uses the first of these sources that has a login for a repository: the pull secrets
+// of the policy, of the object and of its ServiceAccount, the providers of the policy, and finally the pull secrets and the providers
+// for all images. It tries a source only if those before it have no login.
 type credentials struct {
 	client *Client
 	req    world.ImageRequest
 
 	mu    sync.Mutex
 	known map[string]authn.Authenticator // by repository
-	// secrets are those that were read, or why they could not be.
+	// secrets are the secrets that were read, or the reason why they could not be.
 	secrets map[string]secretRead
-	// without are sources that could not be used, and why; never with what they hold.
+	// without lists the sources that could not be used, with the reason; never their content.
 	without []string
 }
 
 var _ authn.ContextKeychain = (*credentials)(nil)
 
-// check finds what is wrong with a request before anything is asked.
+// check finds mistakes in a request before anything is sent.
 func (c *Client) check(req world.ImageRequest) error {
 	for _, s := range req.Secrets {
 		if _, _, err := splitSecret(s, c.options.Namespace); err != nil {
@@ -85,8 +85,8 @@ func (c *credentials) find(ctx context.Context, resource authn.Resource) (authn.
 	return authn.Anonymous, nil
 }
 
-// named looks into pull secrets that the policy or the operator names. One that is missing is passed over; one that cannot be read is
-// an error, because which login it holds is not known.
+// named searches pull secrets that the policy or the operator names. It ignores a missing one; one that cannot be read is an error,
+// because it is unknown which login it contains.
 func (c *credentials) named(names []string) func(context.Context, authn.Resource) (authn.Authenticator, error) {
 	return func(ctx context.Context, resource authn.Resource) (authn.Authenticator, error) {
 		for _, text := range names {
@@ -110,8 +110,8 @@ func (c *credentials) named(names []string) func(context.Context, authn.Resource
 	}
 }
 
-// object looks into the pull secrets of the object and of its ServiceAccount. Its author chooses them, so that those that cannot be
-// used are passed over, as the kubelet does: without a login the registry denies what is not public.
+// object searches the pull secrets of the object and of its ServiceAccount. The object's author chooses them, so those that cannot be
+// used are ignored, as the kubelet does: without a login the registry denies images that are not public.
 func (c *credentials) object(ctx context.Context, resource authn.Resource) (authn.Authenticator, error) {
 	o := c.req.Object
 	if o.Namespace == "" || c.client.options.Secret == nil {
@@ -141,7 +141,7 @@ func (c *credentials) object(ctx context.Context, resource authn.Resource) (auth
 func (c *credentials) ofObject(ctx context.Context, namespace string, names []string, resource authn.Resource) (authn.Authenticator, error) {
 	for _, name := range names[:min(len(names), maxObjectSecrets)] {
 		if name == "" || strings.Contains(name, "/") {
-			continue // no name of a Secret
+			continue // not a valid name of a Secret
 		}
 		secret, err := c.secret(ctx, namespace, name)
 		var unusable *secretError
@@ -190,12 +190,12 @@ type secretRead struct {
 	err    error
 }
 
-// secretError says that a Secret is no pull secret.
+// secretError is the reason why a Secret is not a pull secret.
 type secretError struct{ why string }
 
 func (e *secretError) Error() string { return e.why }
 
-// provided asks providers of credentials.
+// provided gets credentials from providers.
 func (c *credentials) provided(names []string) func(context.Context, authn.Resource) (authn.Authenticator, error) {
 	return func(ctx context.Context, resource authn.Resource) (authn.Authenticator, error) {
 		for _, name := range names {
@@ -218,7 +218,7 @@ func (c *credentials) leave(why string) {
 	}
 }
 
-// missing are the sources that could not be used.
+// missing returns the sources that could not be used.
 func (c *credentials) missing() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

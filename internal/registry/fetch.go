@@ -20,21 +20,21 @@ import (
 // Fetch is one request for a part of a repository.
 type Fetch struct {
 	Repository name.Repository
-	// Path is what follows the repository, such as manifests/latest, with its query.
+	// Path is the part of the path after the repository, such as manifests/latest, with its query.
 	Path   string
 	Accept []string // media types
-	Head   bool     // the headers are enough
-	Max    int64    // the longest answer that is read; 0 for the limit of the Client
+	Head   bool     // only the headers are needed
+	Max    int64    // the maximum size of the answer; 0 for the limit of the Client
 }
 
-// Answer is what a registry gave.
+// Answer is the answer of a registry.
 type Answer struct {
 	Header http.Header
 	Body   []byte
 }
 
-// Limits of one Fetch: how often a request is sent again, the longest wait before that, and how long a host that may lack TLS is
-// tried with TLS when it is asked for the first time.
+// Limits of one Fetch: the number of times that a request is repeated, the longest wait before that, and how long a host that
+// may lack TLS is tried with TLS the first time.
 const (
 	maxRetries   = 2
 	maxRedirects = 5
@@ -43,9 +43,9 @@ const (
 	probeTimeout = 3 * time.Second
 )
 
-// Fetch reads a part of a repository. It sends no request besides, unless the registry demands a login: that is made once in a
-// Session for each repository. A registry that is busy or broken for a moment is asked again, as late as it says. A status
-// other than 200 is a *transport.Error. Several goroutines may call it.
+// Fetch reads a part of a repository. It sends no other request, unless the registry demands a login, which is done once in a
+// Session for each repository. If a registry is temporarily overloaded or broken, Fetch repeats the request after the time that
+// the registry requests. A status other than 200 is a *transport.Error. It is safe for concurrent use.
 func (s *Session) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.client.options.Timeout)
 	defer cancel()
@@ -74,10 +74,10 @@ func (s *Session) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
 	}
 }
 
-// never is a wait that says not to ask again.
+// never is a wait that means not to repeat the request.
 const never = time.Duration(-1)
 
-// fetch sends the request once, with a login if need be. The wait says when to ask again: 0 leaves that to the caller.
+// fetch sends the request once, with a login if necessary. The wait is the time until a retry: 0 leaves that to the caller.
 func (s *Session) fetch(ctx context.Context, f Fetch) (*Answer, time.Duration, error) {
 	next, scheme, err := s.door(ctx, f.Repository)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *Session) fetch(ctx context.Context, f Fetch) (*Answer, time.Duration, e
 	return &Answer{answer.Header, body}, 0, nil
 }
 
-// send sends the request over a transport and follows redirects. A login is sent to the registry only.
+// send sends the request over a transport and follows redirects. It sends a login only to the registry.
 func (s *Session) send(ctx context.Context, f Fetch, next http.RoundTripper, scheme string) (*http.Response, error) {
 	method := http.MethodGet
 	if f.Head {
@@ -138,7 +138,8 @@ func (s *Session) send(ctx context.Context, f Fetch, next http.RoundTripper, sch
 	return client.Do(r)
 }
 
-// door is the way to a repository: with a login when there is one already, and over TLS unless the host is known to have none.
+// door returns the transport to a repository, with a login if there is one already, and the scheme: TLS unless the host is known
+// to have none.
 func (s *Session) door(ctx context.Context, repository name.Repository) (http.RoundTripper, string, error) {
 	scheme, err := s.scheme(ctx, repository.Registry)
 	if err != nil {
@@ -152,8 +153,8 @@ func (s *Session) door(ctx context.Context, repository name.Repository) (http.Ro
 	return s.transport, scheme, nil
 }
 
-// scheme is https for all registries, except for those that need no TLS (the ones of this machine and network, or by the
-// policy) and speak none.
+// scheme returns https for all registries, except those that need no TLS (on this machine or network, or by the policy's choice)
+// and do not support it.
 func (s *Session) scheme(ctx context.Context, host name.Registry) (string, error) {
 	if host.Scheme() == "https" {
 		return "https", nil
@@ -177,14 +178,14 @@ func (s *Session) scheme(ctx context.Context, host name.Registry) (string, error
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	// It speaks, but no TLS: that stays so. Anything else may change.
+	// The host answers, but without TLS, which will not change. Any other failure may be temporary.
 	if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) || errors.Is(err, http.ErrSchemeMismatch) {
 		known.Store(host.RegistryStr(), "http")
 	}
 	return "http", nil
 }
 
-// login obtains what the registry demands, with the credentials for the repository.
+// login does the login that the registry demands, with the credentials for the repository.
 func (s *Session) login(ctx context.Context, repository name.Repository, challenge *transport.Challenge, answer *http.Response) (http.RoundTripper, error) {
 	key, err := s.keys.ResolveContext(ctx, repository)
 	if err != nil {
@@ -217,7 +218,7 @@ func (s *Session) login(ctx context.Context, repository name.Repository, challen
 	return next, nil
 }
 
-// challengeOf reads how a registry wants to be asked: the first challenge that is Bearer or Basic.
+// challengeOf returns the registry's first challenge that is Bearer or Basic.
 func challengeOf(answer *http.Response, scheme string) *transport.Challenge {
 	c := &transport.Challenge{Insecure: scheme == "http", Parameters: map[string]string{}}
 	for _, line := range answer.Header.Values("WWW-Authenticate") {
@@ -241,7 +242,7 @@ func challengeOf(answer *http.Response, scheme string) *transport.Challenge {
 	return c
 }
 
-// retryAfter is the wait that a registry asks for; 0 when it asks for none.
+// retryAfter returns the wait that a registry requests; 0 if it requests none.
 func retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.Atoi(text); err == nil && seconds >= 0 {
@@ -253,10 +254,10 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// NotFound reports whether the registry answered that it does not have what it was asked for.
+// NotFound reports whether the registry answered that it does not have what was requested.
 func NotFound(err error) bool { return hasStatus(err, http.StatusNotFound) }
 
-// Unsupported reports whether the registry answered that it does not know such requests.
+// Unsupported reports whether the registry answered that it does not support such requests.
 func Unsupported(err error) bool {
 	return hasStatus(err, http.StatusNotFound, http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusNotImplemented)
 }

@@ -36,7 +36,7 @@ func (c *Client) Image(ctx context.Context, req world.ImageRequest) (map[string]
 	return data, nil
 }
 
-// Digest implements world.Digests. A registry that does not answer a HEAD request is asked for the manifest.
+// Digest implements world.Digests. If a registry does not answer a HEAD request, it requests the manifest.
 func (c *Client) Digest(ctx context.Context, req world.ImageRequest) (string, error) {
 	s, err := c.Open(ctx, Ask{Image: req})
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Client) Digest(ctx context.Context, req world.ImageRequest) (string, er
 	return d.Digest.String(), nil
 }
 
-// missing names the error of a registry that has no such manifest. Any other error leaves open whether there is one.
+// missing converts the error of a registry that has no such manifest. Any other error leaves open whether there is one.
 func missing(err error) error {
 	if answer := (*transport.Error)(nil); errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
 		return &world.NoImageError{Reason: err.Error()}
@@ -61,7 +61,7 @@ func missing(err error) error {
 	return err
 }
 
-// Explain takes the address of each request out of an error, and adds to a denial by the registry which credentials could not be used.
+// Explain removes the address of each request from an error, and adds to a denial by the registry which credentials could not be used.
 func (s *Session) Explain(err error) error {
 	var denied *transport.Error
 	without := s.keys.missing()
@@ -71,7 +71,7 @@ func (s *Session) Explain(err error) error {
 	return fmt.Errorf("%w (%s)", Bare(err), strings.Join(without, "; "))
 }
 
-// Bare takes the address of each request out of an error: it may hold a token.
+// Bare removes the address of each request from an error, because it may contain a token.
 func Bare(err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) && u.Err != nil {
 		return u.Err
@@ -79,11 +79,11 @@ func Bare(err error) error {
 	return err
 }
 
-// usual is the platform whose image stands for an index: what Kyverno takes.
+// usual is the platform whose image represents an index, as in Kyverno.
 var usual = v1.Platform{OS: "linux", Architecture: "amd64"}
 
-// describe makes what context entries see of an image. The manifest and the configuration of an index are those of its image for the
-// platform of the object, otherwise for linux/amd64, otherwise of its first image.
+// describe returns the data of an image for context entries. The manifest and the configuration of an index are those of its image for
+// the platform of the object, otherwise for linux/amd64, otherwise of its first image.
 func describe(s *Session, platform string) (map[string]any, error) {
 	ref := s.Image
 	d, err := remote.Get(ref, s.Options()...)
@@ -120,7 +120,7 @@ func describe(s *Session, platform string) (map[string]any, error) {
 	return out, nil
 }
 
-// child is the image that stands for an index.
+// child returns the image that represents an index.
 func child(d *remote.Descriptor, platform string) (v1.Image, error) {
 	index, err := d.ImageIndex()
 	if err != nil {
@@ -149,13 +149,13 @@ func child(d *remote.Descriptor, platform string) (v1.Image, error) {
 	return nil, fmt.Errorf("no image is in the index of %d manifests", len(list.Manifests))
 }
 
-// isImage tells images in an index from what else is listed there, such as the attestations of BuildKit.
+// isImage distinguishes images in an index from other entries, such as the attestations of BuildKit.
 func isImage(m v1.Descriptor) bool {
 	attests := m.Annotations["vnd.docker.reference.type"] != ""
 	return m.MediaType.IsImage() && !attests && (m.Platform == nil || m.Platform.OS != "unknown")
 }
 
-// decoded reads JSON that a registry gave.
+// decoded decodes JSON from a registry.
 func decoded(what string, text []byte, err error) (any, error) {
 	if err != nil {
 		return nil, err

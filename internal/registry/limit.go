@@ -8,15 +8,15 @@ import (
 	"sync/atomic"
 )
 
-// limited bounds what one image may take: the number of requests, and the length of each answer.
+// limited bounds the requests for one image: their number, and the length of each answer.
 type limited struct {
 	next     http.RoundTripper
-	max      int64 // bytes of an answer
-	requests int64 // that it may take
+	max      int64 // maximum bytes of an answer
+	requests int64 // remaining number of requests
 	sent     atomic.Int64
 }
 
-// LimitError says that a registry gave more than is read.
+// LimitError is the error for a registry that exceeds a limit.
 type LimitError struct{ What string }
 
 func (e *LimitError) Error() string { return "the registry " + e.What }
@@ -42,9 +42,9 @@ func tooLong(max int64) error {
 	return &LimitError{fmt.Sprintf("answers with more than %d bytes", max)}
 }
 
-// bounded sends nothing to the registries of an image that permit has not permitted, for each repository that is asked there. Which login server and which storage a
-// registry names is its own business: an operator who permits a registry trusts it with that, and the addresses are checked
-// when they are dialled.
+// bounded sends a request to a registry only if Permit has permitted each repository that the session uses there. Login servers and storage
+// are chosen by the registry and not checked: an operator who permits a registry trusts it with that, and the addresses are checked when
+// they are dialled.
 type bounded struct {
 	next   http.RoundTripper
 	permit func(*url.URL) error
@@ -61,7 +61,7 @@ func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-// limitedBody is a body that ends with an error when it is too long.
+// limitedBody is a body that returns an error when it is too long.
 type limitedBody struct {
 	io.ReadCloser
 	max, read int64

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// observed reports each answer: how long it took until its header was there, and the status, 0 for none.
+// observed reports each answer: the time until its header arrived, and the status, 0 for none.
 type observed struct {
 	next    http.RoundTripper
 	observe func(host string, status int, took time.Duration)
@@ -23,14 +23,14 @@ func (o *observed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// CloseIdleConnections lets a client close those of the transport behind it.
+// CloseIdleConnections closes the idle connections of the transport that it wraps.
 func (o *observed) CloseIdleConnections() {
 	if c, ok := o.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// watch reports the answers that a transport gets, where the options ask for that.
+// watch reports the answers that a transport receives, if the options request that.
 func (c *Client) watch(next http.RoundTripper) http.RoundTripper {
 	if c.options.Observe == nil {
 		return next

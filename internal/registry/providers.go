@@ -18,7 +18,7 @@ import (
 // provider finds the login of this process for a repository; authn.Anonymous for none.
 type provider func(ctx context.Context, c *Client, resource authn.Resource) (authn.Authenticator, error)
 
-// providers are where logins come from besides pull secrets. Those of clouds serve the registries of their cloud only.
+// providers are the sources of logins other than pull secrets. Those of clouds serve only the registries of their cloud.
 var providers = map[string]provider{
 	"default": fromKeychain(authn.DefaultKeychain),
 	"github":  fromKeychain(github.Keychain),
@@ -27,7 +27,7 @@ var providers = map[string]provider{
 	"azure":   fromCloud(cloud{name: "azure", serves: servedByAzure, login: loginToAzure, program: "acr-env"}),
 }
 
-// CheckProviders returns an error that names a provider which does not exist.
+// CheckProviders returns an error for a provider that does not exist.
 func CheckProviders(names []string) error {
 	for _, n := range names {
 		if providers[n] == nil {
@@ -43,15 +43,15 @@ func fromKeychain(k authn.Keychain) provider {
 	}
 }
 
-// cloud is a provider that asks a cloud with the identity of this process.
+// cloud is a provider that uses the identity of this process in a cloud.
 type cloud struct {
 	name    string
 	serves  func(host string) bool
 	login   func(ctx context.Context, c *Client, host string) (cloudLogin, error)
-	program string // docker-credential-⟨program⟩, where the identity is one that only the program knows
+	program string // docker-credential-⟨program⟩, if only the program knows the identity
 }
 
-// cloudLogin is a login that a cloud gave, and how long it can be used.
+// cloudLogin is a login from a cloud, with the time until which it can be used.
 type cloudLogin struct {
 	config  authn.AuthConfig
 	expires time.Time
@@ -79,7 +79,7 @@ func fromCloud(p cloud) provider {
 	}
 }
 
-// fromProgram runs a credential helper of docker where it is installed, as on machines of developers.
+// fromProgram runs a credential helper of docker if it is installed, as on developers' machines.
 func fromProgram(program, host string) (cloudLogin, bool) {
 	creds, err := client.Get(client.NewShellProgramFunc("docker-credential-"+program), "https://"+host)
 	if err != nil || creds.Username == "" && creds.Secret == "" {
@@ -92,25 +92,25 @@ func fromProgram(program, host string) (cloudLogin, bool) {
 	return login, true
 }
 
-// Times of logins to clouds.
+// Time limits of logins to clouds.
 const (
-	cloudTimeout = 8 * time.Second // of one login
-	expiryMargin = time.Minute     // that a login or a token is not used any more before it expires
-	noLoginFor   = time.Minute     // that a cloud is not asked again after a failure
-	maxLogins    = 1000            // that are kept
+	cloudTimeout = 8 * time.Second // for one login
+	expiryMargin = time.Minute     // time before its expiry at which a login or a token is no longer used
+	noLoginFor   = time.Minute     // time for which a cloud is not tried again after a failure
+	maxLogins    = 1000            // in the cache
 )
 
-// errNoLogin says that the cloud gave no login a moment ago.
+// errNoLogin is the error while a recent failure of the cloud is cached.
 var errNoLogin = errors.New("the cloud gave no login")
 
-// logins keeps what clouds gave until it is about to expire. One goroutine asks for a login, and others wait for it; a failure is kept
-// for a minute, because most clusters of one cloud have no identity in the others.
+// logins caches the logins from clouds until shortly before they expire. One goroutine requests a login, and others wait for it. A
+// failure is cached for a minute, because most clusters in one cloud have no identity in the others.
 type logins struct {
 	now func() time.Time
 
 	mu      sync.Mutex
 	known   map[string]cloudLogin
-	failed  map[string]time.Time // until when
+	failed  map[string]time.Time // until when each is cached
 	flights map[string]chan struct{}
 }
 
@@ -132,7 +132,7 @@ func (l *logins) get(ctx context.Context, key string, login func(context.Context
 				l.known, l.failed, l.flights = map[string]cloudLogin{}, map[string]time.Time{}, map[string]chan struct{}{}
 			}
 			l.flights[key] = flight
-			// The login goes on when its request is cancelled: others may wait for it.
+			// The login continues when its request is cancelled: others may wait for it.
 			go l.fly(context.WithoutCancel(ctx), key, login, flight)
 		}
 		l.mu.Unlock()
@@ -144,7 +144,7 @@ func (l *logins) get(ctx context.Context, key string, login func(context.Context
 		l.mu.Lock()
 		known, ok := l.known[key]
 		l.mu.Unlock()
-		if ok && l.now().Before(known.expires) { // one that lives for less than the margin is used once
+		if ok && l.now().Before(known.expires) { // a login that lives for less than the margin is used once
 			return known, nil
 		}
 	}

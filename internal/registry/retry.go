@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// passing are answers that say nothing of the image: the same request may succeed a moment later.
+// passing are statuses that say nothing about the image: the same request may succeed a moment later.
 var passing = []int{http.StatusRequestTimeout, http.StatusTooManyRequests, 499, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, 522}
 
-// patient sends a request again when a registry is overloaded, after the time that the registry asks for (Retry-After) or a short one,
-// as long as the deadline of the session leaves as much time.
+// patient repeats a request if a registry is overloaded, after the time that the registry requests (Retry-After) or a short one, if
+// the deadline of the session leaves enough time.
 type patient struct {
 	next http.RoundTripper
 	wait time.Duration // 0 for firstWait; tests shorten it

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 )
 
-// splitSecret reads name or namespace/name; slashes in front are passed over, as in Kyverno.
+// splitSecret splits name or namespace/name; it ignores leading slashes, as Kyverno does.
 func splitSecret(text, namespace string) (ns, name string, err error) {
 	ns, name, named := strings.Cut(strings.TrimLeft(strings.TrimSpace(text), "/"), "/")
 	if !named {
@@ -24,7 +24,7 @@ func splitSecret(text, namespace string) (ns, name string, err error) {
 	return ns, name, nil
 }
 
-// pullSecret are the logins of a Secret, longest places first.
+// pullSecret holds the logins of a Secret, the longest paths first.
 type pullSecret []login
 
 // login is one login, for a host (with wildcards) and a path below it.
@@ -64,7 +64,7 @@ func parsePullSecret(data map[string][]byte) (pullSecret, error) {
 		return nil, fmt.Errorf("it has neither %s nor %s", dockerConfigJSON, dockerConfig)
 	}
 	if err != nil {
-		return nil, errors.New("it is not the JSON of a docker configuration") // the error could quote it
+		return nil, errors.New("it is not the JSON of a docker configuration") // the original error might quote its content
 	}
 	var out pullSecret
 	for place, e := range entries {
@@ -87,7 +87,7 @@ func newLogin(place string, e entry) (login, error) {
 	place = strings.TrimPrefix(strings.TrimPrefix(place, "https://"), "http://")
 	host, below, _ := strings.Cut(place, "/")
 	below = strings.Trim(below, "/")
-	if below == "v1" || below == "v2" { // as docker writes its own registry
+	if below == "v1" || below == "v2" { // docker adds this path to its own registry
 		below = ""
 	}
 	if host == "docker.io" || host == "registry-1.docker.io" {
@@ -106,7 +106,7 @@ func newLogin(place string, e entry) (login, error) {
 	return l, nil
 }
 
-// Resolve implements authn.Keychain: the login whose place is the longest one that the image is below.
+// Resolve implements authn.Keychain: it returns the login with the longest path that contains the image.
 func (s pullSecret) Resolve(resource authn.Resource) (authn.Authenticator, error) {
 	repository := strings.TrimPrefix(resource.String(), resource.RegistryStr()+"/")
 	for _, l := range s {
@@ -117,7 +117,7 @@ func (s pullSecret) Resolve(resource authn.Resource) (authn.Authenticator, error
 	return authn.Anonymous, nil
 }
 
-// matchesHost compares part by part, so that a wildcard stands for one part of a name only. Ports have to be equal.
+// matchesHost compares part by part, so that a wildcard matches only one part of a name. Ports must be equal.
 func matchesHost(pattern, host string) bool {
 	if pattern == host {
 		return true

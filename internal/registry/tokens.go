@@ -17,16 +17,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// Times and sizes of what is known of registries.
+// Times and sizes of the cached data about registries.
 const (
-	challengeLives = time.Hour // how long a registry's way to log in counts
-	maxAnswers     = 4096      // challenges and tokens that are kept
-	maxToken       = 64 << 10  // bytes of a token's answer
+	challengeLives = time.Hour // how long a registry's way to log in is cached
+	maxAnswers     = 4096      // challenges and tokens in the cache
+	maxToken       = 64 << 10  // maximum bytes of an answer with a token
 )
 
-// tokens keeps the answers of registries to /v2/, which say how to log in, and the tokens of their login servers, until a minute
-// before they expire. A token is kept for the login, the login server and the scope that it was given for, and is given to no other
-// request. It is safe for all goroutines.
+// tokens caches the answers of registries to /v2/, which say how to log in, and the tokens of their login servers, until a minute
+// before they expire. A token is cached for the login, the login server and the scope for which it was issued, and is used for no
+// other request. It is safe for concurrent use.
 type tokens struct {
 	now func() time.Time
 
@@ -36,16 +36,17 @@ type tokens struct {
 	flights map[string]chan struct{}
 }
 
-// kept is an answer that is given again.
+// kept is a cached answer.
 type kept struct {
 	status  int
 	header  http.Header
 	body    []byte
 	expires time.Time
-	token   [sha256.Size]byte // of a token's answer
+	token   [sha256.Size]byte // hash of the token in the answer
 }
 
-// remembered asks registries through what tokens keeps. Sessions that trust other certificates have another space.
+// remembered sends requests to registries through the cache tokens. Sessions that trust other certificates use a separate part of
+// the cache.
 type remembered struct {
 	tokens *tokens
 	space  string
@@ -75,7 +76,7 @@ func (m *remembered) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// anonymous sends a request without a login, unless the registry wants one for the repository, as it said before.
+// anonymous sends a request without a login, unless the registry has demanded one for the repository before.
 func (m *remembered) anonymous(r *http.Request, key string) (*http.Response, error) {
 	if k := m.tokens.get(key); k != nil {
 		return k.response(r), nil
@@ -91,7 +92,7 @@ func (m *remembered) anonymous(r *http.Request, key string) (*http.Response, err
 	return answer, nil
 }
 
-// repositoryOf is the registry and the repository that a request reads.
+// repositoryOf returns the registry and the repository of a request.
 func repositoryOf(r *http.Request) (string, bool) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || !strings.HasPrefix(r.URL.Path, "/v2/") {
 		return "", false
@@ -104,7 +105,7 @@ func repositoryOf(r *http.Request) (string, bool) {
 	return "", false
 }
 
-// challenge asks how to log in.
+// challenge requests how to log in.
 func (m *remembered) challenge(r *http.Request) (*http.Response, *kept, error) {
 	answer, err := m.next.RoundTrip(r)
 	if err != nil || answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusUnauthorized {
@@ -118,7 +119,7 @@ func (m *remembered) challenge(r *http.Request) (*http.Response, *kept, error) {
 	return answer, k, nil
 }
 
-// token asks a login server.
+// token requests a token from a login server.
 func (m *remembered) token(r *http.Request) (*http.Response, *kept, error) {
 	answer, err := m.next.RoundTrip(r)
 	if err != nil || answer.StatusCode != http.StatusOK {
@@ -136,11 +137,11 @@ func (m *remembered) token(r *http.Request) (*http.Response, *kept, error) {
 	}
 	var t transport.Token
 	if len(body) > maxToken || json.Unmarshal(body, &t) != nil || t.ExpiresIn <= 0 {
-		return answer, nil, nil // not said how long it lives: not kept
+		return answer, nil, nil // the answer does not say how long the token lives, so it is not cached
 	}
 	text := t.Token
 	if t.AccessToken != "" {
-		text = t.AccessToken // that is the one which is sent
+		text = t.AccessToken // this field takes precedence
 	}
 	if text == "" {
 		return answer, nil, nil
@@ -151,7 +152,8 @@ func (m *remembered) token(r *http.Request) (*http.Response, *kept, error) {
 	}, nil
 }
 
-// once gives a kept answer, or asks. One goroutine asks, and others wait for it; they ask themselves when its answer is not kept.
+// once returns a cached answer, or sends the request. One goroutine sends it, and others wait; they send it themselves if the
+// answer is not cached.
 func (t *tokens) once(r *http.Request, key string, ask func(*http.Request) (*http.Response, *kept, error)) (*http.Response, error) {
 	waited := false
 	for {
@@ -194,7 +196,7 @@ func (t *tokens) once(r *http.Request, key string, ask func(*http.Request) (*htt
 	}
 }
 
-// get gives a kept answer; nil for none.
+// get returns a cached answer; nil for none.
 func (t *tokens) get(key string) *kept {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -204,7 +206,7 @@ func (t *tokens) get(key string) *kept {
 	return nil
 }
 
-// put keeps an answer.
+// put caches an answer.
 func (t *tokens) put(key string, k *kept) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -225,7 +227,7 @@ func (t *tokens) keep(key string, k *kept) {
 	t.answers[key] = k
 }
 
-// learn remembers the login server that a registry names.
+// learn records the login server that a registry names.
 func (t *tokens) learn(answer *http.Response) {
 	for _, h := range answer.Header.Values("Www-Authenticate") {
 		scheme, parameters, _ := strings.Cut(h, " ")
@@ -258,7 +260,7 @@ func (t *tokens) isRealm(u *url.URL) bool {
 
 func place(u *url.URL) string { return u.Scheme + "://" + u.Host + u.Path }
 
-// refused forgets the token that a registry does not take, and how to log in there.
+// refused drops the token that a registry does not accept, and the way to log in there.
 func (t *tokens) refused(r *http.Request) {
 	text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
@@ -270,7 +272,8 @@ func (t *tokens) refused(r *http.Request) {
 	maps.DeleteFunc(t.answers, func(_ string, k *kept) bool { return k.token == sum })
 }
 
-// tokenKey stands for all that a token depends on: the login server, the scope and the login. It holds the login as a hash only.
+// tokenKey returns a key for everything that a token depends on: the login server, the scope and the login. It contains the login
+// only as a hash.
 func tokenKey(r *http.Request) (string, error) {
 	hash := sha256.New()
 	io.WriteString(hash, r.Header.Get("Authorization"))
@@ -287,7 +290,7 @@ func tokenKey(r *http.Request) (string, error) {
 	return r.Method + " " + r.URL.String() + " " + hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// response is the kept answer for a request.
+// response returns the cached answer for a request.
 func (k *kept) response(r *http.Request) *http.Response {
 	if r.Body != nil {
 		r.Body.Close()
@@ -298,13 +301,13 @@ func (k *kept) response(r *http.Request) *http.Response {
 	}
 }
 
-// drain reads what is left of a body that is not needed, so that its connection is kept, and no more than a little of it.
+// drain reads the rest of a body that is not needed, up to a small limit, so that its connection can be reused.
 func drain(body io.ReadCloser) {
 	_, _ = io.CopyN(io.Discard, body, 64<<10)
 	body.Close()
 }
 
-// sleep waits unless the context is done before.
+// sleep waits unless the context ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

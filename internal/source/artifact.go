@@ -7,10 +7,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/policyartifact"
 )
 
-// IsArtifact reports whether the path names policies in a registry: oci://registry/repository:tag.
+// IsArtifact reports whether the path refers to policies in a registry: oci://registry/repository:tag.
 func IsArtifact(path string) bool { return strings.HasPrefix(path, policyartifact.Scheme) }
 
-// artifact adds the policies of an artifact, each as a file of its own below the artifact's path.
+// artifact adds the policies of an artifact, each as a separate file below the artifact's path.
 func (f *finder) artifact(path string) {
 	if f.seen[path] {
 		return

@@ -13,8 +13,8 @@ import (
 
 const fetchTimeout = 60 * time.Second
 
-// fetch reads a file over HTTP. A user name and password of the URL are for its host: net/http sends them to no host that a
-// redirect leads to.
+// fetch reads a file over HTTP. net/http sends a user name and password in the URL only to its host, not to the target of a
+// redirect.
 func fetch(ctx context.Context, url string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -34,7 +34,7 @@ func fetch(ctx context.Context, url string) (string, error) {
 	return view(b), err
 }
 
-// url adds what a URL stands for: one file, or the manifests of a git repository.
+// url adds the content of a URL: one file, or the manifests of a git repository.
 func (f *finder) url(path string) {
 	if f.seen[path] {
 		return
@@ -60,7 +60,7 @@ func (f *finder) url(path string) {
 	}
 	defer remove()
 	base := strings.TrimSuffix(path, "/") + "/"
-	passedOver := func(name string, err error) { // it would be no manifest that a policy engine can use
+	passedOver := func(name string, err error) { // a policy engine could not use such a file as a manifest
 		f.diags.Add(diag.Diagnostic{Severity: diag.Warning, Pos: diag.Position{File: base + filepath.ToSlash(name)}, Summary: reason(err), Hint: "it is passed over"})
 	}
 	for _, r := range repository.Removed {

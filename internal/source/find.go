@@ -16,36 +16,35 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// Options say where to look.
+// Options define where to read.
 type Options struct {
-	// Stdin is what the path `-` stands for; nil when standard input is a terminal.
+	// Stdin is read for the path `-`; nil if standard input is a terminal.
 	Stdin io.Reader
-	// Recursive makes a directory stand for everything below it; else only for the files in it. Names that begin with a
-	// dot are passed over either way.
+	// Recursive includes everything below a directory, otherwise only the files directly in it. Names that begin with a
+	// dot are always skipped.
 	Recursive bool
-	// Numbers says how numbers are kept.
+	// Numbers defines how numbers are represented.
 	Numbers Numbers
-	// Git, when set, makes a URL stand for a git repository; otherwise it stands for a file.
+	// Git, if set, makes a URL refer to a git repository; otherwise it refers to a file.
 	Git *Git
-	// Context ends what takes long: reading from URLs. Nil is a context that never ends.
+	// Context ends slow operations: reading from URLs. Nil means a context that never ends.
 	Context context.Context
 }
 
 // Input is one file (or standard input) to read.
 type Input struct {
 	Name string
-	// Named: the author gave this path himself; files that were only found in a directory may turn out to be something
-	// else than manifests.
+	// Named: the author gave this path; files that were only found in a directory may turn out not to be manifests.
 	Named bool
-	// Repository: the file was found in a git repository, which may hold all kinds of files.
+	// Repository: the file was found in a git repository, which may contain all kinds of files.
 	Repository bool
 
 	stdin *onceReader
-	text  string // of what was read already
+	text  string // content that was already read
 	read  bool
 }
 
-// onceReader is standard input, which can be read once only, for inputs that are opened more than once.
+// onceReader holds standard input, which can be read only once, for inputs that are opened several times.
 type onceReader struct {
 	from io.Reader
 	once sync.Once
@@ -76,8 +75,8 @@ func (in Input) Read() (string, error) {
 	return view(b), nil
 }
 
-// Find lists the files that the paths stand for, in the order given, each once: files, directories, globs, and `-` for
-// standard input. A path that stands for nothing is an error; the others are listed all the same.
+// Find lists the files to which the paths refer, in the given order, each once: files, directories, globs, and `-` for
+// standard input. A path without files is an error; the others are listed nevertheless.
 func Find(paths []string, o Options) ([]Input, diag.List) {
 	f := finder{options: o, seen: map[string]bool{}}
 	for _, p := range paths {
@@ -132,7 +131,7 @@ func (f *finder) add(path string) {
 	}
 }
 
-// glob resolves a pattern that the shell did not (because it was quoted, or stands behind a comma).
+// glob resolves a pattern that the shell did not (because it was quoted, or follows a comma).
 func (f *finder) glob(pattern string) {
 	matches, err := filepath.Glob(pattern)
 	if err != nil {
@@ -203,7 +202,7 @@ func (f *finder) file(path string, named bool) {
 	f.inputs = append(f.inputs, Input{Name: path, Named: named})
 }
 
-// reason is the error without the path, which the position names already.
+// reason returns the error without the path, which the position already contains.
 func reason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

@@ -15,12 +15,11 @@ import (
 	"time"
 )
 
-// Git says how URLs of git repositories are read. The program git does it, so that its configuration (proxies,
-// certificates) holds.
+// Git defines how URLs of git repositories are read. The program git does it, so that its configuration (proxies, certificates) applies.
 type Git struct {
-	// Branch to read; empty to read it from the URL.
+	// Branch is the branch to read; empty to take it from the URL.
 	Branch string
-	// Username and Password are used when both are set.
+	// Username and Password are used if both are set.
 	Username, Password string
 	// Progress receives git's progress; nil for none.
 	Progress io.Writer
@@ -29,11 +28,11 @@ type Git struct {
 }
 
 const (
-	// maxClone bounds what a repository takes on the disk while it is read, in bytes.
+	// maxClone bounds the disk space of a repository while it is read, in bytes.
 	maxClone = 2 << 30
 	// cloneTimeout bounds the time of a clone.
 	cloneTimeout = 10 * time.Minute
-	// measureEvery is how often it is looked how large a clone has become.
+	// measureEvery is the interval at which the size of a clone is checked.
 	measureEvery = 200 * time.Millisecond
 )
 
@@ -42,11 +41,11 @@ func IsURL(path string) bool {
 	return strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://")
 }
 
-// Repository is what a URL says: the first two elements of its path are owner and repository. What follows is the branch
-// (main without it), or, where the branch is given elsewhere, a folder of the repository.
+// Repository is the content of a URL: the first two elements of its path are owner and repository. The rest is the branch (main if there
+// is none), or, if the branch is given elsewhere, a folder in the repository.
 type Repository struct{ URL, Branch, Folder string }
 
-// Parse reads a URL.
+// Parse parses a URL.
 func (g Git) Parse(text string) (Repository, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -72,8 +71,8 @@ func (g Git) Parse(text string) (Repository, error) {
 	return r, nil
 }
 
-// isFile reports whether a URL leads to one file: on the hosts or under the paths where git servers show files, or by the ending of what
-// would else be a branch.
+// isFile reports whether a URL refers to one file: by the hosts or paths at which git servers show files, or by the extension of an
+// apparent branch.
 func isFile(u *url.URL, rest []string, branch bool) bool {
 	if strings.HasPrefix(u.Host, "raw.") {
 		return true
@@ -88,11 +87,11 @@ func isFile(u *url.URL, rest []string, branch bool) bool {
 	return at == "blob" || at == "raw" || !branch && isManifest(rest[len(rest)-1])
 }
 
-// Clone is what was fetched of a repository.
+// Clone is the fetched content of a repository.
 type Clone struct {
-	// Folder is the one that the URL means. Links below it lead to files of the repository.
+	// Folder is the folder that the URL selects. Links below it lead to files of the repository.
 	Folder string
-	// Removed are the links that led elsewhere, relative to Folder, with the reason: they are not there any more.
+	// Removed are the links that led elsewhere, relative to Folder, with the reason: they were deleted.
 	Removed []Removed
 
 	root string
@@ -104,7 +103,7 @@ type Removed struct {
 	Err  error
 }
 
-// Clone fetches the newest state of the branch that the URL means. The caller calls remove when the files are no longer needed.
+// Clone fetches the newest state of the branch that the URL selects. The caller calls remove when the files are no longer needed.
 func (g Git) Clone(ctx context.Context, text string) (c Clone, remove func(), err error) {
 	r, err := g.Parse(text)
 	if err == nil {
@@ -130,7 +129,7 @@ func (g Git) Clone(ctx context.Context, text string) (c Clone, remove func(), er
 	ctx, cancel := context.WithTimeout(ctx, cloneTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "git", "clone", "--progress", "--depth", "1", "--single-branch", "--branch", r.Branch, "--", r.URL, dir)
-	cmd.WaitDelay = time.Second // for children of git that hold its output open
+	cmd.WaitDelay = time.Second // in case children of git keep its output open
 	if cmd.Env, err = g.environment(r.URL); err != nil {
 		return Clone{}, nil, err
 	}
@@ -166,7 +165,7 @@ func (g Git) Clone(ctx context.Context, text string) (c Clone, remove func(), er
 	return c, drop, nil
 }
 
-// without takes user name and password out of the URL: git sends those to the host of a redirect, too, and errors name the URL.
+// without removes user name and password from the URL: git would also send them to the target of a redirect, and errors contain the URL.
 func (g Git) without(text string) (Git, string, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -181,8 +180,8 @@ func (g Git) without(text string) (Git, string, error) {
 	return g, u.String(), nil
 }
 
-// environment is git's. User name and password are asked for by git, for the host of the URL alone: a header would go along to
-// the host that a redirect names. They are in the environment and not among the arguments, which every process can read.
+// environment returns git's environment. git requests the user name and password only for the host of the URL; a header would also be
+// sent to the target of a redirect. They are in the environment and not among the arguments, which every process can read.
 func (g Git) environment(text string) ([]string, error) {
 	env := append(os.Environ(), "GIT_TERMINAL_PROMPT=0")
 	if g.Username == "" || g.Password == "" {
@@ -198,13 +197,13 @@ func (g Git) environment(text string) ([]string, error) {
 	host := (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
 	return append(env,
 		"EPHOR_GIT_USERNAME="+g.Username, "EPHOR_GIT_PASSWORD="+g.Password, "GIT_CONFIG_COUNT=2",
-		"GIT_CONFIG_KEY_0=credential.helper", "GIT_CONFIG_VALUE_0=", // those of the machine are not asked, and store nothing
+		"GIT_CONFIG_KEY_0=credential.helper", "GIT_CONFIG_VALUE_0=", // the machine's credential helpers are not used, and store nothing
 		"GIT_CONFIG_KEY_1=credential."+host+".helper",
 		`GIT_CONFIG_VALUE_1=!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$EPHOR_GIT_USERNAME" "$EPHOR_GIT_PASSWORD"; }; f`,
 	), nil
 }
 
-// clean removes links that do not lead to files of the repository. git makes no other irregular files.
+// clean removes links that do not lead to files of the repository. git creates no other irregular files.
 func (c *Clone) clean() error {
 	return filepath.WalkDir(c.root, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -227,7 +226,7 @@ func (c *Clone) clean() error {
 	})
 }
 
-// inside is the path without links. It is an error when it leads out of the repository, or into git's own folder.
+// inside returns the path without links. It is an error if it leads out of the repository, or into git's own folder.
 func (c *Clone) inside(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -243,8 +242,8 @@ func (c *Clone) inside(path string) (string, error) {
 	return real, nil
 }
 
-// Holds returns an error when the path leads out of the repository, or into git's own folder. A path that does not exist is inside
-// when its text is.
+// Holds returns an error if the path leads out of the repository, or into git's own folder. A path that does not exist is inside if its
+// text is.
 func (c *Clone) Holds(path string) error {
 	_, err := c.inside(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -257,7 +256,7 @@ func (c *Clone) Holds(path string) error {
 	return nil
 }
 
-// measure ends a clone that takes more than most bytes on the disk. What is returned gives, once ctx is done, whether it did.
+// measure ends a clone that takes more than most bytes on the disk. The returned channel delivers, once ctx is done, whether it did.
 func measure(ctx context.Context, cancel func(), dir string, most int64) <-chan bool {
 	out := make(chan bool, 1)
 	go func() {
@@ -278,7 +277,7 @@ func measure(ctx context.Context, cancel func(), dir string, most int64) <-chan 
 	return out
 }
 
-// size is what the files below a folder take, in bytes. Files that come and go meanwhile are passed over.
+// size returns the size of the files below a folder, in bytes. It ignores files that are created or deleted meanwhile.
 func size(dir string) (total int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -292,7 +291,7 @@ func size(dir string) (total int64) {
 	return total
 }
 
-// lastLine is the last line of what a program said, which is where git says what went wrong.
+// lastLine returns the last line of a program's output, in which git says what went wrong.
 func lastLine(said string, err error) string {
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// Load reads everything that the paths stand for into memory, as policies are read. Mistakes cost only the document (or
-// the path) in which they are; they are all returned, in the order of the input.
+// Load reads everything at the paths into memory, with numbers as in policies. A mistake only affects its document (or
+// path); all mistakes are returned, in the order of the input.
 func Load(paths []string, o Options) ([]Object, diag.List) {
 	inputs, diags := Find(paths, o)
 	var out []Object
@@ -19,7 +19,7 @@ func Load(paths []string, o Options) ([]Object, diag.List) {
 		for _, d := range docs {
 			objects, more := d.Decode(o.Numbers)
 			for i := range more {
-				if in.Repository { // files of all kinds may lie there
+				if in.Repository { // it may contain all kinds of files
 					more[i].Severity, more[i].Hint = diag.Warning, "it is passed over"
 				}
 			}
@@ -46,7 +46,7 @@ func Open(in Input) ([]Document, diag.List) {
 		}}
 	}
 	if !in.Named && filepath.Ext(in.Name) == ".json" {
-		// Directories hold all kinds of JSON: a package.json beside the manifests is not a mistake.
+		// Directories contain all kinds of JSON: a package.json next to the manifests is not a mistake.
 		kept := docs[:0]
 		for _, d := range docs {
 			if strings.Contains(d.text, `"apiVersion"`) && strings.Contains(d.text, `"kind"`) {
@@ -58,8 +58,8 @@ func Open(in Input) ([]Document, diag.List) {
 	return docs, nil
 }
 
-// view is b as a string without a copy. The caller may not write to b afterwards.
+// view returns b as a string without a copy. The caller must not write to b afterwards.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// bytesOf is s as bytes without a copy, for readers that only look.
+// bytesOf returns s as bytes without a copy, for code that only reads.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

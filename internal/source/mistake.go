@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// yamlMistake says what the parser did not like in the document, and on which line.
+// yamlMistake returns the parser's complaint about the document, with its line.
 func (d Document) yamlMistake(err error) diag.Diagnostic {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	if m := yamlLine().FindString(text); m != "" {
@@ -38,10 +38,10 @@ func (d Document) yamlMistake(err error) diag.Diagnostic {
 	}
 }
 
-// bareVariableText is a line whose value begins with a variable that is not quoted.
+// bareVariableText matches a line whose value begins with a variable that is not quoted.
 var bareVariableText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^#"']*[:-]\s+\{\{`) })
 
-// lineText is a line of the text; lines count from 1.
+// lineText returns a line of the text; lines count from 1.
 func lineText(text string, line int) string {
 	lines := strings.SplitN(text, "\n", line+1)
 	if line < 1 || line > len(lines) {
@@ -50,7 +50,7 @@ func lineText(text string, line int) string {
 	return lines[line-1]
 }
 
-// invalidUTF8 is where the first byte stands that is no UTF-8; negative when there is none.
+// invalidUTF8 returns the index of the first byte that is not UTF-8; negative if there is none.
 func invalidUTF8(text string) int {
 	for i, r := range text {
 		if r == utf8.RuneError {
@@ -76,9 +76,9 @@ var (
 	yamlAnchor = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^unknown anchor '(.*)' referenced`) })
 )
 
-// mistakeLine finds the line of a mistake. The parser is of two minds about which line to name: its third version names
-// where the thing began that went wrong, which is right for what is not closed, and its second where it was noticed,
-// which is right for the rest. Neither counts the first line, so an empty one is put before the text.
+// mistakeLine finds the line of a mistake. The parser reports lines in two ways: its third version reports where the
+// faulty construct began, which is correct for an unclosed one; its second version reports where the mistake was
+// detected, which is correct otherwise. Neither counts the first line, so an empty line is put before the text.
 func mistakeLine(text, mistake string) int {
 	if m := yamlAnchor().FindStringSubmatch(mistake); m != nil {
 		return lineOf(text, strings.Index(text, "*"+m[1]))
@@ -95,7 +95,7 @@ func mistakeLine(text, mistake string) int {
 		if at := lineIn(yamlv2.Unmarshal([]byte("\n"+text), &v)); at > 0 {
 			line = at
 			if strings.HasPrefix(mistake, "did not find") {
-				line++ // these count from zero
+				line++ // these messages count lines from zero
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func lineIn(err error) int {
 	return n
 }
 
-// lineOf is the line of a byte of the text, the first when there is no such byte.
+// lineOf returns the line of a byte of the text, the first line if there is no such byte.
 func lineOf(text string, i int) int {
 	return strings.Count(text[:max(i, 0)], "\n") + 1
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// maxExpanded bounds what aliases may expand a document to. Aliased values are shared and cost no memory here, but
-// a walk over the result visits every occurrence.
+// maxExpanded bounds the size to which aliases may expand a document. Aliased values are shared and cost no memory here, but a walk
+// over the result visits every occurrence.
 const maxExpanded = 1_000_000
 
-// nodes reads one document with the complete parser.
+// nodes parses one document with the complete parser.
 func nodes(text string) (*yaml.Node, error) {
 	var root yaml.Node
 	if err := unmarshal(text, &root); err != nil {
@@ -25,7 +25,7 @@ func nodes(text string) (*yaml.Node, error) {
 	return root.Content[0], nil
 }
 
-// unmarshal keeps a panic of the parser, should one be left in it, from ending the process.
+// unmarshal recovers from a panic of the parser, in case it still has such a bug.
 func unmarshal(text string, root *yaml.Node) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -35,16 +35,16 @@ func unmarshal(text string, root *yaml.Node) (err error) {
 	return yaml.Unmarshal([]byte(text), root)
 }
 
-// builder makes a value of a node tree.
+// builder builds a value from a node tree.
 type builder struct {
 	numbers Numbers
 	file    string
-	base    int // line before the document's first
+	base    int // the line before the document's first
 	diags   diag.List
 	shared  map[*yaml.Node]sharedValue
 	active  map[*yaml.Node]bool
-	size    int // nodes of the document with its aliases written out
-	aliased int // of them, those that aliases brought
+	size    int // number of nodes in the document with its aliases expanded
+	aliased int // how many of these came from aliases
 }
 
 type sharedValue struct {
@@ -97,7 +97,7 @@ func (b *builder) scalar(n *yaml.Node) (any, error) {
 	return v, nil
 }
 
-// resolve reads a scalar the YAML 1.1 way; the parser's own guess, which is that of YAML 1.2, is not asked.
+// resolve resolves a scalar by the rules of YAML 1.1; it ignores the parser's own guess, which follows YAML 1.2.
 func (b *builder) resolve(n *yaml.Node) (any, error) {
 	if n.Style&yaml.TaggedStyle != 0 {
 		return tagged(n.ShortTag(), n.Value)
@@ -133,7 +133,7 @@ func (b *builder) alias(n *yaml.Node, depth int) (any, error) {
 	return v, b.expand(n, s.size)
 }
 
-// expand counts what an alias stands for.
+// expand counts the nodes for which an alias stands.
 func (b *builder) expand(n *yaml.Node, size int) error {
 	if b.aliased += size; b.aliased > maxExpanded {
 		return b.errorf(n, "write the repeated parts out or shorten them", "document contains excessive aliasing")
@@ -142,7 +142,7 @@ func (b *builder) expand(n *yaml.Node, size int) error {
 }
 
 func (b *builder) mapping(n *yaml.Node, depth int) (any, error) {
-	if n.Anchor != "" { // so that an alias inside its own anchor is noticed
+	if n.Anchor != "" { // so that an alias inside its own anchor is detected
 		if b.active == nil {
 			b.active = map[*yaml.Node]bool{}
 			b.shared = map[*yaml.Node]sharedValue{}
@@ -182,8 +182,8 @@ func (b *builder) mapping(n *yaml.Node, depth int) (any, error) {
 	return out, nil
 }
 
-// bareVariable is the text of a variable that was written without quotes as a value: {{ x }} is a mapping whose only key is the mapping
-// with the only key x.
+// bareVariable returns the text of a variable that was written without quotes as a value: in YAML, {{ x }} is a mapping whose only key
+// is the mapping with the only key x.
 func bareVariable(key *yaml.Node) (string, bool) {
 	if key.Kind != yaml.MappingNode || key.Style&yaml.FlowStyle == 0 || len(key.Content) != 2 {
 		return "", false
@@ -218,7 +218,7 @@ func isMerge(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Value == "<<" && n.Style == 0
 }
 
-// merge adds what `<<:` brings: keys that the mapping does not give itself, earlier sources winning.
+// merge adds the keys from `<<:` that the mapping itself does not have; earlier sources take precedence.
 func (b *builder) merge(out map[string]any, n *yaml.Node, depth int) error {
 	v, err := b.build(n, depth+1)
 	if err != nil {

@@ -4,18 +4,18 @@ import (
 	"strings"
 )
 
-// Normalise makes a resource what Kyverno's command line makes of it before it is evaluated: the namespace is
-// `default` where a namespaced object names none, and null maps are empty ones. The object is changed in place; it must
-// not have been shown to anyone yet.
+// Normalise changes a resource as Kyverno's command line does before it evaluates it: a namespaced object without a
+// namespace gets `default`, and null maps become empty ones. It changes the object in place; other code must not have
+// seen the object yet.
 //
-// Kinds outside the API of Kubernetes itself count as namespaced, unless Scopes says otherwise.
+// Kinds outside the API of Kubernetes itself count as namespaced, unless Scopes contains them.
 func Normalise(o map[string]any) { Scopes(nil).Normalise(o) }
 
-// Scopes are further kinds that live outside namespaces, as `group/Kind`. The nil Scopes is empty.
+// Scopes are additional cluster-scoped kinds, as `group/Kind`. The nil Scopes is empty.
 type Scopes map[string]bool
 
-// AddDefinition adds the kind that a CustomResourceDefinition defines, when it lives outside namespaces. Other objects
-// are passed over.
+// AddDefinition adds the kind that a CustomResourceDefinition defines, if it is cluster-scoped. It ignores other
+// objects.
 func (s Scopes) AddDefinition(o map[string]any) {
 	spec, _ := o["spec"].(map[string]any)
 	names, _ := spec["names"].(map[string]any)
@@ -32,7 +32,7 @@ func (s Scopes) Normalise(o map[string]any) {
 	meta, ok := o["metadata"].(map[string]any)
 	if !ok {
 		if o["metadata"] != nil {
-			return // not an object: the policies will say so
+			return // not an object: the policies will report that
 		}
 		meta = map[string]any{}
 		o["metadata"] = meta

@@ -8,30 +8,30 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Object is one object that was read, with where it stands.
+// Object is one object that was read, with its position.
 type Object struct {
 	Value map[string]any
 	File  string
-	Line  int // first line of the document that holds the object
-	// Repository: the object was found in a git repository, which may hold all kinds of objects.
+	Line  int // first line of the document that contains the object
+	// Repository: the object was found in a git repository, which may contain all kinds of objects.
 	Repository bool
-	// Pos gives the position of a field path such as spec.rules[0].match; that of the nearest parent where the object
-	// does not have the field. The document is parsed again for it: it is for mistakes, not for every object.
+	// Pos returns the position of a field path such as spec.rules[0].match, or that of the nearest parent if the object does not have
+	// the field. It parses the document again, so use it for mistakes, not for every object.
 	Pos func(path string) diag.Position
 }
 
-// Kind and Name are what the object calls itself; empty when it does not say.
+// Kind returns the object's kind; empty if it has none.
 func (o Object) Kind() string { s, _ := o.Value["kind"].(string); return s }
 
-// Name is metadata.name.
+// Name returns metadata.name; empty if there is none.
 func (o Object) Name() string {
 	m, _ := o.Value["metadata"].(map[string]any)
 	s, _ := m["name"].(string)
 	return s
 }
 
-// Decode reads the document's objects: one, or the items of a List. Mistakes are errors with positions; warnings (a
-// key given twice) come beside the objects.
+// Decode decodes the document's objects: one, or the items of a List. Mistakes are errors with positions; warnings (a duplicate key) are
+// returned together with the objects.
 func (d Document) Decode(n Numbers) ([]Object, diag.List) {
 	v, diags := d.Value(n)
 	if diags.HasErrors() {
@@ -41,7 +41,7 @@ func (d Document) Decode(n Numbers) ([]Object, diag.List) {
 	return objects, append(diags, more...)
 }
 
-// Value reads the document as one JSON value.
+// Value decodes the document as one JSON value.
 func (d Document) Value(n Numbers) (any, diag.List) {
 	if t := d.jsonText(); t != "" {
 		var v any
@@ -54,7 +54,7 @@ func (d Document) Value(n Numbers) (any, diag.List) {
 		if err == nil {
 			return v, nil
 		}
-		// Not quite JSON may still be YAML in flow style, and if not, the parser below knows the line.
+		// Invalid JSON may still be YAML in flow style; if it is not, the parser below finds the line.
 	}
 	root, err := nodes(d.text)
 	if err != nil {
@@ -75,7 +75,7 @@ func (d Document) Value(n Numbers) (any, diag.List) {
 	return v, b.diags
 }
 
-// jsonText is the document's text without its marker line when it looks like JSON, else "".
+// jsonText returns the document's text without its marker line if it looks like JSON, otherwise "".
 func (d Document) jsonText() string {
 	if d.json {
 		return d.text
@@ -90,13 +90,13 @@ func (d Document) jsonText() string {
 	return ""
 }
 
-// Positions gives the position of a field path of a document that is one object (not a List). The document is parsed
-// once for all of them, when the first is asked for.
+// Positions returns a function that gives the position of a field path in a document that is one object (not a List). The document is
+// parsed once, at the first call.
 func (d Document) Positions() func(path string) diag.Position { return (&positions{doc: d}).at }
 
 func (d Document) pos() diag.Position { return diag.Position{File: d.File, Line: d.Line} }
 
-// objects makes objects of a decoded document, taking Lists apart.
+// objects returns the objects in a decoded document, splitting Lists.
 func (d Document) objects(v any) ([]Object, diag.List) {
 	if v == nil {
 		return nil, nil
@@ -112,7 +112,7 @@ func (d Document) objects(v any) ([]Object, diag.List) {
 	return d.expand(m, "", nil)
 }
 
-// expand appends the object, or the items of a List in it (a List of Lists as well).
+// expand appends the object, or the items if it is a List (including a List of Lists).
 func (d Document) expand(m map[string]any, path string, out []Object) ([]Object, diag.List) {
 	p := &positions{doc: d, path: path}
 	o := Object{Value: m, File: d.File, Line: d.Line, Pos: p.at}
@@ -141,7 +141,7 @@ func (d Document) expand(m map[string]any, path string, out []Object) ([]Object,
 			diags.Add(diag.Diagnostic{Pos: (&positions{doc: d}).at(at), Summary: "this item of the " + kind + " is not an object but " + describe(item)})
 			continue
 		}
-		// The items of a PodList need not repeat what the list already says.
+		// The items of a PodList need not repeat the kind of the list.
 		if _, has := im["kind"]; !has && kind != "List" {
 			c := make(map[string]any, len(im)+2)
 			for k, v := range im {

@@ -10,17 +10,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// positions finds lines of field paths. A request is rare (an input has a mistake), so the document is parsed for it
-// only then.
+// positions finds lines of field paths. Few inputs have mistakes, so the document is parsed only when a position is
+// requested.
 type positions struct {
 	doc  Document
 	once sync.Once
 	root *yaml.Node
-	path string // of the object inside the document: items[3] in a List
+	path string // path of the object inside the document: items[3] in a List
 }
 
-// at gives the position of a field path such as spec.rules[0].match, or /spec/rules/0/match. Where the document does
-// not have the field, the position is that of its nearest parent.
+// at returns the position of a field path such as spec.rules[0].match, or /spec/rules/0/match. If the document does not
+// have the field, it returns the position of the nearest parent.
 func (p *positions) at(path string) diag.Position {
 	p.once.Do(func() { p.root, _ = nodes(p.doc.text) })
 	pos := diag.Position{File: p.doc.File, Line: p.doc.Line}
@@ -40,8 +40,8 @@ func (p *positions) at(path string) diag.Position {
 	return diag.Position{File: p.doc.File, Line: p.doc.base + at.Line, Column: at.Column}
 }
 
-// descend follows the path as far as it goes. It returns the value reached (nil when the path leads nowhere) and the
-// node to point at: the key of the last mapping entry, or the list element.
+// descend follows the path as far as it exists. It returns the value at the path (nil if the path does not exist) and
+// the node to point at: the key of the last mapping entry, or the list element.
 func descend(n *yaml.Node, path string) (value, at *yaml.Node) {
 	at = n
 	for {
@@ -72,7 +72,7 @@ func descend(n *yaml.Node, path string) (value, at *yaml.Node) {
 	}
 }
 
-// longestKey finds the entry whose key begins the path. Keys may hold dots and slashes themselves, so the longest wins.
+// longestKey finds the entry whose key is a prefix of the path. Keys may contain dots and slashes, so the longest wins.
 func longestKey(n *yaml.Node, path string) (index int, rest string) {
 	index = -1
 	best := -1
@@ -87,7 +87,7 @@ func longestKey(n *yaml.Node, path string) (index int, rest string) {
 	return index, rest
 }
 
-// listIndex reads [3] or 3 from the front of the path.
+// listIndex parses [3] or 3 at the beginning of the path.
 func listIndex(path string) (i int, rest string, ok bool) {
 	s := path
 	if t, bracket := strings.CutPrefix(s, "["); bracket {

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// maxFile bounds a file, what a URL gives, and standard input, in bytes.
+	// maxFile bounds a file, the content of a URL, and standard input, in bytes.
 	maxFile = 256 << 20
-	// maxRepository bounds the manifests of a git repository together, in bytes.
+	// maxRepository bounds the total size of the manifests in a git repository, in bytes.
 	maxRepository = 512 << 20
 )
 
-// errIrregular is for devices, sockets and pipes: reading them may never end.
+// errIrregular is the error for devices, sockets and pipes: reading them may never end.
 var errIrregular = errors.New("this is not a regular file")
 
-// readFile reads a regular file of maxFile bytes at most. A pipe is read where the user named it, as a shell's <(command)
-// gives one.
+// readFile reads a regular file of at most maxFile bytes. It also reads a pipe if the user named it, as a shell's
+// <(command) does.
 func readFile(name string, named bool) ([]byte, error) {
-	info, err := os.Stat(name) // to open a pipe may wait forever
+	info, err := os.Stat(name) // opening a pipe may block for ever
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func readFile(name string, named bool) ([]byte, error) {
 	return readInto(b, f, maxFile)
 }
 
-// readAll reads most bytes at most; more of them are an error.
+// readAll reads at most most bytes; more bytes are an error.
 func readAll(r io.Reader, most int64) ([]byte, error) { return readInto(&bytes.Buffer{}, r, most) }
 
 func readInto(b *bytes.Buffer, r io.Reader, most int64) ([]byte, error) {

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// Numbers says how numbers are kept.
+// Numbers defines how numbers are represented.
 type Numbers uint8
 
 const (
-	// Exact keeps integers as int64 and the rest as float64, as the API server's decoder does. Policies are read so.
+	// Exact keeps integers as int64 and other numbers as float64, as the API server's decoder does. It is for policies.
 	Exact Numbers = iota
 	// Floats makes every number a float64, as Kyverno's command line does with resources.
 	Floats
 )
 
-// words are the plain scalars that YAML 1.1 reads as booleans and nulls.
+// words are the plain scalars that are booleans and nulls in YAML 1.1.
 var words = map[string]any{
 	"y": true, "Y": true, "yes": true, "Yes": true, "YES": true,
 	"true": true, "True": true, "TRUE": true,
@@ -36,7 +36,7 @@ var words = map[string]any{
 	"-.inf": math.Inf(-1), "-.Inf": math.Inf(-1), "-.INF": math.Inf(-1),
 }
 
-// first returns, by the first byte, what a plain scalar may be: 'W' a word, 'D' a number, '.' a word or a fraction.
+// first maps the first byte of a plain scalar to what it may be: 'W' a word, 'D' a number, '.' a word or a fraction.
 var first = func() (t [256]byte) {
 	for _, c := range "yYnNtTfFoO~" {
 		t[c] = 'W'
@@ -93,7 +93,7 @@ func number(s string) any {
 		return s
 	}
 	if isTimestamp(s) {
-		return s // a time is kept as it was written
+		return s // a time stays a text
 	}
 	t := s
 	if strings.IndexByte(t, '_') >= 0 {
@@ -129,8 +129,7 @@ func digits(s string) (int64, bool) {
 	return n, true
 }
 
-// numeric reports whether every byte of s may be part of a number, so that names such as 10.0.0.1:80 or 5m cost no
-// attempt to parse them.
+// numeric reports whether every byte of s may be part of a number, so that no attempt is made to parse names such as 10.0.0.1:80 or 5m.
 func numeric(s string) bool {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -143,8 +142,8 @@ func numeric(s string) bool {
 	return true
 }
 
-// isTimestamp reports whether YAML 1.1 would read s as a date; only dates without a time of day can get here, since
-// the others hold letters and colons that no number has.
+// isTimestamp reports whether YAML 1.1 would read s as a date. Only dates without a time of day occur here, since the others contain
+// letters and colons, which no number has.
 func isTimestamp(s string) bool {
 	if len(s) < 8 || s[4] != '-' {
 		return false
@@ -153,7 +152,7 @@ func isTimestamp(s string) bool {
 	return err == nil
 }
 
-// keep brings a resolved scalar into the wanted representation. Infinity and NaN have no JSON form.
+// keep converts a resolved scalar to the chosen representation. Infinity and NaN have no JSON form.
 func (n Numbers) keep(v any) (any, error) {
 	switch x := v.(type) {
 	case int64:
@@ -167,7 +166,7 @@ func (n Numbers) keep(v any) (any, error) {
 			return nil, fmt.Errorf("%v has no JSON form", x)
 		}
 		if n == Exact && x == math.Trunc(x) && math.Abs(x) < 1e21 {
-			// 1.0 and 1e3 are whole: their JSON text is that of an integer, and an integer is decoded from it.
+			// 1.0 and 1e3 are whole: their JSON text is that of an integer, which decodes to an integer.
 			if i, err := strconv.ParseInt(strconv.FormatFloat(x, 'f', -1, 64), 10, 64); err == nil {
 				return i, nil
 			}
@@ -176,7 +175,7 @@ func (n Numbers) keep(v any) (any, error) {
 	return v, nil
 }
 
-// key is the JSON name of a resolved mapping key.
+// key returns the JSON name for a resolved mapping key.
 func key(v any) (string, error) {
 	switch x := v.(type) {
 	case string:
@@ -202,7 +201,7 @@ func key(v any) (string, error) {
 	return "", fmt.Errorf("a key of a mapping must be text, a number or a boolean")
 }
 
-// tagged resolves a scalar that carries one of YAML's own tags.
+// tagged resolves a scalar with one of YAML's own tags.
 func tagged(tag, text string) (any, error) {
 	switch tag {
 	case "!!str":
@@ -235,7 +234,7 @@ func tagged(tag, text string) (any, error) {
 		default:
 			ok = false
 		}
-	default: // a tag of the author's own: the text counts
+	default: // a custom tag: only the text counts
 		return text, nil
 	}
 	if !ok {

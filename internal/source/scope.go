@@ -2,7 +2,7 @@ package source
 
 import "github.com/ephor-dev/ephor/internal/kinds"
 
-// ClusterScoped reports whether the kind is known to live outside namespaces.
+// ClusterScoped reports whether the kind is a known cluster-scoped kind.
 func ClusterScoped(apiVersion, kind string) bool { return kinds.ClusterScoped(apiVersion, kind) }
 
 // KubernetesGroup reports whether the API group is one of Kubernetes itself; "" is the core group.

@@ -8,18 +8,18 @@ import (
 type Document struct {
 	File string
 	Line int // of the first line that is neither empty nor a comment
-	base int // line before the text's first
+	base int // the line before the text's first
 	text string
 	// json: the text is one JSON value.
 	json bool
 }
 
-// Split cuts a stream into its documents: YAML at the lines that begin with `---`, JSON behind each value. Documents
-// without content are left out. name is only carried along.
+// Split splits a stream into its documents: YAML at the lines that begin with `---`, JSON after each value. It omits documents without
+// content. name becomes the name of the documents.
 func Split(name, stream string) []Document {
 	stream = strings.TrimPrefix(stream, "\uFEFF")
 	var out []Document
-	line := 0 // lines before the rest
+	line := 0 // number of lines before the rest
 	rest := stream
 	for rest != "" {
 		if c := firstByte(rest); c == '{' || c == '[' {
@@ -70,13 +70,13 @@ func firstByte(s string) byte {
 	return 0
 }
 
-// isMarker reports whether the line is the document marker m, perhaps with something behind it.
+// isMarker reports whether the line is the document marker m, possibly followed by other text.
 func isMarker(line, m string) bool {
 	return strings.HasPrefix(line, m) && (len(line) == len(m) || line[len(m)] == ' ' || line[len(m)] == '\t' || line[len(m)] == '\r')
 }
 
-// yamlEnd is where the document that begins s ends: before the next line with a marker. A marker on the first line,
-// or behind nothing but directives, empty lines and comments, opens the document itself.
+// yamlEnd returns the end of the document at the beginning of s: before the next line with a marker. A marker on the first line, or
+// after only directives, empty lines and comments, opens the document itself.
 func yamlEnd(s string) int {
 	open := true // only directives, comments and empty lines so far
 	for i := 0; i < len(s); {
@@ -98,7 +98,7 @@ func yamlEnd(s string) int {
 			t := strings.TrimSpace(line)
 			open = t == "" || t[0] == '#' || line[0] == '%'
 		}
-		// Lines of a manifest rarely begin with a marker: go on to the next one that may.
+		// Lines of a manifest rarely begin with a marker: skip to the next one that may.
 		i = next
 		if !open {
 			if i < len(s) && s[i] != '-' && s[i] != '.' {
@@ -113,7 +113,7 @@ func yamlEnd(s string) int {
 	return len(s)
 }
 
-// nextMarker is the index of the next line that begins with --- or ..., or -1.
+// nextMarker returns the index of the next line that begins with --- or ..., or -1.
 func nextMarker(s string) int {
 	a := strings.Index(s, "\n---")
 	if a >= 0 {
@@ -128,9 +128,9 @@ func nextMarker(s string) int {
 	return -1
 }
 
-// jsonEnd is where the JSON value that begins s (after white space) ends, and the white space behind it; 0 when s does
-// not begin with one complete value that is followed by nothing, by another JSON value, or by a document marker. Then
-// it is YAML in flow style, or broken.
+// jsonEnd returns the end of the JSON value at the beginning of s, including white space on both sides. It returns 0 if s does not
+// begin with one complete value that is followed by nothing, by another JSON value, or by a document marker. Then the text is YAML in
+// flow style, or broken.
 func jsonEnd(s string) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {
@@ -166,7 +166,7 @@ func jsonEnd(s string) int {
 			i++
 			for i < len(s) && s[i] != '"' {
 				if s[i] == '\n' {
-					return 0 // not JSON: its strings hold no bare line ends
+					return 0 // not JSON: its strings contain no unescaped line ends
 				}
 				if s[i] == '\\' {
 					i++
@@ -178,11 +178,11 @@ func jsonEnd(s string) int {
 	return 0
 }
 
-// Size is the length of the document's text in bytes.
+// Size returns the length of the document's text in bytes.
 func (d Document) Size() int { return len(d.text) }
 
-// MayHold reports whether an object of the kind may be in the document. It is cheap: it looks for the word, and for escapes with which
-// the word may be written. Decode decides.
+// MayHold reports whether the document may contain an object of the kind. It is cheap: it searches for the word, and for escapes with
+// which the word may be written. Only Decode gives a certain result.
 func (d Document) MayHold(kind string) bool {
 	return strings.Contains(d.text, kind) || strings.Contains(d.text, `\`)
 }

@@ -7,7 +7,7 @@ import (
 
 // Access checks the rights of users.
 type Access interface {
-	// Allowed reports whether the request would be allowed, and why. An error means that the answer is unknown.
+	// Allowed reports whether the request would be allowed, and why. An error means that the result is unknown.
 	Allowed(ctx context.Context, r AccessRequest) (allowed bool, reason string, err error)
 }
 

@@ -39,7 +39,7 @@ type APIFunc func(context.Context, APIRequest) (any, error)
 // Call calls f.
 func (f APIFunc) Call(ctx context.Context, r APIRequest) (any, error) { return f(ctx, r) }
 
-// PathError reports a path beyond a policy's reach.
+// PathError is the error for a path beyond a policy's reach.
 type PathError struct{ Path, Namespace string }
 
 func (e *PathError) Error() string {
@@ -49,10 +49,10 @@ func (e *PathError) Error() string {
 	return fmt.Sprintf("permission denied: %s is out of reach, a policy of the namespace %s may only read below that namespace", e.Path, e.Namespace)
 }
 
-// Subresources through which a request leaves the API: their responses are not Kubernetes data.
+// throughSubresources are subresources through which a request leaves the API: their responses are not Kubernetes data.
 var throughSubresources = []string{"proxy", "exec", "attach", "portforward"}
 
-// CheckAPI returns a *PathError for a request beyond the reach. A Reach of one namespace allows reading objects of the namespace, and
+// CheckAPI returns a *PathError for a request beyond the reach. A Reach of one namespace allows reading objects in the namespace, and
 // checking a user's rights there; every other POST would write with the rights of the process.
 func (r Reach) CheckAPI(method string, p apipath.Path) error {
 	if r.cluster {
@@ -71,7 +71,7 @@ func (r Reach) CheckAPI(method string, p apipath.Path) error {
 	return refusal
 }
 
-// Confine limits an API to a Reach; nil stays nil. Every implementation of Root returns its API through it.
+// Confine limits an API to a Reach; nil stays nil. Every implementation of Root must pass its API through it.
 func Confine(r Reach, next API) API {
 	if next == nil {
 		return nil

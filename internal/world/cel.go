@@ -2,12 +2,12 @@ package world
 
 import "context"
 
-// Only functions of CEL policies use the following interfaces.
+// Only functions of CEL policies use the interfaces below.
 
 // HTTP calls HTTP services and returns any answer.
 type HTTP interface {
-	// Exchange sends the request. The answer has statusCode, and the members of the body if that is a JSON object, else body; a body that
-	// is not JSON is null. Any status is an answer; an error means that there was none.
+	// Exchange sends the request. The answer has statusCode, and the members of the body if that is a JSON object, otherwise body; a body
+	// that is not JSON is null. Any status is an answer; an error means that there was none.
 	Exchange(ctx context.Context, r ServiceRequest) (map[string]any, error)
 }
 
@@ -43,7 +43,7 @@ type NoGlobalError struct{ Message string }
 
 func (e *NoGlobalError) Error() string { return e.Message }
 
-// NoProjectionError reports that an entry has no projection of the name.
+// NoProjectionError is the error for a projection that an entry does not have.
 type NoProjectionError struct{ Entry, Projection string }
 
 func (e *NoProjectionError) Error() string {

@@ -2,7 +2,7 @@
 // names, the time.
 //
 //	w := root.For(world.Cluster)      // a ClusterPolicy
-//	w := root.For(world.InNamespace("team-a"))  // a namespaced Policy: sees its own namespace only
+//	w := root.For(world.InNamespace("team-a"))  // a namespaced Policy: sees only its own namespace
 //
 // Rules never hold a client: they hold a World that is limited to their Reach, so confinement is a type and not a string check. A nil
 // interface means "not available here", which every user of World must report as an error, never as an empty result. Implementations are in

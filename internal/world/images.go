@@ -18,7 +18,7 @@ type Digests interface {
 	Digest(ctx context.Context, r ImageRequest) (string, error)
 }
 
-// NoImageError reports that a registry answered and has no such image.
+// NoImageError is the error if a registry answered that it has no such image.
 type NoImageError struct{ Reason string }
 
 func (e *NoImageError) Error() string { return e.Reason }
@@ -31,8 +31,9 @@ func (f ImagesFunc) Image(ctx context.Context, r ImageRequest) (map[string]any, 
 	return f(ctx, r)
 }
 
-// ConfineImages limits Images to a Reach; nil stays nil. A Reach of one namespace allows only the pull secrets in it, and resolves those
-// without a namespace to its own; its requests are marked as confined. Every implementation of Root returns its Images through it.
+// ConfineImages limits Images to a Reach; nil stays nil. A Reach of one namespace allows only the pull secrets in it, which it also
+// assumes for secrets without a namespace; its requests are marked as confined. Every implementation of Root must pass its Images through
+// it.
 func ConfineImages(r Reach, next Images) Images {
 	if next == nil || r.cluster {
 		return next
@@ -95,27 +96,27 @@ func (r Reach) confineImage(req ImageRequest) (ImageRequest, error) {
 	return req, nil
 }
 
-// ImageRequest names an image and the credentials for its registry.
+// ImageRequest is a request about an image, with the credentials for its registry.
 type ImageRequest struct {
 	Reference string
-	Insecure  bool     // registries without TLS, or with a certificate that is not trusted
+	Insecure  bool     // allow registries without TLS, or with a certificate that is not trusted
 	Providers []string // default, google, azure, amazon, github
 	Secrets   []string // pull secrets, in the engine's namespace unless written namespace/name
 	// Object holds the pull secrets of the evaluated object; the zero value for none.
 	Object ObjectSecrets
-	// Platform is the os/architecture[/variant] of the nodes for the image, if the object determines it; it selects the image of an index.
-	// Empty for linux/amd64.
+	// Platform is the os/architecture[/variant] of the nodes that run the image, if the object determines it; it selects the image in an
+	// index. Empty for linux/amd64.
 	Platform string
 	// Confined: the request is for a namespaced policy. ConfineImages sets it.
 	Confined bool
 }
 
-// ObjectSecrets are the pull secrets of an object, all in its namespace. Secrets that are missing, or that may not be read, are left out.
+// ObjectSecrets are the pull secrets of an object, all in its namespace. Secrets that are missing, or that may not be read, are ignored.
 type ObjectSecrets struct {
 	// Namespace is the object's namespace; empty for no object.
 	Namespace string
 	// Names are the imagePullSecrets of the Pod, or of the Pod template.
 	Names []string
-	// ServiceAccount is that of the Pods, whose imagePullSecrets count, too; empty for default.
+	// ServiceAccount is that of the Pods, whose imagePullSecrets are used, too; empty for default.
 	ServiceAccount string
 }

@@ -67,5 +67,5 @@ type KindFinder interface {
 	Find(ctx context.Context, apiVersion, kind string) ([]Kind, error)
 }
 
-// Kind names a kind.
+// Kind identifies a kind.
 type Kind struct{ APIVersion, Kind string }

@@ -7,53 +7,52 @@ import (
 	"github.com/ephor-dev/ephor/internal/trace"
 )
 
-// Signatures verifies signatures and attestations of images, by what registries and transparency logs hold.
+// Signatures verifies signatures and attestations of images, with data from registries and transparency logs.
 type Signatures interface {
-	// Verify checks that the attestor signed the image and returns the digest of what was signed. The error is an
-	// *UnverifiedError when the signatures were read and do not satisfy the attestor; any other error means that this
-	// could not be found out.
+	// Verify checks that the attestor signed the image and returns the digest of the signed image. The error is an *UnverifiedError if the
+	// signatures were read and do not satisfy the attestor; any other error means that the check was inconclusive.
 	Verify(ctx context.Context, r SignatureRequest) (digest string, err error)
-	// Statements returns the statements about the image whose type is r.Type and that the attestor signed, with the digest
-	// of the image. No such statement is an empty list. Errors are those of Verify.
+	// Statements returns the statements of type r.Type about the image that the attestor signed, with the digest of the image. If there
+	// are none, the list is empty. Errors are those of Verify.
 	Statements(ctx context.Context, r SignatureRequest) (digest string, statements []Statement, err error)
-	// Blob checks that the attestor signed a text that is no image, and returns who that is: the fingerprint of a key, or the subject of a
-	// certificate. Errors are those of Verify.
+	// Blob checks that the attestor signed a text that is not an image, and returns the signer: the fingerprint of a key, or the subject
+	// of a certificate. Errors are those of Verify.
 	Blob(ctx context.Context, r BlobRequest) (signer string, err error)
 }
 
-// BlobRequest asks who signed a text.
+// BlobRequest is a request to verify who signed a text.
 type BlobRequest struct {
 	Content    []byte
-	Signatures []BlobSignature // one of which has to satisfy
+	Signatures []BlobSignature // one of them must satisfy the attestor
 	Attestor   *Attestor
-	Confined   bool // a namespaced policy asks. ConfineSignatures sets it.
+	Confined   bool // the request is for a namespaced policy. ConfineSignatures sets it.
 }
 
 // BlobSignature is a signature of a text.
 type BlobSignature struct {
 	Signature   []byte
-	Certificate string // of who signed, and the authorities above; PEM. Empty for a bare key.
+	Certificate string // PEM certificates of the signer and its authorities. Empty for a bare key.
 	LogEntry    []byte // in the form of cosign, as JSON; empty for none
 }
 
-// SignatureRequest asks who signed an image.
+// SignatureRequest is a request to verify who signed an image.
 type SignatureRequest struct {
 	Image    string    // with registry, and with tag or digest
 	Format   string    // Cosign, SigstoreBundle or Notary
-	Attestor *Attestor // nil: signatures are not required, of statements only
+	Attestor *Attestor // nil: signatures are not required; only for statements
 	Type     string    // type of the statements; empty in Verify
-	// Repository holds the signatures; empty for that of the image.
+	// Repository holds the signatures; empty for the image's repository.
 	Repository string
-	TagPrefix  string // of the tags of signatures; empty for none
+	TagPrefix  string // prefix of the tags of signatures; empty for none
 	Referrers  bool   // signatures are looked up as OCI 1.1 referrers
-	// For names on whose behalf the answer may be remembered: a policy, its version, and the part of it that asks. Empty: nothing is
-	// remembered. Remembered is set where the answer came from memory; nil where that makes no difference.
+	// For identifies the requester for whom the answer may be remembered: a policy, its version, and a part of it. Empty: the answer is
+	// not remembered. Remembered is set to whether the answer came from memory; nil if that does not matter.
 	For        string
 	Remembered *bool
-	// Findings receives every signature that is found, for people; nil for none. Then nothing is answered from memory.
+	// Findings receives every signature that is found, for people; nil for none. If it is set, answers do not come from memory.
 	Findings *[]trace.Signature `json:"-"`
-	// Registry says how to log in; its Reference is empty. Where it is confined, so is all else that the verification asks:
-	// the repository of the signatures, transparency logs and key services.
+	// Registry holds the credentials; its Reference is empty. If it is confined, so is everything else that the verification reads: the
+	// repository of the signatures, transparency logs and key services.
 	Registry ImageRequest
 }
 
@@ -62,19 +61,19 @@ type Attestor struct {
 	Key         *KeyAttestor
 	Certificate *CertificateAttestor
 	Keyless     *KeylessAttestor
-	Annotations map[string]string // wildcards; what the signature has to be annotated with
+	Annotations map[string]string // with wildcards; the annotations that the signature must have
 	Algorithm   string            // sha224, sha256, sha384 or sha512
 	Rekor       Rekor
 	CTLog       CTLog
 	Trust       Trust
 }
 
-// Trust says where the keys of logs and authorities come from that an attestor does not name; the zero Trust is the public one.
+// Trust defines the source of the keys of logs and authorities that an attestor does not contain; the zero Trust is the public one.
 type Trust struct {
 	TrustedRoot string // in JSON; it replaces updates
-	// Mirror is the address of a repository of updates, RootPath and RootData are its first root.
+	// Mirror is the address of a repository of updates; RootPath and RootData are its first root.
 	Mirror, RootPath, RootData string
-	// Confined: a namespaced policy names it. ConfineSignatures sets it.
+	// Confined: a namespaced policy defines it. ConfineSignatures sets it.
 	Confined bool
 }
 
@@ -85,7 +84,7 @@ type KeyAttestor struct {
 	SecretNamespace, SecretName string
 }
 
-// Named returns the key with the Secret in its own fields, even if a text names it: k8s://⟨namespace⟩/⟨name⟩.
+// Named returns the key with the Secret in its own fields, even if it was given as a text: k8s://⟨namespace⟩/⟨name⟩.
 func (k KeyAttestor) Named() KeyAttestor {
 	for _, text := range []*string{&k.PublicKey, &k.KMS} {
 		if place, named := strings.CutPrefix(strings.TrimSpace(*text), "k8s://"); named {
@@ -96,7 +95,7 @@ func (k KeyAttestor) Named() KeyAttestor {
 	return k
 }
 
-// CertificateAttestor is a certificate, or all that a chain vouches for; PEM.
+// CertificateAttestor is a certificate, or all certificates that a chain vouches for; PEM.
 type CertificateAttestor struct{ Certificate, Chain string }
 
 // KeylessAttestor is an identity that an issuer vouches for. Subject and Issuer are wildcards.
@@ -104,7 +103,7 @@ type KeylessAttestor struct {
 	Issuer, IssuerRegExp, Subject, SubjectRegExp string
 	Roots                                        string // PEM; empty for the public ones
 	Extensions                                   map[string]string
-	Others                                       []Identity // they satisfy as well
+	Others                                       []Identity // identities that satisfy as well
 }
 
 // Identity is an identity that an issuer vouches for, in the form of KeylessAttestor.
@@ -126,18 +125,18 @@ type CTLog struct {
 type Statement struct {
 	Type      string
 	Predicate any // JSON value
-	// Document is the whole statement, or what refers to the image, as a JSON value.
+	// Document is the whole statement, or the referrer of the image, as a JSON value.
 	Document any
 }
 
-// UnverifiedError says that signatures are there to be read and do not satisfy the attestor.
+// UnverifiedError is the error if signatures could be read and do not satisfy the attestor.
 type UnverifiedError struct{ Reason string }
 
 func (e *UnverifiedError) Error() string { return e.Reason }
 
-// ConfineSignatures cuts Signatures to a Reach; nil stays nil. A Reach of one namespace allows the pull secrets and the keys in
-// it only, and takes those that name no namespace for its own; its requests are marked as confined. Every implementation of Root
-// gives its Signatures through it.
+// ConfineSignatures limits Signatures to a Reach; nil stays nil. A Reach of one namespace allows only the pull secrets and the keys in it,
+// which it also assumes for those without a namespace; its requests are marked as confined. Every implementation of Root must pass its
+// Signatures through it.
 func ConfineSignatures(r Reach, next Signatures) Signatures {
 	if next == nil || r.cluster {
 		return next
@@ -185,12 +184,12 @@ func (c confinedSignatures) Blob(ctx context.Context, req BlobRequest) (_ string
 	return c.next.Blob(ctx, req)
 }
 
-// confineAttestor returns the attestor with its Secret in the namespace that is reached. The error is about one in another.
+// confineAttestor returns the attestor with its Secret in the namespace of the reach. The error is for a Secret in another namespace.
 func (r Reach) confineAttestor(of *Attestor) (*Attestor, error) {
 	if of == nil {
 		return nil, nil
 	}
-	attestor := *of // it belongs to the policy
+	attestor := *of // the original belongs to the policy
 	attestor.Trust.Confined = true
 	if attestor.Key == nil {
 		return &attestor, nil

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ErrUnavailable is wrapped by the error for a nil member of a World: the requested data does not exist in this kind of evaluation (for
+// ErrUnavailable is wrapped by the error for a nil member of a World: this kind of evaluation does not offer the requested data (for
 // example a ConfigMap in an `apply` without a cluster).
 var ErrUnavailable = errors.New("not available here")
 
@@ -19,7 +19,7 @@ type World struct {
 	API        API
 	Services   Services
 	HTTP       HTTP
-	Resources  API // the Kubernetes API for CEL policies; a missing object is an error that IsNotFound reports
+	Resources  API // the Kubernetes API for CEL policies; for a missing object, the error is one for which IsNotFound is true
 	Globals    Globals
 	Images     Images
 	Signatures Signatures
@@ -33,7 +33,7 @@ type World struct {
 
 // Objects reads single Kubernetes objects as JSON values.
 type Objects interface {
-	// Get returns the object, or an error; a missing object is an error that IsNotFound reports.
+	// Get returns the object, or an error; for a missing object, IsNotFound is true for the error.
 	Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error)
 }
 

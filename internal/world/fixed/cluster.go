@@ -43,7 +43,7 @@ func (c *cluster) fill() error {
 			apiVersion, kind := text(o["apiVersion"]), text(o["kind"])
 			key := apiVersion + " " + kind
 			if id := key + " " + namespaceOf(o) + "/" + nameOf(o); seen[id] {
-				continue // the first counts
+				continue // the first one takes precedence
 			} else {
 				seen[id] = true
 			}
@@ -74,7 +74,7 @@ func definedPlurals(objects []map[string]any) map[string]string {
 	return out
 }
 
-// NotFoundError reports that an object is not among the given ones.
+// NotFoundError is the error for an object that is not among the given ones.
 type NotFoundError struct{ Resource, Name string }
 
 func (e *NotFoundError) Error() string {
@@ -93,7 +93,7 @@ func (c *cluster) get(apiVersion, kind, namespace, name string) (map[string]any,
 	return nil, &NotFoundError{resourceName(apiVersion, kindnames.Plural(kind)), name}
 }
 
-// Status lets IsNotFound of apimachinery recognize the error, as for a cluster's answer.
+// Status makes apierrors.IsNotFound recognize the error, like an answer of a cluster.
 func (e *NotFoundError) Status() metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http404, Message: e.Error()}
 }
@@ -113,11 +113,11 @@ func (c *cluster) list(apiVersion string, kinds []string, namespace string, keep
 	return items
 }
 
-// assumedNamespace is the namespace that an object of an unknown kind has by default; a path without a namespace means that the kind is
+// assumedNamespace is the default namespace of an object of an unknown kind; a path without a namespace means that the kind is
 // cluster-scoped.
 const assumedNamespace = "default"
 
-// Call implements world.API for reading; without a server, a POST has no answer.
+// Call implements world.API for reading; a POST has no answer, because there is no server.
 func (c *cluster) Call(_ context.Context, r world.APIRequest) (any, error) {
 	p := r.Path
 	if r.Method != world.GET || p.Resource == "" || len(p.Subresource) > 0 {
@@ -172,7 +172,7 @@ func selected(p apipath.Path) (func(map[string]any) bool, error) {
 	}, nil
 }
 
-// objects and lists are the cluster within reach.
+// objects reads the part of the cluster that is within reach.
 type objects struct {
 	*cluster
 	reach world.Reach

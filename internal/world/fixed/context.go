@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// contextResources are the resources of a context file for the functions of CEL policies. As on Kyverno's command line, they differ from
+// contextResources serves the resources of a context file to functions of CEL policies. As on Kyverno's command line, they differ from
 // the simulated cluster: a list of a resource without objects is an error, label selectors are ignored, and a list without a namespace
 // returns cluster-scoped objects.
 type contextResources struct{ *cluster }

@@ -17,7 +17,7 @@ type Values struct {
 	Seed uint64
 	// NamespaceLabels are the labels of the known namespaces.
 	NamespaceLabels map[string]map[string]string
-	// EveryNamespace: a namespaced policy may read the Namespaces of all objects that it is evaluated on.
+	// EveryNamespace: a namespaced policy may read the Namespace of every object on which it is evaluated.
 	EveryNamespace bool
 	// Objects returns the content of a simulated cluster; nil for no cluster. It is called at most once, at the first use. The objects must
 	// not change afterwards.
@@ -33,7 +33,7 @@ type Values struct {
 	Globals    world.Globals
 	Images     world.Images
 	Signatures world.Signatures
-	// HTTP answers the requests of CEL policies: of cluster-wide ones, and of namespaced ones if NamespacedHTTP is set; nil for none.
+	// HTTP answers the requests of CEL policies: cluster-wide ones, and also namespaced ones if NamespacedHTTP is set; nil for none.
 	HTTP           world.HTTP
 	NamespacedHTTP bool
 	// ContextResources returns the objects that CEL policies read by resource; nil for none. It is called at most once. Resources takes
@@ -95,7 +95,7 @@ type clock func() time.Time
 
 func (c clock) Now() time.Time { return c() }
 
-// random returns a source of numbers; a seeded one returns the same numbers to every evaluation.
+// random returns a source of numbers; with a seed, it returns the same numbers in every evaluation.
 func random(seed uint64) world.Rand {
 	if seed == 0 {
 		return global{}
@@ -110,7 +110,7 @@ func (global) Intn(n int) int { return rand.IntN(n) }
 type namespaces struct {
 	labels map[string]map[string]string
 	reach  world.Reach
-	every  bool     // policies of other namespaces may read it, too
+	every  bool     // policies of other namespaces may also read it
 	given  *cluster // nil without a simulated cluster
 }
 

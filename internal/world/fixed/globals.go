@@ -14,7 +14,7 @@ func IsGlobalContextEntry(o map[string]any) bool {
 	return globalentry.Owns(text(o["apiVersion"]), text(o["kind"]))
 }
 
-// globals are the GlobalContextEntries among the objects of a cluster, filled from its other objects.
+// globals are the GlobalContextEntries among the objects of a cluster, with data from its other objects.
 type globals struct{ cluster *cluster }
 
 // Global implements world.Globals.

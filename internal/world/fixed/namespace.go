@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Namespace implements world.NamespaceObjects: the Namespace of the made-up cluster, with the labels that were given for
-// it; nil for one that nothing is known of.
+// Namespace implements world.NamespaceObjects: it returns the Namespace of the simulated cluster, with the labels that were given for
+// it; nil if nothing is known about it.
 func (n namespaces) Namespace(ctx context.Context, name string) (map[string]any, error) {
 	labels, err := n.Labels(ctx, name)
 	if err != nil {
@@ -43,7 +43,7 @@ func (n namespaces) Namespace(ctx context.Context, name string) (map[string]any,
 	return out, nil
 }
 
-// scopes returns the scope of kinds: those of given parameters are namespaced if the parameters are, all others count as cluster-scoped.
+// scopes returns the scope of kinds: a kind of given parameters is namespaced if the parameters are; all others count as cluster-scoped.
 // Kyverno's command line does the same without a cluster: parameters in a namespace are then an error of the rule.
 type scopes struct {
 	namespaced func() (map[string]bool, error) // by apiVersion and kind

@@ -42,7 +42,7 @@ func (a Access) Allowed(ctx context.Context, r world.AccessRequest) (bool, strin
 	return review.Status.Allowed, review.Status.Reason, nil
 }
 
-// confined answers a namespaced policy only for its own namespace.
+// confined answers requests of a namespaced policy only for its own namespace.
 type confined struct {
 	next  world.Access
 	reach world.Reach

@@ -4,7 +4,7 @@
 //	root, err := live.Open(live.Options{Config: config, Reader: client, Labels: namespaceLabels, …})
 //	outcome := engine.Eval(ctx, engine.Input{…, Root: root})
 //
-// A World for one namespace refuses objects of other namespaces and cluster-scoped objects. The package caches nothing beyond its Reader's
+// A World for one namespace rejects objects in other namespaces and cluster-scoped objects. The package caches nothing beyond its Reader's
 // cache, and writes nothing.
 //
 // Floor 4: imports apicall, registry and world.

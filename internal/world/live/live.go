@@ -22,13 +22,13 @@ import (
 type Root struct {
 	// Reader reads objects as unstructured data.
 	Reader client.Reader
-	// Labels returns the labels of a namespace; an error if they are not known.
+	// Labels returns the labels of a namespace; an error if they are unknown.
 	Labels func(ctx context.Context, namespace string) (map[string]string, error)
-	// API calls the API server by path; nil if not allowed.
+	// API calls the API server by path; nil if that is not allowed.
 	API world.API
 	// Services calls HTTP services, for cluster-scoped policies only; nil if not allowed.
 	Services world.Services
-	// HTTP calls services for CEL policies: for cluster-wide ones, and for namespaced ones if NamespacedHTTP is set; nil if not allowed.
+	// HTTP calls services for CEL policies: cluster-wide ones, and also namespaced ones if NamespacedHTTP is set; nil if not allowed.
 	HTTP           world.HTTP
 	NamespacedHTTP bool
 	// Globals holds the data of GlobalContextEntries, for cluster-scoped policies only; nil for none.
@@ -38,7 +38,7 @@ type Root struct {
 	Signatures world.Signatures
 	// Seals prove the records of verified images; nil if records need no proof.
 	Seals world.Seals
-	// Access checks the rights of users, and Kinds returns the scope of kinds; nil if not known.
+	// Access checks the rights of users, and Kinds returns the scope of kinds; nil if unknown.
 	Access world.Access
 	Kinds  world.Kinds
 }
@@ -65,7 +65,7 @@ func (r *Root) For(reach world.Reach) world.World {
 	return w
 }
 
-// OutOfReachError reports a request for an object outside the policy's namespace.
+// OutOfReachError is the error for a request for an object outside the policy's namespace.
 type OutOfReachError struct{ Kind, Namespace, Name, Reach string }
 
 func (e *OutOfReachError) Error() string {
@@ -109,7 +109,7 @@ func (l lists) Find(ctx context.Context, apiVersion, kind string) ([]world.Kind,
 	return finder.Find(ctx, apiVersion, kind)
 }
 
-// pageSize bounds one answer of the API server.
+// pageSize bounds the number of objects in one page of a list.
 const pageSize = 500
 
 // List implements world.Lists.
