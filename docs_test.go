@@ -15,10 +15,10 @@ import (
 	"unicode"
 )
 
-// skipped are folders that hold nothing of ours to read.
+// skipped are folders without text of ours.
 var skipped = []string{".git", "bin", "build", "testdata"}
 
-// filesOf hands over every file of the module with the ending.
+// filesOf passes every file of the module with the extension to read.
 func filesOf(t *testing.T, ending string, read func(path, text string)) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -49,7 +49,7 @@ var (
 	ownName = regexp.MustCompile(`ephor\.dev/[a-z-]+`)
 )
 
-// anchor is what a title is called in links.
+// anchor returns the name of a heading in links.
 func anchor(title string) string {
 	title = linkTo.ReplaceAllString(title, "$1")
 	return strings.Map(func(r rune) rune {
@@ -63,7 +63,7 @@ func anchor(title string) string {
 	}, strings.TrimSpace(title))
 }
 
-// Every link between documents leads to a file that is there, and to a section of it that is there.
+// Every link between documents leads to an existing file, and to an existing section.
 func TestLinks(t *testing.T) {
 	pages, anchors := map[string]string{}, map[string][]string{}
 	filesOf(t, ".md", func(path, text string) {
@@ -98,7 +98,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// docs/README.md is the order of the guide: it names every page but itself, and those of the reference that have an index of their own.
+// docs/README.md defines the order of the guide: it names every page but itself, and those of the reference that have their own index.
 func TestIndex(t *testing.T) {
 	index, err := os.ReadFile("docs/README.md")
 	if err != nil {
@@ -113,7 +113,7 @@ func TestIndex(t *testing.T) {
 	})
 }
 
-// docs/operating/annotations.md lists every name of our own that the code knows.
+// docs/operating/annotations.md lists every name of our own in the code.
 func TestOwnNames(t *testing.T) {
 	page, err := os.ReadFile("docs/operating/annotations.md")
 	if err != nil {
@@ -154,7 +154,7 @@ func TestThreatModel(t *testing.T) {
 	for _, row := range tableRow.FindAllString(places, -1) {
 		cells := strings.Split(strings.Trim(row, "| "), " | ")
 		first, last := cells[0], cells[len(cells)-1]
-		if last == "Test" { // the head of a table
+		if last == "Test" { // the header of a table
 			continue
 		}
 		if len(cells) != 3 {
@@ -195,8 +195,8 @@ var (
 	namedTests = regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
 )
 
-// What the page about partial decoding and the table of outputs name exists: files, tests, and exported functions and fields. The steps of
-// the walks through the code are functions of the packages that they name.
+// The names in the page about partial decoding and in the table of outputs exist: files, tests, and exported functions and fields. The
+// steps in the walks through the code are functions in the packages that they name.
 func TestNamedCode(t *testing.T) {
 	declared, inPackage := map[string]bool{}, map[string]bool{}
 	var files []string

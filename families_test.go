@@ -17,8 +17,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 )
 
-// Packages may name the kinds of policies where that is their business: the families themselves, the language of one family, the
-// types of the API, and what tests and measures the program.
+// These packages may name kinds of policies: the families themselves, the language of one family, the types of the API, and the packages
+// that test and measure the program.
 var namesKinds = []string{
 	"api/...", "internal/family/...", "internal/compile", // the list of families
 	"internal/match", "internal/loader", "internal/autogen", "internal/exception", "internal/rule", // the classic language
@@ -27,8 +27,8 @@ var namesKinds = []string{
 	"bench/...", "conformance/...", "e2e/...", "examples/...", "robustness/...", "soak/...", "corpus/...", "hack/...", "internal/devcluster",
 }
 
-// stillNamesKinds are the files that name a kind of a family all the same, each with its reason. What begins with "open" is left to
-// do: a new family may need a change there. Take a file out when it names no kind any more.
+// stillNamesKinds are the files that name a kind of a family nevertheless, each with its reason. A reason that begins with "open" marks
+// work to do: a new family may need a change there. Remove a file when it no longer names a kind.
 var stillNamesKinds = map[string]string{
 	"internal/app/flags.go":                   "a flag of the command line, with Kyverno's name",
 	"internal/app/variables.go":               "a variable of the environment, with Kyverno's name",
@@ -41,11 +41,11 @@ var stillNamesKinds = map[string]string{
 	"internal/kinds/scope.go":                 "the kinds of Kubernetes that live outside of namespaces",
 }
 
-// kindWords are the names of kinds, and of their resources, that a text or an identifier may not hold. Policy and policies are words, too:
-// they count where they stand alone.
+// kindWords are the names of kinds, and of their resources, that a text or an identifier must not contain. Policy and policies are also
+// ordinary words: they count only if they stand alone.
 type kindWords struct {
 	alone    []string
-	kind     *regexp.Regexp // what comes after a match decides, see has
+	kind     *regexp.Regexp // the text after a match decides, see has
 	resource *regexp.Regexp
 }
 
@@ -69,7 +69,7 @@ func newKindWords(kinds, resources []string) (w kindWords) {
 	return w
 }
 
-// has reports whether a text or an identifier names a kind. A longer word is another one: PolicyReport, clusterpolicyreports.
+// has reports whether a text or an identifier names a kind. A longer word is a different one: PolicyReport, clusterpolicyreports.
 func (w kindWords) has(text string) bool {
 	if slices.Contains(w.alone, text) || w.resource.MatchString(text) {
 		return true
@@ -84,15 +84,15 @@ func (w kindWords) has(text string) bool {
 	return false
 }
 
-// kindMentions finds the places of a file that name a kind of a family, or import a family. Names of imports, build tags and texts in
-// parts make no difference.
+// kindMentions finds the places in a file that name a kind of a family, or import a family. Names of imports, build tags and texts in
+// several parts make no difference.
 func kindMentions(set *token.FileSet, file *ast.File, words kindWords) (out []string) {
 	at := func(n ast.Node, text string) {
 		p := set.Position(n.Pos())
-		text, _, _ = strings.Cut(strings.ReplaceAll(text, "\n", " "), "metadata:") // examples are long
+		text, _, _ = strings.Cut(strings.ReplaceAll(text, "\n", " "), "metadata:") // only the beginning, because examples are long
 		out = append(out, filepath.ToSlash(p.Filename)+":"+strconv.Itoa(p.Line)+": "+text)
 	}
-	types := map[string]bool{} // the names that the file has for packages of types of policies
+	types := map[string]bool{} // the file's names for packages with types of policies
 	for _, i := range file.Imports {
 		p, _ := strconv.Unquote(i.Path.Value)
 		name := path.Base(p)
@@ -138,7 +138,7 @@ func kindMentions(set *token.FileSet, file *ast.File, words kindWords) (out []st
 	return out
 }
 
-// literal is the text of string literals that are added up.
+// literal returns the text of concatenated string literals.
 func literal(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
@@ -154,7 +154,7 @@ func literal(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// reexports finds the exported names of a file under which other packages would get the name of a kind, or a type of the policies.
+// reexports finds the exported names in a file through which other packages would get the name of a kind, or a type of the policies.
 func reexports(set *token.FileSet, file *ast.File, words kindWords) (out []string) {
 	at := func(name *ast.Ident, value ast.Node) {
 		if !name.IsExported() {
@@ -164,7 +164,7 @@ func reexports(set *token.FileSet, file *ast.File, words kindWords) (out []strin
 		ast.Inspect(value, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.CompositeLit, *ast.FuncLit, *ast.CallExpr:
-				return false // a value that is made of kinds is no name for one
+				return false // a value that is computed from kinds is not a name for one
 			case *ast.BasicLit:
 				text, ok := literal(n)
 				found = found || ok && words.has(text)
@@ -201,7 +201,7 @@ func reexports(set *token.FileSet, file *ast.File, words kindWords) (out []strin
 	return out
 }
 
-// familyKinds are the kinds of all families and of what belongs to their policies, and their resources.
+// familyKinds returns the kinds of all families and of the companions of their policies, and their resources.
 func familyKinds() (kinds, resources []string) {
 	for _, f := range compile.Product.Families() {
 		for _, k := range f.Kinds {
@@ -214,7 +214,7 @@ func familyKinds() (kinds, resources []string) {
 	return kinds, resources
 }
 
-// Outside of the families no package names a kind of policy: a new family is a folder and a row.
+// Outside the families no package names a kind of policy, so a new family is a folder and a row.
 func TestKindsOfFamilies(t *testing.T) {
 	kinds, resources := familyKinds()
 	if len(kinds) < 8 {
@@ -242,7 +242,7 @@ func TestKindsOfFamilies(t *testing.T) {
 			if mentions := kindMentions(set, file, words); len(mentions) > 0 {
 				found[name] = mentions
 			}
-		case strings.HasPrefix(dir, "internal/") && !strings.HasPrefix(dir, "internal/family/"): // families may not be imported at all
+		case strings.HasPrefix(dir, "internal/") && !strings.HasPrefix(dir, "internal/family/"): // families must not be imported at all
 			for _, r := range reexports(set, file, words) {
 				t.Errorf("%s is a name for a kind of policy that other packages could use", r)
 			}
@@ -272,7 +272,7 @@ func mayNameKinds(dir string) bool {
 	})
 }
 
-// What the test above looks for is found.
+// The test above finds all forms of mentions.
 func TestKindMentions(t *testing.T) {
 	const source = `//go:build never
 
@@ -313,7 +313,7 @@ var i policy.RuleKind = "cleanupPolicy"
 	}
 }
 
-// Names under which a package would hand out a kind are found.
+// The test finds names through which a package would export a kind.
 func TestReexports(t *testing.T) {
 	const source = `package p
 

@@ -1,5 +1,5 @@
-// Package ephor_test holds the properties of the whole module that no single package can test: who may import whom, and
-// which packages stay free of effects (docs/contributing/architecture.md, sections 2 and 6).
+// Package ephor_test tests the properties of the whole module that no single package can test: which package may import which,
+// and which packages stay free of effects (docs/contributing/architecture.md, sections 2 and 6).
 package ephor_test
 
 import (
@@ -19,9 +19,9 @@ import (
 
 const module = "github.com/ephor-dev/ephor"
 
-// floors is the table of docs/contributing/architecture.md, section 2. A package imports packages of lower floors, and on its own
-// floor only those named before it. Packages that are planned are listed too. A name ending in /... stands for all
-// packages below it, among which any order goes.
+// floors is the table of docs/contributing/architecture.md, section 2. A package may import packages of lower floors, and on its
+// own floor only those named before it. Planned packages are listed too. A name ending in /... stands for all packages below it,
+// which may import each other in any order.
 var floors = []struct {
 	name     string
 	packages []string
@@ -67,17 +67,17 @@ var floors = []struct {
 	}},
 }
 
-// lastPureFloor is the last floor that has no effects: what a policy decides depends on nothing but its inputs.
+// lastPureFloor is the last floor without effects: decisions of a policy depend only on its inputs.
 const lastPureFloor = "3 run"
 
-// effects are imports that a pure package must not have. A path stands for itself and all below it.
+// effects are imports that a pure package must not have. A path stands for itself and everything below it.
 var effects = []string{
 	"net/http", "os", "log", "syscall",
 	"k8s.io/client-go", "k8s.io/klog", "sigs.k8s.io/controller-runtime",
 	"github.com/prometheus", "go.opentelemetry.io", "github.com/go-logr", "go.uber.org/zap",
 }
 
-// clock are the functions of package time that read the clock or wait for it.
+// clock are the functions of package time that read the clock or wait.
 var clock = []string{
 	"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker",
 }
@@ -87,8 +87,8 @@ var noJSON = []string{
 	"internal/rule", "internal/match", "internal/engine", "internal/condition",
 }
 
-// classicLanguage are the packages of the language whose expressions are JMESPath, and otherLanguages what has no part in it: the
-// waist, and the languages in CEL.
+// classicLanguage are the packages of the language whose expressions are JMESPath, and otherLanguages those that must not use it:
+// the waist, and the languages in CEL.
 var (
 	classicLanguage = []string{"internal/jmespath", "internal/template", "internal/pattern", "internal/condition", "internal/scope", "internal/loader", "internal/rule"}
 	otherLanguages  = []string{
@@ -97,9 +97,9 @@ var (
 	}
 )
 
-// unit is what the rules look at: one package without its tests.
+// unit is the subject of the rules: one package without its tests.
 type unit struct {
-	imports map[string]string // import path → the file that has it
+	imports map[string]string // import path → the file that contains it
 	clock   []string          // places that read the clock, as file:line: time.Now
 }
 
@@ -113,7 +113,7 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// evaluate holds units against all rules of this file and says what is wrong, in sentences.
+// evaluate checks units against all rules in this file and returns the violations as sentences.
 func evaluate(units map[string]*unit) []string {
 	var mistakes []string
 	wrong := func(format string, args ...any) { mistakes = append(mistakes, fmt.Sprintf(format, args...)) }
@@ -160,7 +160,7 @@ func evaluate(units map[string]*unit) []string {
 	return mistakes
 }
 
-// impurities names each effect in a package and in our packages that it reaches.
+// impurities names each effect in a package and in those of our packages that it reaches.
 func impurities(units map[string]*unit, start string) []string {
 	var mistakes []string
 	via := map[string]string{start: start}
@@ -190,13 +190,13 @@ func impurities(units map[string]*unit, start string) []string {
 	return mistakes
 }
 
-// place is where a package stands in the table.
+// place is the place of a package in the table.
 type place struct {
 	floor, index int
 	wildcard     bool
 }
 
-// sameWildcard reports whether both packages stand under one entry with /..., whose packages may import each other.
+// sameWildcard reports whether both packages belong to one entry with /..., whose packages may import each other.
 func (p place) sameWildcard(q place) bool { return p.wildcard && p == q }
 
 func find(name string) (place, bool) {
@@ -231,8 +231,8 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// readModule reads the packages of the module at root, by parsing alone: code that does not compile yet, or only
-// elsewhere, is evaluated too. Tests, nested modules and testdata are left out.
+// readModule reads the packages of the module at root. It only parses, so that it also covers code that does not compile yet, or
+// only on other systems. It omits tests, nested modules and testdata.
 func readModule(t *testing.T, root string) map[string]*unit {
 	t.Helper()
 	units := map[string]*unit{}
@@ -311,12 +311,12 @@ func (u *unit) add(name string, source []byte) error {
 	return nil
 }
 
-// TestFloorsCanFail shows each rule a small module that breaks it, and one that keeps all of them.
+// TestFloorsCanFail applies the rules to small modules: for each rule one that violates it, and one that violates none.
 func TestFloorsCanFail(t *testing.T) {
 	cases := []struct {
 		name  string
 		files map[string]string // path → source
-		want  string            // part of the only mistake; empty when there is none
+		want  string            // part of the only mistake; empty for none
 	}{
 		{"a clean module", map[string]string{
 			"internal/value/a.go":   `package value; import "time"; var d time.Duration`,

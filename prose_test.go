@@ -14,8 +14,8 @@ import (
 
 // The check follows a text through the variables of one function, not through arguments and private fields.
 //
-// readers are the functions that may read the texts of errors and messages, each with its reason. All others compare codes
-// (diag.Code, trace.Cause), typed errors or fields: a text is for people, and may be worded better at any time.
+// readers are the functions that may read the texts of errors and messages, each with its reason. All others compare codes (diag.Code,
+// trace.Cause), typed errors or fields: a text is for people, and its wording may be improved at any time.
 var readers = map[string]string{
 	"internal/source/mistake.go yamlMistake":  "the YAML library has no types for its errors: what is wrong, and the line, stand in the text only",
 	"internal/source/mistake.go lineIn":       "the YAML library has no types for its errors: the line stands in the text only",
@@ -25,7 +25,7 @@ var readers = map[string]string{
 // messageFields are the fields that hold texts for people: of diagnostics, results, verdicts and notes.
 var messageFields = []string{"Summary", "Message", "Hint", "Error"}
 
-// readingCalls are the functions that look into a text.
+// readingCalls are the functions that search a text.
 var readingCalls = map[string][]string{
 	"strings": {"Contains", "ContainsAny", "ContainsFunc", "Count", "Cut", "CutPrefix", "CutSuffix", "EqualFold", "Fields", "HasPrefix", "HasSuffix",
 		"Index", "LastIndex", "Split", "SplitN", "SplitAfter", "TrimPrefix", "TrimSuffix"},
@@ -33,10 +33,10 @@ var readingCalls = map[string][]string{
 	"fmt":    {"Sscanf", "Sscan"},
 }
 
-// readingMethods are the methods of regular expressions that look into a text.
+// readingMethods are the methods of regular expressions that search a text.
 var readingMethods = []string{"MatchString", "FindString", "FindStringIndex", "FindStringSubmatch", "FindAllString", "FindAllStringSubmatch"}
 
-// TestNoCodeReadsProse parses every file that is not a test and refuses what decides by the text of an error or a message.
+// TestNoCodeReadsProse parses every file that is not a test and rejects code that decides by the text of an error or a message.
 func TestNoCodeReadsProse(t *testing.T) {
 	used := map[string]bool{}
 	for _, root := range []string{"internal", "cmd", "api"} {
@@ -71,11 +71,11 @@ func TestNoCodeReadsProse(t *testing.T) {
 	}
 }
 
-// fieldWords begin the texts of mistakes about fields. The methods of diag.List write them, with the code by which admission knows where
+// fieldWords begin the texts of mistakes in fields. The methods of diag.List write them, with the code from which admission knows where
 // the text names its field.
 var fieldWords = []string{"Required value", "Invalid value: ", "Unsupported value: ", "Forbidden: ", "Too long: "}
 
-// TestMistakesAboutFieldsHaveCodes refuses texts that begin like a mistake about a field and are written without its code.
+// TestMistakesAboutFieldsHaveCodes rejects texts that begin like a mistake in a field but have no code.
 func TestMistakesAboutFieldsHaveCodes(t *testing.T) {
 	err := filepath.WalkDir("internal", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || path == filepath.Join("internal", "diag", "field.go") {
@@ -105,7 +105,7 @@ func TestMistakesAboutFieldsHaveCodes(t *testing.T) {
 	}
 }
 
-// TestProseReadersAreFound feeds the check with code that reads texts, and with code that only looks like it.
+// TestProseReadersAreFound runs the check on code that reads texts, and on code that only looks like it.
 func TestProseReadersAreFound(t *testing.T) {
 	const found, fine = "found", ""
 	for body, want := range map[string]string{
@@ -140,14 +140,14 @@ func TestProseReadersAreFound(t *testing.T) {
 	}
 }
 
-// proseRead is one place that decides by a text.
+// proseRead is a place in the code that decides by a text.
 type proseRead struct {
 	function string
 	what     string
 	at       token.Pos
 }
 
-// proseReadIn lists the places of a file that decide by a text.
+// proseReadIn lists the places in a file that decide by a text.
 func proseReadIn(f *ast.File) []proseRead {
 	var out []proseRead
 	imports := map[string]bool{}
@@ -178,13 +178,13 @@ func proseReadIn(f *ast.File) []proseRead {
 	return out
 }
 
-// proseScan knows which variables of a function hold texts for people.
+// proseScan records which variables of a function hold texts for people.
 type proseScan struct {
 	texts   map[string]bool
 	imports map[string]bool // names of packages
 }
 
-// assignments notes the variables that are set to a text.
+// assignments records the variables that are set to a text.
 func (s *proseScan) assignments(n ast.Node) bool {
 	set, ok := n.(*ast.AssignStmt)
 	if !ok || len(set.Lhs) != len(set.Rhs) {
@@ -198,7 +198,7 @@ func (s *proseScan) assignments(n ast.Node) bool {
 	return true
 }
 
-// isText reports whether the expression is a text for people, or made of one.
+// isText reports whether the expression is a text for people, or built from one.
 func (s *proseScan) isText(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -225,7 +225,7 @@ func (s *proseScan) isText(e ast.Expr) bool {
 	return false
 }
 
-// reads says in what way n decides by a text; it is empty when it does not.
+// reads describes how n decides by a text; empty if it does not.
 func (s *proseScan) reads(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.CallExpr:
@@ -263,7 +263,7 @@ func (s *proseScan) reads(n ast.Node) string {
 	return ""
 }
 
-// isKnownText reports whether the expression is a text that stands in the code: a literal that is not empty, or a name.
+// isKnownText reports whether the expression is a text in the code: a literal that is not empty, or a name.
 func isKnownText(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BasicLit:

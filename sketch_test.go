@@ -41,8 +41,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
-// bans is a family that only this test has: a LabelBan forbids ConfigMaps to have a label. It is all that a family has to be: kinds, a
-// compiler, an endpoint and a status.
+// bans is a family that only this test has: a LabelBan forbids ConfigMaps to have a label. It has everything that a family needs:
+// kinds, a compiler, an endpoint and a status.
 var bans = &family.Family{
 	Name: "bans", Doc: "LabelBan of sketch.example.com", Compile: compileBan, Endpoints: banEndpoints,
 	Kinds: family.Kinds{{
@@ -57,7 +57,7 @@ var bans = &family.Family{
 
 var banEndpoints = []policy.Endpoint{{Kinds: []string{"LabelBan"}, Name: "ban.sketch.example.com", Path: "/ban", Stages: policy.StageValidate}}
 
-// compileBan is the whole language of the family.
+// compileBan implements the whole language of the family.
 func compileBan(in family.Source) *policy.Program {
 	u := unstructured.Unstructured{Object: in.Object}
 	label, _, _ := unstructured.NestedString(in.Object, "spec", "forbiddenLabel")
@@ -94,7 +94,7 @@ const (
 	plain   = "{apiVersion: v1, kind: ConfigMap, metadata: {name: good, namespace: shop, uid: c2}}"
 )
 
-// banCluster serves ConfigMaps, and nothing else is known of it.
+// banCluster serves only ConfigMaps.
 type banCluster struct{ discovery.List }
 
 func (banCluster) Roles(context.Context, *policy.User, string) (policy.Roles, error) {
@@ -113,7 +113,7 @@ var (
 	banServed  = banCluster{discovery.List{{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true}}}
 )
 
-// sketch is a product with a family of its own.
+// sketch is a product with an additional family.
 type sketch struct {
 	families *compile.Registry
 	catalog  *catalog.Catalog
@@ -122,7 +122,7 @@ type sketch struct {
 	settings *settings.Settings
 }
 
-// A family takes part in everything by its descriptor alone: no package but this test knows LabelBans.
+// A family takes part in everything through its descriptor alone: no package but this test knows LabelBans.
 func TestThirdFamily(t *testing.T) {
 	s := &sketch{families: compile.NewRegistry(append(compile.Product.Families(), bans)...), catalog: catalog.New(), log: slog.New(slog.DiscardHandler)}
 	s.metrics = observe.NewMetrics(observe.Options{Families: s.families})
@@ -148,7 +148,7 @@ func TestThirdFamily(t *testing.T) {
 	})
 }
 
-// admission sends reviews through the HTTP handler: of policies, and of what they are for.
+// admission sends reviews through the HTTP handler: of policies, and of the objects that they select.
 func (s *sketch) admission(t *testing.T) {
 	store := &settings.Store{}
 	store.Set(s.settings)
@@ -210,7 +210,7 @@ func asked(t *testing.T, srv *admission.Server, path string, object *unstructure
 	return out.Response
 }
 
-// webhooks are those of the family, and of its policies themselves.
+// webhooks checks the webhooks of the family, and of its policies themselves.
 func (s *sketch) webhooks(t *testing.T) {
 	got, ready, _, err := webhookconf.Desired(webhookconf.Input{
 		Families: s.families, Programs: s.catalog.Snapshot().Programs(), Settings: s.settings, CABundle: []byte("CA"), Resources: banServed,
@@ -235,7 +235,7 @@ func (s *sketch) webhooks(t *testing.T) {
 	}
 }
 
-// scan evaluates ConfigMaps that exist, and writes their reports.
+// scan evaluates existing ConfigMaps, and writes their reports.
 func (s *sketch) scan(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := policyreport.AddToScheme(scheme); err != nil {

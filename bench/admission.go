@@ -25,8 +25,8 @@ const (
 	celPolicies     = "pod-security-cel"
 )
 
-// startAdmission starts a control plane and our admission process with folders of examples/, and returns when it denies a bad Pod, so that
-// the first folder's policies are in force.
+// startAdmission starts a control plane and our admission process with folders of examples/, and returns when the process denies a bad Pod,
+// so that the first folder's policies are in force.
 func (b *bench) startAdmission(folders ...string) (*devcluster.Cluster, *load.Server, error) {
 	c, s, err := b.startReplicas("dev", nil, [][]string{nil}, folders...)
 	if err != nil {
@@ -35,7 +35,7 @@ func (b *bench) startAdmission(folders ...string) (*devcluster.Cluster, *load.Se
 	return c, s[0], nil
 }
 
-// startReplicas does that with a replica for each list of flags, after prepare, with an installation of the chart with these values.
+// startReplicas does the same with a replica for each list of flags, after prepare, with an installation of the chart with these values.
 func (b *bench) startReplicas(values string, prepare func(context.Context, *devcluster.Ephor) error, flags [][]string, folders ...string) (*devcluster.Cluster, []*load.Server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
@@ -132,7 +132,7 @@ func celPath(ctx context.Context, c *devcluster.Cluster) (string, error) {
 }
 
 // rest measures the memory of the admission process a minute after it became ready: with the 18 classic policies, and additionally with the
-// 18 in CEL.
+// 18 policies in CEL.
 func (b *bench) rest() error {
 	for _, set := range []struct {
 		row, policies string

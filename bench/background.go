@@ -19,12 +19,12 @@ import (
 // The limits of the background controller, for policies that generate two objects for each of 1,000 Namespaces.
 const (
 	backgroundNamespaces = 1000
-	backgroundRequests   = 4 // for each object that is made or follows
+	backgroundRequests   = 4 // for each object that is generated or synchronized
 	backgroundMB         = 120
-	backgroundSeconds    = 60 // until the last object is there, or follows
+	backgroundSeconds    = 60 // until the last object exists, or is synchronized
 	backgroundCPU        = 5  // seconds
 	churnRounds          = 20
-	churnNamespaces      = 500 // of each round
+	churnNamespaces      = 500 // in each round
 )
 
 // backgroundBench is a control plane with an admission controller and a background controller, whose requests are counted.
@@ -45,8 +45,9 @@ type warnings struct{ atomic.Int64 }
 // HandleWarningHeader implements rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(int, string, string) { w.Add(1) }
 
-// background measures the cost of generate rules, and that nothing remains: a copied ConfigMap and a NetworkPolicy for each of 1,000
-// Namespaces that are created at once, the copies when their source changes, and 20 times 500 Namespaces that are deleted at once.
+// background measures the cost of generate rules, and that no objects remain: a copied ConfigMap and a NetworkPolicy for each of
+// 1,000 Namespaces that are created at once, the update of the copies when their source changes, and 20 times 500 Namespaces that
+// are deleted at once.
 func (b *bench) background() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 45*time.Minute)
 	defer cancel()
@@ -85,7 +86,7 @@ func (b *bench) background() error {
 	}
 	for _, part := range []func(context.Context) error{g.generate, g.follow, g.churn} {
 		if err := part(ctx); err != nil {
-			b.print() // what was measured before
+			b.print() // the rows that were measured before
 			return fmt.Errorf("%w; the controller's log ends with:\n%s", err, g.controller.Tail(10))
 		}
 	}

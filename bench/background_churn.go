@@ -14,8 +14,8 @@ import (
 // The limits of what may remain when everything was deleted while work for it was in progress.
 const (
 	churnErrors   = 10               // lines of the log that report errors
-	churnRest     = 10 * time.Second // in which nothing is asked any more
-	churnAsked    = 10               // requests in that time; the admission controller has some of its own
+	churnRest     = 10 * time.Second // time without further requests
+	churnAsked    = 10               // requests in that time; the admission controller sends some of its own
 	churnDeadline = 30 * time.Minute
 )
 
@@ -67,7 +67,7 @@ func (g *backgroundBench) churn(ctx context.Context) error {
 	}
 	n := 0
 	for _, a := range asked {
-		if r := a.ObjectRef.Resource; r != "" && r != "leases" { // /livez is asked for all the time
+		if r := a.ObjectRef.Resource; r != "" && r != "leases" { // /livez is requested all the time
 			n++
 		}
 	}
@@ -82,7 +82,7 @@ func (g *backgroundBench) churn(ctx context.Context) error {
 	return nil
 }
 
-// complaints returns how many lines of the controller's log report errors, or failed work that is retried.
+// complaints returns the number of lines in the controller's log that report errors, or failed work that is retried.
 func (g *backgroundBench) complaints() (n int) {
 	for line := range strings.Lines(g.controller.Tail(1 << 30)) {
 		if strings.Contains(line, "level=ERROR") || strings.Contains(line, "work failed") {
@@ -116,7 +116,7 @@ func (g *backgroundBench) end(ctx context.Context, name string) error {
 	return err
 }
 
-// madeElsewhere returns how many generated objects are in Namespaces without the prefix.
+// madeElsewhere returns the number of generated objects in Namespaces without the prefix.
 func (g *backgroundBench) madeElsewhere(ctx context.Context, prefix string) (int, error) {
 	n := 0
 	for _, w := range []*expected{{resource: configMaps}, {resource: networkPolicies}} {

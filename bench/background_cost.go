@@ -15,10 +15,10 @@ import (
 // measured holds the values before a load, for comparison with those after it.
 type measured struct {
 	g             *backgroundBench
-	requests      map[string]int // of all clients, as the API server counts them
+	requests      map[string]int // from all clients, as the API server counts them
 	cpu, server   time.Duration
 	began         time.Time
-	ours          map[string]int // what the audit log says of our service accounts
+	ours          map[string]int // requests of our service accounts in the audit log
 	disagreements int
 }
 

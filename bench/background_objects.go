@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// creators is how many clients create, or delete, Namespaces at the same time.
+// creators is the number of clients that create, or delete, Namespaces at the same time.
 const creators = 16
 
 // backgroundRole grants the background controller the rights for the policies' objects.
@@ -111,7 +111,7 @@ func (g *backgroundBench) makeNamespace(ctx context.Context, name string) error 
 	return err
 }
 
-// atOnce calls f for 0 to n-1, several at the same time, and returns the first error of each of them.
+// atOnce calls f for 0 to n-1, several at the same time, and returns the errors joined.
 func atOnce(n int, f func(i int) error) error {
 	errs := make([]error, creators)
 	var running sync.WaitGroup
@@ -144,7 +144,7 @@ func (g *backgroundBench) drained(ctx context.Context) error {
 	}
 }
 
-// expected are objects that will be generated: those with the right labels.
+// expected are objects that will be generated and that have the right labels.
 type expected struct {
 	resource schema.GroupVersionResource
 	selector string
@@ -153,7 +153,7 @@ type expected struct {
 	all chan arrival
 }
 
-// arrival is when the last object was right, or the error.
+// arrival is the time at which the last object was right, or the error.
 type arrival struct {
 	at  time.Time
 	err error
@@ -164,7 +164,7 @@ func generated(resource schema.GroupVersionResource, right func(*unstructured.Un
 	return &expected{resource: resource, selector: "generate.kyverno.io/policy-name=bench-generate", right: right}
 }
 
-// watch counts existing and new objects until n are right, each in a Namespace of its own; await returns when.
+// watch counts existing and new objects until n are right, each in a separate Namespace; await returns the time.
 func (e *expected) watch(ctx context.Context, client dynamic.Interface, n int) error {
 	list, err := client.Resource(e.resource).List(ctx, metav1.ListOptions{LabelSelector: e.selector})
 	if err != nil {
@@ -210,7 +210,7 @@ func (e *expected) follow(ctx context.Context, events watch.Interface, there map
 	return nil
 }
 
-// await returns when the last of the objects that watch looks for was right.
+// await returns the time at which the last of the watched objects was right.
 func (e *expected) await() (time.Time, error) {
 	last := <-e.all
 	return last.at, last.err

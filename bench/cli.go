@@ -108,7 +108,7 @@ func repeat(path string, args ...string) (run, error) {
 	return run{wall: load.Median(wall), cpu: load.Median(cpu), peakMB: peak}, nil
 }
 
-// writeManifests writes the Pods as block YAML and as JSON, one document each, every tenth one bad.
+// writeManifests writes the Pods as block YAML and as JSON, one document each; every tenth one is bad.
 func (b *bench) writeManifests() (yamlFile, jsonFile string, err error) {
 	yamlFile, jsonFile = filepath.Join(b.dir, "pods.yaml"), filepath.Join(b.dir, "pods.json")
 	y, err := os.Create(yamlFile)

@@ -18,15 +18,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision/store"
 )
 
-// The decisions of the measurement: as many as are stored in ten minutes at 2,000 a second, and those of a query.
+// The decisions in the measurement: as many as are stored in ten minutes at 2,000 a second, and the number in one query.
 const (
 	ingested  = 1_200_000
 	queried   = 10_000_000
 	perSecond = 2000
 )
 
-// decisions measures the store in a file on one core: the time and the room of a decision, and a query by policy and day among ten million
-// (SHORT=1: a tenth of them).
+// decisions measures the store in a file on one core: the time and the space for a decision, and a query by policy and day among ten
+// million (SHORT=1: a tenth of them).
 func (b *bench) decisions() (err error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	first, all := ingested, queried
@@ -40,7 +40,7 @@ func (b *bench) decisions() (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	ctx, begin := context.Background(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	// Ten million within ten days, so that a day has a million.
+	// Ten million within ten days, so that each day has a million.
 	apart := 10 * 24 * time.Hour / time.Duration(all)
 	written := 0
 	write := func(until int) (time.Duration, error) {
@@ -94,7 +94,8 @@ func (b *bench) decisions() (err error) {
 	return nil
 }
 
-// decisionOf is the i-th decision: of those that are stored about half are refusals, as of 99 reviews that pass for each refusal one is kept.
+// decisionOf returns the i-th decision. About half of the stored ones are denials, as when one of 99 admitted reviews is recorded for each
+// denial.
 func decisionOf(i int, at time.Time) decision.Record {
 	id := make([]byte, 32)
 	_, _ = rand.Read(id) // it never fails

@@ -7,10 +7,10 @@
 //	go run ./bench suites     # `ephor test` on all tests of a public library
 //	go run ./bench foreach    # a loop over 1,000 elements against a loop over one
 //	go run ./bench reports    # the first scan of 5,000 Pods, on a control plane; some minutes
-//	go run ./bench background # generate rules for 1,000 Namespaces, and what is left when Namespaces go; some minutes
-//	go run ./bench decisions  # the store of decisions in a file: time and room of each, a query among ten million; a quarter of an hour
-//	go run ./bench recording  # what recording decisions costs the admission process, on a control plane; some minutes
+//	go run ./bench background # generate rules for 1,000 Namespaces, and objects that remain when Namespaces are deleted; some minutes
+//	go run ./bench decisions  # the store of decisions in a file: time and space for each, a query among ten million; a quarter of an hour
+//	go run ./bench recording  # the cost of recording decisions in the admission process, on a control plane; some minutes
 //	go run ./bench compare /path/to/kyverno
 //
-// Absolute times vary between machines and hours; quote the ratios. Nothing here is a test: a MISS is printed and the exit code stays 0.
+// Absolute times vary between machines and hours; quote the ratios. These are not tests: a MISS is printed and the exit code stays 0.
 package main

@@ -10,7 +10,7 @@ import (
 const (
 	connections   = 8
 	floorRounds   = 7
-	floorRequests = 8000 // per round
+	floorRequests = 8000 // in each round
 )
 
 // floor measures the classic policies of examples/.

@@ -66,7 +66,7 @@ func (b *bench) foreach() error {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
 		var ratios []float64
-		for range foreachPairs { // in turns, so that a busy machine slows both equally
+		for range foreachPairs { // alternately, so that a busy machine slows both equally
 			ratios = append(ratios, float64(many.cost(10))/float64(one.cost(10*manyElements)))
 		}
 		slices.Sort(ratios)

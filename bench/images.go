@@ -41,10 +41,10 @@ import (
 
 const (
 	cachedReviews = 5000
-	nearReviews   = 400 // each with a verifier that knows nothing yet
+	nearReviews   = 400 // each with an empty verifier
 	farReviews    = 9
 	verifications = 1000
-	questions     = 50 // that a verifier is asked about one image
+	questions     = 50 // number of verifications of one image
 	farRoundTrip  = 40 * time.Millisecond
 
 	manyImages    = 50
@@ -55,7 +55,7 @@ const (
 // signedHost is the registry of the signed images.
 const signedHost = "registry.ephor.test"
 
-// imagePolicies demand a signature by a key, and one by a name.
+// imagePolicies require a signature by a key, and one by an identity.
 const imagePolicies = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -85,9 +85,8 @@ spec:
       attestors: [{entries: [{keyless: {subject: someone@ephor.test, issuer: https://accounts.ephor.test, rekor: {url: https://rekor.sigstore.dev}}}]}]
 `
 
-// images measures reviews of Pods whose images have to be signed. The reviews are the whole way of an admission server from the bytes of the
-// request to those of the answer, without the connection to the API server. The registry is another process, and the images in it were signed by
-// cosign.
+// images measures reviews of Pods whose images must be signed. A review includes everything in an admission server from the bytes of the
+// request to those of the answer, except the connection to the API server. The registry is another process, and cosign signed its images.
 func (b *bench) images() error {
 	for _, c := range []struct {
 		row, image string
@@ -114,7 +113,7 @@ func (b *bench) images() error {
 	return b.sameImages()
 }
 
-// uncached measures reviews whose image is not known yet. A target is one of the time that a review takes.
+// uncached measures reviews whose image is not known yet. The target is for the time of a review.
 func (b *bench) uncached(row, name string, byTag bool, reviews int, delay time.Duration, target float64) error {
 	v, err := b.newVerifying(delay)
 	if err != nil {
@@ -127,7 +126,7 @@ func (b *bench) uncached(row, name string, byTag bool, reviews int, delay time.D
 		ref = image.Tagged()
 	}
 	body := podWith(ref)
-	if err := v.review(body); err != nil { // connects
+	if err := v.review(body); err != nil { // opens the connections
 		return err
 	}
 	var times []time.Duration
@@ -152,7 +151,7 @@ func (b *bench) uncached(row, name string, byTag bool, reviews int, delay time.D
 	return nil
 }
 
-// verification measures the CPU time of verifying a signature that was read.
+// verification measures the CPU time of verifying a signature that is already in memory.
 func (b *bench) verification() error {
 	v, err := b.newVerifying(0)
 	if err != nil {
@@ -178,7 +177,7 @@ func (b *bench) verification() error {
 			if err != nil {
 				return err
 			}
-			// A mirror of another name, which is not asked, makes it another question.
+			// A mirror with another name, which is not contacted, makes each verification a different one.
 			ask := func(n int) error {
 				a := c.attestor
 				a.Trust.Mirror = strings.Repeat("x", n)
@@ -197,7 +196,7 @@ func (b *bench) verification() error {
 				}
 			}
 			cpu += ownCPU() - start
-			if asked := v.requests.Load() - requests; asked > 1 { // the list of referrers may come late
+			if asked := v.requests.Load() - requests; asked > 1 { // the list of referrers may arrive late
 				return fmt.Errorf("%s: %d requests to the registry in a measurement without", c.row, asked)
 			}
 		}
@@ -208,8 +207,8 @@ func (b *bench) verification() error {
 	return nil
 }
 
-// cachedImages measures the decision about an image by digest that is known to be signed: what a review costs more than one of the same Pod
-// with an image that no policy is about.
+// cachedImages measures the decision about an image by digest that is known to be signed: the additional cost of a review compared with a
+// review of the same Pod with an image that no policy selects.
 func (b *bench) cachedImages() error {
 	v, err := b.newVerifying(0)
 	if err != nil {
@@ -217,7 +216,7 @@ func (b *bench) cachedImages() error {
 	}
 	defer v.stop()
 	body := podWith(fixture.Load().Image("key-p256").String())
-	unrelated := podWith("registry.example.com/store/web:4.17.2") // for comparison: no policy is about its images
+	unrelated := podWith("registry.example.com/store/web:4.17.2") // for comparison: no policy selects its images
 	for range cachedReviews {
 		if err := errors.Join(v.review(body), v.review(unrelated)); err != nil {
 			return err
@@ -254,7 +253,7 @@ func (b *bench) cachedImages() error {
 	return nil
 }
 
-// sameImages sends many Pods a second, all of the same images, at the first moment: each image is verified once for each policy.
+// sameImages sends many Pods a second with the same images, beginning with an empty cache: each image is verified once for each policy.
 func (b *bench) sameImages() error {
 	v, err := b.newVerifying(farRoundTrip)
 	if err != nil {
@@ -298,7 +297,7 @@ func (b *bench) sameImages() error {
 	return nil
 }
 
-// podWith is a review of a Pod one of whose containers has the image.
+// podWith returns a review of a Pod in which one container has the image.
 func podWith(image string) []byte {
 	pod := load.Pod("shop", false)
 	pod["spec"].(object)["containers"].([]any)[0].(object)["image"] = image
@@ -310,9 +309,9 @@ type verifying struct {
 	server   *admission.Server
 	client   *registry.Client
 	trust    *trust.Keeper
-	requests atomic.Int64 // to the registry
+	requests atomic.Int64 // number of requests to the registry
 	verified atomic.Int64
-	// signatures are replaced to forget what is known.
+	// signatures is replaced to clear the cache.
 	signatures atomic.Pointer[sigcache.Cache]
 	ends       func()
 }
@@ -388,7 +387,7 @@ func compiled(text string) (*catalog.Snapshot, error) {
 	return catalog.NewStatic(programs), diags.Err()
 }
 
-// forget makes a verifier that knows nothing. The connections to the registry stay.
+// forget creates an empty verifier. The connections to the registry stay.
 func (v *verifying) forget() error {
 	verifier, err := v.verifier()
 	if err != nil {
@@ -406,7 +405,7 @@ func (v *verifying) verifier() (*sigverify.Verifier, error) {
 	})
 }
 
-// review sends one review, which has to be admitted.
+// review sends one review, which must be admitted.
 func (v *verifying) review(body []byte) error {
 	r := httptest.NewRequest(http.MethodPost, "/mutate/fail?timeout=10s", bytes.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -418,7 +417,7 @@ func (v *verifying) review(body []byte) error {
 	return nil
 }
 
-// forgetful verifies with the present verifier.
+// forgetful verifies with the current verifier.
 type forgetful struct{ of *verifying }
 
 func (f forgetful) Verify(ctx context.Context, r world.SignatureRequest) (string, error) {
@@ -433,7 +432,7 @@ func (f forgetful) Blob(ctx context.Context, r world.BlobRequest) (string, error
 	return f.of.signatures.Load().Blob(ctx, r)
 }
 
-// countedKeys count the verifications by a key, and countedTrust those by a name: each asks once.
+// countedKeys counts the verifications by a key, and countedTrust those by an identity: each makes one request.
 type countedKeys struct {
 	*keys.Resolver
 	n *atomic.Int64

@@ -30,10 +30,10 @@ const libraryTarget = 38 * time.Microsecond
 // shownSlow is how many of the slowest policies are listed.
 const shownSlow = 10
 
-// library evaluates the classic policies of a public library on the Pods, policy by policy and without anything else, and applies those
-// that only validate as a user would, with reading and printing. (A mutation prints every object, hundreds of megabytes here, and a lookup
-// of Pods reads all 1,000 for each of them.) Both costs are divided by the number of results: neither a rule without a result for Pods nor
-// a result of status error makes the figure better.
+// library evaluates the classic policies of a public library on the Pods, each policy separately, and applies those that only validate as
+// a user would, including reading and printing. (A mutation prints every object, hundreds of megabytes here, and a lookup of Pods reads
+// all 1,000 for each of them.) Both costs are divided by the number of results: neither a rule without a result for Pods nor a result of
+// status error improves the figure.
 func (b *bench) library() error {
 	folder, err := b.conformanceFolder()
 	if err != nil || folder == "" {
@@ -94,9 +94,9 @@ func (b *bench) conformanceFolder() (string, error) {
 
 // policyLibrary is the content of a folder of policies.
 type policyLibrary struct {
-	found    int // classic policies
+	found    int // number of classic policies
 	programs []*policy.Program
-	files    []string // whose policies only validate
+	files    []string // files whose policies only validate
 }
 
 func loadLibrary(dir string) (*policyLibrary, error) {

@@ -13,7 +13,7 @@ import (
 
 // bench holds the state that all measurements share.
 type bench struct {
-	root  string // of the repository
+	root  string // root of the repository
 	ephor string // the binary
 	dir   string // temporary files
 	rows  []row
@@ -131,7 +131,7 @@ func benchmarks(args []string) error {
 		return fmt.Errorf("there is no measurement %q; there are floor, cel, policies, cel-policies, cli, library, suites, foreach, images, recording, rest, reports, background, decisions, compare", strings.Join(args, " "))
 	}
 	if len(args) > 0 {
-		return nil // a single measurement ends with its own last line
+		return nil // a single measurement prints its own last line
 	}
 	b.print()
 	return nil

@@ -27,7 +27,7 @@ import (
 
 const (
 	pairs          = 7
-	policyRequests = 6000 // per round
+	policyRequests = 6000 // in each round
 	otherKind      = 999
 	sameKind       = 300
 )
@@ -54,7 +54,8 @@ func (b *bench) celPolicySets() error {
 }
 
 // policySets measures one review of a Pod with one policy that matches, and the same with many more that do not: three servers with our
-// handler and static policies, called in turns. (A control plane has one set of policies; three control planes would disturb each other.)
+// handler and static policies, called alternately. (A control plane has one set of policies; three control planes would disturb each
+// other.)
 func (b *bench) policySets(row string, path func([]object) string, base object, onOtherKind, excluded func(int) object) error {
 	body := load.Review(load.Pod("shop", false))
 	sets := []struct {
@@ -112,7 +113,7 @@ func (b *bench) policySets(row string, path func([]object) string, base object, 
 	return nil
 }
 
-// onPods returns a policy for Pods; resources limits what it matches.
+// onPods returns a policy for Pods; resources restricts which ones it matches.
 func onPods(name string, resources object) object {
 	match := object{"kinds": []any{"Pod"}}
 	for k, v := range resources {
@@ -210,7 +211,7 @@ func serveStatic(file string) error {
 	if err != nil {
 		return err
 	}
-	s.Open() // the policies are all there
+	s.Open() // the server has all policies
 	fmt.Println(l.Addr())
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -16,16 +16,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// The reviews of a round of recording: Pods of recordedPods names, one of them violating.
+// The reviews in a round of recording: Pods with recordedPods names, one of them violating.
 const (
 	recordingRounds   = 7
-	recordingRequests = 8000 // per round
+	recordingRequests = 8000 // in each round
 	recordedPods      = 100
-	recordingRest     = 3 * time.Second // a batch is written after a second at most
+	recordingRest     = 3 * time.Second // a batch is written after at most a second
 )
 
-// recording measures what it costs the admission process to record decisions: replicas with the same policies that record nothing, what is
-// recorded by default, and everything with the requests, to the store of the reports controller and to a file, in interleaved rounds.
+// recording measures the cost of recording decisions in the admission process. Replicas with the same policies record nothing, the default
+// share of decisions, and all decisions with the requests, to the store of the reports controller and to a file, in interleaved rounds.
 func (b *bench) recording() error {
 	rounds, requests := recordingRounds, recordingRequests
 	if os.Getenv("SHORT") != "" {
@@ -82,7 +82,7 @@ func (b *bench) recording() error {
 			if err != nil {
 				return err
 			}
-			time.Sleep(recordingRest) // what waits to be recorded is part of the round
+			time.Sleep(recordingRest) // writing the waiting records is part of the round
 			after, err := load.CPUTime(s.PID)
 			if err != nil {
 				return err

@@ -100,7 +100,7 @@ func (g *reportsBench) start(ctx context.Context) error {
 	return err
 }
 
-// cost returns the CPU time that the controller and the API server use while f runs, and how long it takes.
+// cost returns the CPU time that the controller and the API server use while f runs, and the time that f takes.
 func (g *reportsBench) cost(f func() error) (controller, server, took time.Duration, err error) {
 	before, err1 := load.CPUTime(g.controller.PID())
 	serverBefore, err2 := load.CPUTime(g.server)
@@ -183,7 +183,7 @@ func makePods(ctx context.Context, cfg *rest.Config, n int) error {
 					if _, errs[worker] = client.Resource(podsGVR).Namespace(ns).Create(ctx, pod, metav1.CreateOptions{}); errs[worker] == nil || try > 0 && ctx.Err() != nil {
 						break
 					}
-					time.Sleep(100 * time.Millisecond) // the namespace's service account is still to come
+					time.Sleep(100 * time.Millisecond) // the namespace's service account does not exist yet
 				}
 			}
 		})
@@ -192,7 +192,7 @@ func makePods(ctx context.Context, cfg *rest.Config, n int) error {
 	return errors.Join(errs...)
 }
 
-// benchPod returns the Pod of a number; each fiftieth shares the network of its node.
+// benchPod returns the Pod with a number; each fiftieth shares the network of its node.
 func benchPod(i int) object {
 	security := object{"allowPrivilegeEscalation": false, "runAsNonRoot": true, "capabilities": object{"drop": []any{"ALL"}}}
 	return object{
@@ -222,7 +222,7 @@ func (b *bench) auditPolicies() ([]byte, error) {
 	return []byte(all.String()), nil
 }
 
-// awaitReports waits until there are n reports, and returns how often each was written.
+// awaitReports waits until there are n reports, and returns the average number of times that each was written.
 func (g *reportsBench) awaitReports(ctx context.Context, n int) (float64, error) {
 	for ; ; time.Sleep(200 * time.Millisecond) {
 		one, err := g.reports.Resource(reportsGVR).List(ctx, metav1.ListOptions{Limit: 1})
@@ -237,7 +237,7 @@ func (g *reportsBench) awaitReports(ctx context.Context, n int) (float64, error)
 	return float64(writes) / float64(all), err
 }
 
-// generations returns how often all reports were written with other content, and how many there are.
+// generations returns how often all reports were written with changed content, and their number.
 func (g *reportsBench) generations(ctx context.Context) (writes int64, reports int, err error) {
 	list, err := g.reports.Resource(reportsGVR).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -264,7 +264,7 @@ func processOf(dir, program string) (int, error) {
 	return 0, fmt.Errorf("no process %s was found", program)
 }
 
-// peakMB returns the most resident memory that a running process has had, in MB (Linux).
+// peakMB returns the peak resident memory of a running process, in MB (Linux).
 func peakMB(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

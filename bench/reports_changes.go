@@ -82,7 +82,7 @@ func total(results map[string]float64) float64 {
 	return sum
 }
 
-// awaitWrites waits until reports were written that often, and a moment longer for further writes.
+// awaitWrites waits until reports were written that often, and a moment longer to detect further writes.
 func (g *reportsBench) awaitWrites(ctx context.Context, n int64) error {
 	for ; ; time.Sleep(200 * time.Millisecond) {
 		writes, _, err := g.generations(ctx)
@@ -176,7 +176,7 @@ func (g *reportsBench) results() (map[string]float64, error) {
 	return out, lines.Err()
 }
 
-// nothing waits, and counts the controller's writes meanwhile, except those of its Leases. SHORT=1 waits a tenth as long.
+// nothing waits, and counts the controller's writes during that time, except those of its Leases. SHORT=1 waits a tenth as long.
 func (g *reportsBench) nothing(ctx context.Context) error {
 	idle := reportsIdle
 	if os.Getenv("SHORT") != "" {

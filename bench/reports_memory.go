@@ -23,8 +23,8 @@ const (
 	reportsGrowth = 1.5
 )
 
-// memory compares the peak memory of the controller for 5,000 and for 50,000 Pods. No API server of a development machine holds that many:
-// a stub before it serves the Pods and accepts the reports.
+// memory compares the peak memory of the controller for 5,000 and for 50,000 Pods. No API server on a development machine can hold that
+// many: a stub in front of it serves the Pods and accepts the reports.
 func (g *reportsBench) memory(ctx context.Context) error {
 	fmt.Printf("memory: Pods are listed from, and reports written to, a stub that keeps none; it is used for this figure only\n")
 	if err := g.controller.Stop(30 * time.Second); err != nil {
@@ -68,8 +68,8 @@ func (g *reportsBench) stubbed(ctx context.Context, n int) (float64, error) {
 	return peakMB(p.PID())
 }
 
-// stub is an API server with many Pods, which accepts reports and discards them. Everything else comes from the real one, with the reports
-// controller's account.
+// stub is an API server with many Pods, which accepts reports and discards them. It forwards all other requests to the real one, with the
+// reports controller's account.
 type stub struct {
 	kubeconfig string
 	server     *http.Server
@@ -93,7 +93,7 @@ func (g *reportsBench) newStub(ctx context.Context, pods int) (*stub, error) {
 	}
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.FlushInterval = -1
-	if proxy.Transport, err = rest.TransportFor(own); err != nil { // adds the token: clients send none in the clear
+	if proxy.Transport, err = rest.TransportFor(own); err != nil { // adds the token, because clients send none over plain HTTP
 		return nil, err
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// suitesTarget is what `ephor test` may take for all test directories of the public library.
+// suitesTarget is the target for the time of `ephor test` on all test directories of the public library.
 const suitesTarget = 1500 * time.Millisecond
 
-// suites runs all test directories of the public library in one go. The command reports those that it cannot run.
+// suites runs all test directories of the public library in one call. The command reports those that it cannot run.
 func (b *bench) suites() error {
 	folder, err := b.conformanceFolder()
 	if err != nil || folder == "" {

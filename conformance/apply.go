@@ -26,12 +26,12 @@ type result struct {
 	Properties map[string]string `json:"properties"` // compared for CEL policies only
 }
 
-// key identifies what the result is about.
+// key identifies the subject of the result.
 func (r result) key() string {
 	return r.Policy + " | " + r.Rule + " | " + r.Namespace + "/" + r.Kind + "/" + r.Name
 }
 
-// applied is what `ephor apply` gave.
+// applied is the result of `ephor apply`.
 type applied struct {
 	exitCode int
 	results  []result
@@ -68,12 +68,12 @@ func apply(args ...string) (applied, error) {
 	return a, nil
 }
 
-// needs is what the policies of a case need and Ephor does not have, by policy name.
+// needs maps names of policies to the features that they need and Ephor does not have.
 type needs map[string][]string
 
 var unsupportedText = regexp.MustCompile(`^(?:.*: )?(.+?) (?:is|are) not supported by this version`)
 
-// inspect compiles the policies and says which are in the paths, with the names of their rules, and what they miss.
+// inspect compiles the policies in the paths, and returns them with the names of their rules, and the features that they lack.
 func inspect(paths []string) (policies map[string][]string, missing needs) {
 	policies, missing = map[string][]string{}, needs{}
 	objects, _ := source.Load(paths, source.Options{Recursive: true})
@@ -100,7 +100,7 @@ func inspect(paths []string) (policies map[string][]string, missing needs) {
 	return policies, missing
 }
 
-// features lists what is missing, each once.
+// features lists the missing features, each once.
 func (n needs) features() []string {
 	seen := map[string]bool{}
 	for _, list := range n {

@@ -10,24 +10,24 @@ import (
 	"strings"
 )
 
-// celRecording is what Kyverno's command line said of one folder with policies that are written in CEL.
+// celRecording is the recorded result of Kyverno's command line for one folder with policies in CEL.
 type celRecording struct {
 	recording
-	Error string `json:"error"` // the text behind `Error: `; empty when the run came to its end
+	Error string `json:"error"` // the text after `Error: `; empty if the run completed
 }
 
-// aspect is what of an answer can differ from the recorded one.
+// aspect is the part of an answer that differs from the recorded one.
 type aspect string
 
 const (
-	aspectStatus     aspect = "status" // a result that is there but should not be, or is missing, differs in its status
+	aspectStatus     aspect = "status" // an unexpected or missing result differs in its status
 	aspectMessage    aspect = "message"
 	aspectProperties aspect = "properties"
 	aspectObject     aspect = "object"
-	aspectEnd        aspect = "end" // how the run ended: the exit code, or the policy that the error names
+	aspectEnd        aspect = "end" // how the run ended: the exit code, or the policy named in the error
 )
 
-// deviation is one answer that is not the recorded one.
+// deviation is one answer that differs from the recorded one.
 type deviation struct {
 	aspect aspect
 	about  string // the key of a result or an object
@@ -36,13 +36,13 @@ type deviation struct {
 
 func (d deviation) String() string { return fmt.Sprintf("%s: %s\n%s", d.aspect, d.about, d.text) }
 
-// celVerdict is what one folder gave.
+// celVerdict is the result for one folder.
 type celVerdict struct {
 	name              string
 	run               bool
 	missing           []string // features
-	results, messages int      // compared
-	objects           int      // compared
+	results, messages int      // number of compared ones
+	objects           int      // number of compared ones
 	deviations        []deviation
 	stderr            string
 }
@@ -52,7 +52,7 @@ var celFiles = []struct{ name, flag string }{
 	{"exceptions.yaml", "--exception"}, {"values.yaml", "-f"}, {"userinfo.yaml", "-u"}, {"context.yaml", "--context-file"},
 }
 
-// runCEL runs one folder of recordings. Results of policies whose kind is not known yet are not compared.
+// runCEL runs one folder of recordings. It does not compare results of policies whose kind Ephor does not support yet.
 func runCEL(dir string) (celVerdict, error) {
 	var want celRecording
 	b, err := os.ReadFile(filepath.Join(dir, "expected.json"))
@@ -102,7 +102,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// without leaves out the results of policies that need what is missing.
+// without omits the results of policies that need a missing feature.
 func (n needs) without(list []result) []result {
 	return slices.DeleteFunc(slices.Clone(list), func(r result) bool {
 		_, lacks := n[r.Policy[strings.LastIndexByte(r.Policy, '/')+1:]]
@@ -110,8 +110,8 @@ func (n needs) without(list []result) []result {
 	})
 }
 
-// compare compares two lists of results as multisets. A message counts where the status is the same and the recording has one,
-// properties where status and message are the same.
+// compare compares two lists of results as multisets. It compares a message if the status is the same and the recording has
+// one, and properties if status and message are the same.
 func (v *celVerdict) compare(want, got []result) {
 	w, g := byKey(want), byKey(got)
 	keys := maps.Clone(w)
@@ -151,7 +151,7 @@ func (v *celVerdict) deviate(a aspect, about, want, got string) {
 	v.deviations = append(v.deviations, deviation{a, about, "    want " + want + "\n    got  " + got})
 }
 
-// end compares how the runs ended. The words of an error are the reference's; the policy that it names is not.
+// end compares how the runs ended. The text of an error is Kyverno's own and is not compared; the policy that it names is.
 func (v *celVerdict) end(want celRecording, got applied) {
 	if got.exitCode != want.ExitCode {
 		v.deviate(aspectEnd, "exit code", fmt.Sprint(want.ExitCode, " ", want.Error), fmt.Sprint(got.exitCode, " ", got.stderr))

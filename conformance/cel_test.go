@@ -16,8 +16,8 @@ type knownDeviation struct {
 	folder string // a pattern of path.Match
 	aspect aspect // empty for every aspect
 	about  string // a part of the key of the result or object; empty for all
-	has    string // a part of the recorded or of the given answer; empty for all
-	varies bool   // the deviation is not in every run
+	has    string // a part of the recorded or actual answer; empty for all
+	varies bool   // the deviation does not occur in every run
 	reason string
 }
 
@@ -50,8 +50,8 @@ func (k knownDeviation) covers(folder string, d deviation) bool {
 	return ok && (k.aspect == "" || k.aspect == d.aspect) && strings.Contains(d.about, k.about) && strings.Contains(d.text, k.has)
 }
 
-// celParts are the recordings of policies that are written in CEL. unexplained bounds the deviations that no row of
-// knownDeviations explains; it may only go down.
+// celParts are the recordings of policies in CEL. unexplained bounds the deviations that no row of knownDeviations explains;
+// it may only decrease.
 var celParts = []struct {
 	name        string
 	unexplained int
@@ -60,7 +60,8 @@ var celParts = []struct {
 	{"cel-semantics", 0},
 }
 
-// TestCEL compares with what Kyverno's command line says of the policies of policies.kyverno.io. A part is run by its folder:
+// TestCEL compares with recorded results of Kyverno's command line for the policies of policies.kyverno.io. To run one part,
+// name its folder:
 //
 //	go test -v ./conformance/ -run 'TestCEL/cel-semantics/case/cel-expr'
 func TestCEL(t *testing.T) {
@@ -118,14 +119,14 @@ func TestCEL(t *testing.T) {
 	}
 }
 
-// celTotal is what the folders of one part gave together.
+// celTotal is the result for all folders of one part.
 type celTotal struct {
 	folders, run, waiting      int
 	results, messages, objects int
 	by                         map[aspect]int
 	unexplained                int
 	lines                      []string
-	incomplete                 map[string]int // what folders wait for
+	incomplete                 map[string]int // missing features, with the number of folders that need each
 }
 
 func newCELTotal(verdicts []celVerdict, used []bool) celTotal {

@@ -10,10 +10,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/offline"
 )
 
-// maxShown bounds how many differences of one case are printed.
+// maxShown bounds the number of printed differences of one case.
 const maxShown = 10
 
-// recordedAt is about when the data were recorded; some policies look at the hour.
+// recordedAt is about the time when the data were recorded; some policies depend on the hour.
 var recordedAt = time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC)
 
 func TestConformance(t *testing.T) {

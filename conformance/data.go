@@ -11,11 +11,10 @@ import (
 // envData names the folder of the data.
 const envData = "EPHOR_CONFORMANCE"
 
-// none as the folder means: do not run.
+// none as the folder disables the tests.
 const none = "none"
 
-// folder is where the data are. ok is false when they are not to be run; a missing folder is an error that names the
-// variable.
+// folder returns the folder of the data. ok is false if the tests are disabled; a missing folder is an error that names the variable.
 func folder() (dir string, ok bool, err error) {
 	dir = os.Getenv(envData)
 	if dir == none {

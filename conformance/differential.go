@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// recording is what Kyverno's command line said of one folder.
+// recording is the recorded result of Kyverno's command line for one folder.
 type recording struct {
 	ExitCode int            `json:"exitCode"`
 	Results  []result       `json:"results"`

@@ -12,7 +12,7 @@ import (
 )
 
 // writtenObjects reads the objects that `apply -o` wrote, by kind/namespace/name, with None for what an object does not
-// have; of several the last counts.
+// have; of several objects with the same key, the last counts.
 func writtenObjects(dir string) (map[string]any, error) {
 	inputs, diags := source.Find([]string{dir}, source.Options{})
 	out := map[string]any{}
@@ -40,7 +40,7 @@ func writtenObjects(dir string) (map[string]any, error) {
 	return out, diags.Err()
 }
 
-// objectDifference compares the written objects with those of the recording, in which every written object is listed.
+// objectDifference compares the written objects with those in the recording, which lists every written object.
 func objectDifference(want map[string]any, dir string) []string {
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
 	got := map[string]any{}

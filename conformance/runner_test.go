@@ -65,12 +65,12 @@ func recorded(exit, results string) string {
 	return `{"exitCode": ` + exit + `, "results": [` + results + `]}`
 }
 
-// The runner of recordings notices every kind of difference.
+// The runner of recordings detects every kind of difference.
 func TestConformanceDifferentialNotices(t *testing.T) {
 	for _, c := range []struct {
 		name, policy, expected string
 		run, missing           int
-		failure                string // "" when all is well
+		failure                string // "" if the case passes
 	}{
 		{"equal", policyText, recorded("1", passed+","+failed), 1, 0, ""},
 		{"free words", policyText, recorded("1", passed+","+strings.Replace(failed, `"validation error: no label. rule check failed at path /metadata/labels/"`, "null", 1)), 1, 0, ""},
@@ -101,7 +101,7 @@ func verify(t *testing.T, v verdict, run, missing int, failure string) {
 	}
 }
 
-// So does the runner of Test files.
+// The runner of Test files detects every kind of difference.
 func TestConformanceSuiteNotices(t *testing.T) {
 	header := "apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: x}\npolicies: [../policy.yaml]\nresources: [pods.yaml]\n"
 	expect := func(policy, rule, resources, result string) string {
@@ -138,7 +138,7 @@ func TestConformanceSuiteNotices(t *testing.T) {
 	}
 }
 
-// An expectation that lets everything pass is noticed when it is turned round.
+// The runner detects an expectation that passes whatever the result is, by inverting it.
 func TestConformanceTurnRound(t *testing.T) {
 	dir := write(t, map[string]string{"policy.yaml": policyText, "pods.yaml": podsText, suiteFile: "apiVersion: x\nkind: Test\n" +
 		"policies: [policy.yaml]\nresources: [pods.yaml]\nresults:\n- {policy: need-label, rule: nope, resources: [good], result: pass}\n"})

@@ -14,13 +14,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
-// suite is the part of a Test file that the runner itself looks at; `ephor test` reads the rest.
+// suite is the part of a Test file that the runner itself reads; `ephor test` reads the rest.
 type suite struct {
 	value map[string]any // the whole document
 	dir   string
 }
 
-// row is one line of what `ephor test` prints as JSON.
+// row is one row of the JSON output of `ephor test`.
 type row struct {
 	Policy   string `json:"POLICY"`
 	Rule     string `json:"RULE"`
@@ -32,13 +32,13 @@ type row struct {
 
 func (r row) String() string { return r.Policy + " | " + r.Rule + " | " + r.Resource }
 
-// meantToFail are folders whose tests the reference fails too: they say what `test` does with mistakes in a Test.
+// meantToFail are folders whose tests also fail in Kyverno: they show how `test` handles mistakes in a Test.
 var meantToFail = []string{filepath.Join("test-fail", "missing-policy")}
 
-// featureNetwork is what tests wait for, beside the features that Compile names.
+// featureNetwork is a requirement of tests in addition to the features that Compile reports.
 const featureNetwork = "the network"
 
-// runSuite runs the kyverno-test.yaml of one folder through `ephor test`, and once more with an expectation turned round.
+// runSuite runs the kyverno-test.yaml of one folder with `ephor test`, and once more with an inverted expectation.
 func runSuite(dir string) verdict {
 	suites, err := readSuites(dir)
 	if err != nil {
@@ -77,7 +77,7 @@ func runSuite(dir string) verdict {
 			v.failures = append(v.failures, fmt.Sprintf("exit code %d of a test that is meant to fail", got.exitCode))
 		}
 		return v
-	case waiting > 0 && waiting == len(failures): // whatever else fails is a failure
+	case waiting > 0 && waiting == len(failures): // any other failure counts
 		v.run, v.results, v.missing = 0, 0, []string{featureNetwork}
 		return v
 	}
@@ -109,7 +109,7 @@ func readSuites(dir string) ([]suite, error) {
 	return out, nil
 }
 
-// paths are the paths of a list (or the one text) in a field, made relative to the Test's folder.
+// paths returns the paths in a field that holds a list or a text, made relative to the Test's folder.
 func (s suite) paths(field string) []string {
 	var list []string
 	switch x := s.value[field].(type) {
@@ -125,14 +125,14 @@ func (s suite) paths(field string) []string {
 	return within(s.dir, list)
 }
 
-// inspect adds to the verdict how many policies the Test has and what they need that is not there.
+// inspect adds to the verdict the number of policies in the Test and the missing features that they need.
 func (s suite) inspect(v *verdict) {
 	names, missing := inspect(s.paths("policies"))
 	v.policies += len(names)
 	v.missing = append(v.missing, missing.features()...)
 }
 
-// askRegistries returns the rules, as policy and rule, that ask a registry for data or signatures of images.
+// askRegistries returns the rules, as policy and rule, that request data or signatures of images from a registry.
 func askRegistries(suites []suite) map[[2]string]bool {
 	out := map[[2]string]bool{}
 	for _, s := range suites {
@@ -140,7 +140,7 @@ func askRegistries(suites []suite) map[[2]string]bool {
 		for _, o := range objects {
 			spec, _ := o.Value["spec"].(map[string]any)
 			if asksInCEL(spec["validations"]) {
-				out[[2]string{o.Name(), o.Name()}] = true // a policy without rules is one rule of the same name
+				out[[2]string{o.Name(), o.Name()}] = true // a policy without rules is one rule with the same name
 			}
 			rules, _ := spec["rules"].([]any)
 			for _, r := range rules {
@@ -156,7 +156,7 @@ func askRegistries(suites []suite) map[[2]string]bool {
 	return out
 }
 
-// celAsks are the functions of CEL whose answers are kept in registries.
+// celAsks are the CEL functions whose answers come from registries.
 var celAsks = []string{"verifyImageSignatures", "verifyAttestationSignatures", "extractPayload", "getImageData", "image.getMetadata"}
 
 // asksInCEL reports whether an expression anywhere in v calls a function of celAsks.
@@ -191,7 +191,7 @@ func anyKey(v any, keys ...string) bool {
 	return false
 }
 
-// tested is what `ephor test` gave.
+// tested is the result of `ephor test`.
 type tested struct {
 	exitCode int
 	rows     []row
@@ -207,7 +207,7 @@ func test(path string, flags ...string) tested {
 	root.SetIn(strings.NewReader(""))
 	got := tested{exitCode: cli.Main(append([]string{"ephor", "test", path, "--output-format", "json", "--detailed-results"}, flags...), root)}
 	got.stderr = stderr.String()
-	// Among the lines that tell what is done, each test's rows are one array.
+	// Between the lines of progress, the rows of each test are one array.
 	var array strings.Builder
 	for line := range strings.Lines(stdout.String()) {
 		if strings.HasPrefix(line, "[") || array.Len() > 0 {
@@ -227,7 +227,7 @@ func test(path string, flags ...string) tested {
 	return got
 }
 
-// within makes the paths of a Test file relative to its folder.
+// within makes the paths in a Test file relative to its folder.
 func within(dir string, paths []string) []string {
 	out := make([]string, len(paths))
 	for i, p := range paths {

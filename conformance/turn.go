@@ -16,8 +16,8 @@ var (
 	resultFields = []string{"patchedResources", "generatedResource", "generatedResources", "cloneSourceResource"}
 )
 
-// turnRound runs the test once more with one expectation turned round of which some row says Ok, and requires that this
-// fails: a runner that lets everything pass would not notice. turned is false where no row says Ok.
+// turnRound runs the test once more with one inverted expectation for which some row is Ok, and requires that this
+// fails: a runner that lets everything pass would not notice. turned is false if no row is Ok.
 func turnRound(suites []suite, rows []row) (turned bool, err error) {
 	i := slices.IndexFunc(rows, func(r row) bool { return r.Reason == "Ok" })
 	if i < 0 {
@@ -41,7 +41,7 @@ func turnRound(suites []suite, rows []row) (turned bool, err error) {
 	return false, fmt.Errorf("%s: no expectation fits this row", rows[i])
 }
 
-// find is the entry of results that the row belongs to, nil when it is not in this Test.
+// find returns the entry in results to which the row belongs, nil if it is not in this Test.
 func (s suite) find(r row) map[string]any {
 	results, _ := s.value["results"].([]any)
 	var other map[string]any
@@ -63,7 +63,7 @@ func (s suite) find(r row) map[string]any {
 	return other
 }
 
-// turned writes the Test with the expectation turned round into a folder of its own, where paths lead back.
+// turned writes the Test with the inverted expectation into a new folder, with paths that lead back.
 func (s suite) turned(result map[string]any) (path string, remove func(), err error) {
 	home, err := filepath.Abs(s.dir)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s suite) turned(result map[string]any) (path string, remove func(), err er
 		for _, f := range resultFields {
 			absolute(c, f, home)
 		}
-		if value.Equal(e, result) { // equal expectations are turned together
+		if value.Equal(e, result) { // equal expectations are inverted together
 			c["result"] = "pass"
 			if e["result"] == "pass" {
 				c["result"] = "fail"
@@ -103,7 +103,7 @@ func (s suite) turned(result map[string]any) (path string, remove func(), err er
 	return path, remove, os.WriteFile(path, []byte(value.JSON(changed)), 0o600)
 }
 
-// copyFiles copies the files that must lie in the folder of the Test.
+// copyFiles copies the files that must be in the folder of the Test.
 func (s suite) copyFiles(dir string) error {
 	entries, _ := s.value["globalContextEntries"].([]any)
 	for _, x := range entries {

@@ -9,19 +9,19 @@ import (
 // suiteFile is the name of the Test files.
 const suiteFile = "kyverno-test.yaml"
 
-// verdict is what running one case gave.
+// verdict is the result of running one case.
 type verdict struct {
 	name     string
 	policies int      // in the case
-	run      int      // of them, those that need nothing that is missing
-	results  int      // compared
-	objects  int      // compared
-	turned   bool     // failed as it must with an expectation turned round
+	run      int      // number of policies that need no missing feature
+	results  int      // number of compared ones
+	objects  int      // number of compared ones
+	turned   bool     // failed, as it must, with an inverted expectation
 	missing  []string // features
 	failures []string
 }
 
-// summary says how many of how many, and what the rest waits for.
+// summary returns the numbers of cases, and the features that the remaining ones need.
 func summary(title string, verdicts []verdict) string {
 	var b strings.Builder
 	passed, partly, failed, results, objects, turned := 0, 0, 0, 0, 0, 0

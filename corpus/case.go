@@ -24,7 +24,7 @@ type Case struct {
 	Old                        string
 	// Namespaces are the labels of namespaces.
 	Namespaces map[string]map[string]string
-	// Want and WantFloat are the expected results; WantFloat is that of Want unless the case says otherwise.
+	// Want and WantFloat are the expected results; WantFloat equals Want unless the case has its own section.
 	Want, WantFloat string
 	TwoWants        bool
 }
@@ -123,7 +123,7 @@ func documents(text []byte) ([]string, error) {
 	return out, nil
 }
 
-// object is a document of the case, with its numbers as the cluster or as the command line decodes them.
+// object decodes a document of the case, with its numbers as in the cluster or as on the command line.
 func object(text string, floats bool) map[string]any {
 	decode := value.DecodeJSON
 	if floats {
@@ -131,14 +131,14 @@ func object(text string, floats bool) map[string]any {
 	}
 	v, err := decode([]byte(text))
 	if err != nil {
-		panic(err) // it was made from YAML
+		panic(err) // the text was converted from YAML, so this cannot fail
 	}
 	m, _ := v.(map[string]any)
 	return m
 }
 
-// normalise does to the resources what the API server would have done, and the command line does: an object of a
-// namespaced kind that names no namespace is in the namespace default.
+// normalise makes the change to resources that the API server would make, and the command line makes: an object of a
+// namespaced kind without a namespace is in the namespace default.
 func (c *Case) normalise() {
 	for i, text := range c.Resources {
 		o := object(text, false)

@@ -78,7 +78,8 @@ func TestCorpus(t *testing.T) {
 	t.Logf("%d cases through engine and handler, %d of them through the command line (the others update an object); %d are number cases", len(cases), commandLine, numbers)
 }
 
-// TestRules runs the test data of the rule kinds through all three as well. What they should say is tested there.
+// TestRules runs the test data of the rule kinds through all three as well. The tests beside the rules check the results
+// themselves.
 func TestRules(t *testing.T) {
 	files, err := filepath.Glob("../internal/rule/testdata/*/*.txtar")
 	if err != nil || len(files) < 20 {
@@ -94,7 +95,7 @@ func TestRules(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			programs, diags := c.Compile()
 			if diags.HasErrors() {
-				return // a policy with mistakes is refused by the command line and at admission
+				return // the command line and admission reject a policy with mistakes
 			}
 			ran++
 			resources += len(c.Resources)
@@ -107,7 +108,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// run is the comparison: it returns what the engine says with both kinds of numbers, and fails where the others differ.
+// run makes the comparison: it returns the engine's results with both kinds of numbers, and fails if the others differ.
 func (c *Case) run(t *testing.T, programs []*policy.Program) (exact, float []Evaluation) {
 	snapshot := catalog.NewStatic(programs)
 	srv := c.server(t, snapshot)
@@ -132,8 +133,8 @@ func text(list []Evaluation) string {
 	return b.String()
 }
 
-// fromRule makes a case of the test data of a rule kind: a rule, and a list of requests of which those count that create
-// an object.
+// fromRule creates a case from the test data of a rule kind: a rule, and a list of requests, of which only those that
+// create an object count.
 func fromRule(file string) (c *Case, why string) {
 	archive, err := txtar.ParseFile(file)
 	if err != nil {
@@ -166,7 +167,7 @@ func fromRule(file string) (c *Case, why string) {
 				if !ok || !named || o["kind"] == nil || o["apiVersion"] == nil {
 					continue // another operation, user or cluster
 				}
-				metadata["name"] = fmt.Sprintf("%v-%d", metadata["name"], i) // results are found by the name
+				metadata["name"] = fmt.Sprintf("%v-%d", metadata["name"], i) // results are found by name
 				c.Resources = append(c.Resources, value.JSON(o))
 			}
 		case "want":
@@ -181,7 +182,7 @@ func fromRule(file string) (c *Case, why string) {
 	return c, ""
 }
 
-// cluster is what the handler finds out besides a review.
+// cluster provides the handler's lookups for a review.
 type cluster struct{ c *Case }
 
 func (cluster) Roles(context.Context, *policy.User, string) (policy.Roles, error) {
@@ -210,7 +211,7 @@ func (c *Case) server(t *testing.T, snapshot *catalog.Snapshot) http.Handler {
 	return srv
 }
 
-// post sends the reviews that the API server would send: a mutating one, and a validating one of the object as changed.
+// post sends the reviews that the API server would send: a mutating one, and a validating one for the changed object.
 func (c *Case) post(t *testing.T, srv http.Handler, resource string) Evaluation {
 	t.Helper()
 	req := c.Request(resource, false)
@@ -330,7 +331,7 @@ func (c *Case) compareCommandLine(t *testing.T, want []Evaluation) {
 	}
 }
 
-// reported reads the reports: their results by resource.
+// reported parses the reports: their results by resource.
 func reported(text []byte) (map[string][]string, error) {
 	out := map[string][]string{}
 	for _, part := range strings.Split("\n"+string(text), "\n---\n") { // cluster-wide policies, then one for each namespace

@@ -51,7 +51,7 @@ func (c *Case) Compile() ([]*policy.Program, diag.List) {
 	return joined, all
 }
 
-// Root is the world of the case.
+// Root returns the world of the case.
 func (c *Case) Root(floats bool) world.Root {
 	return fixed.New(fixed.Values{Seed: 1, Now: func() time.Time { return Now }, NamespaceLabels: c.Namespaces,
 		Objects: func() ([]map[string]any, error) {
@@ -63,7 +63,7 @@ func (c *Case) Root(floats bool) world.Root {
 		}})
 }
 
-// Request is the request for a resource of the case.
+// Request returns the request for a resource of the case.
 func (c *Case) Request(text string, floats bool) *policy.Request {
 	o := object(text, floats)
 	apiVersion, _ := o["apiVersion"].(string)
@@ -87,17 +87,17 @@ func (c *Case) Request(text string, floats bool) *policy.Request {
 	return req
 }
 
-// Evaluation is what came of one resource.
+// Evaluation is the result for one resource.
 type Evaluation struct {
 	Resource string   // Kind namespace/name
 	Results  []string // policy/rule status: message, sorted
-	Object   string   // JSON of the object after mutation; empty when nothing changed it
-	ByMutate bool     // a mutate rule changed it; the command line does not write what image verification notes
+	Object   string   // JSON of the object after mutation; empty if it did not change
+	ByMutate bool     // a mutate rule changed it; the command line does not write the annotations of image verification
 	Allowed  bool
 	Message  string
 }
 
-// Evaluate runs a resource through the engine as admission does: mutation, then validation of what it gave.
+// Evaluate runs a resource through the engine as admission does: mutation, then validation of its result.
 func (c *Case) Evaluate(snapshot *catalog.Snapshot, text string, floats bool) Evaluation {
 	ctx, req, root := context.Background(), c.Request(text, floats), c.Root(floats)
 	j := Evaluation{Resource: name(req)}
@@ -105,7 +105,7 @@ func (c *Case) Evaluate(snapshot *catalog.Snapshot, text string, floats bool) Ev
 	run := func(req *policy.Request, stages policy.Stage) policy.Outcome {
 		out := engine.Eval(ctx, engine.Input{Selections: snapshot.For(req, catalog.Route{Stages: stages}), Request: req, Stages: stages, Root: root, Plan: true})
 		for _, r := range out.Results {
-			// A rule for images has a part in either stage; the second has nothing to say where the first ended in an error.
+			// A rule for images has a part in each stage; the second part is not evaluated if the first ended in an error.
 			rule := r.Program.Key() + "/" + r.Rule.Name
 			if broken[rule] {
 				continue
@@ -147,7 +147,7 @@ func line(policyName, rule, status, message string) string {
 	return policyName + "/" + rule + " " + status + ": " + strings.ReplaceAll(message, "\n", `\n`)
 }
 
-// String is the text of a want section.
+// String returns the text for a want section.
 func (j Evaluation) String() string {
 	var b strings.Builder
 	for _, r := range j.Results {

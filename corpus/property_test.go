@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// everything is one snapshot of the policies of all cases, and what they evaluate.
+// everything is one snapshot of the policies of all cases, with the objects that they evaluate.
 type everything struct {
 	snapshot  *catalog.Snapshot
 	resources []func() (*policy.Request, *Case)
@@ -29,7 +29,7 @@ func loadEverything(t *testing.T) everything {
 	var programs []*policy.Program
 	for _, c := range cases {
 		if strings.HasPrefix(c.Name, "limits/") {
-			continue // these use up all that a rule may use, which takes its time
+			continue // these use up the whole budget of a rule, which takes time
 		}
 		compiled, diags := c.Compile()
 		if diags.HasErrors() {
@@ -70,7 +70,7 @@ func print(out policy.Outcome) string {
 	return b.String()
 }
 
-// An object of which only what a rule reads is there is evaluated like the whole.
+// An object that contains only the fields that a rule reads is evaluated like the whole object.
 func TestPartialObjectsAreEvaluatedAlike(t *testing.T) {
 	cases, err := Load("testdata")
 	if err != nil {
@@ -125,8 +125,8 @@ func (e everything) outcome(req *policy.Request, c *Case) policy.Outcome {
 	})
 }
 
-// TestSameAgain: the same request in the same world gives the same Outcome, byte for byte, also from policies that were
-// compiled anew.
+// TestSameAgain tests that the same request in the same world gives the same Outcome, byte for byte, also with policies
+// that were compiled again.
 func TestSameAgain(t *testing.T) {
 	first, second := loadEverything(t), loadEverything(t)
 	for i, r := range first.resources {
@@ -143,7 +143,7 @@ func TestSameAgain(t *testing.T) {
 	t.Logf("%d requests", len(first.resources))
 }
 
-// TestEightGoroutines: a snapshot, and a request too, may be shared; run it with -race.
+// TestEightGoroutines tests that goroutines may share a snapshot and a request; run it with -race.
 func TestEightGoroutines(t *testing.T) {
 	all := loadEverything(t)
 	type shared struct {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestGotest runs gotest.sh on a module whose test fails in the way that the case says.
+// TestGotest runs gotest.sh on a module whose tests fail in the way that the case describes.
 func TestGotest(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("there is no bash")
@@ -19,14 +19,14 @@ func TestGotest(t *testing.T) {
 	}
 	const (
 		passes = "func TestPasses(t *testing.T) {}\n"
-		// A test that fails the first time.
+		// A test that fails only the first time.
 		once = "func TestNAME(t *testing.T) { if _, err := os.Stat(\"NAME\"); err != nil { os.WriteFile(\"NAME\", nil, 0o600); t.Fatal(\"the first time\") } }\n"
 	)
 	failsOnce := func(name string) string { return strings.ReplaceAll(once, "NAME", name) }
 	for name, c := range map[string]struct {
 		tests  string
 		passes bool
-		noted  string // what is appended to FAILED_ONCE
+		noted  string // the text that is appended to FAILED_ONCE
 	}{
 		"all pass":             {tests: passes, passes: true},
 		"one fails once":       {tests: passes + failsOnce("A"), passes: true, noted: "example.com/m TestA\n"},

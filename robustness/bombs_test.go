@@ -25,11 +25,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
-// What a bomb may cost. Measured times are compared with a margin, since continuous integration shares its processors and is
-// up to twice as slow; the slowest bombs take 60 ms on a quiet machine. Allocations do not depend on the machine.
+// The maximum cost of a bomb. Measured times are compared with a margin, since continuous integration shares its processors
+// and is up to twice as slow; the slowest bombs take 60 ms on a quiet machine. Allocations do not depend on the machine.
 const (
 	maxTime       = 20 * time.Millisecond
-	maxTimeDecode = 100 * time.Millisecond // where 5 MB of JSON have to be read first
+	maxTimeDecode = 100 * time.Millisecond // if 5 MB of JSON must be read first
 	timeMargin    = 8
 	maxAllocated  = 64 << 20
 	child         = "EPHOR_BOMBS"
@@ -41,14 +41,14 @@ type bomb struct {
 	// policy is the spec of a ClusterPolicy, or only the rules' content; see compileBomb.
 	policy func() string
 	object func() string // JSON; nil for a small Pod
-	// want is the status of the only result, and a part of its message. compiles: false, when the compiler refuses it.
+	// want is the status of the only result, and a part of its message. compiles is false if the compiler rejects it.
 	status  string
 	message string
-	work    string // a part of why the work that the rule asks for could not be planned
+	work    string // a part of the reason why the work of the rule could not be planned
 	decode  bool   // reading 5 MB is part of it
 }
 
-// cost is what the process found.
+// cost is the measured cost.
 type cost struct {
 	Name      string
 	Status    string
@@ -58,8 +58,8 @@ type cost struct {
 	Allocated uint64
 }
 
-// TestS22Bombs (S22 in docs/security/threat-model.md) sets all bombs off in a child process and holds each result and its cost
-// against the table.
+// TestS22Bombs (S22 in docs/security/threat-model.md) runs all bombs in a child process and compares each result and its cost
+// with the table.
 func TestS22Bombs(t *testing.T) {
 	if os.Getenv(child) != "" {
 		t.Skip("this is the child")
@@ -111,13 +111,13 @@ func TestS22Bombs(t *testing.T) {
 	}
 }
 
-// TestBombChild runs in the child process: it prints what each bomb costs.
+// TestBombChild runs in the child process: it prints the cost of each bomb.
 func TestBombChild(t *testing.T) {
 	if os.Getenv(child) == "" {
 		t.Skip("runs only as the child of TestS22Bombs")
 	}
 	if !raceDetector {
-		// A bomb that is not defused must not take the machine along.
+		// A bomb that is not defused must not exhaust the machine.
 		if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: 3 << 30, Max: 3 << 30}); err != nil {
 			t.Fatal(err)
 		}
@@ -137,8 +137,7 @@ func TestBombChild(t *testing.T) {
 	}
 }
 
-// setOff measures one bomb: the compiling of the policy, the decoding of the object and the evaluation. The least time
-// of three counts.
+// setOff measures one bomb: compiling the policy, decoding the object and the evaluation. The shortest time of three counts.
 func setOff(b bomb) cost {
 	c := cost{Name: b.name, Time: math.MaxInt64}
 	policyText := []byte(b.policy())
@@ -175,7 +174,7 @@ func setOff(b bomb) cost {
 	return c
 }
 
-// evaluateText is the whole way of a policy and an object: decode, compile, evaluate.
+// evaluateText decodes, compiles and evaluates a policy and an object.
 func evaluateText(policyJSON, object []byte) (status, message, work string) {
 	decoded, err := value.DecodeJSON(policyJSON)
 	if err != nil {
@@ -220,7 +219,7 @@ const everyStage = ^policy.Stage(0)
 func evaluate(ctx context.Context, req *policy.Request, programs ...*policy.Program) policy.Outcome {
 	selections := catalog.NewStatic(programs).For(req, catalog.Route{Stages: everyStage})
 	for _, p := range programs {
-		if p.Schedule != nil { // it takes part in no request
+		if p.Schedule != nil { // it does not evaluate requests
 			selections = append(selections, policy.Selection{Program: p, Rules: p.Rules})
 		}
 	}
@@ -230,7 +229,7 @@ func evaluate(ctx context.Context, req *policy.Request, programs ...*policy.Prog
 	})
 }
 
-// processorTime is what the thread has used so far.
+// processorTime returns the processor time that the thread has used so far.
 func processorTime() time.Duration {
 	const thread = 3 // CLOCK_THREAD_CPUTIME_ID
 	var t syscall.Timespec
@@ -248,7 +247,7 @@ func first(s string, n int) string {
 	return s
 }
 
-// ends is the beginning and the end of s.
+// ends returns the beginning and the end of s.
 func ends(s string, n int) string {
 	if len(s) <= 2*n {
 		return s

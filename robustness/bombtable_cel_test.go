@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// celPolicy is a policy of policies.kyverno.io for Pods; lines are what its spec has besides the constraints.
+// celPolicy returns a policy of policies.kyverno.io for Pods; lines are the other content of its spec.
 func celPolicy(kind string, lines ...string) func() string {
 	return func() string {
 		return "apiVersion: policies.kyverno.io/v1\nkind: " + kind + "\nmetadata: {name: bomb}\nspec:\n" +
@@ -18,32 +18,32 @@ func celPolicy(kind string, lines ...string) func() string {
 	}
 }
 
-// celValidates is a ValidatingPolicy with one validation.
+// celValidates returns a ValidatingPolicy with one validation.
 func celValidates(expression string, more ...string) func() string {
 	return celPolicy("ValidatingPolicy", append(more, "validations: [{expression: "+quoted(expression)+"}]")...)
 }
 
-// celPatches is a MutatingPolicy with one JSON patch.
+// celPatches returns a MutatingPolicy with one JSON patch.
 func celPatches(expression string, more ...string) func() string {
 	return celPolicy("MutatingPolicy", append(more, "mutations: [{patchType: JSONPatch, jsonPatch: {expression: "+quoted(expression)+"}}]")...)
 }
 
-// celConfigures is a MutatingPolicy with one apply configuration.
+// celConfigures returns a MutatingPolicy with one apply configuration.
 func celConfigures(expression string, more ...string) func() string {
 	return celPolicy("MutatingPolicy", append(more, "mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "+quoted(expression)+"}}]")...)
 }
 
-// celGenerates is a GeneratingPolicy with one expression.
+// celGenerates returns a GeneratingPolicy with one expression.
 func celGenerates(expression string, more ...string) func() string {
 	return celPolicy("GeneratingPolicy", append(more, "generate: [{expression: "+quoted(expression)+"}]")...)
 }
 
-// celDeletes is a DeletingPolicy with one condition.
+// celDeletes returns a DeletingPolicy with one condition.
 func celDeletes(expression string, more ...string) func() string {
 	return celPolicy("DeletingPolicy", append(more, "schedule: '* * * * *'", "conditions: [{name: c, expression: "+quoted(expression)+"}]")...)
 }
 
-// celVariables are variables v0, v1, … of which each is made of the one before, for which next writes V.
+// celVariables returns variables v0, v1, …, each built from the previous one, for which next writes V.
 func celVariables(n int, start, next string) string {
 	parts := []string{"{name: v0, expression: " + quoted(start) + "}"}
 	for i := 1; i <= n; i++ {
@@ -54,12 +54,12 @@ func celVariables(n int, start, next string) string {
 
 func quotedCEL(s string) string { return `"` + s + `"` }
 
-// repeated are n items of a YAML list.
+// repeated returns n items of a YAML list.
 func repeated(n int, item string) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(item+", ", n), ", ") + "]"
 }
 
-// gzipped is the base64 form of n zeros, packed.
+// gzipped returns the base64 form of n compressed zeros.
 func gzipped(n int) string {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// rule is a ClusterPolicy whose only rule has the given content, indented by four.
+// rule returns a ClusterPolicy whose only rule has the given content, indented by four.
 func rule(lines ...string) func() string {
 	return func() string {
 		return "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {name: bomb}\nspec:\n  rules:\n  - name: r\n" +
@@ -13,7 +13,7 @@ func rule(lines ...string) func() string {
 	}
 }
 
-// deny is a rule that has context entries and denies on a key.
+// deny returns a rule with context entries that denies on a key.
 func deny(context []string, key string) func() string {
 	lines := []string{"context:"}
 	lines = append(lines, context...)
@@ -26,7 +26,7 @@ func deny(context []string, key string) func() string {
 
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// variables are context entries v0, v1, … of which each is made of the one before.
+// variables returns context entries v0, v1, …, each built from the previous one.
 func variables(n int, start, next string) []string {
 	out := []string{"- {name: v0, variable: {jmesPath: " + quoted(start) + "}}"}
 	for i := 1; i <= n; i++ {
@@ -44,7 +44,7 @@ func templated(n int, start, next string) []string {
 	return out
 }
 
-// pod is a Pod with annotations a, b, … of the given texts and a list spec.list of JSON items.
+// pod returns a Pod with annotations a, b, … of the given texts and a list spec.list of JSON items.
 func pod(list string, annotations ...string) func() string {
 	return func() string {
 		var b strings.Builder
@@ -61,12 +61,12 @@ func pod(list string, annotations ...string) func() string {
 	}
 }
 
-// items is a JSON list of n times the item.
+// items returns a JSON list of n times the item.
 func items(n int, item string) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + "]"
 }
 
-// numbered is a JSON list of n items with a number in each.
+// numbered returns a JSON list of n items with a number in each.
 func numbered(n int, format string) string {
 	var b strings.Builder
 	b.WriteByte('[')
@@ -165,7 +165,7 @@ var bombs = []bomb{
 	{name: "many braces in data", policy: deny(nil, "a {{ request.object.metadata.annotations.a }}"), object: pod("", strings.Repeat("{{a {", 200_000)), status: "pass"},
 	{name: "references in a pattern that double", policy: rule("validate:", "  message: bad", "  pattern: {metadata: {annotations: {"+doubledReferences(30)+"}}}"), status: "refused", message: "NotResolvedReferenceErr"},
 
-	// Patches, and what third-party code is given.
+	// Patches, and inputs of third-party code.
 	{name: "mutate: labels of a doubled text", policy: rule(append(append([]string{"context:"}, templated(30, "xxxxxxxx", "{{V}}{{V}}")...), "mutate: {patchStrategicMerge: {metadata: {labels: {a: \"{{v30}}\"}}}}")...), status: "error", message: exhausted},
 	{name: "mutate: a shared list doubled 30 times", policy: rule(append(append([]string{"context:"}, variables(30, "[`1`, `2`]", "[V, V]")...), "mutate: {patchStrategicMerge: {spec: {made: \"{{v30}}\"}}}")...), status: "error", message: exhausted},
 	{name: "mutate: JSON patch with a shared list", policy: rule(append(append([]string{"context:"}, variables(30, "[`1`, `2`]", "[V, V]")...), "mutate: {patchesJson6902: \"[{op: add, path: /spec/made, value: '{{v30}}'}]\"}")...), status: "error", message: exhausted},
@@ -203,7 +203,7 @@ var bombs = []bomb{
 	{name: "policy of 10,000 levels", policy: jsonRule(`{"message":"bad","pattern":{"spec":` + nested(10_000, "[", "]") + `}}`), status: "not decoded", message: "nests deeper than 1000"},
 	{name: "long keys, deep, with paths", policy: jsonRule(`{"message":"bad","pattern":{"spec":{"list":` + deepKeys(`"2"`) + `}}}`), object: pod(deepKeys("1")), status: "refused", message: "too large", decode: true},
 
-	// What conditions, selectors and matching amplify.
+	// Amplification by conditions, selectors and matching.
 	{name: "selector against 10,000 labels", policy: func() string {
 		return strings.Replace(rule("validate: {message: bad, pattern: {metadata: {name: x}}}")(), "{kinds: [Pod]}", "{kinds: [Pod], selector: {matchLabels: {\"*a*a*a*\": \"*b*b*b*\"}}}", 1)
 	}, object: manyLabels, status: "fail", message: "/metadata/name/", decode: false},
@@ -212,7 +212,7 @@ var bombs = []bomb{
 	}, object: manyLabels, status: "error", message: "takes too long", decode: false},
 }
 
-// celDoubled are CEL variables of which each doubles the text before.
+// celDoubled returns CEL variables, each of which doubles the previous text.
 func celDoubled(n int) string {
 	parts := []string{`{name: v0, expression: "'xxxxxxxx'"}`}
 	for i := 1; i <= n; i++ {
@@ -238,7 +238,7 @@ func manyKeys(n int) string {
 	return b.String()
 }
 
-// doubledReferences is a pattern in which each value is made of two references to the one before.
+// doubledReferences returns a pattern in which each value contains two references to the previous one.
 func doubledReferences(n int) string {
 	parts := []string{`a0: "xxxxxxxxxxxxxxxx"`}
 	for i := 1; i <= n; i++ {
@@ -247,7 +247,7 @@ func doubledReferences(n int) string {
 	return strings.Join(parts, ", ")
 }
 
-// jsonRule is rule with a JSON text for what validates: YAML knows neither such depths nor such keys.
+// jsonRule is rule with a JSON text for the validate block: YAML supports neither such depths nor such keys.
 func jsonRule(validate string) func() string {
 	return func() string {
 		return `{"apiVersion":"kyverno.io/v1","kind":"ClusterPolicy","metadata":{"name":"bomb"},"spec":{"rules":[{"name":"r","match":{"any":[{"resources":{"kinds":["Pod"]}}]},"validate":` + validate + `}]}}`
@@ -256,7 +256,7 @@ func jsonRule(validate string) func() string {
 
 const deepLevels, deepKey = 200, 20_000
 
-// deepKeys are objects with long keys in each other, so that every path is long.
+// deepKeys returns nested objects with long keys, so that every path is long.
 func deepKeys(innermost string) string {
 	return strings.Repeat(`{"`+strings.Repeat("k", deepKey)+`":`, deepLevels) + innermost + strings.Repeat("}", deepLevels)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// asked is a world that notes every question and, as a careless implementation would, does not look at the Reach.
+// asked is a world that records every request and, like a careless implementation, ignores the Reach.
 type asked struct{ questions []string }
 
 func (a *asked) For(world.Reach) world.World {
@@ -45,11 +45,11 @@ func (f objects) Get(_ context.Context, _, kind, ns, name string) (map[string]an
 	return f(kind, ns, name)
 }
 
-// Row S1 of docs/security/threat-model.md, with S2, S4 and S5: a namespaced policy cannot read outside of its namespace through any context entry, in
-// any place that takes one: an error, and no request is sent. The same entries of a ClusterPolicy are asked for, which
+// Row S1 of docs/security/threat-model.md, with S2, S4 and S5: a namespaced policy cannot read outside its namespace through any context
+// entry, in any place that accepts one: it gets an error, and no request is sent. The same entries in a ClusterPolicy send requests, which
 // shows that the places do load them.
 func TestS1EveryPlaceAndSource(t *testing.T) {
-	sources := map[string]string{ // what is read of the other namespace, and whether a ClusterPolicy may ask it
+	sources := map[string]string{ // the source in the other namespace, and whether a ClusterPolicy may read it
 		"apiCall":            `apiCall: {urlPath: /api/v1/namespaces/other/secrets/x}`,
 		"apiCall, list":      `apiCall: {urlPath: /api/v1/secrets}`,
 		"apiCall, variable":  `apiCall: {urlPath: "/api/v1/namespaces/{{ request.object.metadata.labels.evil }}/secrets/x"}`,
@@ -100,7 +100,7 @@ func TestS1EveryPlaceAndSource(t *testing.T) {
 				if namespaced {
 					inside := false
 					for _, q := range w.questions {
-						inside = strings.HasPrefix(q, "GET /api/v1/namespaces/d?") // the namespace itself, with a strange query
+						inside = strings.HasPrefix(q, "GET /api/v1/namespaces/d?") // the namespace itself, with an unusual query
 						if !inside {
 							t.Errorf("%s of a Policy asked %q", what, q)
 						}
@@ -134,7 +134,7 @@ func failedWith(out policy.Outcome) bool {
 	return false
 }
 
-// Row S6 of docs/security/threat-model.md: there is no Reach by mistake. What was made without a scope reaches nothing.
+// Row S6 of docs/security/threat-model.md: there is no Reach by accident. Code that sets no scope reaches nothing.
 func TestS6NoReachByMistake(t *testing.T) {
 	var forgotten world.Reach
 	for _, ns := range []string{"", "default", "kube-system"} {
@@ -170,8 +170,8 @@ spec:
     validate: {failureAction: Enforce, message: bad, deny: {}}
 `
 
-// Row S18 of docs/security/threat-model.md: labels of a namespace that could not be read are an error, which failurePolicy
-// evaluates, never "no match".
+// Row S18 of docs/security/threat-model.md: labels of a namespace that could not be read are an error, which failurePolicy handles, never
+// "no match".
 func TestS18MissingInformation(t *testing.T) {
 	const object = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"}}`
 	broken := func(string) (map[string]string, error) { return nil, errors.New("the cache is not there") }
@@ -194,8 +194,8 @@ func TestS18MissingInformation(t *testing.T) {
 	}
 }
 
-// Row S19 of docs/security/threat-model.md: an object that is being deleted, or that was created with a finalizer, is evaluated
-// like any other.
+// Row S19 of docs/security/threat-model.md: an object that is being deleted, or that was created with a finalizer, is evaluated like any
+// other.
 func TestS19Terminating(t *testing.T) {
 	rules := map[string]string{
 		"pattern":     `validate: {failureAction: Enforce, message: bad, pattern: {spec: {=(hostNetwork): false}}}`,
@@ -229,8 +229,8 @@ func TestS19Terminating(t *testing.T) {
 	}
 }
 
-// Row S21 of docs/security/threat-model.md: nothing that stands in a policy, an object or a review brings the process down; a
-// rule that panics costs only its own result.
+// Row S21 of docs/security/threat-model.md: no content of a policy, an object or a review crashes the process; a rule that panics affects
+// only its own result.
 func TestS21NothingPanics(t *testing.T) {
 	expressions := []string{
 		"@", "@ | @", "@.a", "@[0]", "* | [0]", "request.object.spec.list[0].a", "request.object.spec.list[*].a | [0]", "request.object.spec.list[?a]", "element", "element.a",
@@ -290,8 +290,8 @@ func TestS21NothingPanics(t *testing.T) {
 
 func always(context.Context, *policy.Request) (bool, error) { return true, nil }
 
-// Row S21 of docs/security/threat-model.md: a review that makes no sense gets an HTTP error, so that failurePolicy handles it,
-// and the next one is answered.
+// Row S21 of docs/security/threat-model.md: an invalid review gets an HTTP error, so that failurePolicy handles it, and the next review is
+// answered.
 func TestS21MalformedReviews(t *testing.T) {
 	srv := serve(t, cluster{}, nil, compileText(t, strings.Replace(fmt.Sprintf(selected, "Fail"), ", namespaceSelector: {matchLabels: {a: b}}", "", 1))...)
 	good := string(review("CREATE", "", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"}}`))
@@ -317,7 +317,7 @@ func TestS21MalformedReviews(t *testing.T) {
 	}
 }
 
-// expiring is a context whose time is over after so many looks at it, however busy the machine is.
+// expiring is a context that expires after a number of checks, however busy the machine is.
 type expiring struct {
 	context.Context
 	looks int

@@ -2,5 +2,5 @@
 
 package robustness
 
-// raceDetector says that everything takes many times as long.
+// raceDetector: everything takes many times as long.
 const raceDetector = true

@@ -25,7 +25,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// cluster is what the server finds out besides the review.
+// cluster provides the server's lookups for a review.
 type cluster struct {
 	labels func(namespace string) (map[string]string, error)
 }
@@ -47,7 +47,7 @@ func (cluster) Find(policy.Target) ([]discovery.Resource, error) {
 }
 func (cluster) BodyOf(string) []string { return nil }
 
-// serve is an open server with policies.
+// serve returns an open server with policies.
 func serve(t testing.TB, c cluster, root world.Root, programs ...*policy.Program) *admission.Server {
 	t.Helper()
 	store := &settings.Store{}
@@ -84,7 +84,7 @@ func compileText(t testing.TB, texts ...string) []*policy.Program {
 	return out
 }
 
-// review is an AdmissionReview of Pods; old and object are JSON, empty for none.
+// review returns an AdmissionReview of Pods; old and object are JSON, empty for none.
 func review(op, old, object string) []byte {
 	or := func(s string) json.RawMessage {
 		if s == "" {
@@ -120,7 +120,7 @@ func post(t testing.TB, srv http.Handler, path string, body []byte) (res *admiss
 	return out.Response, w.Code, ""
 }
 
-// verdict tells a response in a few words.
+// verdict summarizes a response.
 func verdict(res *admissionv1.AdmissionResponse, status int, text string) string {
 	switch {
 	case res == nil:

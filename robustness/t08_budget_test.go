@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// expensive is a policy of n rules on Pods, each of which takes some 15 ms and stays within the budget of one rule. meta is
+// expensive returns a policy with n rules on Pods, each of which takes some 15 ms and stays within the budget of one rule. meta is
 // its kind and metadata.
 func expensive(kind, meta string, n int) string {
 	var b strings.Builder
@@ -38,8 +38,8 @@ func program(t testing.TB, text string) *policy.Program {
 	return p
 }
 
-// TestT8RulesOfAPolicyShareABudget: 400 rules, each within the budget of one rule, end in an error of their policy after
-// some of them (the rules that are left share one result), and a policy of the cluster beside it is evaluated as if it were alone.
+// TestT8RulesOfAPolicyShareABudget tests a policy with 400 rules, each within the budget of one rule. After some of them, the
+// others end in an error of their policy and share one result. A cluster-wide policy beside it is evaluated as if it were alone.
 func TestT8RulesOfAPolicyShareABudget(t *testing.T) {
 	const rules = 400
 	attack := program(t, expensive("Policy", "{name: attack, namespace: d}", rules))
@@ -55,7 +55,7 @@ func TestT8RulesOfAPolicyShareABudget(t *testing.T) {
 			evaluated++
 		case r.Status == policy.StatusError && strings.Contains(r.Message, "budget exhausted"):
 			over++
-			if _, more, ok := strings.Cut(r.Message, "(the policy has "); ok { // rules that are left share one result
+			if _, more, ok := strings.Cut(r.Message, "(the policy has "); ok { // the unevaluated rules share one result
 				n := 0
 				if _, err := fmt.Sscanf(more, "%d more rules", &n); err != nil {
 					t.Fatal(r.Message)

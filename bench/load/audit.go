@@ -22,7 +22,7 @@ rules:
 - level: None
 `
 
-// Audit is the audit log of an API server, of what our service accounts ask for.
+// Audit is the audit log of an API server, with the requests of our service accounts.
 type Audit struct {
 	file   string
 	offset int64
@@ -48,15 +48,14 @@ func (a Asked) What() string {
 	return what
 }
 
-// NewAudit writes an audit policy into dir for the service accounts of a namespace. The API server has to be started with
-// the flags.
+// NewAudit writes an audit policy into dir for the service accounts of a namespace. Start the API server with the flags.
 func NewAudit(dir, namespace string) (a *Audit, apiServerFlags []string, err error) {
 	policy, log := filepath.Join(dir, "audit-policy.yaml"), filepath.Join(dir, "audit.log")
 	err = os.WriteFile(policy, fmt.Appendf(nil, auditPolicy, namespace), 0o600)
 	return &Audit{file: log}, []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log, "--audit-log-maxsize=10000"}, err
 }
 
-// Next returns the requests that were answered since the last call and that processes of ours sent.
+// Next returns the requests of our processes that were answered since the last call.
 func (a *Audit) Next() (out []Asked, err error) {
 	f, err := os.Open(a.file)
 	if err != nil {
@@ -70,7 +69,7 @@ func (a *Audit) Next() (out []Asked, err error) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err == io.EOF {
-			return out, nil // a line without an end is read the next time
+			return out, nil // an incomplete line is read in the next call
 		}
 		if err != nil {
 			return out, err

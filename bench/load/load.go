@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Round is what one round of requests gave.
+// Round is the result of one round of requests.
 type Round struct {
 	PerSecond float64
 	Times     []time.Duration // of every request, sorted
@@ -26,10 +26,10 @@ func (r Round) Percentile(of int) time.Duration { return Percentile(r.Times, of)
 // Percentile of sorted times, of 100.
 func Percentile(times []time.Duration, of int) time.Duration { return times[len(times)*of/100] }
 
-// NewClient holds one keep-alive connection over HTTP/1.1, so that n clients are as many connections.
+// NewClient returns a client with one keep-alive connection over HTTP/1.1, so n clients have n connections.
 func NewClient() *http.Client {
 	return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
-		TLSClientConfig:     &tls.Config{InsecureSkipVerify: true}, // both servers make their own certificate
+		TLSClientConfig:     &tls.Config{InsecureSkipVerify: true}, // both servers create their own certificate
 		MaxIdleConnsPerHost: 1, MaxConnsPerHost: 1,
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}}
@@ -81,14 +81,14 @@ func Post(c *http.Client, url string, body []byte) (allowed bool, err error) {
 	return review.Response.Allowed, nil
 }
 
-// Question is a review and the answer that it has to get.
+// Question is a review with the expected answer.
 type Question struct {
 	Body    []byte
 	Allowed bool
 }
 
-// Round sends n requests over all connections, the questions in turn. Every answer is checked: a server that answers
-// wrongly is not measured.
+// Round sends n requests over all connections, cycling through the questions. It checks every answer: a server with
+// wrong answers is not measured.
 func (s *Server) Round(n int, questions ...Question) (Round, error) {
 	before, err := CPUTime(s.PID)
 	if err != nil {

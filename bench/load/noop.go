@@ -10,8 +10,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// StartNoop builds the no-op webhook into the folder and starts it, with as many connections to it. root is that of the
-// repository.
+// StartNoop builds the no-op webhook into the folder and starts it, with this number of connections to it. root is the
+// root of the repository.
 func StartNoop(root, dir string, connections int) (*Server, func(), error) {
 	bin := filepath.Join(dir, "noop")
 	build := exec.Command("go", "build", "-o", bin, "./bench/noop")

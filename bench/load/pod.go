@@ -7,9 +7,9 @@ import (
 
 type object = map[string]any
 
-// Pod returns a Pod as a Deployment in production looks: two containers and an init container with probes, resources and
-// environment, labels, annotations, and the managed fields that the API server sends along. The good one violates none
-// of examples/pod-security; the bad one runs a privileged init container with an extra capability.
+// Pod returns a Pod like that of a Deployment in production: two containers and an init container with probes, resources
+// and environment, labels, annotations, and the managed fields that the API server includes. The good one violates none
+// of examples/pod-security; the bad one runs a privileged init container with an additional capability.
 func Pod(name string, bad bool) object {
 	security := func() object {
 		return object{"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "runAsNonRoot": true, "runAsUser": 10001,
@@ -47,7 +47,7 @@ func Pod(name string, bad bool) object {
 	}
 }
 
-// Container is one of its containers.
+// Container returns one of its containers.
 func Container(name string, security object) object {
 	probe := func(path string) object {
 		return object{"httpGet": object{"path": path, "port": 8080, "scheme": "HTTP"}, "initialDelaySeconds": 5, "periodSeconds": 10,
@@ -103,7 +103,7 @@ func Review(obj object) []byte {
 	}})
 }
 
-// JSON of what is always encodable.
+// JSON returns the JSON of a value that always encodes.
 func JSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

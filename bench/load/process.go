@@ -11,8 +11,8 @@ import (
 
 // CPUTime returns the user and system time that a running process has used (Linux).
 func CPUTime(pid int) (time.Duration, error) {
-	// schedstat counts nanoseconds; stat only clock ticks. It is per thread, and threads that ended are missing there,
-	// so stat is the total and precise enough over the thousands of requests of a round.
+	// schedstat counts nanoseconds; stat only clock ticks. But schedstat is per thread and omits threads that have
+	// ended, so stat is the total, and precise enough over the thousands of requests in a round.
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err

@@ -9,18 +9,18 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// requestTotal is a line of apiserver_request_total, whose labels stand in alphabetical order.
+// requestTotal matches a line of apiserver_request_total, whose labels are in alphabetical order.
 var requestTotal = regexp.MustCompile(`(?m)^apiserver_request_total\{(.*)\} ([0-9.e+]+)$`)
 
 var label = regexp.MustCompile(`([a-z_]+)="([^"]*)"`)
 
-// verbs are those of the metric, as the audit log calls them.
+// verbs maps verbs of the metric to those of the audit log.
 var verbs = map[string]string{
 	"POST": "create", "PUT": "update", "PATCH": "patch", "APPLY": "patch", "DELETE": "delete", "DELETECOLLECTION": "deletecollection",
 	"GET": "get", "LIST": "list", "WATCH": "watch",
 }
 
-// Requests is apiserver_request_total of all clients, by verb and resource, as Asked.What names them.
+// Requests returns apiserver_request_total of all clients, by verb and resource in the form of Asked.What.
 func Requests(ctx context.Context, client kubernetes.Interface) (map[string]int, error) {
 	text, err := client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Command noop is the floor of an admission webhook: TLS, HTTP, decode the review, allow. It does nothing else, so
-// what a policy engine costs beyond it is the engine's own.
+// any cost beyond it is that of the policy engine.
 package main
 
 import (

@@ -12,15 +12,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// writeDefinitions writes the CustomResourceDefinitions of the folder from (YAML) into the folder to, one JSON file
-// each, as the chart carries them: a release is kept in one Secret, with the chart's files and all that they render, and
-// a Secret may hold 1 MiB. So they are JSON without spaces, and their descriptions are short (see shorten).
+// writeDefinitions writes the CustomResourceDefinitions in the folder from (YAML) into the folder to, one JSON file each,
+// in the form in which the chart contains them. Helm stores a release in one Secret, with the chart's files and everything
+// that they render, and a Secret may hold 1 MiB. So they are JSON without spaces, and their descriptions are short (see
+// shorten).
 func writeDefinitions(from, to string) error {
 	files, err := filepath.Glob(filepath.Join(from, "*.yaml"))
 	if err != nil || len(files) == 0 {
 		return fmt.Errorf("no definitions in %s: %w", from, err)
 	}
-	if err := os.RemoveAll(to); err != nil { // a kind that is gone must not leave its file behind
+	if err := os.RemoveAll(to); err != nil { // a removed kind must not leave its file behind
 		return err
 	}
 	if err := os.MkdirAll(to, 0o755); err != nil {
@@ -50,9 +51,9 @@ func writeDefinitions(from, to string) error {
 	return nil
 }
 
-// shorten cuts every description below v to its first sentence, and drops those inside of the fields of a status, which
-// repeat the spec where they are deep (status.autogen has every rule once more) and which users do not write by hand. path
-// is where v is in the definition.
+// shorten cuts every description below v to its first sentence. It drops those inside the fields of a status, which repeat
+// the spec where they are deep (status.autogen has every rule again) and which users do not write by hand. path is the
+// path of v in the definition.
 func shorten(v any, path []string) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -75,14 +76,14 @@ func shorten(v any, path []string) {
 	}
 }
 
-// deepInStatus reports whether the path of a schema is inside of a field of the status.
+// deepInStatus reports whether the path of a schema is inside a field of the status.
 func deepInStatus(path []string) bool {
 	at := slices.Index(path, "openAPIV3Schema")
 	// openAPIV3Schema properties status properties ⟨field⟩ …
 	return at >= 0 && len(path) > at+5 && path[at+2] == "status"
 }
 
-// firstSentence is the text up to the first full stop that ends a sentence, on one line.
+// firstSentence returns the text up to the first full stop that ends a sentence, on one line.
 func firstSentence(text string) string {
 	text, _, _ = strings.Cut(text, "\n\n")
 	text = strings.Join(strings.Fields(text), " ")

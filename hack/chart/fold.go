@@ -14,9 +14,9 @@ import (
 	"github.com/ephor-dev/ephor/hack/chart/helm"
 )
 
-// fold joins rendered documents to one text. A CustomResourceDefinition is not repeated there: it becomes one line that
-// names its file in definitions, followed by the metadata that the chart adds; package charts unfolds it. Anything else
-// that the chart changed in the file is an error.
+// fold joins rendered documents to one text. It replaces a CustomResourceDefinition by one line that names its file in
+// definitions, followed by the metadata that the chart adds; package charts unfolds it. Any other change of the chart
+// to the file is an error.
 func fold(docs []helm.Document, definitions string) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString("# Made by hack/generate.sh from charts/ephor; do not edit.\n")

@@ -1,4 +1,4 @@
-// Command chart makes what is derived from the chart in charts/ephor:
+// Command chart writes the files that are derived from the chart in charts/ephor:
 //
 //	charts/ephor/definitions/*.json   from config/crds
 //	charts/ephor/values.schema.json   from values.yaml and its comments

@@ -13,51 +13,51 @@ import (
 	"time"
 )
 
-// passed is the baseline's word for a test that Kyverno passes where this suite runs.
+// passed is the baseline's result for a test that Kyverno passes in this suite's environment.
 const passed = "passed"
 
 // test is one folder with a chainsaw-test.yaml.
 type test struct {
 	path     string // below the suite, with slashes
-	part     string // the part of the work that the baseline counts it to
-	expected bool   // Kyverno passes it here, and the part is one of those that are built
-	exempt   string // why it is not expected although it would be; it is run all the same
-	network  bool   // the baseline has it as failed for want of a network, which partOfImages has
-	flags    string // what controllers are started with for it, as more.tsv has them
+	part     string // the part of the work to which the baseline assigns it
+	expected bool   // Kyverno passes it here, and its part is built
+	exempt   string // why it is not expected although it otherwise would be; it runs nevertheless
+	network  bool   // the baseline lists it as failed for want of a network, which partOfImages has
+	flags    string // flags for the controllers, from more.tsv
 
 	result  string
 	seconds float64
 	reason  string
-	alone   bool // passed only when it was run once more
+	alone   bool // passed only in the repetition
 }
 
-// selection says which tests to run.
+// selection defines which tests to run.
 type selection struct {
-	parts []string // third column of the baseline
+	parts []string // values of the third column in the baseline
 	dirs  []string // path prefixes; none for all
-	extra bool     // those that are not expected, too
+	extra bool     // also those that are not expected
 
-	network map[string]bool   // rows that pass where registries are answered
-	more    map[string]string // rows that pass although the baseline has them as failed, with their flags
+	network map[string]bool   // rows that pass if registries are answered
+	more    map[string]string // rows that pass although the baseline lists them as failed, with their flags
 	exempt  map[string]string // why a row of the baseline does not count
 }
 
-// exemptions are the rows that do not count, with the reason: data beside the code, so that they are visible.
+// exemptions are the rows that do not count, with the reason. They are data beside the code, so that they are visible.
 //
 //go:embed exempt.tsv
 var exemptions string
 
-// networkRows are the rows that the baseline lists as failed because there was no network, and that have to pass with the part Images.
+// networkRows are the rows that the baseline lists as failed for want of a network, and that must pass with the part Images.
 //
 //go:embed network.txt
 var networkRows string
 
-// moreRows are the rows that the baseline lists as failed for other reasons, and that have to pass with the part that they belong to.
+// moreRows are the rows that the baseline lists as failed for other reasons, and that must pass with their part.
 //
 //go:embed more.tsv
 var moreRows string
 
-// readMore reads rows of a path and of flags, each of which names its component.
+// readMore parses rows of a path and flags, each of which names its component.
 func readMore(table string) (map[string]string, error) {
 	out := map[string]string{}
 	for line := range strings.Lines(table) {
@@ -75,7 +75,7 @@ func readMore(table string) (map[string]string, error) {
 	return out, nil
 }
 
-// flagsOf are the flags of a component.
+// flagsOf returns the flags of a component.
 func flagsOf(flags, component string) (out []string) {
 	for flag := range strings.FieldsSeq(flags) {
 		if of, ok := strings.CutPrefix(flag, component+":"); ok {
@@ -85,7 +85,7 @@ func flagsOf(flags, component string) (out []string) {
 	return out
 }
 
-// readNetwork reads a path on each line.
+// readNetwork parses a list with a path on each line.
 func readNetwork(list string) map[string]bool {
 	out := map[string]bool{}
 	for line := range strings.Lines(list) {
@@ -96,7 +96,7 @@ func readNetwork(list string) map[string]bool {
 	return out
 }
 
-// readExemptions reads rows of a path and a reason, which may not be empty.
+// readExemptions parses rows of a path and a reason, which must not be empty.
 func readExemptions(table string) (map[string]string, error) {
 	out := map[string]string{}
 	for line := range strings.Lines(table) {
@@ -112,8 +112,8 @@ func readExemptions(table string) (map[string]string, error) {
 	return out, nil
 }
 
-// readTests reads the baseline beside the suite: path, result of the reference, part. Rows of folders that are not there
-// are an error, since a test that silently does not run would count as nothing.
+// readTests reads the baseline beside the suite: path, result of Kyverno, part. Rows of missing folders are an error, since a test
+// that silently does not run would not be noticed.
 func readTests(data string, s selection) ([]*test, error) {
 	baseline := filepath.Join(data, "chainsaw-baseline.tsv")
 	f, err := os.Open(baseline)
@@ -174,7 +174,7 @@ func readTests(data string, s selection) ([]*test, error) {
 	if !s.extra {
 		return out, nil
 	}
-	// Tests that the baseline does not know are run, too, when everything is asked for.
+	// Tests that the baseline does not list also run if all tests are selected.
 	suite := filepath.Join(data, "chainsaw")
 	return out, filepath.WalkDir(suite, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Name() != testFile {
@@ -188,7 +188,7 @@ func readTests(data string, s selection) ([]*test, error) {
 	})
 }
 
-// testFile is what makes a folder a test.
+// testFile is the file that makes a folder a test.
 const testFile = "chainsaw-test.yaml"
 
 // under reports whether path is one of dirs or below one of them.
@@ -202,7 +202,7 @@ func under(path string, dirs []string) bool {
 	})
 }
 
-// tally is what the last line says.
+// tally holds the numbers in the last line of the output.
 type tally struct{ expected, passed, failed, extra, alone int }
 
 func count(tests []*test) tally {

@@ -59,7 +59,7 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// Rows that need a network are expected with the part that has one, whatever part they belong to.
+// Rows that need a network are expected with the part that has one, whatever their own part is.
 func TestNetworkRows(t *testing.T) {
 	dir := data(t, "a/one\tpassed\tAdmission\na/two\tfailed\tReports\n", "a/one", "a/two")
 	rows := readNetwork("# why\na/two\n")
@@ -146,7 +146,7 @@ func TestLastLine(t *testing.T) {
 	}
 }
 
-// Rows that failed there for reasons of their own are expected with their part; those that need flags have control planes of their own.
+// Rows that failed in the baseline for other reasons are expected with their part; those that need flags have separate control planes.
 func TestMoreRows(t *testing.T) {
 	dir := data(t, "a/one\tpassed\tAdmission\na/two\tfailed\tAdmission\na/three\tfailed\tCEL\na/four\tfailed\tAdmission\n", "a/one", "a/two", "a/three", "a/four")
 	more, err := readMore("# why\na/two\tadmission-controller:--a=b reports-controller:--c\na/three\na/four\tadmission-controller:--a=b reports-controller:--c\n")

@@ -21,14 +21,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// cleaner brings a cluster back to what it was before the tests: what a test left behind would change the next one.
+// cleaner restores the state of a cluster before the tests: objects that a test left behind would change the next one.
 type cleaner struct {
 	discovery discovery.DiscoveryInterface
 	client    dynamic.Interface
 	before    map[object]*unstructured.Unstructured
 }
 
-// object names an object; the UID does not count, since controllers replace some of their own.
+// object identifies an object; the UID does not count, since controllers replace some of their own objects.
 type object struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
@@ -38,11 +38,11 @@ func (o object) String() string {
 	return strings.Trim(o.resource.Resource+" "+o.namespace+"/"+o.name, "/")
 }
 
-// unwatched are resources that the cluster writes by itself and that no test depends on.
+// unwatched are resources that the cluster writes by itself and on which no test depends.
 var unwatched = map[string]bool{
 	"events": true, "leases": true, "endpoints": true, "endpointslices": true, "componentstatuses": true,
 	"apiservices": true, "controllerrevisions": true, "flowschemas": true, "prioritylevelconfigurations": true,
-	"validatingwebhookconfigurations": true, "mutatingwebhookconfigurations": true, // of the controllers; see settled
+	"validatingwebhookconfigurations": true, "mutatingwebhookconfigurations": true, // written by the controllers; see settled
 }
 
 // cleanTime bounds the removal of leftovers.
@@ -80,7 +80,7 @@ func (c *cleaner) list(ctx context.Context) (map[object]*unstructured.Unstructur
 			gvr := gv.WithResource(r.Name)
 			l, err := c.client.Resource(gvr).List(ctx, metav1.ListOptions{})
 			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-				continue // the definition went away meanwhile
+				continue // the definition was deleted meanwhile
 			}
 			if err != nil {
 				return nil, fmt.Errorf("list %s: %w", gvr.GroupResource(), err)
@@ -94,8 +94,8 @@ func (c *cleaner) list(ctx context.Context) (map[object]*unstructured.Unstructur
 	return out, nil
 }
 
-// clean removes what is new and restores what tests change: settings and the labels of namespaces. It returns what was
-// left behind, for the log.
+// clean removes new objects and restores what tests change: settings and the labels of namespaces. It returns the objects
+// that were left behind, for the log.
 func (c *cleaner) clean(ctx context.Context) (left []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanTime)
 	defer cancel()
@@ -132,7 +132,8 @@ func (c *cleaner) clean(ctx context.Context) (left []string, err error) {
 	}
 }
 
-// clearEvents deletes the events of namespaces that stay: tests ask whether there is one, without saying of which object.
+// clearEvents deletes the events in namespaces that stay: tests check whether an event exists, without saying for which
+// object.
 func (c *cleaner) clearEvents(ctx context.Context) error {
 	for o := range c.before {
 		if o.resource != (schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}) {
@@ -146,12 +147,12 @@ func (c *cleaner) clearEvents(ctx context.Context) error {
 	return nil
 }
 
-// leftovers are the new objects that no other component removes. While policies are left only those are named: they could
-// refuse or react to the removal of the rest.
+// leftovers returns the new objects that no other component removes. While policies are left it returns only those: they
+// could deny or react to the removal of the others.
 func (c *cleaner) leftovers(now map[object]*unstructured.Unstructured) []object {
 	ending := map[string]bool{}
 	for o, item := range now {
-		// Names that chainsaw made up never come again, so the run need not wait until such a namespace is gone.
+		// Names that chainsaw generated never recur, so the run need not wait until such a namespace is gone.
 		if o.resource.Resource == "namespaces" && item.GetDeletionTimestamp() != nil && strings.HasPrefix(o.name, "chainsaw-") {
 			ending[o.name] = true
 		}
@@ -162,16 +163,16 @@ func (c *cleaner) leftovers(now map[object]*unstructured.Unstructured) []object 
 			continue
 		}
 		if o.namespace != "" && item.GetDeletionTimestamp() == nil {
-			// Namespaces bring theirs along and take everything with them.
+			// Namespaces create these by themselves and delete everything in them.
 			if o.resource.Resource == "serviceaccounts" && o.name == "default" || o.resource.Resource == "configmaps" && o.name == "kube-root-ca.crt" {
 				continue
 			}
 		}
 		if len(item.GetOwnerReferences()) > 0 && item.GetDeletionTimestamp() == nil {
-			continue // the garbage collector's
+			continue // deleted by the garbage collector
 		}
 		if o.resource.Resource == "secrets" && item.GetLabels()["app.kubernetes.io/managed-by"] == "ephor" {
-			continue // keys that the controllers make when they need them first, and keep in memory
+			continue // keys that the controllers create when they first need them, and keep in memory
 		}
 		if isPolicy(o) {
 			policies = append(policies, o)
@@ -189,7 +190,7 @@ func isPolicy(o object) bool {
 	return o.resource.Group == "kyverno.io" || o.resource.Group == "policies.kyverno.io"
 }
 
-// remove deletes the object at once; force also takes its finalizers away.
+// remove deletes the object at once; with force, it also removes its finalizers.
 func (c *cleaner) remove(ctx context.Context, o object, item *unstructured.Unstructured, force bool) error {
 	r := dynamic.ResourceInterface(c.client.Resource(o.resource))
 	if o.namespace != "" {
@@ -206,7 +207,7 @@ func (c *cleaner) remove(ctx context.Context, o object, item *unstructured.Unstr
 	return ignoreNotFound(r.Delete(ctx, o.name, metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &background}))
 }
 
-// restore puts settings and labels back as they were, and objects that were there and are gone.
+// restore restores settings and labels, and objects that were deleted.
 func (c *cleaner) restore(ctx context.Context, now map[object]*unstructured.Unstructured) error {
 	for o, old := range c.before {
 		r := dynamic.ResourceInterface(c.client.Resource(o.resource))
@@ -245,7 +246,7 @@ func (c *cleaner) restore(ctx context.Context, now map[object]*unstructured.Unst
 	return nil
 }
 
-// webhooks reads what the webhook configurations of the cluster ask for.
+// webhooks returns the content of the cluster's webhook configurations.
 func (c *cleaner) webhooks(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
 	for _, resource := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
@@ -272,7 +273,7 @@ func (c *cleaner) webhooks(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// settled waits until the webhook configurations ask for what they asked for before the tests.
+// settled waits until the webhook configurations have the content from before the tests.
 func (c *cleaner) settled(ctx context.Context, want map[string]string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

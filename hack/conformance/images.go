@@ -9,17 +9,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
 )
 
-// partOfImages is the part of the baseline whose tests ask registries.
+// partOfImages is the part of the baseline whose tests use registries.
 const partOfImages = "Images"
 
-// internet answers for the registries that the suite names, and for the trust root, from memory: a proxy on loopback that
+// internet serves the registries that the suite names, and the trust root, from memory, through a proxy on loopback that
 // controllers and tests find in their environment.
 type internet struct {
 	server *fixture.Server
 	stop   func()
 }
 
-// startInternet starts it and sets the environment that all processes inherit.
+// startInternet starts it and sets the environment variables that all processes inherit.
 func startInternet(dir string) (*internet, error) {
 	f := fixture.Load()
 	server, stop, err := fixture.Listen("127.0.0.1:0", f.Internet())
@@ -38,7 +38,7 @@ func startInternet(dir string) (*internet, error) {
 	return &internet{server, stop}, err
 }
 
-// imageFlags let controllers ask the proxy, and trust what signs the images of the fixture, as an operator would with a mirror of
+// imageFlags make controllers use the proxy, and trust the signers of the fixture's images, as an operator would with a mirror of
 // the repository of updates.
 func imageFlags() []string {
 	_, root := fixture.TUF()

@@ -4,11 +4,10 @@
 //	make conformance DIRS="validate exceptions"   # only those below these folders
 //	make conformance SHARDS=4                     # on four control planes at once
 //
-// The tests of a control plane run one after the other, and it is cleaned between them. A test that fails is run once
-// more, alone, after all others. What is expected stands in the baseline beside the suite: the tests that Kyverno
-// passes in the same surroundings, of the parts of the work that are built; more.tsv and network.txt have the rows that
-// pass besides, exempt.tsv those that do not count, and why. build/conformance.tsv lists the results, build/conformance/ has the output of each test. The exit status is
-// 1 when an expected test failed.
+// The tests on a control plane run one after the other, and it is cleaned between them. A test that fails runs once more, alone, after all
+// others. The baseline beside the suite defines the expected tests: those that Kyverno passes in the same environment, in the parts of the
+// work that are built. more.tsv and network.txt list further rows that must pass, exempt.tsv those that do not count, and why.
+// build/conformance.tsv lists the results, build/conformance/ has the output of each test. The exit status is 1 if an expected test failed.
 package main
 
 import (
@@ -30,7 +29,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// builtParts are the parts of the work that are whole, so that their tests have to pass; -parts names others.
+// builtParts are the complete parts of the work, whose tests must pass; -parts selects others.
 const builtParts = "Language Admission Background Reports CEL Images"
 
 func main() {
@@ -108,7 +107,7 @@ func (r *runner) run(ctx context.Context) (ok bool, err error) {
 	defer os.RemoveAll(work)
 
 	suite := filepath.Join(data, "chainsaw")
-	// The other parts run without a network, as when the baseline was recorded.
+	// The other parts run without a network, as in the recording of the baseline.
 	plain, images := split(tests)
 	for i, group := range byFlags(plain) {
 		if ctx.Err() == nil && !(r.keep && (i > 0 || len(images) > 0)) {
@@ -134,7 +133,7 @@ func (r *runner) run(ctx context.Context) (ok bool, err error) {
 	return result.failed == 0 && !result.tooManyAlone(), nil
 }
 
-// split tells the tests that ask registries apart from the others.
+// split separates the tests that use registries from the others.
 func split(tests []*test) (plain, images []*test) {
 	for _, t := range tests {
 		if t.part == partOfImages || t.network {
@@ -146,7 +145,7 @@ func split(tests []*test) (plain, images []*test) {
 	return plain, images
 }
 
-// byFlags puts tests that need the same flags together: those without flags first.
+// byFlags groups tests that need the same flags: those without flags first.
 func byFlags(tests []*test) (out [][]*test) {
 	at := map[string]int{}
 	for _, t := range slices.SortedStableFunc(slices.Values(tests), func(a, b *test) int { return strings.Compare(a.flags, b.flags) }) {
@@ -160,7 +159,7 @@ func byFlags(tests []*test) (out [][]*test) {
 	return out
 }
 
-// batchWithImages runs tests that ask registries, which are answered from memory.
+// batchWithImages runs tests that use registries, which are served from memory.
 func (r *runner) batchWithImages(ctx context.Context, tests []*test, suite, work, logs string) error {
 	net, err := startInternet(work)
 	if err != nil {
@@ -171,7 +170,7 @@ func (r *runner) batchWithImages(ctx context.Context, tests []*test, suite, work
 	return r.batch(ctx, tests, suite, filepath.Join(work, "images"), logs)
 }
 
-// batch runs tests that need the same flags on control planes of their own, and those that failed once more.
+// batch runs tests that need the same flags on separate control planes, and repeats those that failed.
 func (r *runner) batch(ctx context.Context, tests []*test, suite, work, logs string) error {
 	r.programs.flags = tests[0].flags
 	if r.keep {
@@ -217,7 +216,7 @@ func (r *runner) batch(ctx context.Context, tests []*test, suite, work, logs str
 	return errors.Join(errs...)
 }
 
-// again runs the expected tests that failed once more, one by one on a fresh control plane, with nothing beside them.
+// again repeats the expected tests that failed, one by one on a fresh control plane, with nothing else running.
 func (r *runner) again(ctx context.Context, tests []*test, suite, dir, logs string) error {
 	var failed []*test
 	for _, t := range tests {
@@ -245,7 +244,7 @@ func (r *runner) again(ctx context.Context, tests []*test, suite, dir, logs stri
 	return nil
 }
 
-// wait starts a control plane for tries by hand.
+// wait starts a control plane for manual experiments.
 func (r *runner) wait(ctx context.Context, suite, work string) error {
 	s, err := startShard(ctx, r.programs, suite, filepath.Join(work, "0"), r)
 	if err != nil {
@@ -257,7 +256,7 @@ func (r *runner) wait(ctx context.Context, suite, work string) error {
 	return nil
 }
 
-// Write prints one whole line of progress; shards start at the same time.
+// Write prints one complete line of progress; shards start at the same time.
 func (r *runner) Write(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -266,7 +265,7 @@ func (r *runner) Write(b []byte) (int, error) {
 
 var _ io.Writer = (*runner)(nil)
 
-// findPrograms builds what tests call and looks for the rest.
+// findPrograms builds the programs that tests call and looks for the others.
 func findPrograms(ctx context.Context) (p programs, err error) {
 	for _, name := range []string{"jq", "curl", "openssl", "bash"} {
 		if _, err := exec.LookPath(name); err != nil {
@@ -300,7 +299,7 @@ func findPrograms(ctx context.Context) (p programs, err error) {
 	return p, nil
 }
 
-// keepLogs copies the controllers' logs beside the tests' output.
+// keepLogs copies the controllers' logs to the folder of the tests' output.
 func (s *shard) keepLogs(dir string, i int) {
 	files, _ := filepath.Glob(filepath.Join(s.cluster.Dir, "kyverno-*.log"))
 	for _, file := range files {

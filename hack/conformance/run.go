@@ -16,11 +16,11 @@ import (
 type programs struct {
 	chainsaw, devcluster, ephor string
 
-	images bool   // the images that the suite names are served, under the names that it gives them
-	flags  string // of the controllers, as more.tsv has them
+	images bool   // serve the images that the suite names, under their names there
+	flags  string // flags for the controllers, from more.tsv
 }
 
-// testTime bounds one test, above all the timeouts of the suite's own steps together.
+// testTime bounds one test; it is longer than all timeouts of the suite's own steps together.
 const testTime = 10 * time.Minute
 
 // run runs one test and leaves the shard ready for the next one.
@@ -60,7 +60,7 @@ func (s *shard) run(ctx context.Context, t *test, p programs, logs string, flags
 	}
 }
 
-// chainsaw runs the test with the configuration that stands nearest above it.
+// chainsaw runs the test with the nearest configuration above it.
 func (s *shard) chainsaw(ctx context.Context, t *test, p programs, flags []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()
@@ -75,7 +75,7 @@ func (s *shard) chainsaw(ctx context.Context, t *test, p programs, flags []strin
 	cmd := exec.CommandContext(ctx, p.chainsaw, append(args, flags...)...)
 	cmd.Dir = s.suite
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.cluster.Kubeconfig, "PATH="+s.path+":"+os.Getenv("PATH"))
-	// Scripts start programs of their own: all of them go when the time is up, or when we are killed.
+	// Scripts start programs of their own: all of them must end when the time is up, or when this process is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
@@ -86,7 +86,7 @@ func (s *shard) chainsaw(ctx context.Context, t *test, p programs, flags []strin
 	return string(out), err
 }
 
-// reason finds what a failed test says about itself, in one line.
+// reason finds the error of a failed test in its output, in one line.
 func reason(output string, err error) string {
 	lines := strings.Split(output, "\n")
 	for i, line := range lines {
@@ -97,7 +97,7 @@ func reason(output string, err error) string {
 	return oneLine(err.Error() + " " + strings.Join(lines[max(0, len(lines)-10):], " "))
 }
 
-// oneLine makes a cell of a table.
+// oneLine returns the text for a cell of a table.
 func oneLine(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > 600 {

@@ -16,14 +16,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
 )
 
-// The values of the chart (charts/values) that the suite expects, and those for users who may not listen on the ports of real clusters, which
-// some tests compare.
+// The values of the chart (charts/values) that the suite expects, and those for users who may not listen on the ports of real clusters,
+// which some tests compare.
 const (
 	configuration = "conformance"
 	unprivileged  = "standard"
 )
 
-// configurationHere is the configuration that this user can install.
+// configurationHere returns the configuration that this user can install.
 func configurationHere(progress io.Writer) string {
 	l, err := net.Listen("tcp", "127.0.0.1:443")
 	if errors.Is(err, os.ErrPermission) {
@@ -36,7 +36,7 @@ func configurationHere(progress io.Writer) string {
 	return configuration
 }
 
-// everyCluster are objects that every real cluster has. Reports of some tests name them.
+// everyCluster are objects that every real cluster has. Reports in some tests name them.
 const everyCluster = `
 apiVersion: apps/v1
 kind: Deployment
@@ -49,23 +49,23 @@ spec:
     spec: {containers: [{name: coredns, image: "registry.k8s.io/coredns/coredns:v1.12.0"}]}
 `
 
-// shard is a control plane of its own with Ephor on it.
+// shard is a separate control plane with Ephor.
 type shard struct {
 	dir     string
-	suite   string // a copy: tests write files beside themselves
-	path    string // the programs that tests call come first
+	suite   string // a copy, since tests write files into their folders
+	path    string // with the programs that tests call at the beginning
 	cluster *devcluster.Cluster
 	ephor   *devcluster.Ephor
-	// controllers are the processes that have to be ready while a test runs, by component: one for each Deployment.
+	// controllers are the processes that must be ready while a test runs, by component: one for each Deployment.
 	controllers map[string]*devcluster.Replica
-	clientCA    string // file of the authority of the API server's client certificate
+	clientCA    string // file with the authority of the API server's client certificate
 	cleaner     *cleaner
 	webhooks    map[string]string
-	images      bool   // the images of the suite are served, and what signs them is trusted
-	flags       string // of the controllers, as more.tsv has them
+	images      bool   // the suite's images are served, and their signers are trusted
+	flags       string // flags for the controllers, from more.tsv
 }
 
-// everyFlag are the definitions and rights that the chart installs with what the flags switch on.
+// everyFlag are the definitions and rights that the chart installs for features that the flags enable.
 const everyFlag = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -100,13 +100,13 @@ func startShard(ctx context.Context, p programs, suite, dir string, progress io.
 	if err := os.WriteFile(filepath.Join(s.path, "kubectl-evict"), []byte(evict), 0o755); err != nil {
 		return nil, err
 	}
-	// Tests of the suite assert the paths of webhooks, which are plain where the API server shows a certificate.
+	// Tests of the suite assert the paths of webhooks, which are plain if the API server presents a certificate.
 	flags, ca, err := devcluster.WebhookClient(filepath.Join(dir, "client"))
 	if err != nil {
 		return nil, err
 	}
 	s.clientCA = ca
-	// Some tests write or read policies of the API server in versions that it serves only when it is asked to.
+	// Some tests write or read policies of the API server in versions that it only serves with this flag.
 	flags = append(flags, "--runtime-config=admissionregistration.k8s.io/v1beta1=true,admissionregistration.k8s.io/v1alpha1=true")
 	if s.cluster, err = devcluster.Start(ctx, devcluster.Options{Dir: filepath.Join(dir, "cluster"), Progress: progress, APIServerFlags: flags}); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func startShard(ctx context.Context, p programs, suite, dir string, progress io.
 	if err = s.startControllers(ctx); err != nil {
 		return nil, err
 	}
-	// What the controllers write while they start belongs to the state that tests find.
+	// Objects that the controllers write while they start belong to the initial state.
 	if err = s.steady(ctx); err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func startShard(ctx context.Context, p programs, suite, dir string, progress io.
 	return s, err
 }
 
-// startControllers starts the controllers that do not run, and returns an error unless all are ready.
+// startControllers starts the controllers that are not running, and returns an error unless all are ready.
 func (s *shard) startControllers(ctx context.Context) (err error) {
 	for _, component := range s.ephor.Components() {
 		if c := s.controllers[component]; c != nil {
@@ -195,8 +195,7 @@ func (s *shard) steady(ctx context.Context) error {
 	})
 }
 
-// ready reports whether every controller runs and answers its readiness probe; a machine under load may need more than
-// one try.
+// ready reports whether every controller runs and answers its readiness probe. A machine under load may need several attempts.
 func (s *shard) ready() error {
 	for _, c := range s.controllers {
 		err := c.Ready()

@@ -1,5 +1,5 @@
 // Command demo shows Ephor on a real control plane on this machine: it starts one, installs Ephor, applies the Pod
-// Security policies of examples/, creates a good Pod and a bad one, and stays up for you to try more.
+// Security policies of examples/, creates a good Pod and a bad one, and keeps running so that you can try more.
 //
 //	make demo                # until Ctrl-C
 //	make demo ARGS=--once    # ends after the demonstration, non-zero if anything went wrong

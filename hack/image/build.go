@@ -26,7 +26,7 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// options is what goes into an image.
+// options defines the content of an image.
 type options struct {
 	version, revision string
 	created           time.Time
@@ -39,12 +39,12 @@ type program struct{ platform, path string }
 const (
 	programPath = "ephor"
 	rootsPath   = "etc/ssl/certs/ca-certificates.crt"
-	// user is the user and group of distroless images' "nonroot". It is a number, so that Kubernetes can check that it is
+	// user is the user and group "nonroot" of distroless images. It is a number, so that Kubernetes can check that it is
 	// not root.
 	user = "65532:65532"
 )
 
-// build makes the index with one image per platform.
+// build builds the index with one image per platform.
 func build(o options) (v1.ImageIndex, error) {
 	roots, err := layer(o.created, file{rootsPath, 0o644, authorities()})
 	if err != nil {
@@ -111,7 +111,7 @@ type file struct {
 	content []byte
 }
 
-// layer is a compressed layer with one file and its folders. Times, owners and the compression do not depend on the
+// layer builds a compressed layer with one file and its folders. Times, owners and the compression do not depend on the
 // machine.
 func layer(created time.Time, f file) (v1.Layer, error) {
 	var out bytes.Buffer
@@ -138,7 +138,7 @@ func layer(created time.Time, f file) (v1.Layer, error) {
 	return &described{Layer: static.NewLayer(out.Bytes(), types.OCILayer), plain: plain.Sum(nil)}, nil
 }
 
-// folders are those above the path, the outermost first.
+// folders returns the folders above the path, the outermost first.
 func folders(path string) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for i, c := range path {
@@ -149,18 +149,19 @@ func folders(path string) func(func(string) bool) {
 	}
 }
 
-// described is a static layer that knows the digest of what it is when it is not compressed.
+// described is a static layer that knows the digest of its uncompressed content.
 type described struct {
 	v1.Layer
 	plain []byte
 }
 
-// DiffID is that digest.
+// DiffID returns that digest.
 func (l *described) DiffID() (v1.Hash, error) {
 	return v1.Hash{Algorithm: "sha256", Hex: fmt.Sprintf("%x", l.plain)}, nil
 }
 
-// authorities are Mozilla's, in PEM. Those that only count for some certificates are left out, since a file cannot say so.
+// authorities returns Mozilla's authorities in PEM. It omits those that are limited to some certificates, since a file
+// cannot express that.
 func authorities() []byte {
 	var out bytes.Buffer
 	for root := range bundle.Roots() {
@@ -174,7 +175,7 @@ func authorities() []byte {
 // machines are the architectures by Go's names.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// check refuses programs for another architecture, and those that need a library, of which the image has none.
+// check rejects programs for another architecture, and those that need a shared library, since the image has none.
 func check(program []byte, architecture string) error {
 	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
@@ -189,7 +190,7 @@ func check(program []byte, architecture string) error {
 	return nil
 }
 
-// write makes dir an image layout with the index, under the name of the version, and returns the index's digest.
+// write writes the index to dir as an image layout, under the name of the version, and returns the index's digest.
 func write(index v1.ImageIndex, dir, version string) (v1.Hash, error) {
 	digest, err := index.Digest()
 	if err != nil {

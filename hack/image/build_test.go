@@ -46,7 +46,7 @@ func both(t *testing.T) options {
 	}}
 }
 
-// The layout read back: two platforms, an ordinary user, two files in each, valid digests.
+// The layout, read back, has two platforms, an ordinary user, two files in each image, and valid digests.
 func TestLayout(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "build", "image")
 	index, err := build(both(t))
@@ -164,7 +164,7 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// A program for another architecture, or none at all, is refused.
+// Programs for another architecture, and files that are not programs, are rejected.
 func TestWrongProgram(t *testing.T) {
 	o := both(t)
 	o.programs[0].platform = "linux/arm64"
@@ -177,7 +177,7 @@ func TestWrongProgram(t *testing.T) {
 	}
 }
 
-// What is pushed can be pulled.
+// A pushed image can be pulled.
 func TestPush(t *testing.T) {
 	server := httptest.NewServer(registry.New())
 	defer server.Close()

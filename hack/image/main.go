@@ -2,8 +2,8 @@
 //
 //	go run ./hack/image -version V -revision R -time T [-push REFERENCE] DIR linux/amd64=PROGRAM linux/arm64=PROGRAM
 //
-// The image holds the program, certificate authorities, and nothing else; it runs as an ordinary user. The same inputs
-// give the same bytes. hack/image.sh builds the programs and calls it.
+// The image contains only the program and certificate authorities; it runs as an ordinary user. The same inputs give the
+// same bytes. hack/image.sh builds the programs and calls it.
 package main
 
 import (

@@ -3,7 +3,7 @@
 //
 //	go run ./hack/mergekeys > internal/patch/mergekeys.txt
 //
-// It reads the source of the modules that go.mod names, so that the table needs no type registry at run time.
+// It reads the source of the modules in go.mod, so that no type registry is needed at run time.
 package main
 
 import (
@@ -59,19 +59,19 @@ func check(err error) {
 	}
 }
 
-// table is everything that was read, by package path and type name.
+// table holds everything that was read, by package path and type name.
 type table struct {
 	structs map[string]*structType
 }
 
 type structType struct {
-	name   string // package path. type
+	name   string // package path.type
 	group  string
 	kind   bool // it has TypeMeta and ObjectMeta
 	fields []field
 }
 
-// field is a member whose type is a struct, or a list or map of them, or a list that is merged.
+// field is a member whose type is a struct, a list or map of structs, or a list that is merged.
 type field struct {
 	name   string
 	target string // struct type; empty for scalars
@@ -214,7 +214,7 @@ func (t *table) field(m *ast.Field, path string, imports map[string]string) (f f
 	return f, f.merge || f.target != ""
 }
 
-// flat is the struct's fields with those of inlined structs.
+// flat returns the struct's fields, including those of inlined structs.
 func (t *table) flat(s *structType) []field {
 	var out []field
 	for _, f := range s.fields {
@@ -260,7 +260,7 @@ func short(name string) string {
 
 func (t *table) write() []byte {
 	rel := t.relevant()
-	// Only types that a kind reaches are of interest.
+	// Only types that a kind reaches are relevant.
 	used := map[string]bool{}
 	var mark func(name string)
 	mark = func(name string) {

@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/lint"
 )
 
-// areas are the packages that find mistakes in policies, with the part of a policy that they read.
+// areas are the packages that find mistakes in policies, with the part of a policy that they check.
 var areas = []struct{ dir, title string }{
 	{"internal/family/classic", "The policy as a whole"},
 	{"internal/match", "match and exclude"},
@@ -69,7 +69,7 @@ func checks(p *page) error {
 // mistake is one text that a package reports.
 type mistake struct{ severity, code, text, hint string }
 
-// mistakes reads the calls of Errorf and Warnf of diagnostics, with the hint that follows, from the sources of a package.
+// mistakes finds the calls of Errorf and Warnf of diagnostics, with the following hint, in the sources of a package.
 func mistakes(dir string) ([]mistake, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -158,7 +158,7 @@ func (r *reader) statements(list []ast.Stmt) {
 	}
 }
 
-// fieldTexts are how the texts of mistakes about fields begin.
+// fieldTexts are the beginnings of texts of mistakes in fields.
 var fieldTexts = map[string]string{
 	"Required": "Required value", "Forbidden": "Forbidden", "Invalid": "Invalid value: ",
 	"Unsupported": "Unsupported value: …: supported values: ", "TooLong": "Too long: may not be more than … bytes",
@@ -172,7 +172,7 @@ func codes() map[string]string {
 	return out
 }
 
-// codeOf is the name of the constant diag.X that a call of Code begins with.
+// codeOf returns the name of the constant diag.X that is the first argument of a call of Code.
 func codeOf(args []ast.Expr) (string, bool) {
 	if len(args) == 0 {
 		return "", false
@@ -184,7 +184,7 @@ func codeOf(args []ast.Expr) (string, bool) {
 	return selector.Sel.Name, true
 }
 
-// method is the method that a statement calls, with its arguments; of packages nothing.
+// method returns the method that a statement calls, with its arguments; it ignores functions of packages.
 func method(s ast.Stmt) (string, []ast.Expr) {
 	x, ok := s.(*ast.ExprStmt)
 	if !ok {
@@ -203,7 +203,7 @@ func method(s ast.Stmt) (string, []ast.Expr) {
 
 var verb = regexp.MustCompile(`%[-+# 0-9.]*[a-zA-Z]`)
 
-// text is a format with what is known of its arguments filled in.
+// text returns a format with the known arguments filled in.
 func (r *reader) text(format ast.Expr, args []ast.Expr) string {
 	s, ok := r.known(format)
 	if !ok {
@@ -223,7 +223,7 @@ func (r *reader) text(format ast.Expr, args []ast.Expr) string {
 	return strings.ReplaceAll(s, "%%", "%")
 }
 
-// known is the text of a literal, of a constant, or of a sum of them.
+// known returns the text of a literal, of a constant, or of a concatenation of them.
 func (r *reader) known(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -250,10 +250,10 @@ func (r *reader) known(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// constants are the texts that a package names.
+// constants returns the constant texts of a package.
 func constants(files []*ast.File) map[string]string {
 	r := reader{constants: map[string]string{}}
-	for range 2 { // one constant may be made of another
+	for range 2 { // a constant may be built from another
 		for _, f := range files {
 			for _, d := range f.Decls {
 				g, ok := d.(*ast.GenDecl)

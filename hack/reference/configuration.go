@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/settings"
 )
 
-// configuration is the page of the ConfigMap and the environment.
+// configuration writes the page of the ConfigMap and the environment.
 func configuration(p *page) error {
 	p.title("The main ConfigMap and the environment", "The ConfigMap has the name that the environment variable `INIT_CONFIG` gives (`kyverno`), in the namespace of the process. "+
 		"Every change counts at once, without a restart, from the next request on; without the ConfigMap the defaults hold. "+
@@ -29,7 +29,7 @@ func configuration(p *page) error {
 	return nil
 }
 
-// flags is the page of the flags of all processes.
+// flags writes the page of the flags of all processes.
 func flags(p *page) error {
 	p.title("Flags of the controllers", "The names are Kyverno's where Kyverno has the flag. Flags of Kyverno that have no meaning here are accepted, and named in one line of the log; "+
 		"any other flag is refused, with the names that were probably meant.")
@@ -49,7 +49,7 @@ func flags(p *page) error {
 	return nil
 }
 
-// rows are the flags of a command that show wants.
+// rows writes the flags of a command that show selects.
 func rows(p *page, cmd *cobra.Command, show func(*pflag.Flag) bool) {
 	p.line("| Flag | Default | What it does |\n|---|---|---|")
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {

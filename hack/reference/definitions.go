@@ -18,7 +18,7 @@ import (
 
 // commands writes the pages that `ephor docs` writes.
 func commands(dir string) error {
-	if err := os.RemoveAll(dir); err != nil { // a command that is gone leaves no page behind
+	if err := os.RemoveAll(dir); err != nil { // a removed command leaves no page behind
 		return err
 	}
 	root := cli.NewRoot()
@@ -66,7 +66,7 @@ func definitions(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "README.md"), []byte(index.String()), 0o644)
 }
 
-// definition is the page of one kind, in its newest version.
+// definition returns the page of one kind, in its newest version.
 func definition(d *apiextensionsv1.CustomResourceDefinition) string {
 	version := slices.MaxFunc(d.Spec.Versions, func(a, b apiextensionsv1.CustomResourceDefinitionVersion) int {
 		return cmp.Or(cmp.Compare(stability(a.Name), stability(b.Name)), cmp.Compare(a.Name, b.Name))
@@ -89,7 +89,8 @@ func definition(d *apiextensionsv1.CustomResourceDefinition) string {
 	return p.String()
 }
 
-// stability orders versions: v1 is newer than v1beta1, and that than v1alpha1; v2 is newer than all of them.
+// stability returns a key that orders versions: v1 is newer than v1beta1, which is newer than v1alpha1; v2 is newer than
+// all of them.
 func stability(version string) string {
 	number, rest, beta := strings.Cut(version, "beta")
 	if beta {

@@ -49,7 +49,7 @@ func function(p *page, f jmespath.Function) {
 	p.line("")
 }
 
-// shorten keeps tables readable where an example needs a long text, such as a certificate.
+// shorten keeps tables readable if an example needs a long text, such as a certificate.
 func shorten(s string) string {
 	const most = 200
 	if r := []rune(s); len(r) > most {
@@ -97,7 +97,7 @@ var stages = []struct {
 	{policy.StageGenerate, "generate"}, {policy.StageMutateExisting, "mutateExisting"}, {policy.StageDelete, "delete"},
 }
 
-// stageNames names the stages in which a rule kind takes part; known is false when one of them has no name.
+// stageNames returns the names of the stages in which a rule kind takes part; known is false if one of them has no name.
 func stageNames(s policy.Stage) (names string, known bool) {
 	var out []string
 	for _, x := range stages {

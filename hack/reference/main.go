@@ -1,10 +1,10 @@
-// Command reference writes the reference from the declarations in the code: of the policy language its functions,
-// operators, rule kinds, context entries and checks; of the controllers their flags and settings; of the command line its
-// commands; of each kind its fields.
+// Command reference writes the reference from the declarations in the code: for the policy language its functions,
+// operators, rule kinds, context entries and checks; for the controllers their flags and settings; for the command line
+// its commands; for each kind its fields.
 //
 //	go run ./hack/reference -out docs/reference
 //
-// hack/generate.sh runs it, and hack/verify-generated.sh fails when its output is not what is committed.
+// hack/generate.sh runs it, and hack/verify-generated.sh fails if its output differs from the committed files.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// pages are the files and what writes them.
+// pages are the files with the functions that write them.
 var pages = []struct {
 	name  string
 	write func(*page) error
@@ -64,7 +64,7 @@ type page struct{ strings.Builder }
 
 func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-// title begins the page.
+// title writes the beginning of the page.
 func (p *page) title(title, intro string) {
 	p.line("# %s\n\n<!-- Written by hack/reference from the declarations in the code. Do not edit. -->\n\n%s\n", title, intro)
 }
@@ -74,12 +74,12 @@ func (p *page) code(language, text string) {
 	p.line("```%s\n%s\n```\n", language, strings.TrimRight(text, "\n"))
 }
 
-// cell makes a text fit into a table.
+// cell returns a text in the form for a table.
 func cell(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", ">", "&gt;").Replace(s)
 }
 
-// codeCell is cell for code, which shows angle brackets as they are.
+// codeCell is cell for code, in which angle brackets are shown as they are.
 func codeCell(s string) string {
 	s = strings.NewReplacer("|", `\|`, "\n", " ").Replace(s)
 	if strings.Contains(s, "`") {

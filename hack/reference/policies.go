@@ -11,13 +11,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// examplePolicy is what the page says of one policy.
+// examplePolicy is the content of the page for one policy.
 type examplePolicy struct {
 	name, category, severity, subject, description string
 	classic, cel                                   string // paths below examples/
 }
 
-// policies is the list of the policies in examples/, by category.
+// policies writes the list of the policies in examples/, by category.
 func policies(p *page) error {
 	p.title("Policies", "The policies in [examples](../../examples/README.md), each written twice: as a ClusterPolicy and as a ValidatingPolicy in CEL. Use one of the two. Both have\n"+
 		"tests, which `ephor test examples` runs.")

@@ -24,7 +24,7 @@ type authority struct {
 	log                      *ecdsa.PrivateKey
 }
 
-// tenYears is how long authorities are valid. Leaf certificates last for minutes: what counts is the time of the signature.
+// tenYears is how long authorities are valid. Leaf certificates last for minutes: only the time of the signature matters.
 const tenYears = 10 * 365 * 24 * time.Hour
 
 func newAuthority(name string) (*authority, error) {
@@ -70,17 +70,17 @@ func serial() *big.Int {
 	return n
 }
 
-// identity is what a leaf certificate says about its owner.
+// identity is the content of a leaf certificate about its owner.
 type identity struct {
-	email, uri, dns, username string // names of the subject, each where it is set
+	email, uri, dns, username string // names of the subject; each may be empty
 	issuer                    string // extension 1.1, a text
-	issuerV2                  string // extension 1.8; that of issuer unless set
+	issuerV2                  string // extension 1.8; equal to issuer unless set
 	noIssuerV2                bool
-	extensions                map[int]string // further ones of Fulcio, by the last number of their OID
+	extensions                map[int]string // further extensions of Fulcio, by the last number of their OID
 	noSCT                     bool
-	unknownLog                bool          // the timestamp is of a log that nothing trusts
+	unknownLog                bool          // the timestamp comes from an untrusted log
 	age                       time.Duration // how long ago the certificate was issued
-	lifetime                  time.Duration // ten minutes unless it is longer
+	lifetime                  time.Duration // ten minutes unless set
 }
 
 var (
@@ -89,7 +89,7 @@ var (
 	oidAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
 )
 
-// leaf issues a certificate for the identity, and returns the key of the log that has it.
+// leaf issues a certificate for the identity, and returns the key of the log that contains it.
 func (a *authority) leaf(id identity, key crypto.PublicKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	start := time.Now().Add(-time.Minute - id.age)
 	t := &x509.Certificate{
@@ -162,7 +162,7 @@ func (a *authority) leaf(id identity, key crypto.PublicKey) (*x509.Certificate, 
 	return cert, log, err
 }
 
-// otherName is the subject alternative name that Fulcio gives to users who are no e-mail address.
+// otherName returns the subject alternative name that Fulcio gives to users without an e-mail address.
 func otherName(name string) (pkix.Extension, error) {
 	value, err := asn1.MarshalWithParams(name, "utf8")
 	if err != nil {
@@ -184,15 +184,15 @@ func otherName(name string) (pkix.Extension, error) {
 	return pkix.Extension{Id: oidAltName, Value: names}, err
 }
 
-// signedTimestamps is the extension with the promise of the log to publish the certificate (RFC 6962, 3.2 and 3.3). A
-// verifier removes that extension and finds the bytes that were signed.
+// signedTimestamps returns the extension with the promise of the log to publish the certificate (RFC 6962, 3.2 and 3.3). A
+// verifier removes that extension to get the bytes that were signed.
 func signedTimestamps(log *ecdsa.PrivateKey, issuer *x509.Certificate, tbs []byte, at time.Time) ([]byte, error) {
 	issuerKey := sha256.Sum256(issuer.RawSubjectPublicKeyInfo)
 	ms := uint64(at.UnixMilli())
 	var signed bytes.Buffer
 	signed.Write([]byte{0, 0}) // version 1, certificate timestamp
 	binary.Write(&signed, binary.BigEndian, ms)
-	signed.Write([]byte{0, 1}) // of a pre-certificate
+	signed.Write([]byte{0, 1}) // for a pre-certificate
 	signed.Write(issuerKey[:])
 	signed.Write([]byte{byte(len(tbs) >> 16), byte(len(tbs) >> 8), byte(len(tbs))})
 	signed.Write(tbs)
@@ -220,7 +220,7 @@ func signedTimestamps(log *ecdsa.PrivateKey, issuer *x509.Certificate, tbs []byt
 	return asn1.Marshal(list.Bytes())
 }
 
-// keyID is the name of a log's key: the hash of its public part.
+// keyID returns the name of a log's key: the hash of its public part.
 func keyID(key crypto.PublicKey) ([]byte, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// repository has the images that are ours; other has signatures of images of repository.
+// repository contains our images; other contains signatures of images in repository.
 const (
 	repository      = "registry.ephor.test/app"
 	otherRepository = "signatures.ephor.test/app"
 )
 
-// issuer and workflow are those of GitHub, which are the most frequent in policies.
+// issuer and workflow are those of GitHub, the most frequent ones in policies.
 const (
 	issuer   = "https://token.actions.githubusercontent.com"
 	workflow = "https://github.com/ephor-test/app/.github/workflows/release.yaml@refs/tags/v1"
 )
 
-// github is the identity of a workflow of GitHub.
+// github returns the identity of a workflow of GitHub.
 func github(uri string) identity {
 	return identity{uri: uri, issuer: issuer, extensions: map[int]string{
 		2: "push", 3: "0123456789abcdef0123456789abcdef01234567", 4: "release", 5: "ephor-test/app", 6: "refs/tags/v1",
@@ -30,7 +30,7 @@ func email(address string) identity {
 	return identity{email: address, issuer: "https://accounts.ephor.test"}
 }
 
-// makeImages makes everything, one image after the other.
+// makeImages creates all images, one after the other.
 func (w *workshop) makeImages() error {
 	for _, step := range []struct {
 		name string
@@ -46,7 +46,7 @@ func (w *workshop) makeImages() error {
 	return nil
 }
 
-// keyed makes images that keys sign, in the form of tags that end in .sig.
+// keyed creates images that keys sign, with signatures in tags that end in .sig.
 func (w *workshop) keyed() error {
 	if _, err := w.push("unsigned", repository, "unsigned", "no signature"); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (w *workshop) keyed() error {
 	if _, err := w.key("second", "p256"); err != nil {
 		return err
 	}
-	if _, err := w.key("stranger", "p256"); err != nil { // signs nothing
+	if _, err := w.key("stranger", "p256"); err != nil { // this key signs nothing
 		return err
 	}
 	for _, c := range []struct {
@@ -116,7 +116,7 @@ func (w *workshop) keyed() error {
 	return w.cosign("cosign2", "sign", w.images["index-unsigned/amd64"], p256)
 }
 
-// certified makes images whose signatures have certificates.
+// certified creates images whose signatures have certificates.
 func (w *workshop) certified() error {
 	day := 24 * time.Hour
 	for _, c := range []struct {
@@ -201,7 +201,7 @@ func (w *workshop) attest(program string, img image, by any, typ string, predica
 	return w.cosign(program, "attest", img, by, append(f, flags...)...)
 }
 
-// attested makes images with attestations, in the form of tags that end in .att.
+// attested creates images with attestations, in tags that end in .att.
 func (w *workshop) attested() error {
 	type attestation struct {
 		by        any
@@ -247,7 +247,7 @@ func (w *workshop) attested() error {
 	return nil
 }
 
-// bundled makes images with Sigstore bundles as referrers.
+// bundled creates images with Sigstore bundles as referrers.
 func (w *workshop) bundled() error {
 	p256, p384 := w.keys["p256"], w.keys["p384"]
 	someone, err1 := w.keyless("bundle-someone", w.authority, email("someone@ephor.test"))
@@ -261,7 +261,7 @@ func (w *workshop) bundled() error {
 	type bundle struct {
 		program   string
 		by        any
-		typ       string // of an attestation; empty for a signature
+		typ       string // type of an attestation; empty for a signature
 		predicate any
 		flags     []string
 	}
@@ -306,7 +306,7 @@ func (w *workshop) bundled() error {
 	return nil
 }
 
-// notarySigned makes images with Notary signatures.
+// notarySigned creates images with Notary signatures.
 func (w *workshop) notarySigned() error {
 	now := time.Now().Add(-time.Hour)
 	for _, c := range []struct {
@@ -351,7 +351,7 @@ func (w *workshop) notarySigned() error {
 	}
 	for _, c := range []struct {
 		name, about string
-		signed      []string // by whom each document is signed; empty for unsigned
+		signed      []string // the signers of each document; empty for unsigned
 	}{
 		{"notary-sbom", "Notary signature by notary; an SBOM that notary signed", []string{"notary"}},
 		{"notary-sbom-unsigned", "Notary signature by notary; an SBOM without a signature", []string{""}},

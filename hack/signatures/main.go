@@ -1,15 +1,15 @@
-// Command signatures makes the signed images that the tests of image verification read.
+// Command signatures creates the signed images that the tests of image verification read.
 //
 //	make signatures-fixture                   # once a year, or when an image is added
-//	go run -C hack/signatures . -keep         # make them and keep the services running, for tries by hand
+//	go run -C hack/signatures . -keep         # create them and keep the services running, for manual experiments
 //
-// Every signature is the work of the programs that users sign with (cosign, notation, oras), which are built once into a
+// Every signature is made with the programs that users sign with (cosign, notation, oras), which are built once into a
 // cache. They talk to services on this machine: a registry, a certificate authority, a certificate transparency log, a
 // transparency log, a timestamp authority. A proxy answers for every host name, so that the images have the names of real
 // registries. The result is an OCI layout in an archive, and a list of the images, keys and certificates; no private key
 // is kept.
 //
-// This is a module of its own: the main one does not require what signs.
+// This is a separate module, so that the main one does not require the signing programs.
 package main
 
 import (

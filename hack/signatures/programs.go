@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// program is one that signs, at the version that made the committed images.
+// program is a signing program, at the version that made the committed images.
 type program struct{ name, version, module, pkg string }
 
 var allPrograms = []program{
@@ -20,8 +20,8 @@ var allPrograms = []program{
 	{"timestamp-server", "v2.1.3", "github.com/sigstore/timestamp-authority/v2", "cmd/timestamp-server"},
 }
 
-// findPrograms returns the path of each program by its name. It builds those that are missing, one after the other and
-// with low priority: a build of cosign takes two minutes and 1.5 GB of memory.
+// findPrograms returns the path of each program by its name. It builds missing ones, one after the other and with low
+// priority: a build of cosign takes two minutes and 1.5 GB of memory.
 func findPrograms(ctx context.Context, dir string) (map[string]string, error) {
 	found := map[string]string{}
 	for _, p := range allPrograms {
@@ -39,8 +39,8 @@ func findPrograms(ctx context.Context, dir string) (map[string]string, error) {
 	return found, nil
 }
 
-// build builds the program in a module that requires nothing else, so that its own choice of versions counts; `go install`
-// needs the list of the module's versions, which not every proxy has.
+// build builds the program in a module that requires nothing else, so that its own choice of versions applies; `go
+// install` needs the list of the module's versions, which not every proxy has.
 func (p program) build(ctx context.Context, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (p program) build(ctx context.Context, path string) error {
 	if err := os.WriteFile(filepath.Join(module, "go.mod"), []byte(text), 0o644); err != nil {
 		return err
 	}
-	// The name appears only when the program is whole.
+	// The final name appears only when the program is complete.
 	args := []string{"go", "build", "-mod=mod", "-p", "1", "-trimpath", "-ldflags", "-s -w", "-o", path + ".part", p.module + "/" + p.pkg}
 	if nice, err := exec.LookPath("nice"); err == nil {
 		args = append([]string{nice, "-n", "10"}, args...)

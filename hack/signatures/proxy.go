@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// proxy answers CONNECT for every host itself, with certificates of an authority of its own.
+// proxy answers CONNECT for every host itself, with certificates of its own authority.
 type proxy struct {
 	address string
 	root    *x509.Certificate
@@ -63,7 +63,7 @@ func (p *proxy) serve() {
 			return
 		}
 		go func() {
-			// Nothing follows the request before it is answered, so that the buffer holds no byte of the next layer.
+			// The client sends nothing more before the answer, so the buffer contains no byte of the next layer.
 			req, err := http.ReadRequest(bufio.NewReader(conn))
 			if err != nil || req.Method != http.MethodConnect {
 				conn.Close()

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 )
 
-// registries answers for every host: each is an empty registry in memory at first. It keeps what is pushed in order.
+// registries answers for every host: each is an initially empty registry in memory. It records what is pushed in order.
 type registries struct {
 	mu     sync.Mutex
 	hosts  map[string]http.Handler
@@ -34,7 +34,7 @@ type pushed struct {
 	manifest   manifest
 }
 
-// manifest has the fields of all kinds of manifests that matter here.
+// manifest has the relevant fields of all kinds of manifests.
 type manifest struct {
 	MediaType    string            `json:"mediaType"`
 	ArtifactType string            `json:"artifactType"`
@@ -96,7 +96,7 @@ func (r *registries) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.host(host).ServeHTTP(w, req)
 }
 
-// split takes a path of a registry apart: repository, kind of what is asked, and its name.
+// split splits a path of a registry: repository, kind of object, and its name.
 func split(path string) (repository, kind, last string) {
 	parts := strings.Split(strings.TrimPrefix(path, "/v2/"), "/")
 	if len(parts) < 3 {
@@ -152,7 +152,7 @@ func (r *registries) referrers(repository, digest string) []descriptor {
 	return list
 }
 
-// blob reads a blob of a repository.
+// blob reads a blob in a repository.
 func (r *registries) blob(repository, digest string) ([]byte, error) {
 	host, path, _ := strings.Cut(repository, "/")
 	req := httptest.NewRequest(http.MethodGet, "https://"+host+"/v2/"+path+"/blobs/"+digest, nil)

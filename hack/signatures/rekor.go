@@ -28,8 +28,8 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature"
 )
 
-// transparencyLog is a stand-in for a Rekor v1 server: it canonicalises, numbers and signs entries, and answers searches
-// for them. Each entry is in a tree of its own, with one leaf.
+// transparencyLog simulates a Rekor v1 server: it canonicalises, numbers and signs entries, and answers searches for
+// them. Each entry is in a separate tree, with one leaf.
 type transparencyLog struct {
 	key    *ecdsa.PrivateKey
 	signer signature.Signer
@@ -133,7 +133,8 @@ func canonical(ctx context.Context, proposed models.ProposedEntry) ([]byte, erro
 	return types.CanonicalizeEntry(ctx, entry)
 }
 
-// leafHash is the hash of a leaf of a Merkle tree (RFC 6962, 2.1), which is also the hash of a tree that is this leaf.
+// leafHash returns the hash of a leaf of a Merkle tree (RFC 6962, 2.1), which is also the hash of a tree with only this
+// leaf.
 func leafHash(body []byte) string {
 	sum := sha256.Sum256(append([]byte{0}, body...))
 	return hex.EncodeToString(sum[:])

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// suite says what stands in the public tests of Kyverno for what only the owners of its images can sign.
+// suite maps values in Kyverno's public tests, for which only the owners of its images can sign, to their replacements.
 type suite struct {
-	// Keys, Certificates and Digests map what the tests have to names of this list: a PEM block by the first eight digits of
+	// Keys, Certificates and Digests map values in the tests to names in this list: a PEM block by the first eight digits of
 	// the SHA-256 of its base64 text, a digest by its first eight digits.
 	Keys         map[string]string `json:"keys"`
 	Certificates map[string]string `json:"certificates"`
@@ -26,7 +26,7 @@ const (
 	hub          = "index.docker.io/"
 )
 
-// suiteImages makes the images that the public tests name, with signatures by keys, certificates and identities of ours.
+// suiteImages creates the images that the public tests name, with signatures by our own keys, certificates and identities.
 func (w *workshop) suiteImages() error {
 	w.suite = suite{Keys: map[string]string{}, Certificates: map[string]string{}, Digests: map[string]string{}}
 	keys := map[string]*key{}
@@ -49,7 +49,7 @@ func (w *workshop) suiteImages() error {
 	return errors.Join(w.suitePlain(), w.suiteKeyed(keys), w.suiteNotary(), w.suiteKeyless(), w.suiteBundles())
 }
 
-// suitePlain makes images without signatures.
+// suitePlain creates images without signatures.
 func (w *workshop) suitePlain() error {
 	for _, i := range []struct{ repository, tag string }{
 		{testImage, "unsigned"}, {testImage, "latest"}, {testImage, "signed-keyless"}, {"registry.k8s.io/pause", "latest"}, {zulu, "unsigned"},
@@ -84,7 +84,7 @@ func (w *workshop) suitePlain() error {
 	return nil
 }
 
-// suiteKeyed makes images that keys sign.
+// suiteKeyed creates images that keys sign.
 func (w *workshop) suiteKeyed(keys map[string]*key) error {
 	for _, i := range []struct {
 		repository, tag, key string
@@ -157,7 +157,7 @@ func (w *workshop) suiteNotary() error {
 	return nil
 }
 
-// suiteKeyless makes images that identities sign.
+// suiteKeyless creates images that identities sign.
 func (w *workshop) suiteKeyless() error {
 	const (
 		slsa    = "https://github.com/slsa-framework/slsa-github-generator/.github/workflows/generator_container_slsa3.yml@refs/heads/main"
@@ -200,7 +200,7 @@ func (w *workshop) suiteKeyless() error {
 	)
 }
 
-// suiteBundles makes images with bundles.
+// suiteBundles creates images with bundles.
 func (w *workshop) suiteBundles() error {
 	predicate := map[string]any{
 		"buildDefinition": map[string]any{"buildType": "https://actions.github.io/buildtypes/workflow/v1", "externalParameters": map[string]any{}},

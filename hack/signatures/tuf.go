@@ -15,8 +15,8 @@ import (
 	"github.com/theupdateframework/go-tuf/v2/metadata"
 )
 
-// writeTUF writes a repository of updates with the trusted root, and with its parts as older clients read them. One key,
-// which is forgotten, signs all roles.
+// writeTUF writes a repository of updates with the trusted root, and with its parts for older clients. One key, which is
+// discarded, signs all roles.
 func (w *workshop) writeTUF(dir string, trustedRoot []byte) error {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -30,7 +30,7 @@ import (
 	"time"
 )
 
-// workshop holds the services and what was made with them.
+// workshop holds the services and the results.
 type workshop struct {
 	ctx      context.Context
 	programs map[string]string
@@ -39,7 +39,7 @@ type workshop struct {
 	registries *registries
 	proxy      *proxy
 	authority  *authority
-	other      *authority // nothing trusts it unless a test says so
+	other      *authority // no test trusts it unless it says so
 	log        *transparencyLog
 	logURL     string
 	tsaURL     string
@@ -135,7 +135,7 @@ func (w *workshop) listen(h http.Handler) (string, error) {
 	return "http://" + l.Addr().String(), nil
 }
 
-// startTSA starts the timestamp authority, with a key that it forgets.
+// startTSA starts the timestamp authority, with a key that is discarded.
 func (w *workshop) startTSA() error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -166,7 +166,7 @@ func (w *workshop) startTSA() error {
 	}
 }
 
-// run runs a program with the surroundings that all of them share.
+// run runs a program with the common environment.
 func (w *workshop) run(program string, env []string, args ...string) error {
 	ctx, cancel := context.WithTimeout(w.ctx, 3*time.Minute)
 	defer cancel()
@@ -183,7 +183,7 @@ func (w *workshop) run(program string, env []string, args ...string) error {
 	return nil
 }
 
-// tinyLayer is the one layer of all images, with the same bytes each time.
+// tinyLayer returns the only layer of all images, with the same bytes each time.
 func tinyLayer() (compressed []byte, diffID string, err error) {
 	var plain, b bytes.Buffer
 	t := tar.NewWriter(&plain)
@@ -204,7 +204,7 @@ func digestOf(b []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// spec is what distinguishes images. Their digests depend on nothing else.
+// spec is the difference between images. Their digests depend on nothing else.
 type spec struct {
 	architecture string         // amd64 unless it is set
 	user         string         // of the processes
@@ -277,7 +277,7 @@ func (w *workshop) request(method, repository, path, contentType string, body []
 	return nil
 }
 
-// push makes an image with that tag and adds it to the list under the name.
+// push creates an image with that tag and adds it to the list under the name.
 func (w *workshop) push(name, repository, tag, about string) (image, error) {
 	return w.pushSpec(name, repository, tag, about, spec{})
 }
@@ -297,7 +297,8 @@ func (w *workshop) pushSpec(name, repository, tag, about string, s spec) (image,
 	return w.listed(name, image{Repository: repository, Tag: tag, Digest: d.Digest, About: about})
 }
 
-// pushIndex makes an index of one image for each architecture. The children are in the list too, as ⟨name⟩/⟨architecture⟩.
+// pushIndex creates an index with one image for each architecture. The list also contains the children, as
+// ⟨name⟩/⟨architecture⟩.
 func (w *workshop) pushIndex(name, repository, tag, about string, s spec, architectures ...string) (image, error) {
 	var children []map[string]any
 	for _, arch := range architectures {
@@ -328,7 +329,7 @@ func (w *workshop) listed(name string, i image) (image, error) {
 	return i, nil
 }
 
-// key makes a key pair, or returns that of the same name. Kinds are p256, p384, p521, rsa2048, rsa4096 and ed25519.
+// key creates a key pair, or returns that with the same name. Kinds are p256, p384, p521, rsa2048, rsa4096 and ed25519.
 func (w *workshop) key(name, kind string) (*key, error) {
 	if k := w.keys[name]; k != nil {
 		return k, nil
@@ -406,7 +407,7 @@ func (w *workshop) keyless(name string, a *authority, id identity) (*keyless, er
 	return out, errors.Join(os.WriteFile(out.cert, certificatePEM(leaf), 0o600), os.WriteFile(out.log, logKey, 0o600))
 }
 
-// cosign signs or attests with a key, or with a certificate too.
+// cosign signs or attests with a key, optionally with a certificate.
 func (w *workshop) cosign(program, verb string, img image, by any, flags ...string) error {
 	args := []string{verb, "-y"}
 	var env []string
@@ -437,7 +438,7 @@ func (w *workshop) cosign(program, verb string, img image, by any, flags ...stri
 	return w.run(program, env, append(args, img.String())...)
 }
 
-// rekor and tsa are the flags of cosign that ask for an entry in the log, and for a timestamp.
+// rekor and tsa return the flags of cosign for an entry in the log, and for a timestamp.
 func (w *workshop) rekor() string { return "--rekor-url=" + w.logURL }
 func (w *workshop) tsa() string   { return "--timestamp-server-url=" + w.tsaURL }
 
@@ -451,7 +452,7 @@ func (w *workshop) predicate(typ string, v any) ([]string, error) {
 	return []string{"--type=" + typ, "--predicate=" + f.Name()}, json.NewEncoder(f).Encode(v)
 }
 
-// notary makes a certificate for Notary signatures, self-signed or below a root, and registers it as a key of notation.
+// notary creates a certificate for Notary signatures, self-signed or below a root, and registers it as a key of notation.
 func (w *workshop) notary(name, cn string, chained bool, from, until time.Time) error {
 	signer, err := generate("p256")
 	if err != nil {
@@ -489,7 +490,7 @@ func (w *workshop) notary(name, cn string, chained bool, from, until time.Time) 
 	if err := errors.Join(os.WriteFile(keyFile, keyPEM, 0o600), os.WriteFile(certFile, certificatePEM(append([]*x509.Certificate{leaf}, chain...)...), 0o600)); err != nil {
 		return err
 	}
-	w.certs[name] = string(certificatePEM(append(chain, leaf)[:1]...)) // what to trust: the root, or the leaf where it is alone
+	w.certs[name] = string(certificatePEM(append(chain, leaf)[:1]...)) // the certificate to trust: the root, or the leaf if it is alone
 	return w.addNotationKey(name, keyFile, certFile)
 }
 
@@ -512,7 +513,7 @@ func (w *workshop) addNotationKey(name, keyFile, certFile string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, b, 0o600))
 }
 
-// notation signs an image or another artefact of its repository.
+// notation signs an image or another artefact in its repository.
 func (w *workshop) notation(img image, key string, flags ...string) error {
 	return w.run("notation", nil, append(append([]string{"sign", "--key", key, "--force-referrers-tag=false"}, flags...), img.String())...)
 }
@@ -541,7 +542,7 @@ func (w *workshop) attach(img image, artifactType string, document any) (image, 
 	return image{Repository: img.Repository, Digest: after[before].Digest}, nil
 }
 
-// attachPlain attaches a document whose type oras refuses, since it is no media type; older clients wrote such types.
+// attachPlain attaches a document whose type oras rejects, since it is not a media type; older clients wrote such types.
 func (w *workshop) attachPlain(img image, artifactType string, document []byte) (image, error) {
 	config, err1 := w.blob(img.Repository, "application/vnd.oci.empty.v1+json", []byte("{}"))
 	layer, err2 := w.blob(img.Repository, "application/json", document)

@@ -24,14 +24,14 @@ type list struct {
 	Made     string            `json:"made"`
 	Programs map[string]string `json:"programs"`
 	Images   map[string]image  `json:"images"`
-	// Keys are public keys and Certificates those to trust for Notary signatures, in PEM.
+	// Keys are public keys and Certificates the trusted ones for Notary signatures, in PEM.
 	Keys         map[string]string `json:"keys"`
 	Certificates map[string]string `json:"certificates"`
 	Trust        trust             `json:"trust"`
 	Suite        suite             `json:"suite"`
 }
 
-// trust is what verifies signatures without keys; all but the trusted root is PEM.
+// trust holds what is needed to verify signatures without keys; all but the trusted root is PEM.
 type trust struct {
 	Roots         string          `json:"roots"`
 	Intermediates string          `json:"intermediates"`
@@ -82,8 +82,8 @@ func (w *workshop) write(dir string) error {
 	return errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "fixture.json"), append(b, '\n'), 0o644), os.WriteFile(filepath.Join(dir, "images.tar.gz"), archive, 0o644))
 }
 
-// layout packs all that was pushed as an OCI layout. The annotation org.opencontainers.image.ref.name of each manifest is
-// the whole name, with the host, and with the digest where no tag names it.
+// layout packs everything that was pushed as an OCI layout. The annotation org.opencontainers.image.ref.name of each
+// manifest is the whole name, with the host, and with the digest if no tag names it.
 func (w *workshop) layout() ([]byte, error) {
 	children := map[string]bool{}
 	for _, p := range w.registries.pushed {
@@ -108,7 +108,7 @@ func (w *workshop) layout() ([]byte, error) {
 		}
 		if len(names) == 0 {
 			if p.manifest.Subject == nil && !children[byDigest] {
-				continue // it was replaced: another signature was added to it
+				continue // it was replaced when another signature was added to it
 			}
 			names = []string{byDigest}
 		}
@@ -157,7 +157,7 @@ func (w *workshop) layout() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// trustedRoot is everything to trust in Sigstore's own form.
+// trustedRoot returns all trusted keys and certificates in Sigstore's own form.
 func (w *workshop) trustedRoot() (json.RawMessage, error) {
 	start := map[string]string{"start": time.Now().Add(-48 * time.Hour).UTC().Format(time.RFC3339)}
 	log := func(url string, public []byte) map[string]any {
@@ -198,7 +198,7 @@ func (w *workshop) trustedRoot() (json.RawMessage, error) {
 	})
 }
 
-// mustDecode takes PEM blocks apart that this program made.
+// mustDecode decodes PEM blocks that this program created.
 func mustDecode(b []byte) (blocks [][]byte) {
 	for {
 		var block *pem.Block

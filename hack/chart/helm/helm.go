@@ -1,4 +1,4 @@
-// Package helm runs the pinned Helm (hack/tools/helm) on the chart and takes its output apart.
+// Package helm runs the pinned Helm (hack/tools/helm) on the chart and splits its output.
 //
 //	docs, err := helm.Template("charts/ephor", helm.Release, "--set", "admissionController.replicas=3")
 //
@@ -30,7 +30,7 @@ type Document struct {
 	Text                              string // YAML without the separator; ends with a newline
 }
 
-// ID names the object: kind, namespace and name.
+// ID identifies the object: kind, namespace and name.
 func (d Document) ID() string {
 	if d.Namespace == "" {
 		return d.Kind + " " + d.Name
@@ -38,8 +38,8 @@ func (d Document) ID() string {
 	return d.Kind + " " + d.Namespace + "/" + d.Name
 }
 
-// Template renders the chart for a release in the namespace kyverno, sorted by what has to be there first, then by ID.
-// The error holds what Helm said.
+// Template renders the chart for a release in the namespace kyverno, sorted in the order of installation, then by ID.
+// The error contains Helm's output.
 func Template(chart, release string, args ...string) ([]Document, error) {
 	out, err := Run(append([]string{"template", release, chart, "--namespace", "kyverno"}, args...)...)
 	if err != nil {
@@ -48,14 +48,14 @@ func Template(chart, release string, args ...string) ([]Document, error) {
 	return Split(out)
 }
 
-// Run runs bin/tools/helm and returns what it printed; it fails when Helm does or when Helm is not built (hack/helm.sh).
+// Run runs bin/tools/helm and returns its output; it fails if Helm fails or if Helm is not built (hack/helm.sh).
 func Run(args ...string) (string, error) {
 	path, err := program()
 	if err != nil {
 		return "", err
 	}
 	cmd := exec.Command(path, args...)
-	// Nothing of the user's Helm: plugins, repositories, a cluster.
+	// Use nothing of the user's Helm: plugins, repositories, a cluster.
 	cmd.Env = append(os.Environ(), "HELM_CONFIG_HOME=/nonexistent", "HELM_CACHE_HOME=/nonexistent", "HELM_DATA_HOME=/nonexistent", "KUBECONFIG=/nonexistent")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -82,13 +82,13 @@ func program() (string, error) {
 	}
 }
 
-// source is Helm's comment that names the template.
+// source matches Helm's comment that names the template.
 var source = regexp.MustCompile(`(?m)^# Source: .*\n`)
 
-// order is what has to be there before what; other kinds come in between.
+// order defines which kinds are installed before or after others; other kinds come in between.
 var order = map[string]int{"Namespace": -4, "CustomResourceDefinition": -3, "ServiceAccount": -2, "ClusterRole": -1, "Deployment": 1}
 
-// Split takes YAML of several documents apart.
+// Split splits YAML of several documents.
 func Split(text string) ([]Document, error) {
 	var docs []Document
 	for _, raw := range strings.Split("\n"+text, "\n---\n") {

@@ -9,7 +9,8 @@ import (
 // ignoredHead begins the file of values without effect.
 const ignoredHead = "# Made by hack/chart from values.yaml: values that are accepted without effect, and their defaults, for NOTES.txt.\n"
 
-// IgnoredValues lists the values that are accepted without effect, one a line: its path and its default, as JSON, which is YAML too.
+// IgnoredValues lists the values that are accepted without effect, one per line: its path and its default, as JSON, which is also
+// YAML.
 func (v *Value) IgnoredValues() ([]byte, error) {
 	out := bytes.NewBufferString(ignoredHead)
 	var err error

@@ -6,10 +6,11 @@ import (
 	"fmt"
 )
 
-// types are the names of JSON Schema.
+// types maps types to their names in JSON Schema.
 var types = map[string]string{"string": "string", "int": "integer", "bool": "boolean", "map": "object", "list": "array", "object": "object"}
 
-// Schema is the JSON Schema (draft 7) of the values. Keys that values.yaml does not have are refused: they are mistakes.
+// Schema returns the JSON Schema (draft 7) of the values. It rejects keys that values.yaml does not have: they are
+// mistakes.
 func (v *Value) Schema() ([]byte, error) {
 	s, err := v.schema(v)
 	if err != nil {
@@ -66,7 +67,7 @@ func (v *Value) schema(root *Value) (map[string]any, error) {
 	return s, v.properties(root, s)
 }
 
-// properties adds the keys of v to the schema s, which then refuses all others.
+// properties adds the keys of v to the schema s, which then rejects all others.
 func (v *Value) properties(root *Value, s map[string]any) error {
 	properties := map[string]any{}
 	for _, child := range v.Children {
@@ -77,7 +78,7 @@ func (v *Value) properties(root *Value, s map[string]any) error {
 		properties[child.Name] = c
 	}
 	if v.Path == "" {
-		// Helm hands parents' values down to charts that are dependencies.
+		// Helm passes parents' values to charts that are dependencies.
 		properties["enabled"] = map[string]any{"type": "boolean", "description": "Read by a chart that has this one as a dependency."}
 	}
 	s["properties"] = properties

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The lines between which the tables stand in the document.
+// The lines around the tables in the document.
 const (
 	begin = "<!-- values: begin (made by hack/generate.sh) -->\n"
 	end   = "<!-- values: end -->\n"
@@ -28,7 +28,7 @@ func (v *Value) WriteTables(path string) error {
 	return os.WriteFile(path, []byte(before+begin+v.tables()+end+after), 0o644)
 }
 
-// tables has one table for each value at the top, and one list of what is accepted without effect.
+// tables returns one table for each value at the top level, and one list of values without effect.
 func (v *Value) tables() string {
 	var out bytes.Buffer
 	var ignored []*Value
@@ -56,7 +56,7 @@ func (v *Value) tables() string {
 		}
 	}
 	out.WriteString("\n### Accepted without effect\n\nValues of Kyverno's chart that change nothing here; where there is a reason to give, it is given.\n\n| Value | |\n|---|---|\n")
-	// Those without a reason share a row with their neighbours of the same parent.
+	// Values without a reason share a row with their neighbours below the same parent.
 	for i := 0; i < len(ignored); i++ {
 		names := "`" + ignored[i].Path + "`"
 		for ; i+1 < len(ignored) && ignored[i].Description == "" && ignored[i+1].Description == "" && parent(ignored[i]) == parent(ignored[i+1]); i++ {

@@ -1,13 +1,13 @@
-// Package values reads the chart's values.yaml with its comments, and makes the schema and the documentation of it.
+// Package values parses the chart's values.yaml with its comments, and generates the schema and the documentation from it.
 //
 //	v, err := values.Parse(text)
 //	schema, err := v.Schema()
 //
-// The comment above a key describes it. Its last line may begin with "@" and give the type, where the default does not
-// tell or more is allowed: string, int, bool, map, list, any, enum(a,b), each with "?" when null is allowed, or like(path)
-// for a map that may have any of the keys of another value; "ignored" before it marks values of Kyverno's chart that change
-// nothing here. It does not check whether templates use a value.
-// Beside the program: hack/chart and the tests of charts use it.
+// The comment above a key describes it. Its last line may begin with "@" and give the type, if the default does not show it
+// or more is allowed: string, int, bool, map, list, any, enum(a,b), each with "?" if null is allowed, or like(path) for a
+// map that may have any of the keys of another value; "ignored" before it marks values of Kyverno's chart that have no
+// effect here. It does not check whether templates use a value. Beside the program: hack/chart and the tests of charts use
+// it.
 package values
 
 import (
@@ -21,9 +21,9 @@ import (
 // Value is one key of values.yaml.
 type Value struct {
 	Name        string
-	Path        string // with dots, from the top
+	Path        string // with dots, from the root
 	Description string
-	Type        string // object for maps with keys of their own
+	Type        string // object for maps with fixed keys
 	Enum        []string
 	Like        string // the path of the value whose keys are allowed here
 	Null        bool   // null is allowed
@@ -32,7 +32,7 @@ type Value struct {
 	Children    []*Value
 }
 
-// Parse reads values.yaml. It fails on types that it does not know and on defaults that their type does not allow.
+// Parse parses values.yaml. It fails for unknown types and for defaults that their type does not allow.
 func Parse(text []byte) (*Value, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -73,7 +73,7 @@ func (v *Value) read(node *yaml.Node) error {
 			}
 			lines = append(lines, line)
 		}
-		// A blank line ends what a comment says about the file rather than the key.
+		// A blank line ends a comment about the file, as opposed to the key.
 		child.Description = strings.Join(lines, " ")
 		if at := strings.LastIndex(key.HeadComment, "\n\n"); at >= 0 {
 			child.Description = strings.Join(lines[strings.Count(key.HeadComment[:at], "\n")+2:], " ")
@@ -88,7 +88,7 @@ func (v *Value) read(node *yaml.Node) error {
 	return nil
 }
 
-// infer gives the type that the default shows.
+// infer sets the type that the default shows.
 func (v *Value) infer(node *yaml.Node) error {
 	switch node.Kind {
 	case yaml.MappingNode:

@@ -1,10 +1,11 @@
-// Crdgen writes the CustomResourceDefinitions of Go API packages: controller-gen's generator, with two markers more
-// for constraints between fields of a type, which become structural schema and so cost the API server no CEL budget.
+// Crdgen writes the CustomResourceDefinitions of Go API packages: controller-gen's generator, with two additional
+// markers for constraints between fields of a type, which become structural schema and so cost the API server no CEL
+// budget.
 //
 //	crdgen -out config/crds ./api/...
 //
-//	// +ephor:exactlyOneOf=a;b     one of the fields has to be there, and no other
-//	// +ephor:notTogether=a;b      not all of the fields together
+//	// +ephor:exactlyOneOf=a;b     exactly one of the fields must be set
+//	// +ephor:notTogether=a;b      not all of the fields may be set together
 package main
 
 import (
@@ -68,8 +69,8 @@ func (g generator) RegisterMarkers(into *markers.Registry) error {
 	return nil
 }
 
-// withoutVersion leaves out the annotation with the generator's version: that of this program depends on the commit that
-// it was built from, and would make every commit's output differ.
+// withoutVersion omits the annotation with the generator's version: that of this program depends on the commit from
+// which it was built, and would change the output with every commit.
 type withoutVersion struct{ genall.OutputRule }
 
 func (o withoutVersion) Open(pkg *loader.Package, path string) (io.WriteCloser, error) {

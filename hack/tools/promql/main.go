@@ -1,14 +1,15 @@
-// Command promql loads queries into PromQL's own engine, over pages that a controller showed on /metrics, and requires
-// that each has data. It is a module of its own, because it brings Prometheus along.
+// Command promql runs queries in PromQL's own engine, over pages from a controller's /metrics, and requires that each
+// has data. It is a separate module, because it requires Prometheus.
 //
 //	promql -pages admission=first.txt,second.txt -pages reports=testdata/reports-1.txt,testdata/reports-2.txt \
 //	  charts/ephor/dashboards/ephor.json charts/ephor/alerts/ephor.yaml docs/operating/metrics.md
 //
-// The pages of a job are taken as scraped 45 seconds apart, the last one 5 seconds ago. Queries are the expressions of
-// Grafana dashboards (.json), of rule files (.yaml) and of blocks marked promql in documents (.md), one in each
-// paragraph. An alert that is silent has no data by its nature: of a comparison, what is compared must have data.
+// The pages of a job count as scraped 45 seconds apart, the last one 5 seconds ago. Queries are the expressions in
+// Grafana dashboards (.json), in rule files (.yaml) and in blocks marked promql in documents (.md), one in each
+// paragraph. An alert that does not fire has no data by its nature, so in a comparison the compared expressions must
+// have data.
 //
-// It ends with exit code 1 and a line for each query without data, or that cannot be read.
+// It ends with exit code 1 and a line for each query without data, or that cannot be parsed.
 //
 // With -serve it is a Prometheus for tests: it scrapes the pages that are named as job=URL, and answers /api/v1/query.
 //
@@ -29,14 +30,14 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// seeds are queries of dashboards that people brought along from Kyverno. They must give more than zero.
+// seeds are queries from dashboards that people migrate from Kyverno. They must return more than zero.
 var seeds = []string{
 	`sum(increase(kyverno_policy_results{policy_namespace="default", rule_result="fail"}[24h])) by (rule_type)`,
 	`rate(kyverno_policy_results{resource_kind="Pod", rule_execution_cause="admission_request"}[1m])*60`,
 	`count by (policy_name) (increase(kyverno_policy_results{rule_execution_cause="background_scan"}[2h]))`,
 }
 
-// now is when the queries are asked.
+// now is the time of the queries.
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func main() {
@@ -108,7 +109,7 @@ func run(pages, files []string) error {
 	return errors.Join(errs...)
 }
 
-// newEngine makes PromQL's engine as Prometheus does.
+// newEngine creates PromQL's engine as Prometheus does.
 func newEngine() *promql.Engine {
 	return promql.NewEngine(promql.EngineOpts{
 		MaxSamples: 50_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
@@ -123,7 +124,7 @@ type engine struct {
 
 var errNoData = errors.New("no data")
 
-// ask evaluates a query and returns its largest value. No data, and nothing but NaN, are errors.
+// ask evaluates a query and returns its largest value. No data, and only NaN values, are errors.
 func (e *engine) ask(query string) (largest float64, err error) {
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(query)
 	if err != nil {
@@ -166,7 +167,7 @@ func orLeast(v float64) float64 {
 	return v
 }
 
-// unfiltered is the expression with each comparison giving 0 or 1 for all that is compared.
+// unfiltered returns the expression in which each comparison returns 0 or 1 for everything that is compared.
 func unfiltered(expr parser.Expr) parser.Expr {
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 		if b, ok := n.(*parser.BinaryExpr); ok && b.Op.IsComparisonOperator() {

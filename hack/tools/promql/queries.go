@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// queriesOf are the queries that a file holds.
+// queriesOf returns the queries in a file.
 func queriesOf(file string) ([]string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -31,8 +31,8 @@ func queriesOf(file string) ([]string, error) {
 	return nil, fmt.Errorf("neither a dashboard (.json), nor rules (.yaml), nor a document (.md)")
 }
 
-// dashboardQueries are all fields `expr` of a Grafana dashboard, with Grafana's variables filled in, and a selector for
-// each label_values(…) that fills one of the dashboard's own variables.
+// dashboardQueries returns all fields `expr` of a Grafana dashboard, with Grafana's variables filled in, and a selector
+// for each label_values(…) that fills one of the dashboard's own variables.
 func dashboardQueries(text []byte) ([]string, error) {
 	var dashboard any
 	if err := json.Unmarshal(text, &dashboard); err != nil {
@@ -71,7 +71,7 @@ var (
 	ownVariable = regexp.MustCompile(`\$\{?[a-zA-Z_]+\}?`)
 )
 
-// grafana fills variables in as Grafana does with everything chosen.
+// grafana fills in variables as Grafana does with everything selected.
 func grafana(query string) string {
 	for name, value := range map[string]string{"$__rate_interval": "1m", "$__interval": "1m", "$__range": "1h"} {
 		query = strings.ReplaceAll(query, name, value)
@@ -79,7 +79,7 @@ func grafana(query string) string {
 	return ownVariable.ReplaceAllString(query, ".*")
 }
 
-// ruleQueries are the expressions of a rule file, which is checked as Prometheus checks it.
+// ruleQueries returns the expressions in a rule file, which it validates as Prometheus does.
 func ruleQueries(text []byte) ([]string, error) {
 	groups, errs := rulefmt.Parse(text, false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
 	if len(errs) > 0 {
@@ -94,7 +94,7 @@ func ruleQueries(text []byte) ([]string, error) {
 	return out, nil
 }
 
-// documentQueries are the paragraphs of the blocks that are marked promql.
+// documentQueries returns the paragraphs in blocks that are marked promql.
 func documentQueries(text string) []string {
 	var out []string
 	for _, block := range strings.Split(text, "```promql\n")[1:] {

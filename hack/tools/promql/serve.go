@@ -15,14 +15,14 @@ import (
 	"github.com/prometheus/prometheus/promql"
 )
 
-// server is a Prometheus for a test: it scrapes pages and answers instant queries, and forgets everything when it ends.
+// server is a Prometheus for a test: it scrapes pages and answers instant queries, and stores nothing on disk.
 type server struct {
 	mu     sync.Mutex
 	store  *store
 	engine *promql.Engine
 }
 
-// serve scrapes the targets (job=URL) again and again, and answers /api/v1/query on address until it is killed.
+// serve scrapes the targets (job=URL) repeatedly, and answers /api/v1/query on address until it is killed.
 func serve(address string, every time.Duration, targets []string) error {
 	s := &server{store: &store{}, engine: newEngine()}
 	for _, target := range targets {

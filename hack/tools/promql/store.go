@@ -40,8 +40,8 @@ func (s sample) FH() *histogram.FloatHistogram { return nil }
 func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
 func (s sample) Copy() chunks.Sample           { return s }
 
-// add takes over a page as the scraper of Prometheus would, with the labels job and instance. Two lines for one series
-// are an error: Prometheus would keep one of them.
+// add stores a page as the scraper of Prometheus would, with the labels job and instance. Two lines for one series are
+// an error, because Prometheus would keep only one of them.
 func (s *store) add(job string, page []byte, at time.Time) error {
 	if s.series == nil {
 		s.series = map[string]*series{}
@@ -125,7 +125,7 @@ func (s *set) At() storage.Series                { return s.series[s.at] }
 func (s *set) Err() error                        { return nil }
 func (s *set) Warnings() annotations.Annotations { return nil }
 
-// LabelValues, LabelNames and Close implement storage.Querier; the engine asks for series only.
+// LabelValues, LabelNames and Close implement storage.Querier; the engine only requests series.
 func (querier) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
 	return nil, nil, nil
 }

@@ -50,7 +50,7 @@ func (r *release) archives(documents []file) error {
 	return nil
 }
 
-// archiveName is the name of a platform's archive.
+// archiveName returns the name of a platform's archive.
 func archiveName(version, platform string) string {
 	suffix := ".tar.gz"
 	if strings.HasPrefix(platform, "windows/") {
@@ -59,7 +59,7 @@ func archiveName(version, platform string) string {
 	return fmt.Sprintf("ephor_%s_%s%s", version, strings.ReplaceAll(platform, "/", "_"), suffix)
 }
 
-// packTar is a gzipped tar archive whose bytes depend on the files and the time only.
+// packTar returns a gzipped tar archive whose bytes depend only on the files and the time.
 func packTar(files []file, at time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	zipped, err := gzip.NewWriterLevel(&out, gzip.BestCompression)

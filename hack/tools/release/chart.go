@@ -30,12 +30,12 @@ const (
 
 var (
 	versionLine = regexp.MustCompile(`(?m)^(version|appVersion):.*$`)
-	// The two values of the chart that say where the image is.
+	// The two values of the chart that define the image's location.
 	registryLine   = regexp.MustCompile(`(?m)^(global:\n  image:\n(?:    #.*\n)*    registry:) null$`)
 	repositoryLine = regexp.MustCompile(`(?m)^(image:\n(?:  .*\n)*?  repository:) .*$`)
 )
 
-// chart writes the chart twice: as the archive that `helm install` takes, and as an OCI layout.
+// chart writes the chart twice: as the archive for `helm install`, and as an OCI layout.
 func (r *release) chart() error {
 	archive, metadata, err := r.packedChart()
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *release) installManifest() error {
 func chartLayout(version string) string { return "ephor_" + version + "_chart.oci.tar" }
 func imageLayout(version string) string { return "ephor_" + version + "_image.oci.tar" }
 
-// packedChart is the archive of the chart, and its Chart.yaml, with the version of the release and the place of its image.
+// packedChart returns the archive of the chart, and its Chart.yaml, with the version of the release and the location of its image.
 func (r *release) packedChart() (archive, metadata []byte, err error) {
 	root := filepath.Join(r.source, "charts", "ephor")
 	var files []file
@@ -124,7 +124,8 @@ func (r *release) packedChart() (archive, metadata []byte, err error) {
 	return archive, metadata, err
 }
 
-// values are the values of the chart with the place of the image. The registry is the global one, which users override for a mirror.
+// values returns the values of the chart with the location of the image. The registry is the global one, which users override for a
+// mirror.
 func (r *release) values(content []byte) ([]byte, error) {
 	registry, path, ok := strings.Cut(r.registry, "/")
 	if !ok {
@@ -142,7 +143,7 @@ func (r *release) values(content []byte) ([]byte, error) {
 	return content, nil
 }
 
-// chartImage is the chart as registries hold it.
+// chartImage returns the chart in the form in which registries store it.
 func (r *release) chartImage(archive, metadata []byte) (v1.Image, error) {
 	config, err := yaml.YAMLToJSON(metadata)
 	if err != nil {
@@ -182,7 +183,7 @@ func (r *release) chartImage(archive, metadata []byte) (v1.Image, error) {
 	return partial.CompressedToImage(&artefact{manifest: raw, config: config, layers: []v1.Layer{content}})
 }
 
-// artefact is an image with a configuration of another format.
+// artefact is an image with a configuration in another format.
 type artefact struct {
 	manifest, config []byte
 	layers           []v1.Layer

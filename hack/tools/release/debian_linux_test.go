@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// asRoot runs a command as root, within a folder if it is not empty. An ordinary user is root in a user namespace.
+// asRoot lets a command run as root, within a folder if it is not empty. An ordinary user becomes root in a user namespace.
 func asRoot(folder string) *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Chroot: folder}
 	if os.Geteuid() != 0 {
@@ -24,7 +24,7 @@ func asRoot(folder string) *syscall.SysProcAttr {
 	return attributes
 }
 
-// dpkg installs the Debian package into a root without any other file. The program runs there, the package's files are as its digests say, and
+// dpkg installs the Debian package into a root without any other file. The program runs there, the package's files match its digests, and
 // purging it leaves nothing.
 func TestDebian(t *testing.T) {
 	if _, err := exec.LookPath("dpkg"); err != nil {

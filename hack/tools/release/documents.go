@@ -10,7 +10,7 @@ import (
 	"github.com/cpuguy83/go-md2man/v2/md2man"
 )
 
-// documents are the completions of shells and the manual pages, which the program prints itself.
+// documents returns the completions for shells and the manual pages, which the program prints itself.
 func (r *release) documents() ([]file, error) {
 	var files []file
 	for _, shell := range []struct{ name, file string }{
@@ -48,7 +48,7 @@ func (r *release) documents() ([]file, error) {
 	return files, nil
 }
 
-// manual is a page of the program's reference in the form of man.
+// manual returns a page of the program's reference in the form for man.
 func (r *release) manual(name, markdown string) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%% %q \"1\" %q %q \"\"\n\n", strings.ToUpper(name), r.created.Format("January 2006"), "ephor "+r.version)
@@ -72,7 +72,8 @@ func (r *release) manual(name, markdown string) []byte {
 	return md2man.Render([]byte(b.String()))
 }
 
-// reference names another page as manuals do: from "* [ephor apply](ephor_apply.md) - …" it makes "* **ephor-apply**(1) - …".
+// reference converts a link to another page to the form of manuals: "* [ephor apply](ephor_apply.md) - …" becomes "*
+// **ephor-apply**(1) - …".
 func reference(line string) string {
 	name, rest, ok := strings.Cut(strings.TrimPrefix(line, "* ["), "](")
 	if !ok {
@@ -82,7 +83,7 @@ func reference(line string) string {
 	return "* **" + strings.ReplaceAll(name, " ", "-") + "**(1)" + rest
 }
 
-// output runs a program and returns what it prints.
+// output runs a program and returns its output.
 func output(program string, args ...string) ([]byte, error) {
 	cmd := exec.Command(program, args...) //nolint:gosec // the program is the one that is released
 	cmd.Stderr = os.Stderr

@@ -18,7 +18,7 @@ var (
 	installTemplate string
 )
 
-// archive is what an installer has to know of one.
+// archive holds the information about an archive that an installer needs.
 type archive struct{ Platform, OS, Arch, URL, Name, SHA256, Program string }
 
 // krew writes the manifest of the kubectl plugin, `kubectl ephor`.

@@ -25,7 +25,7 @@ var checkers = sync.OnceValues(func() (string, error) {
 	return bin, nil
 })
 
-// krew's own tool accepts the manifest and installs the plugin of every platform, and refuses an archive with another digest.
+// krew's own tool accepts the manifest and installs the plugin for every platform, and rejects an archive with another digest.
 func TestKrew(t *testing.T) {
 	dir, _ := written(t)
 	bin, err := checkers()
@@ -65,7 +65,7 @@ func TestKrew(t *testing.T) {
 	}
 }
 
-// The action installs the version that it is given, with the check of install.sh, and annotates what the program finds.
+// The action installs the version that it is given, with the check of install.sh, and annotates the program's findings.
 func TestAction(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the test runs the Linux program")
@@ -112,13 +112,13 @@ func TestAction(t *testing.T) {
 	}
 }
 
-// ofHomebrew are the platforms of the release on which Homebrew runs.
+// ofHomebrew returns the platforms of the release on which Homebrew runs.
 func ofHomebrew() []string {
 	return slices.DeleteFunc(slices.Clone(shipped), func(p string) bool { return strings.HasPrefix(p, "windows/") })
 }
 
-// The formula is Ruby, and runs: it names the archive of each platform with its digest, installs the program, completions and manual pages,
-// and its own test passes. testdata/formula.rb stands for Homebrew.
+// The formula is valid Ruby: it names the archive of each platform with its digest, installs the program, completions and manual pages, and
+// its own test passes. testdata/formula.rb simulates Homebrew.
 func TestFormula(t *testing.T) {
 	ruby, err := exec.LookPath("ruby")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command release writes everything that a release of Ephor has, from programs that are already built. It needs no network.
+// Command release writes all files of a release of Ephor, from programs that are already built. It needs no network.
 //
 //	go run . -source ../../.. -programs build/programs -ephor bin/ephor -image build/image -version 1.2.3 -revision … -time … build/release
 //
@@ -6,7 +6,7 @@
 //	go run . push -to registry.example/team -version 1.2.3 build/release
 //
 // The same inputs give the same bytes: every time is that of the commit, and every list is sorted. hack/release.sh builds the inputs.
-// Signatures are beside the files, so that the release stays the same with and without them.
+// Signatures are separate files, so that the release is the same with and without them.
 package main
 
 import (
@@ -20,26 +20,26 @@ import (
 	"time"
 )
 
-// release is what the files of a release are made from, and where they go.
+// release holds the inputs for the files of a release, and their destination.
 type release struct {
 	source   string // the repository
 	programs string // folder of the programs: ⟨os⟩-⟨arch⟩/ephor[.exe]
 	ephor    string // the program for this machine; it prints its own pages and completions
 	image    string // OCI layout of the image
-	manifest string // the chart, rendered; empty for none
+	manifest string // the rendered chart; empty for none
 	version  string // without "v"
 	revision string // the commit
 	created  time.Time
-	// platforms are those of the release, by Go's names.
+	// platforms are those of the release, with Go's names.
 	platforms []string
-	// registry is where the image is pulled from: a registry and a path.
+	// registry is the location from which the image is pulled: a registry and a path.
 	registry string
-	// url is where the files are downloaded from: the address of the release's folder.
+	// url is the location from which the files are downloaded: the address of the release's folder.
 	url    string
 	output string
 }
 
-// platforms are those of a whole release.
+// platforms are those of a complete release.
 var platforms = []string{"darwin/amd64", "darwin/arm64", "linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64"}
 
 func main() {
@@ -102,7 +102,7 @@ func run(args []string) error {
 	return r.write()
 }
 
-// write makes all files, in the order in which one needs another.
+// write writes all files, in the order of their dependencies.
 func (r *release) write() error {
 	if err := os.RemoveAll(r.output); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (r *release) write() error {
 	return nil
 }
 
-// selectPlatforms reads a list of platforms, in the order of a whole release.
+// selectPlatforms parses a list of platforms; the result is in the order of a complete release.
 func selectPlatforms(list string) ([]string, error) {
 	named := strings.Fields(list)
 	for _, p := range named {
@@ -149,7 +149,7 @@ func selectPlatforms(list string) ([]string, error) {
 	return selected, nil
 }
 
-// program is the path of the program for a platform.
+// program returns the path of the program for a platform.
 func (r *release) program(platform string) string {
 	name := "ephor"
 	if strings.HasPrefix(platform, "windows/") {

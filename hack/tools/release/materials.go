@@ -31,7 +31,7 @@ func (r *release) materials() error {
 	return nil
 }
 
-// bill is the SPDX document of one program.
+// bill returns the SPDX document for one program.
 func (r *release) bill(name string, info *buildinfo.BuildInfo) *spdx.Document {
 	doc := &spdx.Document{
 		SPDXVersion: spdx.Version, DataLicense: spdx.DataLicense, SPDXIdentifier: "DOCUMENT", DocumentName: name,
@@ -59,7 +59,7 @@ func (r *release) bill(name string, info *buildinfo.BuildInfo) *spdx.Document {
 	return doc
 }
 
-// module is a Go module as a package of SPDX; its number makes its identifier unique.
+// module returns a Go module as a package of SPDX; its number makes its identifier unique.
 func module(number int, path, version string) *spdx.Package {
 	return &spdx.Package{
 		PackageName: path, PackageVersion: version, PackageSPDXIdentifier: common.ElementID(fmt.Sprintf("Package-go-module-%d", number)),

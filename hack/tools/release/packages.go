@@ -11,7 +11,7 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm" // the format rpm
 )
 
-// packages writes a Debian and an RPM package for each Linux platform. Nothing in them runs at the installation.
+// packages writes a Debian and an RPM package for each Linux platform. They run no scripts at installation.
 func (r *release) packages(documents []file) error {
 	work, err := os.MkdirTemp("", "ephor-packages-")
 	if err != nil {
@@ -54,7 +54,7 @@ func (r *release) packages(documents []file) error {
 	return nil
 }
 
-// places says where a package puts the documents, by their prefix within archives.
+// places defines where a package installs the documents, by their prefix within archives.
 var places = []struct{ from, to string }{
 	{"completions/ephor.bash", "/usr/share/bash-completion/completions/ephor"},
 	{"completions/_ephor", "/usr/share/zsh/vendor-completions/_ephor"},
@@ -62,7 +62,7 @@ var places = []struct{ from, to string }{
 	{"man/", "/usr/share/man/man1/"},
 }
 
-// installed are the files of a package.
+// installed returns the files of a package.
 func (r *release) installed(platform string, documents []file, work string) (files.Contents, error) {
 	owned := func(mode os.FileMode) *files.ContentFileInfo {
 		return &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode, MTime: r.created}

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Names that the provenance statement uses.
+// Names in the provenance statement.
 const (
 	provenanceType = "https://slsa.dev/provenance/v1"
 	buildType      = "https://github.com/ephor-dev/ephor/blob/main/hack/release.sh"
@@ -58,7 +58,7 @@ func (r *release) provenance() error {
 
 func provenanceName(version string) string { return "ephor_" + version + ".provenance.json" }
 
-// subjects are the files of the release with their digests.
+// subjects returns the files of the release with their digests.
 func (r *release) subjects() ([]*statement.ResourceDescriptor, error) {
 	entries, err := os.ReadDir(r.output)
 	if err != nil {

@@ -35,7 +35,7 @@ func push(args []string) error {
 	return nil
 }
 
-// pushLayout pushes the only artefact of a packed layout.
+// pushLayout pushes the only artefact in a packed layout.
 func pushLayout(file, reference string) error {
 	ref, err := name.ParseReference(reference)
 	if err != nil {
@@ -84,7 +84,7 @@ func pushLayout(file, reference string) error {
 	return nil
 }
 
-// unpack writes the files of a tar archive below dir. Names that lead out of it are refused.
+// unpack writes the files of a tar archive below dir. It rejects names that lead out of it.
 func unpack(file, dir string) error {
 	in, err := os.Open(file)
 	if err != nil {

@@ -42,7 +42,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// program stands for ephor: it prints completions, and pages of commands. Its build is the one of this test for each platform.
+// program is a substitute for ephor: it prints completions, and pages of commands. This test builds it for each platform.
 const program = `package main
 
 import ("fmt"; "os"; "path/filepath")
@@ -60,13 +60,13 @@ func main() {
 }
 `
 
-// version is that of the release that the tests check.
+// version is that of the release under test.
 var version = "1.2.3-rc.1"
 
 // given is the folder of a release that `make release` wrote. It is empty for the small release that the tests write themselves.
 var given = os.Getenv("EPHOR_RELEASE")
 
-// shipped are the platforms of the release that the tests check: those that PLATFORMS names, or all.
+// shipped are the platforms of the release under test: those in PLATFORMS, or all.
 var shipped = func() []string {
 	if list := os.Getenv("PLATFORMS"); given != "" && list != "" {
 		selected, err := selectPlatforms(list)
@@ -78,8 +78,8 @@ var shipped = func() []string {
 	return platforms
 }()
 
-// written is a release that was written once for all tests, and the same written again. EPHOR_RELEASE and VERSION name another one, and
-// EPHOR_RELEASE_AGAIN the same from another clone.
+// written returns a release that was written once for all tests, and the same written again. EPHOR_RELEASE and VERSION select another one,
+// and EPHOR_RELEASE_AGAIN the same from another clone.
 var written = func() func(t *testing.T) (first, again string) {
 	dirs := [2]string{given, os.Getenv("EPHOR_RELEASE_AGAIN")}
 	return func(t *testing.T) (string, string) {
@@ -138,7 +138,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// scratch is a folder for what several tests share.
+// scratch is a folder for data that several tests share.
 var scratch string
 
 func write(t *testing.T, path, content string) {
@@ -160,7 +160,7 @@ func read(t *testing.T, path ...string) []byte {
 	return content
 }
 
-// listed are the names of the files of a release, without signatures.
+// listed returns the names of the files of a release, without signatures.
 func listed(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -212,7 +212,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// isFor reports whether a file of a release is that of the platform.
+// isFor reports whether a file of a release is for the platform.
 func isFor(file, platform string) bool {
 	system, arch, _ := strings.Cut(platform, "/")
 	if system == "linux" && (strings.HasSuffix(file, "_"+arch+".deb") || strings.HasSuffix(file, map[string]string{"amd64": ".x86_64.rpm", "arm64": ".aarch64.rpm"}[arch])) {
@@ -221,7 +221,7 @@ func isFor(file, platform string) bool {
 	return strings.Contains(file, "_"+system+"_"+arch+".")
 }
 
-// Archives hold the program, completions and manual pages.
+// Archives contain the program, completions and manual pages.
 func TestArchives(t *testing.T) {
 	dir, _ := written(t)
 	want := strings.Fields("CHANGELOG.md LICENSE README.md completions/_ephor completions/ephor.bash completions/ephor.fish completions/ephor.ps1 ephor man/ephor-apply.1")
@@ -283,7 +283,7 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// serve serves the files of a folder. Below /changed/, those with the suffix are other files.
+// serve serves the files in a folder. Below /changed/, those with the suffix have other content.
 func serve(t *testing.T, dir, suffix string) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -301,7 +301,7 @@ func serve(t *testing.T, dir, suffix string) *httptest.Server {
 	return server
 }
 
-// install.sh installs what has the digest that it names, and refuses anything else.
+// install.sh installs a file with the digest that it names, and rejects anything else.
 func TestInstall(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the test runs the Linux program")
@@ -333,7 +333,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// SHA256SUMS is in the form of sha256sum and covers every file; manifests of installers name the right digests.
+// SHA256SUMS is in the form of sha256sum and covers every file; manifests of installers contain the right digests.
 func TestSums(t *testing.T) {
 	dir, _ := written(t)
 	cmd := exec.Command("sha256sum", "--check", "--strict", "--quiet", sumsName)
@@ -380,8 +380,8 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// The lists of modules are valid SPDX 2.3: the specification's JSON schema allows them, its own library reads and validates them, and each module
-// stands in exactly one dependency.
+// The lists of modules are valid SPDX 2.3: the specification's JSON schema allows them, its own library reads and validates them, and each
+// module occurs in exactly one dependency.
 func TestMaterials(t *testing.T) {
 	dir, _ := written(t)
 	bin, err := checkers()
@@ -464,7 +464,7 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
-// The chart carries the version of the release; a registry holds it as Helm expects.
+// The chart has the version of the release; a registry stores it as Helm expects.
 func TestChart(t *testing.T) {
 	dir, _ := written(t)
 	server := httptest.NewServer(registry.New())
@@ -511,7 +511,7 @@ func TestChart(t *testing.T) {
 	if given != "" {
 		return
 	}
-	// Without values it installs the image of the release. The global registry stays the one that users override.
+	// Without values it installs the image of the release. Users can override the global registry.
 	values := `image:
   # a
   registry: ""
@@ -531,7 +531,7 @@ global:
 	}
 }
 
-// A key from outside signs the digests and the provenance.
+// An external key signs the digests and the provenance.
 func TestSign(t *testing.T) {
 	dir, _ := written(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -20,7 +20,7 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 )
 
-// sign signs the digests of a release and its provenance with a key from outside. The digests cover every other file.
+// sign signs the digests of a release and its provenance with an external key. The digests cover every other file.
 //
 //	SHA256SUMS.sig                     signature over SHA256SUMS, in base64 (`cosign verify-blob --key` and openssl read it)
 //	ephor_⟨version⟩.provenance.json.dsse   the provenance in a signed DSSE envelope
@@ -112,5 +112,5 @@ func (k *privateKey) Sign(_ context.Context, data []byte) ([]byte, error) {
 	return k.Signer.Sign(rand.Reader, sum[:], crypto.SHA256)
 }
 
-// KeyID is the fingerprint of the public key, as verifiers of envelopes compute it themselves.
+// KeyID returns the fingerprint of the public key, as verifiers of envelopes compute it themselves.
 func (k *privateKey) KeyID() (string, error) { return dsse.SHA256KeyID(k.Public()) }

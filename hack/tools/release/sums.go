@@ -32,7 +32,7 @@ func (r *release) sums() error {
 	return r.put(sumsName, out.Bytes(), 0o644)
 }
 
-// sum is the SHA-256 of a file of the release, in hex.
+// sum returns the SHA-256 of a file of the release, in hex.
 func (r *release) sum(name string) (string, error) {
 	content, err := os.ReadFile(filepath.Join(r.output, name))
 	if err != nil {
@@ -42,7 +42,7 @@ func (r *release) sum(name string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// canonical is a message in JSON whose bytes do not vary: protojson adds blanks at random.
+// canonical returns a message in JSON whose bytes do not vary: protojson adds blanks at random.
 func canonical(m proto.Message) ([]byte, error) {
 	text, err := protojson.Marshal(m)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// checkVersion refuses versions that the chart, packages and krew do not all understand: semantic ones without "v" and without build metadata.
+// checkVersion rejects versions that the chart, packages and krew do not all understand: it accepts semantic ones without "v" and without
+// build metadata.
 func checkVersion(version string) error {
 	v, err := semver.StrictNewVersion(version)
 	if err != nil {
@@ -19,5 +20,5 @@ func checkVersion(version string) error {
 	return nil
 }
 
-// packageVersion is the version in the form of Debian and RPM, whose releases sort after "~".
+// packageVersion returns the version in the form of Debian and RPM, whose releases sort after "~".
 func packageVersion(version string) string { return strings.Replace(version, "-", "~", 1) }

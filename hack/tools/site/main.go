@@ -1,9 +1,9 @@
-// Command site writes the guide in docs/ as static pages, which need no server: search works from files, and without scripts the pages
-// read as well.
+// Command site writes the guide in docs/ as static pages, which need no server: the search works with local files, and the pages are
+// readable without scripts.
 //
 //	go run . -source ../../.. build/site
 //
-// docs/README.md is the order of the pages. A link to a page or a section that does not exist is an error.
+// docs/README.md defines the order of the pages. A link to a page or a section that does not exist is an error.
 package main
 
 import (

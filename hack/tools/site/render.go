@@ -25,7 +25,7 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// names gives headings the names that the forge gives them.
+// names gives headings the same names as the forge does.
 type names struct{ used map[string]int }
 
 func (n *names) Generate(value []byte, _ ast.NodeKind) []byte {
@@ -50,7 +50,7 @@ func (n *names) Put([]byte) {}
 
 var linked = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
-// markdown is the dialect of the pages. HTML in pages is left out.
+// markdown returns the dialect of the pages. HTML in pages is omitted.
 func markdown() goldmark.Markdown {
 	return goldmark.New(
 		goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.Linkify),
@@ -64,7 +64,7 @@ func parse(m goldmark.Markdown, source []byte) ast.Node {
 	return m.Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(&names{used: map[string]int{}}))))
 }
 
-// headings reads the title and the sections of a page.
+// headings parses the title and the sections of a page.
 func (p *page) headings(source []byte) {
 	_ = ast.Walk(parse(markdown(), source), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		h, ok := n.(*ast.Heading)
@@ -88,7 +88,7 @@ func anchor(h *ast.Heading) string {
 	return ""
 }
 
-// render writes the body of a page and what the search finds on it.
+// render writes the body of a page and its entries for the search.
 func (s *site) render(p *page) error {
 	source, err := os.ReadFile(filepath.Join(s.source, "docs", filepath.FromSlash(p.path)))
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *site) render(p *page) error {
 	return nil
 }
 
-// entries divides a page into its sections.
+// entries splits a page into its sections.
 func entries(p *page, document ast.Node, source []byte) []entry {
 	out := []entry{{Page: p.Title, Title: p.Title, URL: p.URL()}}
 	for n := document.FirstChild(); n != nil; n = n.NextSibling() {
@@ -139,7 +139,7 @@ func entries(p *page, document ast.Node, source []byte) []entry {
 
 var spaces = regexp.MustCompile(`\s+`)
 
-// plain is the text of a node without its marks.
+// plain returns the text of a node without markup.
 func plain(n ast.Node, source []byte) string {
 	var b strings.Builder
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -169,7 +169,7 @@ func plain(n ast.Node, source []byte) string {
 	return strings.TrimSpace(spaces.ReplaceAllString(b.String(), " "))
 }
 
-// blocks writes code with colours, and tables that scroll by themselves on small screens.
+// blocks writes code with colours, and tables that scroll separately on small screens.
 type blocks struct{}
 
 func (r *blocks) RegisterFuncs(register renderer.NodeRendererFuncRegisterer) {

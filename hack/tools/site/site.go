@@ -28,7 +28,7 @@ type site struct {
 	output     string
 
 	pages    map[string]*page // by path below docs/, as start/quick-start.md
-	order    []*page          // of the index
+	order    []*page          // in the order of the index
 	sections []section
 	mistakes []error
 }
@@ -56,7 +56,7 @@ type entry struct {
 	Text  string `json:"x"`
 }
 
-// URL is where the page is, from the root of the site.
+// URL returns the location of the page, relative to the root of the site.
 func (p *page) URL() string {
 	dir, name := path.Split(p.path)
 	if name == "README.md" {
@@ -145,7 +145,7 @@ func (s *site) navigation() error {
 	return nil
 }
 
-// link is where a link of a page leads to on the site. Files that are no pages are those of the repository.
+// link returns the target of a page's link on the site. Files that are not pages are linked to the repository.
 func (s *site) link(from *page, to string) string {
 	if strings.Contains(to, "://") || strings.HasPrefix(to, "mailto:") {
 		return to
@@ -172,7 +172,8 @@ func (s *site) link(from *page, to string) string {
 	return relative
 }
 
-// other is where a link to a file that is no page leads to: pictures are part of the site, anything else is in the repository.
+// other returns the target of a link to a file that is not a page: pictures are part of the site, all other files are in the
+// repository.
 func (s *site) other(from *page, to, full, anchor string) string {
 	info, err := os.Stat(filepath.Join(s.source, filepath.FromSlash(full)))
 	switch {
@@ -191,12 +192,12 @@ func (s *site) other(from *page, to, full, anchor string) string {
 	return url
 }
 
-// relativeTo is the way from a page to a file of the site.
+// relativeTo returns the path from a page to a file of the site.
 func relativeTo(from *page, to string) string {
 	return strings.Repeat("../", strings.Count(from.path, "/")) + to
 }
 
-// view is what the template of a page gets.
+// view is the input of a page's template.
 type view struct {
 	*page
 	Root           string
@@ -233,7 +234,7 @@ func (s *site) writePages() error {
 	return nil
 }
 
-// writeSearch writes what the search looks through. It is a script, since pages that were opened from files may not read files.
+// writeSearch writes the data for the search. It is a script, since pages that were opened from files may not read files.
 func (s *site) writeSearch() error {
 	var all []entry
 	for _, name := range slices.Sorted(func(yield func(string) bool) {
