@@ -45,7 +45,7 @@ func TestBudgetOfTenants(t *testing.T) {
 					select {
 					case <-stop:
 						return
-					case <-time.After(250 * time.Millisecond): // 160 a second at most, in both cases
+					case <-time.After(250 * time.Millisecond): // at most 160 a second, in both cases
 					}
 					if refusal, err := tenant.create(k, tenant.clean); err == nil && strings.Contains(refusal, "budget exhausted") {
 						refusals.Add(1)
@@ -53,7 +53,7 @@ func TestBudgetOfTenants(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(lasting(5 * time.Second)) // what the tenant may use at once is used
+		time.Sleep(lasting(5 * time.Second)) // until the tenant's initial allowance is used up
 		times, err := c.times(phase, 20*time.Millisecond)
 		close(stop)
 		wg.Wait()
@@ -76,7 +76,7 @@ func TestBudgetOfTenants(t *testing.T) {
 	figure(t, fmt.Sprintf("p99 of others beside the expensive policy, median of %d rounds", rounds), fmt.Sprintf("%.2f x", median(ratios)), "at most 1.5 x", median(ratios) <= 1.5)
 }
 
-// times creates clean Pods with all clients for a while, each with a pause after every request, and returns their durations, sorted.
+// times creates clean Pods with all clients for a while, each with a pause after every request, and returns the durations, sorted.
 func (c *podClient) times(d, pause time.Duration) ([]time.Duration, error) {
 	var mu sync.Mutex
 	var all []time.Duration

@@ -30,7 +30,7 @@ import (
 // uid is the UID of load.Review, which each review of an asker replaces.
 const uid = "705ab4f5-6393-11e8-b7cc-42010a800002"
 
-// asker sends reviews to one replica, a tenth of them for violating Pods. Each has a UID of its own, so that what is recorded can be counted.
+// asker sends reviews to one replica, a tenth of them for violating Pods. Each has its own UID, so that recorded decisions can be counted.
 type asker struct {
 	url        string
 	clients    []*http.Client
@@ -58,10 +58,10 @@ func newAsker(t *testing.T, url string, connections int) *asker {
 	return a
 }
 
-// uidOf is the UID of the n-th review.
+// uidOf returns the UID of the n-th review.
 func uidOf(n int64) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }
 
-// ask sends one review, and returns an error for an answer that is not right.
+// ask sends one review, and returns an error for a wrong answer.
 func (a *asker) ask(c *http.Client, bad bool) error {
 	text := a.clean
 	if bad {
@@ -76,7 +76,7 @@ func (a *asker) ask(c *http.Client, bad bool) error {
 	return err
 }
 
-// storm sends reviews over all connections for a while, and returns how long each took, and the first error.
+// storm sends reviews over all connections for a while, and returns the duration of each, and the first error.
 func (a *asker) storm(d time.Duration) (times []time.Duration, failed error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -103,7 +103,7 @@ func (a *asker) storm(d time.Duration) (times []time.Duration, failed error) {
 	return times, failed
 }
 
-// link forwards connections to an address, each piece of what the clients send after a pause.
+// link forwards connections to an address, and pauses before it forwards each piece that clients send.
 type link struct {
 	address string
 	to      string
@@ -156,19 +156,20 @@ func (x *link) serve(from net.Conn) {
 	}
 }
 
-// recording is an installation with two admission controllers, one of which records what it decides, and a reports controller that keeps it.
+// recording is an installation with two admission controllers, one of which records its decisions, and a reports controller that stores
+// them.
 type recording struct {
 	*place
 	plain, recorder *asker
-	replica         *devcluster.Replica // that records
+	replica         *devcluster.Replica // the replica that records
 	keeper          *devcluster.Replica
-	flags           []string // of the keeper
-	path            string   // of the store
-	began           int      // refusals that were recorded before the store began
+	flags           []string // flags of the reports controller
+	path            string   // path of the store
+	began           int      // denials that were recorded before the store was started
 	reader          func() (decision.Reader, func() error, error)
 }
 
-// counts are how many refusals were recorded and how many records were lost, as the metrics say.
+// counts returns the number of recorded denials and of lost records, according to the metrics.
 func (r *recording) counts() (recorded, lost int) {
 	r.Helper()
 	for line := range strings.Lines(suite.Metrics(r.T, r.replica.MetricsAddr)) {
@@ -185,7 +186,7 @@ func (r *recording) counts() (recorded, lost int) {
 	return recorded, lost
 }
 
-// keep starts the reports controller with the store, which the last one has to have left.
+// keep starts the reports controller with the store, which the previous one must have released.
 func (r *recording) keep() error {
 	k, err := r.Ephor.Start(r.Context(), devcluster.Reports, r.flags...)
 	if err == nil {
@@ -194,8 +195,8 @@ func (r *recording) keep() error {
 	return err
 }
 
-// phase sends reviews to both admission controllers in turns while a fault lasts, and holds what is recorded against what was asked. It returns how many
-// decisions were lost.
+// phase sends reviews to both admission controllers alternately while a fault lasts, and compares the recorded decisions with the reviews.
+// It returns the number of lost decisions.
 func (r *recording) phase(name string, begin, meanwhile, end func()) (lost int) {
 	t := r.T
 	t.Helper()
@@ -253,7 +254,7 @@ func (r *recording) phase(name string, begin, meanwhile, end func()) (lost int) 
 	figure(t, name+": p99 beside that without decisions, median", fmt.Sprintf("%.2f x", median(slower)), "at most 2 x", median(slower) <= 2)
 	figure(t, name+": the longest answer", longest.Round(time.Millisecond), "below 2 s", longest < 2*time.Second)
 
-	// Refusals are recorded again; a batch that fails may hold the first ones.
+	// Denials are recorded again; a batch that fails may contain the first ones.
 	over := time.Now()
 	suite.Until(t, name+": decisions are recorded again", func() error {
 		before, _ := r.counts()
@@ -268,7 +269,7 @@ func (r *recording) phase(name string, begin, meanwhile, end func()) (lost int) 
 	})
 	again := time.Since(over)
 	figure(t, name+": decisions are recorded again after", again.Round(100*time.Millisecond), "within 30 s", again < 30*time.Second)
-	recorded, lost, asked := settled() // or the test has failed
+	recorded, lost, asked := settled() // otherwise the test has failed
 	tell(t, name+": refusals recorded, lost, of", fmt.Sprintf("%d, %d, %d", recorded-recordedBefore, lost-lostBefore, asked-askedBefore))
 	if begin == nil && meanwhile == nil {
 		figure(t, name+": lost", lost-lostBefore, "0", lost == lostBefore)
@@ -277,7 +278,8 @@ func (r *recording) phase(name string, begin, meanwhile, end func()) (lost int) 
 	return lost - lostBefore
 }
 
-// whole reads the store: every record in it is whole, none is missing that was reported as stored, and none is there twice, or was not asked for.
+// whole reads the store: every record in it is complete, none that was reported as stored is missing, and none occurs twice or belongs to
+// no review.
 func (r *recording) whole(name string, recorded int) {
 	t := r.T
 	t.Helper()
@@ -298,7 +300,7 @@ func (r *recording) whole(name string, recorded int) {
 		for i := range page.Records {
 			x := &page.Records[i]
 			if !strings.HasPrefix(x.UID, uidOf(0)[:24]) {
-				continue // asked by the API server
+				continue // sent by the API server
 			}
 			found[x.UID]++
 			n, err := strconv.ParseInt(x.UID[24:], 16, 64)
@@ -327,8 +329,8 @@ func (r *recording) whole(name string, recorded int) {
 	figure(t, name+": records that are there twice", twice, "0", twice == 0)
 }
 
-// TestDecisionsThroughFaults takes the store of decisions away, slows it down, fills its disk, kills its process and damages its file while reviews are answered. Admission never
-// waits for it; every decision is stored or counted as lost; and what is stored is whole.
+// TestDecisionsThroughFaults takes the store of decisions away, slows it down, fills its disk, kills its process and damages its file while
+// reviews are answered. Admission never waits for it, every decision is stored or counted as lost, and stored records are complete.
 func TestDecisionsThroughFaults(t *testing.T) {
 	p := &place{t, suite.New(t, suite.Options{Values: "dashboard"})}
 	p.apply(suite.RequireTeam)
@@ -372,7 +374,7 @@ func TestDecisionsThroughFaults(t *testing.T) {
 			return a.ask(a.clients[0], false)
 		})
 	}
-	// What the API server asked, and what was asked before the policies were there, is not counted.
+	// Do not count requests of the API server, and requests from before the policies existed.
 	suite.Until(t, "the first refusals are recorded", func() error {
 		recorded, lost := r.counts()
 		if recorded == 0 {
@@ -380,7 +382,7 @@ func TestDecisionsThroughFaults(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(3 * time.Second) // what is underway is recorded
+	time.Sleep(3 * time.Second) // until records on their way are stored
 	recorded, lost := r.counts()
 	r.recorder.refused.Store(int64(recorded + lost))
 	r.began = recorded
@@ -398,7 +400,7 @@ func TestDecisionsThroughFaults(t *testing.T) {
 			}
 		}
 	}
-	limit := func(bytes string) { // the soft one, so that it can be lifted
+	limit := func(bytes string) { // the soft limit, so that it can be lifted
 		if out, err := exec.Command("prlimit", "--pid", strconv.Itoa(r.keeper.PID()), "--fsize="+bytes+":").CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
@@ -418,7 +420,7 @@ func TestDecisionsThroughFaults(t *testing.T) {
 	}, nil)
 	tell(t, "killed while it writes: kills", kills)
 
-	// What a torn file held is set aside; a new one begins.
+	// The content of a torn file is set aside, and a new one begins.
 	recorded, _ = r.counts()
 	r.began = recorded
 	suite.Stop(t, r.keeper)
@@ -440,7 +442,7 @@ func TestDecisionsThroughFaults(t *testing.T) {
 	r.postgres(t, channel)
 }
 
-// postgres goes on with a database, whose server is restarted while reviews are answered.
+// postgres continues with a database, whose server is restarted while reviews are answered.
 func (r *recording) postgres(t *testing.T, channel []string) {
 	database := devcluster.NewPostgres(t)
 	if database == nil {

@@ -26,8 +26,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
 )
 
-// imagePolicies demand a key in the namespaces strict and lenient, which differ in their failurePolicy, and an identity in people. Nothing is remembered, so that
-// every review depends on the registry.
+// imagePolicies require a key in the namespaces strict and lenient, which differ in their failurePolicy, and an identity in people. Nothing
+// is remembered, so every review depends on the registry.
 func imagePolicies(registry string) string {
 	f := fixture.Load()
 	indented := func(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n            ") }
@@ -80,7 +80,7 @@ func (s *registrySwitch) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.registry.ServeHTTP(w, r)
 }
 
-// breakDown gives the registry the fault of a name; none for an empty one.
+// breakDown sets the fault of the registry by name; an empty name removes it.
 func (s *registrySwitch) breakDown(t *testing.T, name string) {
 	t.Helper()
 	if name == "" {
@@ -96,7 +96,7 @@ func (s *registrySwitch) breakDown(t *testing.T, name string) {
 	s.fault.Store(&h)
 }
 
-// updates is a repository of trust roots (TUF) that has versions.
+// updates is a repository of trust roots (TUF) with versions.
 type updates struct {
 	t       *testing.T
 	down    atomic.Bool
@@ -141,14 +141,14 @@ func (u *updates) must(err error) {
 	}
 }
 
-// rotate gives a role another key.
+// rotate gives a role a new key.
 func (u *updates) rotate(role string) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	u.must(err)
 	u.signers[role] = key
 }
 
-// publishRoot writes the next version of the root, signed by its keys before as well.
+// publishRoot writes the next version of the root, which its previous keys sign as well.
 func (u *updates) publishRoot(before ...ed25519.PrivateKey) []byte {
 	u.root++
 	m := metadata.Root(time.Now().Add(365 * 24 * time.Hour))
@@ -176,7 +176,7 @@ func (u *updates) put(name string, m interface{ ToBytes(bool) ([]byte, error) })
 	return text
 }
 
-// publish writes the next version of everything but the root.
+// publish writes the next version of everything except the root.
 func (u *updates) publish(trustedRoot []byte) {
 	u.version++
 	sum, expires := sha256.Sum256(trustedRoot), time.Now().Add(24*time.Hour)
@@ -205,7 +205,7 @@ func (u *updates) publish(trustedRoot []byte) {
 	u.put("timestamp.json", timestamp)
 }
 
-// state is what the repository serves now.
+// state returns the files that the repository serves now.
 func (u *updates) state() map[string][]byte {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -218,13 +218,13 @@ func (u *updates) restore(files map[string][]byte) {
 	u.files = files
 }
 
-// imageClients ask for Pods with images.
+// imageClients create Pods with images.
 type imageClients struct {
 	*podClient
 	base, registry string
 }
 
-// ask creates a Pod, and returns why it is refused.
+// ask creates a Pod, and returns the reason for a denial.
 func (c *imageClients) ask(client int, namespace, image string) (refusal string, err error) {
 	one := *c.podClient
 	one.url = c.base + "/api/v1/namespaces/" + namespace + "/pods?dryRun=All"
@@ -238,7 +238,7 @@ func (c *imageClients) ask(client int, namespace, image string) (refusal string,
 	return one.create(client, body)
 }
 
-// wants says why a Pod is not decided on as it should be.
+// wants returns an error if the decision about a Pod is wrong.
 func (c *imageClients) wants(namespace, image string, admitted bool) error {
 	refusal, err := c.ask(0, namespace, image)
 	if err == nil && (refusal == "") != admitted {
@@ -247,16 +247,16 @@ func (c *imageClients) wants(namespace, image string, admitted bool) error {
 	return err
 }
 
-// imageCounts are decisions about the images of a phase.
+// imageCounts counts the decisions about the images in a phase.
 type imageCounts struct {
 	asked, unavailable           int
-	strictUnsigned, strictSigned int // admitted, refused
+	strictUnsigned, strictSigned int // admitted, denied
 	lenientUnsigned              int // admitted
-	lenientSigned                int // refused
+	lenientSigned                int // denied
 	first                        string
 }
 
-// storm asks for Pods with signed and unsigned images for a while.
+// storm creates Pods with signed and unsigned images for a while.
 func (c *imageClients) storm(d time.Duration) imageCounts {
 	var mu sync.Mutex
 	var n imageCounts
@@ -296,9 +296,9 @@ func (c *imageClients) storm(d time.Duration) imageCounts {
 	return n
 }
 
-// TestImagesThroughFaults takes the registry and the repository of trust roots away, slows them down and lets them lie, while Pods with signed and with unsigned images are
-// created. Nothing unsigned is admitted where the policy fails closed, nothing signed is refused for longer than the fault, and an answer comes before the API
-// server's patience ends.
+// TestImagesThroughFaults takes the registry and the repository of trust roots away, slows them down and makes them return wrong content,
+// while Pods with signed and with unsigned images are created. No unsigned image is admitted by a policy that fails closed, no signed image
+// is denied for longer than the fault, and every answer arrives before the API server gives up.
 func TestImagesThroughFaults(t *testing.T) {
 	f := fixture.Load()
 	u := newUpdates(t)
@@ -367,13 +367,13 @@ func TestImagesThroughFaults(t *testing.T) {
 	memory = watchMemory(t, replica.PID())
 	for _, fault := range []struct {
 		name   string
-		outage bool // nothing can be read: failurePolicy decides
+		outage bool // nothing can be read, so failurePolicy decides
 	}{
 		{"the connection is cut at once", true}, {"no answer", true}, {"one byte a second", true}, {"429 always", true}, {"500 always", true},
 		{"malformed JSON for signatures", true}, {"payloads with other bytes", true}, {"an endless manifest", true}, {"404 for signatures", false}, {"a manifest of 1,000 signatures", false},
 	} {
 		reg.breakDown(t, fault.name)
-		time.Sleep(6 * time.Second) // what was read before is forgotten
+		time.Sleep(6 * time.Second) // until earlier results are forgotten
 		n := c.storm(phase)
 		reg.breakDown(t, "")
 		again := suite.Until(p.T, "everything is as before "+fault.name, right)
@@ -393,7 +393,7 @@ func TestImagesThroughFaults(t *testing.T) {
 	most := memory()
 	figure(t, "memory with faults, beside that without", fmt.Sprintf("%+.0f MB", most-before), "at most +40 MB", most-before <= 40)
 
-	// Each start looks for updates, and has what the start before left.
+	// Each start looks for updates, and has the results of the previous start.
 	for _, restart := range []struct {
 		name   string
 		change func()

@@ -13,8 +13,8 @@ import (
 )
 
 // Every five seconds one of three replicas is killed (kill -9), every second time the leader, and started again, while eight clients create
-// clean and violating Pods through the API server. The test's replacement of kube-proxy sends to ready replicas, and closes a connection
-// when its replica is gone.
+// clean and violating Pods through the API server. The test's replacement of kube-proxy forwards to ready replicas, and closes a connection
+// when its replica has ended.
 func TestKills(t *testing.T) {
 	const every = 5 * time.Second
 	p := install(t)
@@ -55,7 +55,7 @@ func TestKills(t *testing.T) {
 			other++
 			t.Logf("a clean Pod was refused at %s: %s", r.answered.Format(time.TimeOnly), r.text)
 		}
-		after := time.Hour // of the last kill before the answer
+		after := time.Hour // time since the last kill before the answer
 		for _, k := range kills {
 			if k.Before(r.answered) {
 				after = max(0, r.asked.Sub(k))
@@ -69,7 +69,7 @@ func TestKills(t *testing.T) {
 	figure(t, "the latest of them asked for after a kill", late.Round(time.Millisecond), "within 2 s", late <= 2*time.Second)
 }
 
-// leaderOf returns the index of the replica that leads; -1 when none does.
+// leaderOf returns the index of the replica that leads; -1 for none.
 func (p *place) leaderOf(replicas []*devcluster.Replica) int {
 	r, err := p.Holder(p.T, "kyverno", replicas)
 	if err != nil {

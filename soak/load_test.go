@@ -22,12 +22,12 @@ func TestPodsThroughTheAPIServer(t *testing.T) {
 	loadOf(t, (*place).podSecurity, nil)
 }
 
-// loadOf has eight clients create Pods through the API server, in turn: with 18 policies enforced, without a webhook, and with a no-op
-// webhook. Clients, API server and webhooks share the machine, so the rate shows the total cost of a review; the no-op webhook shows the
-// API server's part. With native, the API server evaluates policies of its own in a fourth turn: native creates them, and returns a
-// function that removes them.
+// loadOf has eight clients create Pods through the API server, alternately with 18 policies enforced, without a webhook, and with a
+// no-op webhook. Clients, API server and webhooks share the machine, so the rate shows the total cost of a review; the no-op webhook
+// shows the API server's part. With native, the API server also evaluates policies of its own in a fourth variant: native creates them,
+// and returns a function that removes them.
 func loadOf(t *testing.T, policies func(*place), native func(*place) (remove func())) {
-	const rounds = 13 // one may be a tenth off on a shared machine
+	const rounds = 13 // one may differ by a tenth on a shared machine
 	phase := lasting(7 * time.Second)
 	p := install(t)
 	if err := p.Ephor.WithoutForwarder(devcluster.Admission); err != nil {

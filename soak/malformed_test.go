@@ -114,7 +114,7 @@ func TestMalformedReviews(t *testing.T) {
 	figure(t, "memory afterwards", fmt.Sprintf("%.0f MB", mb), "at most 250 MB", err == nil && mb <= 250)
 }
 
-// mutate changes a review in one to eight places: bytes, cuts, repetitions, and words of JSON where they do not belong.
+// mutate changes a review in one to eight places: bytes, cuts, repetitions, and misplaced JSON tokens.
 func mutate(random *rand.Rand, review []byte) []byte {
 	out := bytes.Clone(review)
 	words := []string{"null", "{}", "[]", `""`, "-1", "1e999", "true", `"\ud800"`, "{", "}", "[", "]", ",", ":", `"`, "\x00", "\xff\xfe", "99999999999999999999", `{"a":{"a":{"a":[[[[]]]]}}}`}
@@ -123,7 +123,7 @@ func mutate(random *rand.Rand, review []byte) []byte {
 		switch random.IntN(5) {
 		case 0:
 			out[at] = byte(random.IntN(256))
-		case 1: // a value takes the place of another one
+		case 1: // a value replaces another one
 			if colon := bytes.IndexByte(out[at:], ':'); colon >= 0 {
 				from := at + colon + 1
 				to := from + bytes.IndexAny(out[from:], ",}")

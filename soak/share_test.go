@@ -72,7 +72,7 @@ var classes = []string{"read-gone", "read-changed", "write-gone", "write-changed
 
 const perClass = 8
 
-// stopAndGo suspends a replica while it works for triggers of all classes, and resumes it when the others have done that work.
+// stopAndGo suspends a replica while it works on triggers of all classes, and resumes it when the others have done that work.
 func (p *place) stopAndGo(r *devcluster.Replica, g *gate) {
 	p.Helper()
 	for _, class := range classes {
@@ -86,7 +86,7 @@ func (p *place) stopAndGo(r *devcluster.Replica, g *gate) {
 		p.triggers(class, perClass, "2")
 	}
 	suite.Until(p.T, "work for triggers of all classes is under way", g.full)
-	time.Sleep(time.Second) // for those that are on their way
+	time.Sleep(time.Second) // for requests that are on their way
 	if err := r.Signal(syscall.SIGSTOP); err != nil {
 		p.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func cutMade(name string) (base, rule string, made bool) {
 	return name, "", false
 }
 
-// generated returns how many objects a replica generated, by its log.
+// generated returns the number of objects that a replica generated, according to its log.
 func (p *place) generated(r *devcluster.Replica) int {
 	p.Helper()
 	text := suite.Metrics(p.T, r.MetricsAddr)
@@ -218,20 +218,20 @@ func (p *place) generated(r *devcluster.Replica) int {
 	return int(sum)
 }
 
-// gate is a proxy between a replica and the API server. While it is closed it holds reads of triggers of the classes read-*, and writes for
-// those of write-*.
+// gate is a proxy between a replica and the API server. While it is closed, it holds reads of triggers in the classes read-*, and writes
+// for those in write-*.
 type gate struct {
 	t     *testing.T
 	proxy *httputil.ReverseProxy
 
 	mu     sync.Mutex
 	opened chan struct{}   // nil when it is open
-	kept   map[string]bool // triggers
+	kept   map[string]bool // triggers whose requests are held
 	late   sync.WaitGroup
-	// after the gate was opened
+	// reads after the gate was opened.
 	reads   int
-	answers map[string]map[int]int // to kept writes, by method and status
-	sent    []string               // writes for kept triggers that came later
+	answers map[string]map[int]int // answers to held writes, by method and status
+	sent    []string               // later writes for triggers whose requests were held
 	after   time.Time
 }
 
@@ -309,7 +309,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(answer.Code)
 		_, _ = w.Write(answer.Body.Bytes())
 	default:
-		// The answer is from the time of the stop.
+		// The answer dates from the time of the suspension.
 		answer := httptest.NewRecorder()
 		g.proxy.ServeHTTP(answer, r)
 		<-opened

@@ -14,8 +14,8 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// 1,000 clients hold connections with an unfinished header, as long and as slow as they are allowed; each closed one is opened again. The
-// API server's reviews continue meanwhile, and memory is as without those clients.
+// 1,000 clients hold connections with an unfinished header, as long and as slowly as they are allowed; each closed one is opened again.
+// The API server's reviews continue meanwhile, and memory is as without those clients.
 func TestSlowConnections(t *testing.T) {
 	const slow = 1000
 	p := install(t)
@@ -53,7 +53,7 @@ func TestSlowConnections(t *testing.T) {
 				case 0: // no handshake
 				case 1: // a header of a few bytes
 					_, _ = io.WriteString(over, header[:60])
-				case 2: // as much of a header as is taken
+				case 2: // the longest header that is accepted
 					_, _ = io.WriteString(over, header)
 				}
 				for b := make([]byte, 1); !stop.Load(); {
@@ -63,7 +63,7 @@ func TestSlowConnections(t *testing.T) {
 				}
 				conn.Close()
 				ended.Add(1)
-				time.Sleep(time.Second) // the machine is shared with what is measured
+				time.Sleep(time.Second) // the machine is shared with the measured processes
 			}
 		})
 	}

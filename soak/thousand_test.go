@@ -190,7 +190,7 @@ func thousandOf(t *testing.T, resource schema.GroupVersionResource, policy func(
 	figure(t, "the biggest configuration", fmt.Sprintf("%d KiB", biggest>>10), "below 1536 KiB", biggest < limit)
 	figure(t, "match conditions of a webhook, the most", conditions, "at most 64", conditions <= 64)
 
-	time.Sleep(lasting(20 * time.Second)) // what is still to come
+	time.Sleep(lasting(20 * time.Second)) // for requests that are still to come
 	asked := map[string]int{}
 	requests, err := audit.Next()
 	if err != nil {
@@ -206,7 +206,7 @@ func thousandOf(t *testing.T, resource schema.GroupVersionResource, policy func(
 			tell(t, "of them "+what, asked[what])
 		}
 	}
-	// Each policy needs one write of its status; nothing may need several writes for each.
+	// Each policy needs one write of its status; nothing may need several writes per policy.
 	figure(t, "requests per policy", fmt.Sprintf("%.1f", float64(total)/float64(count)), "at most 5", total <= 5*count || short)
 }
 

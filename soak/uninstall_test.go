@@ -26,7 +26,7 @@ var removals = []struct {
 	}},
 	{"namespace", func(p *place, running []*devcluster.Replica) {
 		p.kubectl("delete", "namespace", namespace, "--wait=false", "--ignore-not-found")
-		time.AfterFunc(5*time.Second, func() { end(running) }) // Pods go with it, a little later
+		time.AfterFunc(5*time.Second, func() { end(running) }) // its Pods end a little later
 	}},
 	{"RBAC", func(p *place, _ []*devcluster.Replica) {
 		p.kubectl("delete", "clusterroles,clusterrolebindings", "-l", "app.kubernetes.io/part-of=kyverno", "--wait=false", "--ignore-not-found")
@@ -139,7 +139,7 @@ func TestUninstallInEveryOrder(t *testing.T) {
 				clean = time.Now()
 			}
 			if !clean.IsZero() && allEnded(running) && time.Since(clean) > 3*time.Second {
-				break // no process is left that could make them again
+				break // no running process could create them again
 			}
 			time.Sleep(100 * time.Millisecond)
 		}

@@ -60,7 +60,7 @@ func TestWebhooksByHand(t *testing.T) {
 		}
 		begin := time.Now()
 		if strings.Contains(deed(), "(no change)") {
-			return // it was so already
+			return // it already was like that
 		}
 		suite.Until(p.T, what+" is restored", func() error {
 			now := p.configurations()
@@ -79,7 +79,7 @@ func TestWebhooksByHand(t *testing.T) {
 		for _, n := range names {
 			_, name, _ := strings.Cut(n, "/")
 			spoke := func() bool { return logs(replicas, "restored webhook configuration", name) > said[n] }
-			for asked := time.Now(); !spoke() && time.Since(asked) < 5*time.Second; { // it speaks when the API server has answered
+			for asked := time.Now(); !spoke() && time.Since(asked) < 5*time.Second; { // it logs after the API server has answered
 				time.Sleep(50 * time.Millisecond)
 			}
 			if !spoke() {

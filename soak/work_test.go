@@ -73,7 +73,7 @@ func (p *place) workIn(ns string) {
 	p.Helper()
 	p.kubectl("create", "namespace", ns)
 	p.source(ns, "1")
-	suite.Until(p.T, "the policies are accepted", func() error { // roles count a moment after they were written
+	suite.Until(p.T, "the policies are accepted", func() error { // roles take effect shortly after they were written
 		_, err := p.Try(p.T, fmt.Sprintf(workPolicy, ns), "apply", "-f", "-")
 		return err
 	})
@@ -117,7 +117,7 @@ func (p *place) idle() time.Duration {
 		switch {
 		case err == nil && left == "":
 			return time.Since(begin)
-		case time.Since(begin) > 4*time.Minute: // as long as work is tried again
+		case time.Since(begin) > 4*time.Minute: // the time for which work is retried
 			p.Fatalf("work is left: %s (%v)", left[:min(len(left), 500)], err)
 		}
 		time.Sleep(200 * time.Millisecond)
@@ -263,8 +263,8 @@ func TestWorkOutlivesFaults(t *testing.T) {
 	tell(t, "all work was done after", settled.Round(100*time.Millisecond))
 }
 
-// startBehind starts a background controller whose requests pass the proxy. It starts it again, as the kubelet does, if it ends because the
-// API server is not available.
+// startBehind starts a background controller whose requests go through the proxy. It starts it again, as the kubelet does, if it ends
+// because the API server is not available.
 func (p *place) startBehind(f *faulty) (r *devcluster.Replica) {
 	p.Helper()
 	var err error
