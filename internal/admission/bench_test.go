@@ -21,7 +21,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// podReview returns a review of about 7 kB: a Pod with three containers, as a controller would make it.
+// podReview returns a review of about 7 kB: a Pod with three containers, as a controller would create it.
 func podReview(privileged bool) []byte {
 	container := func(i int) string {
 		var env, mounts []string
@@ -54,7 +54,7 @@ func podReview(privileged bool) []byte {
 	return b
 }
 
-// podSecurity are our own 18 policies, enforced, from a folder of the examples.
+// podSecurity returns our own 18 policies, enforced, from a folder of the examples.
 func podSecurity(t testing.TB, folder string) []string {
 	files, err := filepath.Glob("../../examples/" + folder + "/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -89,7 +89,8 @@ func BenchmarkPodSecurityCEL(b *testing.B) {
 	benchmarkPods(b, path, texts)
 }
 
-// BenchmarkPodSecurityRecorded is BenchmarkPodSecurity with records of decisions at the default share, made and encoded beside it.
+// BenchmarkPodSecurityRecorded is BenchmarkPodSecurity with decisions recorded at the default share; the records are created and
+// encoded concurrently.
 func BenchmarkPodSecurityRecorded(b *testing.B) {
 	feed := decision.NewFeed(decision.Options{
 		Store: decision.NewLines(io.Discard), Keep: decision.Keep{Share: 0.01}, Capacity: 1000, Observer: uncounted{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),

@@ -118,7 +118,7 @@ func TestS25ClientCertificates(t *testing.T) {
 	if code, err := do("POST", "/validate/fail"); code != http.StatusUnauthorized {
 		t.Errorf("without a certificate: %d, %v", code, err)
 	}
-	for range 3 { // far more than the rate, which is for others
+	for range 3 { // far more than the rate, which applies to other clients
 		if code, err := do("POST", "/validate/fail", server); code != http.StatusOK {
 			t.Errorf("the API server: %d, %v", code, err)
 		}
@@ -272,7 +272,7 @@ func TestLargeReviewsShareMemory(t *testing.T) {
 	if !srv.large.TryAcquire(largeBodies) {
 		t.Fatal("a review that was answered still holds its memory")
 	}
-	srv.Timeout = 200 * time.Millisecond // these wait until it is over
+	srv.Timeout = 200 * time.Millisecond // these wait for the whole timeout
 	for _, known := range []bool{true, false} {
 		if code := post(large, known); code != http.StatusTooManyRequests {
 			t.Errorf("%d while others take all", code)

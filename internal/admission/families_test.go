@@ -135,15 +135,15 @@ func TestReviewOfValidatingPolicies(t *testing.T) {
 	}
 }
 
-// Exceptions of policies.kyverno.io have their own review path, for every version. The answer has all mistakes at once, in the API server's
-// words, and warnings for an exception without effect.
+// Exceptions of policies.kyverno.io have their own review path, for every version. The answer has all mistakes at once, with the API
+// server's texts, and warnings for an exception without effect.
 func TestReviewOfTheirExceptions(t *testing.T) {
 	const ref = "policyRefs: [{name: p, kind: ValidatingPolicy}]"
 	everywhere := policyreview.Exceptions{Enabled: true, Namespace: "*"}
 	for _, c := range []struct {
 		name, spec string
 		settings   policyreview.Exceptions
-		message    string // what that of a refusal begins with
+		message    string // the beginning of the message of a refusal
 		warnings   []string
 	}{
 		{"good", ref + ", matchConditions: [{name: c, expression: \"object.metadata.name == 'a'\"}]", everywhere, "", nil},
@@ -227,7 +227,7 @@ func TestMutatingPolicies(t *testing.T) {
 }
 
 // The answer has the audit annotations of evaluated policies, whatever their actions and the verdict: each value of a key once, in the
-// order of the policies. Keys that the API server would refuse are left out.
+// order of the policies. Keys that the API server would reject are left out.
 func TestAuditAnnotations(t *testing.T) {
 	annotated := func(name, actions, expression, annotations string) string {
 		return validatingPolicy(name, actions, `{expression: "`+expression+`"}`) + "\n  auditAnnotations: " + annotations + "\n"

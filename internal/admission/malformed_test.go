@@ -196,7 +196,7 @@ func changeValues(rnd *rand.Rand, b []byte) []byte {
 		return v
 	}
 	root := v.(map[string]any)
-	root["request"] = walk(root["request"]) // the envelope is changed by bytes
+	root["request"] = walk(root["request"]) // changes of bytes cover the envelope
 	out, err := json.Marshal(root)
 	if err != nil {
 		panic(err)

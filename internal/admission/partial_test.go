@@ -85,14 +85,14 @@ spec:
 	}
 }
 
-// configMapWith returns a review of a ConfigMap whose text goes on with rest behind the members of its metadata.
+// configMapWith returns a review of a ConfigMap whose text continues with rest after the members of its metadata.
 func configMapWith(rest string) []byte {
 	return configMap("", func(q *admissionv1.AdmissionRequest) {
 		q.Object.Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"shop"` + rest + `}`)
 	})
 }
 
-// Fields that no rule reads are skipped, as usual rules read little of an object.
+// Fields that no rule reads are skipped, since typical rules read little of an object.
 func TestPartialObjects(t *testing.T) {
 	body := configMapWith(`,"labels":{"team":"a"},"managedFields":[{"manager":"a"}]},"data":{"a":"b"}`)
 	decode := func(srv *Server, body []byte) (*policy.Request, map[string]any) {

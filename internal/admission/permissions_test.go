@@ -99,7 +99,7 @@ func TestS7RightsForWork(t *testing.T) {
 		name, scope, rule string
 		user              string
 		granted           grantedTo
-		want              string // the first line of the refusal; empty when it is accepted
+		want              string // the first line of the refusal; empty if it is accepted
 	}{
 		{"all rights", cluster, make, "jane", grantedTo{everything}, ""},
 		{"none", cluster, make, "jane", nil, "path: spec.rules[0].generate..: system:serviceaccount:kyverno:background requires permissions get,create for resource v1/ConfigMap in namespace a"},
@@ -147,7 +147,7 @@ func TestS7RightsForWork(t *testing.T) {
 	}
 }
 
-// grantedLater grants everything from the third question on.
+// grantedLater grants everything from the third request on.
 type grantedLater struct{ asked *int }
 
 func (g grantedLater) Allowed(context.Context, world.AccessRequest) (bool, string, error) {

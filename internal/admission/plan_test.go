@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// A rule is evaluated before the answer when it may deny or warn, and after the answer when it may allow.
+// A rule is evaluated before the answer if it may deny or warn, and after the answer if it may allow.
 func TestPlan(t *testing.T) {
 	somewhere := policy.ActionPlan{Default: policy.Audit, Overrides: []policy.ActionOverride{{Action: policy.Deny, Namespaces: []string{"prod"}}}}
 	for name, c := range map[string]struct {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The texts for mistakes of policies, each complete with the prefixes that name its place.
+// The texts for mistakes in policies, each complete with the prefixes that name its place.
 func TestTextsOfPolicyReviews(t *testing.T) {
 	const (
 		podMatch   = `match: {any: [{resources: {kinds: [Pod]}}]}`

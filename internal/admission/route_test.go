@@ -43,7 +43,7 @@ func TestFind(t *testing.T) {
 		"/i/mutate/a":                      "named mutating I/*/a",
 		"/i/validate/a":                    "",
 	} {
-		for range 2 { // the second time it is known
+		for range 2 { // the second time the row is cached
 			got := ""
 			if row := t1.find(path); row != nil {
 				parts := []string{row.Family}

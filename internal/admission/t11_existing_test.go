@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// limitPolicy errs on an object whose data.replicas is missing or no text.
+// limitPolicy gives an error for an object whose data.replicas is missing or not a text.
 const limitPolicy = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy

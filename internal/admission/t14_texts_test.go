@@ -42,7 +42,7 @@ spec:
 `
 
 // T14: texts of a review are bounded, whatever they quote: an answer of megabytes would go to the user, the audit log, reports, events and
-// logs. A text is cut between characters.
+// logs. A text is truncated between characters.
 func TestT14TextsAreCut(t *testing.T) {
 	srv, log := setup(t, fakeCluster{}, nil, textsPolicy)
 	reported := make(chan policy.Result, 10)
@@ -60,7 +60,7 @@ func TestT14TextsAreCut(t *testing.T) {
 		{"fail", "not allowed: aä€😀"},
 		{"warn", "better not: aä€😀"},
 	} {
-		for shift := range 4 { // one of them has the bound within a letter
+		for shift := range 4 { // in one of them the bound is within a character
 			text := strings.Repeat("a", shift) + strings.Repeat("aä€😀", 60_000)
 			_, res := ask(t, srv, "/validate/fail", configMap("", func(q *admissionv1.AdmissionRequest) {
 				q.Name = c.name

@@ -22,7 +22,7 @@ func TestT1RefusedBeforeTheBody(t *testing.T) {
 	address, config := onTLS(t, srv)
 	for _, c := range []struct {
 		name, header string
-		before       bool // a review that is answered comes first on the connection
+		before       bool // send a review that is answered first on the connection
 	}{
 		{"the first request", "", false},
 		{"one that waits for 100 Continue", "Expect: 100-continue\r\n", false},

@@ -83,7 +83,7 @@ func TestT7UnfinishedHeaders(t *testing.T) {
 		wg.Go(func() {
 			conn, err := tls.Dial("tcp", address, config)
 			if err != nil {
-				return // it was closed to make room
+				return // the server closed it to make room
 			}
 			t.Cleanup(func() { conn.Close() })
 			_, _ = io.WriteString(conn, header)

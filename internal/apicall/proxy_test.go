@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Requests go through the proxy that the operator chose, and are checked by the name of their host. Without one, a proxy of the environment
-// is not asked.
+// Requests go through the proxy that the operator chose, and are checked by the name of their host. If none is chosen, a proxy in the
+// environment is not used.
 func TestProxy(t *testing.T) {
 	var proxied atomic.Int32
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

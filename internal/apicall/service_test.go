@@ -26,7 +26,7 @@ func newServices(t *testing.T, o ServiceOptions) *Services {
 	return s
 }
 
-// echoServer answers with what it was asked.
+// echoServer answers with the request that it received.
 func echoServer(t *testing.T) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -50,7 +50,7 @@ func echoServer(t *testing.T) *httptest.Server {
 	return s
 }
 
-// CEL policies see every answer, with its status.
+// CEL policies receive every answer, with its status.
 func TestExchange(t *testing.T) {
 	srv := echoServer(t)
 	s := newServices(t, ServiceOptions{Limits: Limits{MaxBytes: 1000}})
@@ -110,13 +110,13 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// Row S11 of docs/security/threat-model.md: no way of writing the address of the metadata service or of this machine gets there.
+// Row S11 of docs/security/threat-model.md: no notation of the address of the metadata service or of this machine reaches it.
 func TestS11Blocked(t *testing.T) {
 	names := map[string][]netip.Addr{
 		"inside.example":   {netip.MustParseAddr("169.254.169.254")},
 		"mapped.example":   {netip.MustParseAddr("::ffff:a9fe:a9fe")},
 		"both.example":     {netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("127.0.0.1")},
-		"2130706433":       {netip.MustParseAddr("127.0.0.1")}, // as some resolvers read it
+		"2130706433":       {netip.MustParseAddr("127.0.0.1")}, // as some resolvers interpret it
 		"0177.0.0.1":       {netip.MustParseAddr("127.0.0.1")},
 		"0x7f.1":           {netip.MustParseAddr("127.0.0.1")},
 		"nowhere.example.": nil,
@@ -197,8 +197,8 @@ func TestAllowlist(t *testing.T) {
 	}
 }
 
-// Row S12 of docs/security/threat-model.md: a service sees no token of ours; one made for it only where the administrator named
-// it, and only over TLS.
+// Row S12 of docs/security/threat-model.md: a service receives no token of ours; it receives a token made for it only if the
+// administrator named it, and only over TLS.
 func TestS12Token(t *testing.T) {
 	seen := ""
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

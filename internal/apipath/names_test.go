@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Names are those of these regular expressions, whose programs would take half a megabyte.
+// Names match these regular expressions, whose compiled programs would take half a megabyte.
 func TestNames(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -12,7 +12,7 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]struct {
 		path      apipath.Path
 		namespace string
-		written   string // "" when it is the text itself
+		written   string // "" if it equals the text
 	}{
 		"/api/v1/namespaces/a/pods/x":              {apipath.Path{Version: "v1", Namespace: "a", Resource: "pods", Name: "x"}, "a", ""},
 		"/api/v1/namespaces/a/pods":                {apipath.Path{Version: "v1", Namespace: "a", Resource: "pods"}, "a", ""},
@@ -44,8 +44,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Row S2 of docs/security/threat-model.md: whatever was not understood is refused, so that nothing can mean one thing to the
-// check and another to the server.
+// Row S2 of docs/security/threat-model.md: a path that was not understood completely is rejected, so that the check and the
+// server never interpret it differently.
 func TestS2RefusedPaths(t *testing.T) {
 	for _, text := range []string{
 		"", "/", "api/v1/pods", "//", "//api/v1/pods", "/api//v1/pods", "/api/v1/namespaces//pods", "/api/v1/namespaces/a/pods//",

@@ -51,7 +51,7 @@ func expand(t *testing.T, p *kyvernov1.ClusterPolicy) string {
 	return out.String()
 }
 
-// TestConditions are the conditions on the policy as a whole and on each rule: how many rules are generated.
+// TestConditions tests the conditions on the policy as a whole and on each rule, by the number of generated rules.
 func TestConditions(t *testing.T) {
 	const podRule = `{name: pods, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {pattern: {spec: {a: b}}}}`
 	for name, c := range map[string]struct {
@@ -99,7 +99,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestControllersAnnotation: the annotation restricts the controllers.
+// TestControllersAnnotation tests that the annotation restricts the controllers.
 func TestControllersAnnotation(t *testing.T) {
 	var p kyvernov1.ClusterPolicy
 	if err := yaml.UnmarshalStrict([]byte(`spec: {rules: [{name: r, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {deny: {}}}]}`), &p); err != nil {
@@ -111,7 +111,7 @@ func TestControllersAnnotation(t *testing.T) {
 		"CronJob":                "autogen-cronjob-r: batch/v1/CronJob; ",
 		"Deployment":             "autogen-r: apps/v1/Deployment; ",
 		"StatefulSet,Deployment": "autogen-r: apps/v1/Deployment apps/v1/StatefulSet; ",
-		"Deployment, Job":        "autogen-r: apps/v1/Deployment; ", // blanks belong to the names
+		"Deployment, Job":        "autogen-r: apps/v1/Deployment; ", // blanks are part of the names
 		"Deployment,Nonsense":    "autogen-r: apps/v1/Deployment; ",
 		"Nonsense":               "",
 	} {
@@ -129,7 +129,7 @@ func TestControllersAnnotation(t *testing.T) {
 	}
 }
 
-// TestLongNamesAreCut: generated names have at most 63 characters.
+// TestLongNamesAreCut tests that generated names have at most 63 characters.
 func TestLongNamesAreCut(t *testing.T) {
 	var p kyvernov1.ClusterPolicy
 	long := strings.Repeat("a", 60)

@@ -219,7 +219,7 @@ func TestSubscribe(t *testing.T) {
 	}
 }
 
-// TestConcurrent: readers see a consistent snapshot while it changes. Run it with -race.
+// TestConcurrent tests that readers see a consistent snapshot while it changes. Run it with -race.
 func TestConcurrent(t *testing.T) {
 	c := New()
 	c.Set(program("always", 1, "Pod"), program("wild", 1, "*"))

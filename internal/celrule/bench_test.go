@@ -32,7 +32,7 @@ func podRules(tb testing.TB) (out []podRule) {
 	return out
 }
 
-// publicRules are the public policies for Pod Security, where they are at hand.
+// publicRules returns the public policies for Pod Security, if they are available.
 func publicRules(tb testing.TB) (out []podRule) {
 	files, _ := filepath.Glob(filepath.Join(os.Getenv("EPHOR_CONFORMANCE"), "policies", "pod-security-vpol", "*", "*", "*.yaml"))
 	for _, file := range files {
@@ -134,7 +134,7 @@ func BenchmarkPodRulesGood(b *testing.B)    { benchmark(b, podRules(b), goodPod)
 func BenchmarkPodRulesBad(b *testing.B)     { benchmark(b, podRules(b), badPod) }
 func BenchmarkPublicRulesGood(b *testing.B) { benchmark(b, publicRules(b), goodPod) }
 
-// BenchmarkCompile is what a policy costs when it is loaded.
+// BenchmarkCompile measures the cost of loading a policy.
 func BenchmarkCompile(b *testing.B) {
 	in := podRules(b)
 	b.ReportAllocs()

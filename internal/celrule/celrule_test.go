@@ -21,8 +21,8 @@ import (
 )
 
 // TestData runs testdata/*.txtar: rule.yaml is the spec of a ValidatingAdmissionPolicy; requests.yaml (optional) a list of
-// requests {name, operation, user, object, oldObject}; want has the diagnostics, what the rule needs and what it reads of the
-// object, and the outcome of each request. A file may have several of these groups.
+// requests {name, operation, user, object, oldObject}; want has the diagnostics, the needs of the rule and the fields of the
+// object that it reads, and the outcome of each request. A file may have several of these groups.
 func TestData(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
 		var b strings.Builder
@@ -140,7 +140,7 @@ func call(t testing.TB, in map[string]any) *policy.Call {
 	return &policy.Call{Env: &evalenv.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}, Request: r, Program: &policy.Program{}, Rule: &policy.Rule{}}
 }
 
-// The cost of expressions is charged to the account of the policy, which ends the evaluation when it is used up.
+// The cost of expressions is charged to the account of the policy, which ends the evaluation when it is exhausted.
 func TestBudget(t *testing.T) {
 	rule := compile(t, []byte(`validations: [{expression: "object.list.all(a, object.list.all(b, a == b))"}]`), &strings.Builder{})
 	list := make([]any, 1000)
@@ -171,7 +171,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// BenchmarkEvaluate is one review of a small Pod by a rule with a match condition, a variable and two validations.
+// BenchmarkEvaluate measures one review of a small Pod by a rule with a match condition, a variable and two validations.
 func BenchmarkEvaluate(b *testing.B) {
 	rule := compile(b, []byte(`
 variables: [{name: containers, expression: "object.spec.containers + object.spec.?initContainers.orValue([])"}]

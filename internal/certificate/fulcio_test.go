@@ -2,7 +2,7 @@ package certificate
 
 import "testing"
 
-// Extensions have names or numbers; the number of a kind of subject, and others than Fulcio's, are none.
+// Extensions have names or numbers. The number of a kind of subject, and numbers that Fulcio does not use, are rejected.
 func TestFulcioExtension(t *testing.T) {
 	for name, want := range map[string]string{
 		"oidcIssuer": "1.3.6.1.4.1.57264.1.1", "githubWorkflowRef": "1.3.6.1.4.1.57264.1.6", "1.3.6.1.4.1.57264.1.8": "1.3.6.1.4.1.57264.1.8", "1.3.6.1.4.1.57264.1.22": "1.3.6.1.4.1.57264.1.22",

@@ -111,7 +111,7 @@ func TestLifeOfCertificates(t *testing.T) {
 			if f.writes != 2 {
 				t.Fatalf("second pass wrote: %d", f.writes)
 			}
-			// The leaf alone is renewed 15 days before its end.
+			// Only the leaf is renewed 15 days before its expiry.
 			must(t, reconcile(t, f, config(a), start.Add(136*day)))
 			if f.writes != 3 || parse(t, f, "pair").Certs[0].NotAfter != start.Add(286*day) || parse(t, f, "ca").Certs[0].NotAfter != start.Add(365*day) {
 				t.Fatalf("leaf not renewed alone: %d writes", f.writes)
@@ -156,10 +156,10 @@ func TestPlan(t *testing.T) {
 	wide.Names = ServiceNames("kyverno-svc", "kyverno", "10.0.0.1:9443")
 	for _, c := range []struct {
 		name  string
-		cfg   Config // config(ECDSA) when empty
+		cfg   Config // config(ECDSA) if empty
 		state State
 		after time.Duration
-		want  string // what the plan says, in words
+		want  string // the plan as a short text
 		fail  string // part of the error
 	}{
 		{name: "all is well", state: State{CA: ca, TLS: pair}},

@@ -35,7 +35,7 @@ func newRotation(t *testing.T, seed uint64) *rotation {
 	return w
 }
 
-// newLeader is a change of leader, or a start with another flag.
+// newLeader simulates a change of leader, or a start with another flag.
 func (w *rotation) newLeader(a Algorithm) {
 	w.leader = &Reconciler{
 		Config: config(a), Client: w.store, Reader: reader{fakeSecrets: w.store.fakeSecrets}, Log: slog.New(slog.DiscardHandler),
@@ -88,7 +88,7 @@ func (w *rotation) lead() error {
 }
 
 func (w *rotation) load(i int) error {
-	_ = w.servers[i].load(w.store.fakeSecrets["ca"], w.store.fakeSecrets["pair"], w.now) // it does not serve a pair that it refuses
+	_ = w.servers[i].load(w.store.fakeSecrets["ca"], w.store.fakeSecrets["pair"], w.now) // a server does not serve a pair that it rejects
 	return nil
 }
 
@@ -133,7 +133,7 @@ func (w *rotation) hearInAnyOrder() {
 
 func (w *rotation) pass(d time.Duration) { w.now = w.now.Add(d) }
 
-// Whatever happens to the Secrets and the clock, in any order, no client ever refuses a server, and in the end all servers have one
+// Whatever happens to the Secrets and the clock, in any order, no client ever rejects a server, and in the end all servers have one
 // certificate that the leader's authority signed.
 func TestRotationNeverBreaksAConnection(t *testing.T) {
 	for seed := range uint64(6) {
@@ -150,7 +150,7 @@ func TestRotationNeverBreaksAConnection(t *testing.T) {
 				i := w.random.IntN(len(w.bundles))
 				w.step(fmt.Sprint("publish ", i), func() error { return w.publish(i) })
 			case 8:
-				w.pass(time.Second) // longer pauses are beyond the patience with the bundles
+				w.pass(time.Second) // the patience with the bundles covers no longer pauses
 			case 9:
 				w.step("the CA is deleted", func() error { delete(w.store.fakeSecrets, "ca"); return nil })
 				w.hear()
@@ -187,7 +187,7 @@ func TestRotationNeverBreaksAConnection(t *testing.T) {
 			case 13:
 				a := []Algorithm{ECDSA, Ed25519, RSA}[w.random.IntN(3)]
 				if a == RSA && seed > 0 {
-					a = ECDSA // RSA keys take their time
+					a = ECDSA // generating RSA keys is slow
 				}
 				w.step("a new leader with "+string(a), func() error { w.newLeader(a); return nil })
 			}
@@ -220,7 +220,7 @@ func allOf(list []*x509.Certificate, f func(*x509.Certificate) bool) bool {
 	return true
 }
 
-// If the bundles never take over the new authority, because their writer does not run, the certificate is issued after half a minute.
+// If the bundles never include the new authority, because their writer does not run, the certificate is issued after half a minute.
 func TestIssueWithoutBundles(t *testing.T) {
 	w := newRotation(t, 1)
 	w.hear()

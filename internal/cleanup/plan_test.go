@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A resource that several targets name is listed by the names of all of them, or as a whole when one target names none.
+// If several targets name a resource, it is listed by all their names, or as a whole if one target has no names.
 func TestListedNames(t *testing.T) {
 	for _, c := range []struct{ first, second, want []string }{
 		{[]string{"a"}, []string{"b", "a"}, []string{"a", "b"}},

@@ -84,7 +84,7 @@ func TestExceptionsKeepObjects(t *testing.T) {
 			again, _ := compile.One(compile.Object{Value: deleting})
 			objects := fake.NewSimpleDynamicClient(runtime.NewScheme(), configMap("a"), configMap("b"))
 			objects.PrependReactor("delete", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-				programs.Set(again) // the claim is a change of the policy
+				programs.Set(again) // the claim changes the policy
 				if c.during != nil {
 					programs.SetException(c.during)
 				}

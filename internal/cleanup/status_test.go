@@ -66,7 +66,7 @@ func TestWriteStatus(t *testing.T) {
 		name   string
 		object *unstructured.Unstructured
 		out    outcome
-		want   string // of the status: what is true, and the time of the last run; empty when nothing is written
+		want   string // the status: what is true, and the time of the last run; empty if nothing is written
 	}{
 		{"a run", object("0 * * * *", "2026-01-31T11:30:00Z", "", nil), outcome{done: true, reason: reasonSucceeded, message: "deleted 1 object"},
 			"conditions Ready=True:deleted 1 object last"},
@@ -218,7 +218,7 @@ func TestLookAtRights(t *testing.T) {
 	if _, next = look(); next != "not yet" {
 		t.Error("complete rights are checked again")
 	}
-	ctl.finish(e, outcome{done: true, lacking: true}, now) // the run was refused
+	ctl.finish(e, outcome{done: true, lacking: true}, now) // the run was rejected
 	if _, next = look(); next == "not yet" {
 		t.Error("rights that were withdrawn are not checked again")
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
-// Whatever a file holds, reading it and using what was read ends, without a panic.
+// For any content of a file, reading and using it ends without a panic.
 func FuzzFiles(f *testing.F) {
 	f.Add(valuesText)
 	f.Add("apiVersion: x\nkind: Test\nresults: [{policy: p, resourceSpecs: [{version: v1}]}]\napiCallResponses: [{url: 'https://a', response: {body: {}}}]\n")

@@ -124,7 +124,7 @@ func TestOperationMustExist(t *testing.T) {
 	}
 }
 
-// All mistakes of a file are reported, each with its line.
+// All mistakes in a file are reported, each with its line.
 func TestMistakes(t *testing.T) {
 	path := write(t, "apiVersion: x\nkind: Values\nglobalValue: {a: b}\npolicies:\n- name: p\n  resources:\n  - name: r\n    value: {}\nNamespaceSelector:\n- {name: shop}\n")
 	_, diags := ReadValues(path)

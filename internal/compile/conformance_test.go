@@ -22,14 +22,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// numbersAsText is how many recorded results depend on how a number is written as text: the command line, which made the
-// recordings, has 5 as the float 5E+00, which the pattern `?` does not match; a cluster has the integer 5.
+// numbersAsText is the number of recorded results that depend on how a number is written as text. The command line,
+// which made the recordings, has 5 as the float 5E+00, which the pattern `?` does not match; a cluster has the integer
+// 5.
 const numbersAsText = 17
 
 // TestRecordedResults compiles the recorded policies that consist of patterns and conditions, runs them on their
-// resources and compares status and message with what the reference answered. Everything is done twice: with the numbers
-// of the command line, where all has to agree, and with those of a cluster, where the results that read numbers as text
-// may differ, and are counted. (All kinds of rules, as the command line runs them, are compared in conformance/.)
+// resources and compares status and message with Kyverno's results. It does so twice: with the numbers of the command
+// line, where everything must agree, and with those of a cluster, where results that read numbers as text may differ,
+// and are counted. (conformance/ compares all kinds of rules, as the command line runs them.)
 func TestRecordedResults(t *testing.T) {
 	data := os.Getenv("EPHOR_CONFORMANCE")
 	if data == "" || data == "none" {
@@ -74,11 +75,11 @@ func (r recorded) key() string {
 	return strings.Join([]string{r.Policy, r.Rule, r.Kind, r.Namespace, r.Name}, " ")
 }
 
-// comparison counts what agrees.
+// comparison counts the compared results.
 type comparison struct {
 	numbers       source.Numbers
 	quiet         bool // disagreements are counted, not reported
-	other         int  // policies with rules of other kinds
+	other         int  // number of policies with rules of other kinds
 	total, agreed int
 }
 
@@ -167,7 +168,7 @@ func text(s *string) string {
 	return *s
 }
 
-// language are the kinds of rules whose results depend on nothing but the object.
+// language are the kinds of rules whose results depend only on the object.
 var language = []policy.RuleKind{"", "validate.pattern", "validate.anyPattern", "validate.deny", "validate.foreach"}
 
 // run evaluates the rules of a program on a created resource, as the command line does.
@@ -204,7 +205,7 @@ func run(t *testing.T, p *policy.Program, object map[string]any) []recorded {
 	return out
 }
 
-// noon is when the recorded policies about working hours find that it is working time, as when they were recorded.
+// noon is a time within working hours, for the recorded policies that check that.
 type noon struct{}
 
 func (noon) Now() time.Time { return time.Date(2026, 8, 12, 12, 0, 0, 0, time.UTC) }

@@ -41,8 +41,8 @@ func TestKindsOfExceptions(t *testing.T) {
 	}
 }
 
-// In a cluster, the conditions of an exception call no lookups: they are evaluated with the reach of the policy, and their author may have
-// fewer rights. The command line reads its own files.
+// In a cluster, the conditions of an exception make no lookups: they are evaluated with the reach of the policy, and their author may have
+// fewer rights. On the command line they do, since it reads its own files.
 func TestConditionsOfExceptionsReachNothing(t *testing.T) {
 	for _, expression := range []string{
 		`resource.Get('v1', 'secrets', 'kube-system', 'token').data.token.startsWith('a')`, `http.Get('http://attacker.example').ok == true`,

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// FuzzPolicy: decoding, checking, compiling and evaluating any policy neither panics nor exceeds its budget.
+// FuzzPolicy tests that decoding, checking, compiling and evaluating any policy neither panics nor exceeds its budget.
 func FuzzPolicy(f *testing.F) {
 	loaded, diags := source.Load([]string{"../../examples/pod-security"}, source.Options{})
 	if diags.HasErrors() {

@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
-// refused are the public policies that hold mistakes.
+// refused are the public policies with mistakes.
 var refused = map[string]string{
 	"cost-optimization/schedule-based-quotas": "uses fields that no version of the API has",
 
@@ -33,7 +33,7 @@ func TestPublicPoliciesAreAccepted(t *testing.T) {
 	accepted := 0
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && d.Name() == ".chainsaw-test" {
-			return fs.SkipDir // what such tests assert are parts of policies
+			return fs.SkipDir // the assertions of such tests are parts of policies
 		}
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".yaml") {
 			return err

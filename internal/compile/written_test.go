@@ -10,8 +10,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/golden"
 )
 
-// TestWritten runs testdata/written/*.txtar: each policy.yaml is a policy that is written, and the want after it has its diagnostics. A file
-// named permitted before a policy permits what operators can permit.
+// TestWritten runs testdata/written/*.txtar: each policy.yaml is a policy that a user writes, and the following want has its diagnostics. A
+// file named permitted before a policy grants the permissions that operators can grant.
 func TestWritten(t *testing.T) {
 	golden.Run(t, "testdata/written/*.txtar", func(t *testing.T, in golden.Inputs) string {
 		permitted := family.Permissions{ServicesInNamespaces: in.Has("permitted")}

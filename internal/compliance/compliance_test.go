@@ -46,7 +46,7 @@ results:
 - {policy: labels, rule: team, result: warn, severity: high, description: no team}
 `
 
-// Of another tool: one report of a whole namespace, whose results name resources.
+// A report of another tool, for a whole namespace, whose results name resources.
 const scannerReport = `
 apiVersion: wgpolicyk8s.io/v1alpha2
 kind: PolicyReport
@@ -105,7 +105,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// What a reader may not see is in no number.
+// Results that a reader may not see do not count in any number.
 func TestSummaryOfSomeNamespaces(t *testing.T) {
 	s := collected(t, Options{Keep: 1}).Summary(func(ns string) bool { return ns == "lab" || ns == "other" })
 	text, err := json.Marshal(s)
@@ -124,7 +124,7 @@ func TestFilter(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		filter Filter
-		want   string // totals, and how many results are kept
+		want   string // totals, and the number of results that are kept
 	}{
 		{"policies", Filter{Policies: []string{"lab*"}}, "1/1/1/0/0 2"},
 		{"namespaces leave out what lies in none", Filter{Namespaces: []string{"*"}}, "1/3/0/1/1 4"},
@@ -170,7 +170,7 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
-// A result that cannot be read is an error, and never left out in silence; the others count.
+// A result that cannot be decoded is an error, and is never silently dropped; the others count.
 func TestDecodeMistakes(t *testing.T) {
 	good := map[string]any{"policy": "p", "result": "fail"}
 	for want, results := range map[string]any{
@@ -209,7 +209,7 @@ func TestLongMessagesAreCut(t *testing.T) {
 	}
 }
 
-// Adding a report costs no memory when it says what others said of the same policy and namespace.
+// Adding a report costs no memory if an earlier report has the same policy and namespace.
 func BenchmarkAdd(b *testing.B) {
 	r := Report{Namespace: "shop"}
 	for i := range 18 {

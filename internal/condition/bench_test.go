@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/jmespath"
 )
 
-// BenchmarkOperator evaluates constant keys: what an operator costs without its variables.
+// BenchmarkOperator evaluates constant keys, to measure an operator without its variables.
 func BenchmarkOperator(b *testing.B) {
 	capabilities := make([]any, 14)
 	for i := range capabilities {
@@ -40,8 +40,8 @@ func BenchmarkOperator(b *testing.B) {
 	}
 }
 
-// BenchmarkDeny evaluates the conditions of a typical Pod Security rule: host ports and added capabilities of a Pod that
-// keeps to the rules.
+// BenchmarkDeny evaluates the conditions of a typical Pod Security rule: host ports and added capabilities of a
+// compliant Pod.
 func BenchmarkDeny(b *testing.B) {
 	set, diags := Compile(decode(b, `{"any": [
 		{"key": "{{ request.object.spec.containers[].ports[].hostPort }}", "operator": "GreaterThan", "value": 0},

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// fields is a root of constant fields that counts how often each was asked for.
+// fields is a root of constant fields that counts the lookups of each.
 type fields struct {
 	values map[string]any
 	asked  map[string]int
@@ -40,7 +40,7 @@ func decode(tb testing.TB, s string) any {
 	return v
 }
 
-// Conditions that hold, do not hold, and cannot be evaluated; messages tell them apart.
+// Conditions that hold, do not hold, and cannot be evaluated; messages distinguish them.
 const (
 	yes   = `{"key": "{{ yes }}", "operator": "Equals", "value": "y", "message": "yes"}`
 	yes2  = `{"key": "{{ one }}", "operator": "Equals", "value": 1, "message": "yes {{ yes }}"}`
@@ -91,8 +91,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestLazy is about context entries: what a verdict does not need is never loaded.
-// An `any` block that fails decides, but a variable of `all` that cannot be resolved is an error all the same.
+// An `any` block that fails decides, but a variable in `all` that cannot be resolved is an error nevertheless.
 func TestUnknownKeyAfterFailedAny(t *testing.T) {
 	set, diags := Compile(decode(t, `{"any": [{"key": 1, "operator": "Equals", "value": 2}], "all": [{"key": "{{ nope }}", "operator": "Equals", "value": 1}]}`), "p")
 	if len(diags) > 0 {
@@ -104,6 +103,7 @@ func TestUnknownKeyAfterFailedAny(t *testing.T) {
 	}
 }
 
+// A context entry that the verdict does not need is never loaded.
 func TestLazy(t *testing.T) {
 	set, _ := Compile(decode(t, `{"any": [`+yes+`, {"key": "{{ list }}", "operator": "AnyIn", "value": "{{ names }}"}]}`), "p")
 	root := newRoot()
@@ -184,7 +184,7 @@ func TestDiagnostics(t *testing.T) {
 	}
 }
 
-// TestOperatorCase: policy validation wants exact names, evaluation does not care.
+// TestOperatorCase tests that policy validation requires exact names, and that evaluation ignores case.
 func TestOperatorCase(t *testing.T) {
 	set, diags := Compile(decode(t, `[{"key": "{{ one }}", "operator": "gREATERthanORequals", "value": 1}]`), "p")
 	if len(diags) != 1 || diags[0].Hint != "write GreaterThanOrEquals" {

@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// kept are decisions in memory, the newest first.
+// kept are decisions in memory, newest first.
 type kept []decision.Record
 
 func (k kept) Namespaces(context.Context) (out []string, err error) {
@@ -45,7 +45,7 @@ func (k kept) Page(_ context.Context, q *decision.Query, after string, limit int
 	return page, nil
 }
 
-// Each user sees the decisions of the namespaces whose reports they may list, of this cluster only.
+// Each user sees the decisions in the namespaces whose reports the user may list, and only of this cluster.
 func TestDecisions(t *testing.T) {
 	p := newPage(true)
 	if got := p.do("GET", "/api/v1/decisions", "all").StatusCode; got != 404 {
@@ -59,7 +59,7 @@ func TestDecisions(t *testing.T) {
 		record("1", "east", "a", "jane", decision.Refused), record("2", "east", "b", "jane", decision.Passed), record("3", "east", "", "root", decision.Changed),
 		record("4", "east", "only-here", "jane", decision.Refused), record("5", "west", "a", "jane", decision.Refused),
 	}
-	p.Dashboard = New(o) // which has not read any report yet
+	p.Dashboard = New(o) // this dashboard has not read any report yet
 	ask := func(token, query string) (status int, uids, next string) {
 		resp := p.do("GET", "/api/v1/decisions"+query, token)
 		var page decision.Page
@@ -82,7 +82,7 @@ func TestDecisions(t *testing.T) {
 		{"all", "?kind=Deployment", 200, ""}, {"all", "?policy=p&kind=Pod", 200, "1234"}, {"all", "?since=" + since, 200, ""}, {"all", "?until=" + since, 200, "1234"},
 		{"all", "?verdict=no", 400, ""}, {"all", "?since=yesterday", 400, ""}, {"all", "?limit=0", 400, ""}, {"all", "?limit=100000", 400, ""}, {"all", "?after=x", 400, ""}, {"all", "?cluster=west", 400, ""},
 	} {
-		p.clock = p.clock.Add(time.Minute) // so that no limit of requests counts
+		p.clock = p.clock.Add(time.Minute) // so that the rate limit does not apply
 		if status, got, _ := ask(c.token, c.query); status != c.status || got != c.want {
 			t.Errorf("%s %s: %d %q, want %d %q", c.token, c.query, status, got, c.status, c.want)
 		}
@@ -104,7 +104,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// A decision that is asked for by its UID comes in the words of the command line, to those who may see it.
+// A request for a decision by its UID returns the text of the command line, for users who may see it.
 func TestDecisionInWords(t *testing.T) {
 	p := newPage(true)
 	o := p.o
@@ -137,7 +137,7 @@ func (torn) Page(context.Context, *decision.Query, string, int) (decision.Page, 
 	return decision.Page{}, errors.New("database disk image is malformed")
 }
 
-// The answer names the store, and leaves the reason to the log.
+// The answer names the store, and the reason is only in the log.
 func TestStoreThatCannotBeRead(t *testing.T) {
 	p := newPage(true)
 	o := p.o

@@ -38,7 +38,7 @@ func (*inMemory) Close() error         { return nil }
 func (*inMemory) DecisionKept(string)  {}
 func (*inMemory) DecisionsDropped(int) {}
 
-// recordedRequests are refused requests that create objects, as admission records them; the newest first.
+// recordedRequests returns denied requests that create objects, as admission records them; newest first.
 func recordedRequests(t testing.TB, at time.Time, objects ...string) kept {
 	t.Helper()
 	m := &inMemory{}
@@ -63,7 +63,7 @@ func recordedRequests(t testing.TB, at time.Time, objects ...string) kept {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	feed.Run(ctx) // writes what waits
+	feed.Run(ctx) // writes the waiting records
 	if len(m.records) != len(objects) {
 		t.Fatalf("%d of %d requests are recorded", len(m.records), len(objects))
 	}
@@ -91,7 +91,7 @@ func servedKind(group, version, resource, kind string, namespaced bool) discover
 	}
 }
 
-// apiServer answers each token with the paths that its user may read.
+// apiServer answers requests for the paths that the owner of a token may read.
 type apiServer struct {
 	mu    sync.Mutex
 	may   map[string][]string // token → paths
@@ -140,7 +140,7 @@ spec:
       pattern: {metadata: {labels: {team: "?*"}}}
 `
 
-// impactPage is a dashboard that evaluates policies, over a cluster with Pods, and with recorded requests.
+// impactPage returns a dashboard that evaluates policies, over a cluster with Pods, and with recorded requests.
 func impactPage(t *testing.T) (*page, *apiServer) {
 	t.Helper()
 	pod := func(ns, name, labels string) string {
@@ -174,7 +174,7 @@ func impactPage(t *testing.T) (*page, *apiServer) {
 	p := newPage(true)
 	p.people.mu.Lock()
 	p.people.objects = map[string][]string{"a": {"pods in a"}, "all": {"pods in ", "configmaps in "}, "shop": {"pods in a"}}
-	p.people.may["shop"] = []string{everywhere, clusterScoped} // may list all reports, but Pods of one namespace only
+	p.people.may["shop"] = []string{everywhere, clusterScoped} // this user may list all reports, but Pods in one namespace only
 	p.people.mu.Unlock()
 	o := p.o
 	o.Discovery = kindsServed{discovery.List{
@@ -196,7 +196,7 @@ func impactPage(t *testing.T) (*page, *apiServer) {
 
 // post evaluates policies as the owner of a token.
 func (p *page) post(token string, body any, header ...string) (status int, answer string) {
-	p.clock = p.clock.Add(time.Minute) // so that no limit of requests counts
+	p.clock = p.clock.Add(time.Minute) // so that the rate limit does not apply
 	text, given := body.(string)
 	if !given {
 		made, err := json.Marshal(body)
@@ -226,15 +226,15 @@ func evaluated(t *testing.T, p *page, token string, body map[string]any) (*impac
 	}
 	var report impact.Report
 	from := json.NewDecoder(strings.NewReader(text))
-	from.DisallowUnknownFields() // it is the report of the command line
+	from.DisallowUnknownFields() // the answer is the report of the command line
 	if err := from.Decode(&report); err != nil {
 		t.Fatal(err)
 	}
 	return &report, text
 }
 
-// Policies are evaluated on what the user may read: requests of namespaces whose reports they may list, about objects that they may list, and objects
-// that the API server shows them.
+// Policies are evaluated only on what the user may read: requests in namespaces whose reports the user may list, about objects that the
+// user may list, and objects that the API server returns to the user.
 func TestImpactIsOfTheReader(t *testing.T) {
 	p, _ := impactPage(t)
 	for _, c := range []struct {
@@ -267,7 +267,7 @@ func TestImpactIsOfTheReader(t *testing.T) {
 	}
 }
 
-// Pasted policies cannot make the dashboard call anything, nor read what their author may not read.
+// Pasted policies cannot make the dashboard send requests, nor read what their author may not read.
 func TestImpactLooksNothingUp(t *testing.T) {
 	p, api := impactPage(t)
 	called := make(chan string, 10)
@@ -307,7 +307,7 @@ spec:
 	}
 }
 
-// A request to evaluate comes from the page itself, with a token, within bounds, and one at a time.
+// A request to evaluate must come from the page itself, with a token, within bounds, and one at a time.
 func TestImpactIsBounded(t *testing.T) {
 	p, _ := impactPage(t)
 	good := map[string]any{"policies": requireTeam, "on": "requests"}
@@ -365,7 +365,7 @@ func TestImpactIsBounded(t *testing.T) {
 	if strings.Contains(p.log.String(), "planted") {
 		t.Errorf("the log: %s", &p.log)
 	}
-	// A client that leaves ends the evaluation.
+	// A client that disconnects ends the evaluation.
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
 	text, _ := json.Marshal(good)
@@ -379,7 +379,7 @@ func TestImpactIsBounded(t *testing.T) {
 	}
 }
 
-// Where nothing can be evaluated there is no such path, and without tokens objects are not read.
+// If nothing can be evaluated, the path does not exist, and without tokens objects are not read.
 func TestImpactWithoutUsers(t *testing.T) {
 	p := newPage(false)
 	if got := p.do("POST", "/api/v1/impact", ""); got.StatusCode != 405 {
@@ -412,7 +412,7 @@ func TestImpactWithoutUsers(t *testing.T) {
 	}
 }
 
-// The policies of the cluster that can be chosen are those that the user may list; their text is as the author wrote it.
+// A user can choose the policies in the cluster that the user may list; their text is as the author wrote it.
 func TestPolicies(t *testing.T) {
 	p, _ := impactPage(t)
 	get := func(token, query string) (int, string) {

@@ -111,7 +111,7 @@ func big(reports, rules int) *index {
 	return x
 }
 
-// The measure that bounds the index approximates its memory.
+// The size estimate that bounds the index approximates its memory.
 func TestIndexSize(t *testing.T) {
 	heap := func() int {
 		var m runtime.MemStats

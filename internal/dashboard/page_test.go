@@ -21,8 +21,8 @@ import (
 // e2e/dashboard has the real one.
 type people struct {
 	mu  sync.Mutex
-	may map[string][]string // user, whose token is the same → places; everywhere and clusterScoped among them
-	// objects are those that a user may list, as "pods in a"; without a namespace everywhere.
+	may map[string][]string // user, which is also the token → places, including everywhere and clusterScoped
+	// objects are the objects that a user may list, as "pods in a"; without a namespace, everywhere.
 	objects map[string][]string
 	broken  bool
 	asked   map[string]int

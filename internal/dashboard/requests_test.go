@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// objects are rights to list reports, as the tests of pages have them, and objects.
+// objects grants rights to list reports, as in the tests of pages, and objects.
 type objects struct {
 	world.Access
 	may map[string]bool // USER RESOURCE NAMESPACE, USER get RESOURCE/SUBRESOURCE NAMESPACE
@@ -27,7 +27,7 @@ func (o objects) Allowed(ctx context.Context, r world.AccessRequest) (bool, stri
 	return o.may[key], "", nil
 }
 
-// withRequests honours that requests are asked for.
+// withRequests returns requests if a query asks for them.
 type withRequests struct{ kept }
 
 func (k withRequests) Page(ctx context.Context, q *decision.Query, after string, limit int) (decision.Page, error) {
@@ -40,7 +40,8 @@ func (k withRequests) Page(ctx context.Context, q *decision.Query, after string,
 	return page, err
 }
 
-// A recorded request is shown to who asks for it and may list its objects where they are; others see the decision without it.
+// A recorded request is shown to a user who asks for it and may list its objects in their namespace; others see the decision
+// without it.
 func TestRequests(t *testing.T) {
 	p := newPage(true)
 	record := func(uid, namespace, resource, sub string) decision.Record {
@@ -65,7 +66,7 @@ func TestRequests(t *testing.T) {
 		{"all", "?requests=true", 200, "1235", "46"}, {"a", "?requests=true&order=oldest", 200, "1", "35"}, {"all", "", 200, "", ""}, {"all", "?requests=false&order=newest", 200, "", ""},
 		{"all", "?requests=yes", 400, "", ""}, {"all", "?order=random", 400, "", ""},
 	} {
-		p.clock = p.clock.Add(time.Minute) // so that no limit of requests counts
+		p.clock = p.clock.Add(time.Minute) // so that the rate limit does not apply
 		answer := p.do("GET", "/api/v1/decisions"+c.query, c.token)
 		var page decision.Page
 		if err := json.NewDecoder(answer.Body).Decode(&page); err != nil || answer.StatusCode != c.status {

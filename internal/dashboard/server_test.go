@@ -101,7 +101,7 @@ func TestViews(t *testing.T) {
 	p := newPage(true)
 	for token, want := range map[string]struct {
 		status     int
-		namespaces string // of the summary
+		namespaces string // in the summary
 		fails      int
 	}{
 		"all": {200, ",a,b", 3}, "namespaces": {200, "a,b", 2}, "a": {200, "a", 1}, "cluster": {200, "", 1}, "none": {200, "", 0},
@@ -259,7 +259,7 @@ func TestTokensAreNotLogged(t *testing.T) {
 	p.do("GET", "/api/v1/report", "a-secret-token")
 	p.do("GET", "/api/v1/report", "another-secret-token")
 	p.do("GET", "/api/v1/report?token=x", "a-secret-token")
-	p.people.broken = true // its error repeats the token
+	p.people.broken = true // its error contains the token
 	p.do("GET", "/api/v1/report", "third-secret-token")
 	if !strings.Contains(p.log.String(), "the API server is away") {
 		t.Errorf("the log:\n%s", &p.log)

@@ -77,7 +77,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// whoAmI is the user that the API server sees.
+// whoAmI returns the user that the API server sees.
 func whoAmI(t *testing.T, cfg *rest.Config) string {
 	t.Helper()
 	review, err := kubernetes.NewForConfigOrDie(cfg).AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})

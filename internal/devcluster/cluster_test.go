@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The control plane starts, answers kubectl, and a Service's ClusterIP reaches a process behind it, and another one
-// when the first refuses.
+// The control plane starts, answers kubectl, and a Service's ClusterIP reaches a process behind it, and another one if the first refuses
+// the connection.
 func TestClusterAndForwarder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")

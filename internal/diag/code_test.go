@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Every constant of type Code is described once, and its text is words with hyphens.
+// Every constant of type Code is described once, and its text consists of words with hyphens.
 func TestCodesAreDescribed(t *testing.T) {
 	described := map[Code]bool{}
 	for _, c := range Codes() {

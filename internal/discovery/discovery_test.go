@@ -158,7 +158,7 @@ func TestOneVersion(t *testing.T) {
 	}
 }
 
-// The answers for package world.
+// The lookups for package world.
 func TestKinds(t *testing.T) {
 	k := Kinds{Resources: New(cluster, time.Now)}
 	for _, c := range []struct {

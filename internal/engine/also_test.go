@@ -19,7 +19,7 @@ func several(statuses ...policy.Status) func(*policy.Call) policy.Yield {
 	}
 }
 
-// TestSeveralResults: a rule may yield several results, each of which counts.
+// TestSeveralResults tests that a rule may yield several results, each of which counts.
 func TestSeveralResults(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -56,7 +56,7 @@ func TestSeveralResults(t *testing.T) {
 	}
 }
 
-// TestStagesOfTheScope: a rule of several stages knows which of them are evaluated.
+// TestStagesOfTheScope tests that a rule with several stages knows which of them are evaluated.
 func TestStagesOfTheScope(t *testing.T) {
 	const both = policy.StageVerifyImages | policy.StageValidate
 	for stages, want := range map[policy.Stage]policy.Stage{
@@ -78,7 +78,7 @@ func TestStagesOfTheScope(t *testing.T) {
 	}
 }
 
-// TestWarnOfAResult: a result of any status may request a warning, even a skip.
+// TestWarnOfAResult tests that a result of any status may request a warning, even a skip.
 func TestWarnOfAResult(t *testing.T) {
 	s := program(rule("a", func(*policy.Call) policy.Yield {
 		return policy.Yield{Status: policy.StatusSkip, Message: "skipped", Warn: true, Also: []policy.Yield{{Status: policy.StatusSkip, Message: "quiet"}}}

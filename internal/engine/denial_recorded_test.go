@@ -40,7 +40,7 @@ func TestRecordedDenials(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s is no refusal", f)
 		}
-		texts[filepath.Base(f)] = strings.TrimRight(message, "\n") + "\n" // kubectl ends with a line of its own
+		texts[filepath.Base(f)] = strings.TrimRight(message, "\n") + "\n" // kubectl ends its output with a newline of its own
 	}
 	var review struct {
 		Response struct{ Status struct{ Message string } }

@@ -130,7 +130,7 @@ func TestPreExistingViolations(t *testing.T) {
 	}
 }
 
-// Each rule sees the object as the rules before it changed it; a policy with an error changes nothing.
+// Each rule sees the object as earlier rules changed it; a policy with an error changes nothing.
 func TestMutationIsThreaded(t *testing.T) {
 	appends := func(suffix string, status policy.Status) *policy.Rule {
 		return rule(suffix, func(s *policy.Call) policy.Yield {
@@ -177,7 +177,7 @@ func TestDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
 	endless := rule("endless", func(s *policy.Call) policy.Yield {
-		<-ctx.Done() // where the machine is busy, the timer may be later than the end of the budget
+		<-ctx.Done() // on a busy machine, the timer may fire after the end of the budget
 		for {
 			if err := s.Env.Meter.Step(1); err != nil {
 				return policy.Yield{Status: policy.StatusError, Message: err.Error()}
@@ -312,7 +312,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// One shared Program under many goroutines; run with -race.
+// Several goroutines share one Program; run with -race.
 func TestEvalConcurrently(t *testing.T) {
 	s := program(rule("a", func(c *policy.Call) policy.Yield {
 		if _, ok, err := scope.New(c).With("x", 1).Field("request"); !ok || err != nil {

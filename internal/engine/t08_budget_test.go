@@ -52,7 +52,7 @@ func TestT8Accounts(t *testing.T) {
 		t.Errorf("exceeded: %+v, want the three policies, the first at its rule %d", out.Exceeded, fit)
 	}
 
-	// Evaluations of one request share a budget: the second has only the rest.
+	// Evaluations of one request share a budget: the second has only the remainder.
 	var spent budget.Request
 	spent.Reset()
 	shared := func() policy.Outcome {

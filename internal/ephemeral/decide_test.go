@@ -13,7 +13,7 @@ import (
 
 var podKind = schema.GroupKind{Kind: "Pod"}
 
-// sent is a rule that scans evaluate, made another one by change.
+// sent returns a rule that scans evaluate, modified by change.
 func sent(change func(p *policy.Program, r *policy.Rule)) (*policy.Program, *policy.Rule) {
 	p := &policy.Program{Name: "p", Kind: "ClusterPolicy", ResourceVersion: "7", Settings: policy.Settings{Background: true, Scored: true}}
 	r := &policy.Rule{Name: "r", Kind: "validate.pattern", Stage: policy.StageValidate, Targets: []policy.Target{{Kind: "Pod"}}}
@@ -85,7 +85,7 @@ func TestReporting(t *testing.T) {
 	}
 }
 
-// What is in no report, whichever process found it.
+// Results that no report contains, whichever process found them.
 func TestReportable(t *testing.T) {
 	base := policy.Request{Operation: policy.Create, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
 	for name, c := range map[string]struct {
@@ -133,7 +133,7 @@ func TestScans(t *testing.T) {
 	}
 }
 
-// What is known of the reports controller is as old as its last renewal.
+// The knowledge about the reports controller is as old as the last renewal of its Lease.
 func TestView(t *testing.T) {
 	start := time.Unix(1000, 0)
 	var v View
@@ -146,14 +146,14 @@ func TestView(t *testing.T) {
 	}
 	look(0, false, false) // no Lease
 	v.Saw(start, start.Add(-time.Hour), "Pod")
-	look(0, false, false) // one that was left behind
+	look(0, false, false) // a Lease without a holder
 	v.Saw(start, start.Add(-time.Hour+time.Second), "Pod")
-	look(0, true, true) // which is renewed, by a clock that goes wrong
+	look(0, true, true) // a Lease that is renewed, by a clock that is wrong
 	look(fresh, true, true)
 	look(fresh+time.Second, false, true)
 	look(away, false, true)
 	look(away+time.Second, false, false)
-	v.Saw(start.Add(time.Hour), start.Add(-time.Hour+time.Second), "Pod") // seen again, and not renewed
+	v.Saw(start.Add(time.Hour), start.Add(-time.Hour+time.Second), "Pod") // seen again, but not renewed
 	look(time.Hour, false, false)
 	v.Saw(start.Add(time.Hour), start, "Deployment.apps")
 	look(time.Hour, false, true)
@@ -161,7 +161,7 @@ func TestView(t *testing.T) {
 	look(time.Hour, false, false)
 }
 
-// What is not sent costs next to nothing.
+// Put costs almost nothing for results that are not sent.
 func BenchmarkPutNothing(b *testing.B) {
 	p, r := sent(func(*policy.Program, *policy.Rule) {})
 	view := &View{}

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// What an object says of its resource is read again, however long the names are; labels hold 63 characters.
+// Subject returns what the object was created with, however long the names are; labels hold at most 63 characters.
 func TestSubject(t *testing.T) {
 	long := strings.Repeat("group.", 15) + "example.com"
 	for name, r := range map[string]Report{
@@ -58,7 +58,7 @@ func TestPolicyLabels(t *testing.T) {
 	}
 }
 
-// An object stays well below what the API server takes, whatever the messages are.
+// An object stays well below the API server's limit, whatever the messages are.
 func TestFillBounds(t *testing.T) {
 	r := &Report{Resource: report.Resource{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u"}}
 	for i := range 200 {

@@ -22,7 +22,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/seal"
 )
 
-// keyring are Keys of one ring.
+// keyring implements Keys with one ring.
 type keyring struct{ *seal.Keyring }
 
 func (k keyring) Ring(context.Context) (*seal.Keyring, error)  { return k.Keyring, nil }
@@ -41,7 +41,7 @@ func keysOf(t testing.TB, b byte) keyring {
 	return keyring{r}
 }
 
-// bench is an API server with a Store, at a time that only the test moves.
+// bench is an API server with a Store, whose time only the test changes.
 type bench struct {
 	client.Client
 	*Objects
@@ -92,7 +92,7 @@ func resultOf(rule string, status policyreport.Status, seconds int64) policyrepo
 	}
 }
 
-// A report counts as it was written, by the controllers alone: what is read of it is sealed.
+// A report counts only if it is as a controller wrote it: every field that is read is sealed.
 func TestT10Seal(t *testing.T) {
 	b := newBench(t)
 	good := b.write(t, resultOf("x", "fail", 9_000), resultOf("y", "pass", 9_001))
@@ -150,7 +150,7 @@ func TestT10Seal(t *testing.T) {
 	}
 }
 
-// What others put in the place of a report is not sealed along with the next result; what we put there is kept.
+// Content that another client put into a report is not sealed together with the next result; our own content is kept.
 func TestT10NothingOfOthersIsSealed(t *testing.T) {
 	b := newBench(t)
 	forged := &reportsv1.EphemeralReport{
@@ -173,7 +173,7 @@ func TestT10NothingOfOthersIsSealed(t *testing.T) {
 	if doubt, err := Check(t.Context(), keysOf(t, 1), o); doubt || err != nil {
 		t.Errorf("not sealed anew: %v", err)
 	}
-	// The same results again are written where the object was changed.
+	// The same results are written again if the object was changed.
 	o.Labels[uidKey] = "v"
 	if err := b.Update(t.Context(), o); err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestT10NothingOfOthersIsSealed(t *testing.T) {
 	}
 }
 
-// Text that is no UTF-8 is sealed as it will be read.
+// Text with invalid UTF-8 is sealed in the form in which it will be read.
 func TestSealOfUnreadableText(t *testing.T) {
 	b := newBench(t)
 	x := resultOf("x", "fail", 9_000)
@@ -205,7 +205,7 @@ func TestSealOfUnreadableText(t *testing.T) {
 	}
 }
 
-// Without keys nothing is written, and nothing is evaluated to be forged.
+// Without keys nothing is written, and no report is considered forged.
 func TestWithoutKeys(t *testing.T) {
 	b := newBench(t)
 	good := b.write(t, resultOf("x", "fail", 9_000))

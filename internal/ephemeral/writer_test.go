@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// desk is a Writer with what it wrote, at a time that only the test moves.
+// desk is a Writer with what it wrote, whose time only the test changes.
 type desk struct {
 	*Writer
 	at      time.Time
@@ -35,7 +35,7 @@ func (d *desk) Write(_ context.Context, r *Report) (bool, error) {
 func (d *desk) Asked(bool)        {}
 func (d *desk) Unsent(why string) { d.unsent = append(d.unsent, why) }
 
-// pass lets time pass, and has written what is due by then.
+// pass lets time pass, and makes the Writer write what is due by then.
 func (d *desk) pass(t time.Duration) {
 	d.at = d.at.Add(t)
 	d.flush(context.Background(), func(p *pending, now time.Time) bool { return !p.due.After(now) })
@@ -60,7 +60,7 @@ func newDesk(change func(*Options)) *desk {
 	return d
 }
 
-// found is a result of a rule of its own name.
+// found returns a result of a rule with its own name.
 func found(rule string, s policy.Status) policy.Result {
 	p, r := sent(func(*policy.Program, *policy.Rule) {})
 	r.Name = rule
@@ -89,7 +89,7 @@ func TestWriterGathers(t *testing.T) {
 	}
 }
 
-// What was found before the object had its UID goes with what is found after that.
+// Results from before the object had its UID are sent together with later ones.
 func TestWriterBeforeTheUID(t *testing.T) {
 	d := newDesk(func(*Options) {})
 	d.Put(podRequest("", policy.Create), []policy.Result{found("mutate", policy.StatusPass)})
@@ -100,7 +100,7 @@ func TestWriterBeforeTheUID(t *testing.T) {
 	}
 }
 
-// What was sent already waits longer: other replicas may have found something else meanwhile.
+// Results that were already sent wait longer: other replicas may have found other results meanwhile.
 func TestWriterRepeats(t *testing.T) {
 	d := newDesk(func(*Options) {})
 	put := func(s policy.Status) { d.Put(podRequest("a", policy.Update), []policy.Result{found("r", s)}) }
@@ -163,7 +163,7 @@ func TestWriterRefuses(t *testing.T) {
 			if got := d.said(); got != c.want || !slices.Equal(d.unsent, c.unsent) || d.Waiting() != 0 {
 				t.Errorf("written %q, unsent %v, %d wait; want %q, %v", got, d.unsent, d.Waiting(), c.want, c.unsent)
 			}
-			d.full, d.err = false, nil // what was not written is not taken for said
+			d.full, d.err = false, nil // results that were not written do not count as sent
 			d.Put(r, []policy.Result{found("r", policy.StatusPass)})
 			d.pass(gather)
 			if got := d.said(); (c.full || c.err != nil) && got == "" {
@@ -173,7 +173,7 @@ func TestWriterRefuses(t *testing.T) {
 	}
 }
 
-// Number and bytes of what waits are bounded.
+// Number and bytes of waiting results are bounded.
 func TestWriterBounds(t *testing.T) {
 	d := newDesk(func(*Options) {})
 	for i := range maxWaiting + 5 {
@@ -197,7 +197,7 @@ func TestWriterBounds(t *testing.T) {
 	}
 }
 
-// What waits when the process stops is written; later results are not taken any more.
+// Waiting results are written when the process stops; later results are not accepted.
 func TestWriterDrains(t *testing.T) {
 	d := newDesk(func(*Options) {})
 	d.Put(podRequest("a", policy.Create), []policy.Result{found("r", policy.StatusPass)})

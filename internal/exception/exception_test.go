@@ -46,7 +46,7 @@ func TestOwns(t *testing.T) {
 	}
 }
 
-// FuzzCompile: no object makes the compiler panic.
+// FuzzCompile tests that no object makes the compiler panic.
 func FuzzCompile(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.txtar")
 	for _, file := range files {

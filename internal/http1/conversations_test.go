@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// conversations are bytes that a client sends at once.
+// conversations are byte sequences that a client sends at once.
 var conversations = []struct{ name, sent string }{
 	{"one", post("/a?b=c", "body")},
 	{"pipelined", post("/1", "one") + post("/2", "") + post("/3", "three")},
@@ -57,7 +57,7 @@ var conversations = []struct{ name, sent string }{
 	{"cut short", post("/1", "one") + "POST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\n\r\ntwo"},
 }
 
-// reference is net/http with the same handler.
+// reference serves the same handler with net/http alone.
 func reference(t testing.TB, l net.Listener) (address string) {
 	t.Helper()
 	server := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: log.New(io.Discard, "", 0), DisableGeneralOptionsHandler: true, MaxHeaderBytes: MaxHeader - slop}
@@ -83,8 +83,8 @@ func TestAsNetHTTP(t *testing.T) {
 	}
 }
 
-// For any bytes from a client, there are as many answers as from net/http, each for the same request: no part of a body is taken for a
-// request.
+// For any bytes from a client, there are as many answers as from net/http, each for the same request: no part of a body is interpreted
+// as a request.
 func FuzzAsNetHTTP(f *testing.F) {
 	for _, c := range conversations {
 		if len(c.sent) < 10_000 {
@@ -101,7 +101,7 @@ func FuzzAsNetHTTP(f *testing.F) {
 	}
 	plain := reference(f, local("plain"))
 	address, _, _ := serveOn(f, local("kept"), echo, nil)
-	noHost := regexp.MustCompile(`(?im)^host:\s*$`) // net/http distinguishes an empty one from none
+	noHost := regexp.MustCompile(`(?im)^host:\s*$`) // net/http distinguishes an empty Host header from a missing one
 	f.Fuzz(func(t *testing.T, sent string) {
 		if noHost.MatchString(sent) {
 			t.Skip()
@@ -149,7 +149,7 @@ func say(t testing.TB, address, sent string) string {
 			return out.String()
 		}
 		body, err := io.ReadAll(res.Body)
-		if err != nil && res.StatusCode < 400 { // net/http may close before a refusal was read
+		if err != nil && res.StatusCode < 400 { // net/http may close before the client has read a refusal
 			t.Error(err)
 		}
 		if _, err := http.ParseTime(res.Header.Get("Date")); res.StatusCode == http.StatusOK && err != nil {

@@ -96,7 +96,7 @@ func TestExtractErrors(t *testing.T) {
 	}
 }
 
-// FuzzExtract: no path and no object makes the extraction panic, and every pointer leads to something.
+// FuzzExtract tests that no path and no object makes the extraction panic, and that every pointer leads to a value.
 func FuzzExtract(f *testing.F) {
 	f.Add("/spec/steps/*/image", "", "", task)
 	f.Add("/spec/groups/*/steps/*", "image", "name", task)
@@ -119,7 +119,7 @@ func FuzzExtract(f *testing.F) {
 	})
 }
 
-// TestTooManyImages: an object with an unreasonable number of images is refused and not read to its end.
+// TestTooManyImages tests that an object with an unreasonable number of images is rejected before all are read.
 func TestTooManyImages(t *testing.T) {
 	var containers []any
 	for i := range 5001 {

@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// documentOf is what the variable `images` holds for an object.
+// documentOf returns the value of the variable `images` for an object.
 func documentOf(kind string, object map[string]any) (map[string]any, error) {
 	images, err := (imageref.Defaults{}).Find(kind, object)
 	if err != nil {
@@ -87,7 +87,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// The words for objects that cannot be read, in the order in which Kyverno finds out.
+// The error texts for objects that cannot be read, in the order in which Kyverno detects them.
 func TestUnreadable(t *testing.T) {
 	for _, c := range []struct {
 		container any

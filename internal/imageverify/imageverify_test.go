@@ -16,7 +16,7 @@ import (
 
 const digest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-// notary signs with every key but the one named bad, and knows one statement.
+// notary knows signatures by every key but the one named bad, and one statement.
 type notary struct{ asked []string }
 
 func (n *notary) Verify(_ context.Context, r world.SignatureRequest) (string, error) {
@@ -69,7 +69,7 @@ func signer(key string) Signer {
 	return Signer{Path: key, Attestor: &world.Attestor{Key: &world.KeyAttestor{PublicKey: key}}}
 }
 
-// A rule that is written in no language of its own verifies images, pins and records them, and requires that afterwards.
+// A rule without a language of its own verifies images, pins and records them, and then requires that.
 func TestRule(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -122,7 +122,7 @@ func TestRule(t *testing.T) {
 	}
 }
 
-// A digest is written at the place of the reference, into a copy.
+// A digest is added to the reference, in a copy of the object.
 func TestPin(t *testing.T) {
 	c := callOn(map[string]any{}, nil)
 	object := map[string]any{"spec": map[string]any{"image": "nginx", "other": "nginx"}}

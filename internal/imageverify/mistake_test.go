@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// What cannot be read is found, and what is not known yet is left aside.
+// Mistakes are found if a text cannot be read; texts that are not known yet are ignored.
 func TestMistakes(t *testing.T) {
 	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// witness knows who signed, notes what it is asked, and cannot reach the authority named outage. The digest is the second with moved.
+// witness knows who signed, records requests, and cannot reach the authority named outage. With moved, the digest is the second one.
 type witness struct {
 	asked []string
 	moved bool
@@ -49,8 +49,8 @@ func authority(keys ...string) Authority {
 	return a
 }
 
-// Authorities are counted that signed; a question without an answer is an error. Each question is asked once, and after the first signature
-// about its digest.
+// Authorities that signed are counted; an inconclusive check is an error. Each check is made once, and after the first signature it uses
+// that digest.
 func TestPanelCounts(t *testing.T) {
 	for _, c := range []struct {
 		by    []Authority
@@ -91,7 +91,7 @@ func TestPanelCounts(t *testing.T) {
 	}
 }
 
-// In-toto statements are read after they were verified; what refers to an image is read as it is, unless it was verified.
+// In-toto statements are read after they were verified; referrers of the image are read without verification, unless they were verified.
 func TestPanelStatements(t *testing.T) {
 	w := &witness{}
 	p := &Panel{World: world.World{Signatures: w}}

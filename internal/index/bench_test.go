@@ -22,8 +22,8 @@ func compiledProgram(name string, d kyvernov1.ResourceDescription, exclude ...ky
 	}}
 }
 
-// BenchmarkIndex: one policy matches the Pod, and each case excludes the others in another way. The cost must hardly depend on their
-// number.
+// BenchmarkIndex measures lookups in which one policy matches the Pod; each case excludes the others in another way. The cost must
+// hardly depend on their number.
 func BenchmarkIndex(b *testing.B) {
 	pod := []string{"Pod"}
 	for _, c := range []struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// gen makes random policies and requests from a small vocabulary, so that they often match.
+// gen generates random policies and requests from a small vocabulary, so that they often match.
 type gen struct{ *rand.Rand }
 
 func pick[T any](g gen, list ...T) T { return list[g.IntN(len(list))] }
@@ -152,7 +152,7 @@ func (g gen) request() *policy.Request {
 	return r
 }
 
-// accepted returns by brute force the rules that a query has to return.
+// accepted returns, by brute force, the rules that a query must return.
 func accepted(t *testing.T, programs []*policy.Program, r *policy.Request, q Query) (keys []string) {
 	for _, p := range programs {
 		s := p.Settings
@@ -209,7 +209,8 @@ func (g gen) query() Query {
 	}
 }
 
-// TestIndexFindsAllThatMatch: for random policies and requests, the index never leaves out a rule that Match accepts or fails on.
+// TestIndexFindsAllThatMatch tests with random policies and requests that the index never leaves out a rule that Match accepts or
+// fails on.
 func TestIndexFindsAllThatMatch(t *testing.T) {
 	asked, answered, wanted := 0, 0, 0
 	for seed := range uint64(60) {
@@ -242,7 +243,7 @@ func TestIndexFindsAllThatMatch(t *testing.T) {
 	}
 }
 
-// TestIndexWith: an index that was changed step by step returns the same as a new one.
+// TestIndexWith tests that an index that was changed step by step returns the same as a new one.
 func TestIndexWith(t *testing.T) {
 	for seed := range uint64(20) {
 		g := gen{rand.New(rand.NewPCG(seed, 2))}
@@ -323,7 +324,7 @@ func TestIndexOrder(t *testing.T) {
 	}
 }
 
-// A rule may set the label that a later rule selects by, so a lookup for mutation must ignore labels.
+// A rule may set a label that a later rule selects, so a lookup for mutation must ignore labels.
 func TestIndexIgnoresLabelsWhileMutating(t *testing.T) {
 	p := literalProgram("a", "Pod", nil)
 	p.Rules[0].Stage = policy.StageMutate

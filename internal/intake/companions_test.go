@@ -15,8 +15,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// A policy is compiled again when a binding is created, changes its policy or is deleted, whichever of the two exists first. Neither counts
-// unless it is accepted.
+// A policy is compiled again when a binding is created, selects another policy or is deleted, whichever of the two exists first. Only
+// accepted policies and bindings count.
 func TestCompanionsFollowEvents(t *testing.T) {
 	c := catalog.New()
 	p := NewPolicies(PolicyOptions{

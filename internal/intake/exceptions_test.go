@@ -152,8 +152,8 @@ func TestExceptionsOfTwoGroups(t *testing.T) {
 	}
 }
 
-// Row S13 of docs/security/threat-model.md: an exception counts only in the namespaces that an administrator named, in every group and
-// version.
+// Row S13 of docs/security/threat-model.md: exceptions take effect only in the namespaces that an administrator named, in every group
+// and version.
 func TestS13ExceptionsOfOtherNamespaces(t *testing.T) {
 	if len(compile.Product.Exceptions()) != len(manifests) {
 		t.Fatal("there is a kind of exceptions that is not tested")

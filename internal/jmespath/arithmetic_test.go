@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// The typing of arithmetic: S a number, Q a quantity, D a duration. 30m is a quantity, 1h30m a duration.
+// The types in arithmetic: S a number, Q a quantity, D a duration. 30m is a quantity, 1h30m a duration.
 func TestArithmetic(t *testing.T) {
 	const (
 		mismatch = "Types mismatch"

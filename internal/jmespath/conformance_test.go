@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// The recordings were made where no name resolves.
+// The recordings were made without name resolution.
 type nameless struct{}
 
 func (nameless) LookupHost(_ context.Context, host string) ([]netip.Addr, error) {
@@ -24,8 +24,8 @@ func (nameless) LookupHost(_ context.Context, host string) ([]netip.Addr, error)
 	return nil, errors.New("lookup " + host + " on 10.255.255.53:53: no such host")
 }
 
-// TestConformance runs the recorded expressions of Kyverno: equal results where it has one, an error where it
-// has one, and no panic where it panics.
+// TestConformance runs the recorded expressions of Kyverno: equal results if it has one, an error if it has one, and no panic where it
+// panics.
 func TestConformance(t *testing.T) {
 	dir := os.Getenv("EPHOR_CONFORMANCE")
 	if dir == "" || dir == "none" {
@@ -82,7 +82,7 @@ func TestConformance(t *testing.T) {
 	t.Logf("%d of %d expressions agree; %d errors in the same words", agree, len(data.Cases), wording)
 }
 
-// sameValues compares the results of functions whose order is random in the reference.
+// sameValues compares the results of functions whose order is random in Kyverno.
 func sameValues(expression string, got, want any) bool {
 	a, ok := got.([]any)
 	b, ok2 := want.([]any)

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// keep is the document with only what is read of it.
+// keep returns the document with only the parts that are read.
 func keep(t testing.TB, doc any, read *value.Fields) any {
 	t.Helper()
 	v, err := value.NewReader(value.JSON(doc)).AnyOf(read)
@@ -21,7 +21,7 @@ func keep(t testing.TB, doc any, read *value.Fields) any {
 
 const flowDocument = `{"a":{"b":[{"c":1,"d":{"e":[1,2]},"x":"no"},{"c":null,"d":{}},null,[{"c":2,"x":"no"}]],"c":"text","d":{"e":{"c":[]}}},"b":[[1],[2,{"a":3}],{"b":[{"c":4}]}],"c":0,"x":{"y":"no"}}`
 
-// What an expression reads is enough for its result, and no more than what is named.
+// The parts that an expression reads are sufficient for its result, and there are no others.
 func TestReads(t *testing.T) {
 	for src, want := range map[string]string{
 		"a.b[].d.e":                           `{"a":{"b":[{"d":{"e":[1,2]}},{"d":{}},null,[{}]]}}`,
@@ -43,7 +43,7 @@ func TestReads(t *testing.T) {
 		"c":                                   `{"c":0}`,
 		"missing.below":                       `{}`,
 		"@":                                   flowDocument,
-		"`1`":                                 flowDocument, // nothing is named, so nothing is left out
+		"`1`":                                 flowDocument, // no part is named, so none is left out
 		strings.Repeat("[a, b][].", 10) + "c": flowDocument,
 	} {
 		e, err := Compile(src)
@@ -70,8 +70,8 @@ func sameResult(t testing.TB, e *Expr, doc, kept any) {
 	}
 }
 
-// What is made of parts that are made of parts is followed as far as its size allows; beyond, everything is read. Each step
-// here doubles what the step before made, without a new place of the document.
+// Parts that consist of parts are followed as long as their size is within bounds; beyond that, everything counts as read.
+// Each step here doubles the result of the previous one, without a new place in the document.
 func TestFlowOfWhatDoubles(t *testing.T) {
 	for _, step := range []string{"{a: @, b: @}", "[@, @]", "{a: [@, @], b: {c: @, d: @}}", "({a: @, b: @} || {a: @, b: @})"} {
 		e := MustCompile("a" + strings.Repeat(" | "+step, 60))
@@ -84,7 +84,7 @@ func TestFlowOfWhatDoubles(t *testing.T) {
 	}
 }
 
-// Elements of a list are read as far as a loop over them says.
+// Elements of a list are read as far as a loop over them reads them.
 func TestFlow(t *testing.T) {
 	doc, _ := value.DecodeJSON([]byte(flowDocument))
 	for list, want := range map[string]string{
@@ -112,7 +112,7 @@ func mustJSON(s string) any {
 	return v
 }
 
-// grow makes an expression of random parts.
+// grow creates an expression of random parts.
 func grow(r *rand.Rand, depth int) string {
 	names := []string{"a", "b", "c", "d", "e"}
 	name := names[r.IntN(len(names))]
@@ -157,7 +157,7 @@ func grow(r *rand.Rand, depth int) string {
 	return "not_null(" + left() + ", " + right() + ")"
 }
 
-// plant makes a document of random parts.
+// plant creates a document of random parts.
 func plant(r *rand.Rand, depth int) any {
 	if depth <= 0 {
 		return []any{nil, true, "s", int64(1), "", map[string]any{}, []any{}}[r.IntN(7)]
@@ -178,7 +178,7 @@ func plant(r *rand.Rand, depth int) any {
 	return object
 }
 
-// Whatever an expression is, what it reads of a document is enough for it.
+// For any expression, the parts of a document that it reads are sufficient for its result.
 func FuzzReads(f *testing.F) {
 	for i := range 2000 {
 		f.Add(uint64(i), uint64(i*7))

@@ -93,7 +93,7 @@ func checkExample(t *testing.T, e Example) {
 	}
 }
 
-// A function that needs the outside says so instead of guessing.
+// A function that needs the outside world returns an error instead of guessing.
 func TestFunctionsWithoutWorld(t *testing.T) {
 	for _, expression := range []string{"time_now()", "time_now_utc()", "random('[a-z]')", "is_external_url('https://example.com')", "time_since('', '2021-01-02T15:04:05Z', '')"} {
 		for _, env := range []*Env{nil, {}} {

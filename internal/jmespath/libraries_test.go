@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/imageref"
 )
 
-// Replacing in steps gives what the library's own replacing gives.
+// Replacing step by step gives the same result as the library's own replacing.
 func TestRegexReplaceLikeTheLibrary(t *testing.T) {
 	for _, re := range []string{"a", "a*", "^", "$", "", "(a)(b)?", "[^a]+", `\b`, "(?P<x>a+)b", "é", "(?m)^a"} {
 		for _, s := range []string{"", "a", "baac", "aab ab", "éa\nab", "xyz"} {

@@ -49,7 +49,7 @@ func TestSearch(t *testing.T) {
 		"request.object.spec.containers[9].image":                `null`,
 		"nested[0][1][0]":                                        `2`,
 		"request.object.spec.replicas":                           `3`,
-		// Data that a function cannot digest make null of the left side of a flatten, a filter and .*.
+		// Data that a function cannot process make the left side of a flatten, a filter and .* null.
 		"parse_json('{')[]":                `null`,
 		"keys(numbers)[?@]":                `null`,
 		"keys(numbers).*":                  `null`,
@@ -265,7 +265,7 @@ func TestSyntaxErrors(t *testing.T) {
 	}
 }
 
-// Nesting is refused before it can exhaust the stack.
+// Nesting is rejected before it can exhaust the stack.
 func TestDepth(t *testing.T) {
 	n := 100_000
 	for _, expression := range []string{
@@ -299,7 +299,7 @@ func (r *lazy) Value() (any, error) {
 	return r.fields, r.err
 }
 
-// Only what an expression names is loaded, and a failure to load is not a missing key.
+// Only the names in an expression are loaded, and a failure to load is not a missing key.
 func TestRoot(t *testing.T) {
 	root := &lazy{fields: map[string]any{"a": map[string]any{"b": "x"}, "c": "y"}}
 	for expression, want := range map[string]string{
@@ -364,7 +364,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// Numbers that a result consists of are float64s; what is handed through is neither copied nor rounded.
+// Numbers that are results are float64s; values that are passed through are neither copied nor rounded.
 func TestNumbersAreFloats(t *testing.T) {
 	input := map[string]any{"a": int64(1), "l": []any{"x", int64(2), map[string]any{"b": int64(9007199254740993)}}, "s": []any{"x"}}
 	before := value.JSON(input)
@@ -383,7 +383,7 @@ func TestNumbersAreFloats(t *testing.T) {
 	}
 }
 
-// An expression that makes much out of little ends with the budget's error.
+// An expression that creates a large result from small data ends with the budget's error.
 func TestBudget(t *testing.T) {
 	many := make([]any, 1000)
 	for i := range many {

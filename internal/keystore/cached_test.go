@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/seal"
 )
 
-// Keys are read at their first use, seldom after that, and kept while the Secret cannot be read.
+// Keys are read at their first use, rarely after that, and kept while the Secret cannot be read.
 func TestCached(t *testing.T) {
 	s := newStore()
 	now, looks := time.Unix(1000, 0), 0

@@ -52,7 +52,7 @@ func endpoints(service string, ready bool) *discoveryv1.EndpointSlice {
 	}
 }
 
-// left is an installation after Kyverno has taken over: its own objects among those that Ephor made.
+// left returns an installation after Kyverno has taken over: its own objects among those that Ephor created.
 func left() []client.Object {
 	config := &corev1.ConfigMap{ObjectMeta: meta("kyverno", nil)}
 	config.Annotations = map[string]string{"ephor.dev/unlocked-until": "2026-01-31T12:00:00Z", "other": "stays"}
@@ -87,7 +87,7 @@ func names(items []Item) []string {
 	return out
 }
 
-// What Ephor made is found, by name, by label, or because no server answers it; what Kyverno or a user made is not.
+// List finds what Ephor created, by name, by label, or because no server answers it, and leaves out what Kyverno or a user created.
 func TestList(t *testing.T) {
 	in := installation(left()...)
 	items, err := in.List(t.Context())
@@ -108,7 +108,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Remove takes away what was listed and nothing else: of annotated objects the annotation alone.
+// Remove removes exactly the listed items: for annotated objects only the annotation.
 func TestRemove(t *testing.T) {
 	in := installation(left()...)
 	items, err := in.List(t.Context())
@@ -135,13 +135,13 @@ func TestRemove(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// What is gone meanwhile counts as removed.
+	// An object that is already gone counts as removed.
 	if done, err := in.Remove(t.Context(), items[:1]); err != nil || len(done) != 1 {
 		t.Errorf("%d, %v", len(done), err)
 	}
 }
 
-// A replica that shares the work is an error, since it would make everything again.
+// A replica that shares the work is an error, since it would create everything again.
 func TestRunning(t *testing.T) {
 	in := installation(append(left(), lease("ephor-background-2", map[string]string{"ephor.dev/ring": "background"}, 5*time.Second))...)
 	_, err := in.List(t.Context())
@@ -181,8 +181,8 @@ func TestGuide(t *testing.T) {
 	}
 }
 
-// A configuration without webhooks is Kyverno's while a server answers another one: Kyverno keeps one for mutations, also where no policy mutates. Otherwise it
-// is left of Ephor.
+// A configuration without webhooks belongs to Kyverno while a server answers another one: Kyverno keeps one for mutations, even if no
+// policy mutates. Otherwise Ephor left it behind.
 func TestWithoutWebhooks(t *testing.T) {
 	empty := &admissionv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "kyverno-resource-mutating-webhook-cfg", Labels: map[string]string{"webhook.kyverno.io/managed-by": "kyverno"}},

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// A small heap is collected seldom, a large one before it holds much more than the live heap.
+// A small heap is collected rarely, a large one before it holds much more than the live heap.
 func TestGarbage(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -75,8 +75,8 @@ func TestLifecycleEndsInOrder(t *testing.T) {
 	})
 }
 
-// TestLifecycleWaitsForCaches: a controller that is stopped while its caches fill may not evaluate requests, since it would admit
-// everything during the drain.
+// TestLifecycleWaitsForCaches tests that a controller that is stopped while its caches fill does not evaluate requests, since it
+// would admit everything during the drain.
 func TestLifecycleWaitsForCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s steps

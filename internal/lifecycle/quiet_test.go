@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Memory is given back some time after a load, not during one, not for a trifle, and not again and again.
+// Memory is returned some time after a load, not during one, not for a small amount, and not repeatedly.
 func TestQuiet(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct {
 		name string
 		heap func(step int) heap
-		want []int // the steps at which memory is given back
+		want []int // the steps at which memory is returned
 	}{
 		{"under load", func(i int) heap { return heap{uint64(i) * 50 * mb, 10 * mb, 40 * mb} }, nil},
 		{"after a load", func(i int) heap {
@@ -45,10 +45,10 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// kept holds what TestReturnMemory allocates, so that it is on the heap.
+// kept holds the allocations of TestReturnMemory, so that they are on the heap.
 var kept []byte
 
-// What a load left behind is given back to the operating system.
+// Memory that a load left behind is returned to the operating system.
 func TestReturnMemory(t *testing.T) {
 	const load = 64 << 20
 	kept = make([]byte, load)

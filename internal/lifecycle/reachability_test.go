@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// An outage is two lines, however long it lasts.
+// An outage causes two log lines, however long it lasts.
 func TestOutageIsTwoLines(t *testing.T) {
 	var text bytes.Buffer
 	now := time.Unix(1000, 0)
@@ -28,7 +28,7 @@ func TestOutageIsTwoLines(t *testing.T) {
 	}
 }
 
-// What etcd's absence makes the API server say counts, a refusal does not.
+// The API server's error while etcd is missing counts as an outage, a refusal does not.
 func TestReachAsks(t *testing.T) {
 	status := http.StatusOK
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Another program's holder pauses the work for as long as it renews the Lease; one of us, and none, do not.
+// Another program that holds the Lease pauses the work as long as it renews the Lease; our own controllers, and no holder, do not.
 func TestStandbyLooks(t *testing.T) {
 	paused := false
 	s := &Standby{Lease: "l", Pause: func(p bool) { paused = p }, Log: slog.New(slog.DiscardHandler)}
@@ -23,7 +23,7 @@ func TestStandbyLooks(t *testing.T) {
 		}
 		return l
 	}
-	old := start.Add(-time.Hour) // the holder's clock is another one
+	old := start.Add(-time.Hour) // the holder's clock is different
 	for _, step := range []struct {
 		what  string
 		lease *coordinationv1.Lease

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/lint"
 )
 
-// Expressions of policies of policies.kyverno.io are held against the fields of all kinds that the constraints name.
+// Expressions in policies of policies.kyverno.io are compared with the fields of all kinds that the constraints name.
 func TestCELPolicyFields(t *testing.T) {
 	for _, c := range []struct{ name, groups, resources, body, want string }{
 		{"good", `["apps"]`, "[deployments]", "validations: [{expression: object.spec.replicas > 1}]", ""},
@@ -50,7 +50,7 @@ spec: {matchConstraints: {resourceRules: [{apiGroups: %s, apiVersions: [v1], ope
 	}
 }
 
-// Mistakes are found in what the command line itself does not evaluate, too: targets in a cluster, and schedules.
+// Mistakes are also found in parts that the command line itself does not evaluate: targets in a cluster, and schedules.
 func TestCELPoliciesOfClusters(t *testing.T) {
 	const constraints = "matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}"
 	const targets = constraints + ", targetMatchConstraints: {expression: objekt}, targetMatchConditions: [{name: c, expression: '1'}], mutations: [{patchType: JSONPatch, jsonPatch: {expression: '[]'}}]"
@@ -86,7 +86,7 @@ func TestCELPoliciesOfClusters(t *testing.T) {
 	}
 }
 
-// A mistake that the generated policies for controllers have, too, is reported once.
+// A mistake that also occurs in the generated policies for controllers is reported once.
 func TestMistakesOfGeneratedPolicies(t *testing.T) {
 	for _, spec := range []string{
 		"ValidatingPolicy {validations: [{expression: 'true', message: 7}]",

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// FuzzPolicy: no policy, however broken, makes a check panic.
+// FuzzPolicy tests that no policy, however broken, makes a check panic.
 func FuzzPolicy(f *testing.F) {
 	for _, c := range checks {
 		b, err := yaml.YAMLToJSON([]byte(c.Example))

@@ -27,7 +27,7 @@ func object(t *testing.T, text string) map[string]any {
 	return v.(map[string]any)
 }
 
-// Every check finds its own example, and only that.
+// Every check finds its own example, and no other mistake in it.
 func TestExamples(t *testing.T) {
 	for _, c := range checks {
 		findings := Policy(compile.Object{Value: object(t, c.Example)}, Options{})
@@ -40,7 +40,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// testdata/*.txtar: a policy, definitions of custom resources if any, and what is found.
+// testdata/*.txtar contain a policy, definitions of custom resources if any, and the expected findings.
 func TestData(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
 		var crds []map[string]any

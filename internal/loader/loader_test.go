@@ -102,7 +102,7 @@ func lookup(s *scope.Scope, name string) string {
 	return value.JSON(v)
 }
 
-// TestConfigMap: a ConfigMap is read once, at its first use, and only within the policy's reach.
+// TestConfigMap tests that a ConfigMap is read once, at its first use, and only within the policy's reach.
 func TestConfigMap(t *testing.T) {
 	cluster := &objects{configMaps: map[string]map[string]any{
 		"default/x": {"data": map[string]any{"json": `["a"]`}, "metadata": map[string]any{"name": "x"}},
@@ -136,7 +136,8 @@ func TestConfigMap(t *testing.T) {
 	}
 }
 
-// TestUnavailable: data that the world does not offer is an error that differs from a missing object, never an empty result.
+// TestUnavailable tests that data that the world does not offer is an error that differs from a missing object, never an
+// empty result.
 func TestUnavailable(t *testing.T) {
 	chain, _ := compileYAML(t, "", `[{name: v, configMap: {name: x}}]`)
 	_, _, err := chain.Apply(newScope(&evalenv.Env{})).Field("v")
@@ -149,7 +150,7 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// TestBudgetIsNotHidden: a default replaces a failed query, but not an evaluation that was stopped.
+// TestBudgetIsNotHidden tests that a default replaces a failed query, but not an evaluation that was stopped.
 func TestBudgetIsNotHidden(t *testing.T) {
 	chain, _ := compileYAML(t, "", `[{name: v, variable: {jmesPath: "request.object.metadata.*.to_string(@)", default: x}}]`)
 	env := &evalenv.Env{Meter: budget.New(context.Background(), 1, budget.DefaultBytes)}
@@ -158,7 +159,7 @@ func TestBudgetIsNotHidden(t *testing.T) {
 	}
 }
 
-// TestReads: the variables that loading reads are known before, for scans and role resolution.
+// TestReads tests that the variables that loading reads are known in advance, for scans and role resolution.
 func TestReads(t *testing.T) {
 	for entries, want := range map[string]policy.Needs{
 		`[{name: v, variable: {jmesPath: request.userInfo.username}}]`:               {User: true},

@@ -113,8 +113,8 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// Rows S1, S2, S4, S5 and S11 of docs/security/threat-model.md: a context entry of a namespaced policy that reads outside of its namespace
-// is an error, and no request is sent. Each trick is written in the policy and also comes through a variable.
+// Rows S1, S2, S4, S5 and S11 of docs/security/threat-model.md: a context entry of a namespaced policy that reads outside its namespace is
+// an error, and no request is sent. Each attempt is written in the policy, and also comes through a variable.
 func TestS1S2S4S5S11NamespacedPoliciesStayInside(t *testing.T) {
 	const own = "team"
 	kinds := []string{"secrets/x", "secrets", "configmaps/x", "pods", "serviceaccounts/default/token", "pods/x/proxy/y"}
@@ -145,7 +145,7 @@ func TestS1S2S4S5S11NamespacedPoliciesStayInside(t *testing.T) {
 				`[{name: p, variable: {value: `+q+`}}, {name: v, apiCall: {method: `+method+`, urlPath: "{{ p }}"}}]`)
 		}
 	}
-	for _, write := range []string{"pods", "serviceaccounts/default/token", "secrets"} { // inside, but not reading
+	for _, write := range []string{"pods", "serviceaccounts/default/token", "secrets"} { // inside the namespace, but not a read
 		entries = append(entries, `[{name: v, apiCall: {method: POST, urlPath: /api/v1/namespaces/team/`+write+`}}]`)
 	}
 	entries = append(entries,
@@ -194,7 +194,7 @@ func TestRemoteUnavailable(t *testing.T) {
 	}
 }
 
-// Data that the entries of a rule load is limited together; a small part of a long answer may be used.
+// The total data that the entries of a rule load is limited; using a small part of a long answer is allowed.
 func TestContextSize(t *testing.T) {
 	w := world.World{API: world.APIFunc(func(context.Context, world.APIRequest) (any, error) {
 		return map[string]any{"long": strings.Repeat("x", 1_500_000), "short": "y"}, nil

@@ -24,8 +24,8 @@ func of(t *testing.T, out *outside, data map[string]any, entries string) *scope.
 	return chain.Apply(scope.New(&policy.Call{Env: env, Request: req, Program: &policy.Program{Name: "p"}, Rule: &policy.Rule{}}))
 }
 
-// TestT5URLPath: a variable of a urlPath is one segment or one value of the query; a variable that is the whole urlPath must be the
-// author's.
+// TestT5URLPath tests that a variable in a urlPath is one segment or one value of the query, and that a variable that is the whole
+// urlPath must come from the author.
 func TestT5URLPath(t *testing.T) {
 	for name, c := range map[string]struct {
 		path string
@@ -65,7 +65,7 @@ func TestT5URLPath(t *testing.T) {
 	}
 }
 
-// TestT6QueriesAreTheAuthors: data in the text of a jmesPath are values and names, never syntax.
+// TestT6QueriesAreTheAuthors tests that data in the text of a jmesPath are values and names, never syntax.
 func TestT6QueriesAreTheAuthors(t *testing.T) {
 	for name, c := range map[string]struct{ entry, x, want string }{
 		"a text":                        {`variable: {jmesPath: "to_upper('{{ request.object.data.x }}')"}`, "it's", `"IT'S"`},

@@ -72,7 +72,8 @@ func signed(o map[string]any, message []byte, signatures ...[]byte) map[string]a
 
 const service = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: [{port: 80}], selector: {app: x}}\n"
 
-// TestRead: a message may be a manifest or an archive, and each signature has a certificate and a log entry of its own, compressed or not.
+// TestRead tests that a message may be a manifest or an archive, and that each signature has its own certificate and log entry, compressed
+// or not.
 func TestRead(t *testing.T) {
 	for _, message := range [][]byte{[]byte(service), archive(service)} {
 		o := signed(object(t, service), message, []byte("one"), []byte("two"), []byte("three"))
@@ -91,7 +92,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadErrors: a malformed message is an error, and a message that is too large is not read.
+// TestReadErrors tests that a malformed message is an error, and that a message that is too large is not read.
 func TestReadErrors(t *testing.T) {
 	if _, err := Read(object(t, service), domain); !errors.Is(err, ErrNoSignature) {
 		t.Errorf("no annotations: %v", err)
@@ -132,7 +133,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// TestCompare: differences are found, except those that are ignored or that the API server makes.
+// TestCompare tests that differences are found, except those that are ignored or that the API server makes.
 func TestCompare(t *testing.T) {
 	const deployment = `apiVersion: apps/v1
 kind: Deployment
@@ -257,7 +258,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// FuzzRead: no annotation makes reading or comparing panic, and nothing unsigned counts as signed.
+// FuzzRead tests that no annotation makes reading or comparing panic, and that unsigned content never counts as signed.
 func FuzzRead(f *testing.F) {
 	f.Add(base64.StdEncoding.EncodeToString(zip([]byte(service))), "YQ==")
 	f.Add(base64.StdEncoding.EncodeToString(zip(archive(service))), "YQ==")
@@ -283,7 +284,7 @@ func BenchmarkCompare(b *testing.B) {
 	}
 }
 
-// TestLargeObjects: a comparison is bounded in time, and fields that were not compared do not count as signed.
+// TestLargeObjects tests that a comparison is bounded in time, and that fields that were not compared do not count as signed.
 func TestLargeObjects(t *testing.T) {
 	now := object(t, service)
 	data := map[string]any{}

@@ -31,7 +31,7 @@ var (
 	made  = Object{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: "team", Name: "deny"}
 )
 
-// T2: a mark proves its claim for the object that it was made for, and nothing else.
+// T2: a mark proves its claim only for the object for which it was made.
 func TestT2Read(t *testing.T) {
 	r := ring(t, 1)
 	good := Make(r, claim, made)

@@ -19,7 +19,7 @@ func podRequest(name, namespace string, labels map[string]any) *policy.Request {
 	}
 }
 
-// BenchmarkMatch is one rule's matcher.
+// BenchmarkMatch measures the matcher of one rule.
 func BenchmarkMatch(b *testing.B) {
 	for _, c := range []struct {
 		name string

@@ -9,8 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// TestCheck: every mistake of the policy language that match and exclude can hold by themselves, with the text
-// and the field path that the author sees.
+// TestCheck covers every mistake that match and exclude can have by themselves, with the text and the field path that the
+// author sees.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name, rule string
@@ -78,7 +78,7 @@ func TestCheck(t *testing.T) {
 			for i, d := range got {
 				text, exact := d.Path+": "+d.Summary, true
 				want := c.want[i]
-				if before, ok := strings.CutSuffix(want, "…"); ok { // the rest is a library's text
+				if before, ok := strings.CutSuffix(want, "…"); ok { // the rest is the text of a library
 					want, exact = before, false
 				}
 				if text != want && (exact || !strings.HasPrefix(text, want)) {

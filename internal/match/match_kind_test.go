@@ -30,7 +30,7 @@ func TestParseKind(t *testing.T) {
 		{"*/*/*", "*", "*", "*", "*"},
 		{"apps/v1/Deployment/scale", "apps", "v1", "Deployment", "scale"},
 		{"apps/v1/Deployment.scale", "apps", "v1", "Deployment", "scale"},
-		{"*.example.com/v1/Foo", "*.example.com", "v1", "Foo", ""}, // only the last piece is cut at its dot
+		{"*.example.com/v1/Foo", "*.example.com", "v1", "Foo", ""}, // only the last piece is split at its dot
 		{"Deployment*", "*", "*", "Deployment*", ""},
 		{"*", "*", "*", "*", ""},
 	} {

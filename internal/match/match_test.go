@@ -17,11 +17,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// requestCase is one document of requests.yaml: a request and whether the rule is for it.
+// requestCase is one document of requests.yaml: a request and whether the rule matches it.
 type requestCase struct {
 	Name        string
 	Want        bool
-	Error       string // the error of Match holds this text
+	Error       string // the error of Match contains this text
 	Operation   string
 	Subresource string
 	// Kind is group/version/Kind of the (parent) resource; by default that of the object.
@@ -88,8 +88,8 @@ type ruleFile struct {
 	Exclude         *kyvernov1.MatchResources `json:"exclude"`
 }
 
-// TestMatch runs testdata/match: a rule, and requests that it is or is not for. Every request also goes through the
-// index, which must answer the rule whenever Match accepts.
+// TestMatch runs testdata/match: a rule, and requests that it matches or does not match. Every request also goes through the
+// index, which must return the rule whenever Match accepts.
 func TestMatch(t *testing.T) {
 	files, err := filepath.Glob("testdata/match/*.txtar")
 	if err != nil || len(files) == 0 {

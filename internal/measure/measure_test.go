@@ -43,7 +43,7 @@ func TestQuantity(t *testing.T) {
 	}
 }
 
-// TestHugeExponentsEnd is about time: comparing 1e999999999 with 1 as decimals would never end.
+// TestHugeExponentsEnd tests the running time: comparing 1e999999999 with 1 as decimals would never end.
 func TestHugeExponentsEnd(t *testing.T) {
 	b := NewBound("1")
 	for _, s := range []string{"1e999999999", "1E999999999", "1e-2147483648", "1e+2147483647"} {
@@ -83,8 +83,8 @@ func TestBound(t *testing.T) {
 		sign         int
 		ok           bool
 	}{
-		{"1h", "3600s", 0, true},   // durations first
-		{"1h", "3600", 0, false},   // a bare number is no duration, and 1h is no quantity
+		{"1h", "3600s", 0, true},   // durations take precedence
+		{"1h", "3600", 0, false},   // a bare number is not a duration, and 1h is not a quantity
 		{"60", "1m", -1, true},     // quantities 60 and 0.001
 		{"1m", "60s", 0, true},     // durations
 		{"1Gi", "1024Mi", 0, true}, //

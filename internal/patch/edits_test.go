@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// TestEdits applies random patches in a row, in place and with everything copied: the results are the same, and nothing
-// that was given is changed.
+// TestEdits applies random patches in a row, in place and with everything copied: the results are the same, and the
+// inputs are not changed.
 func TestEdits(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	paths := []string{"/a", "/a/b", "/a/b/0", "/a/b/1", "/a/b/-", "/l/0", "/l/1/x", "/l/-", "/l/0/y/z", "/m/k"}
@@ -36,7 +36,7 @@ func TestEdits(t *testing.T) {
 				t.Fatalf("%+v on %s: %v, want %v", o, value.JSON(copied), err, wantErr)
 			}
 			if err != nil {
-				break // a patch that fails ends the row, and what it left is dropped
+				break // a patch that fails ends the row, and its result is dropped
 			}
 			if value.JSON(made) != value.JSON(want) {
 				t.Fatalf("%+v on %s:\n got %s\nwant %s", o, value.JSON(copied), value.JSON(made), value.JSON(want))

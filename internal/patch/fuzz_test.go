@@ -11,8 +11,7 @@ import (
 
 func meter() *budget.Meter { return budget.New(context.Background(), 200_000, 1<<20) }
 
-// Whatever the patch, applying it ends with a value or an error and leaves the inputs alone; what was patched can be
-// reached by the difference.
+// For any patch, applying it ends with a value or an error and leaves the inputs unchanged; the difference leads to the patched value.
 func FuzzMerge(f *testing.F) {
 	f.Add(pod(`"containers":[{"name":"a"},{"name":"a"},{}]`), `{"spec":{"containers":[{"(name)":"*","+(x)":{}},{"$patch":"replace"}]}}`)
 	f.Add(`{"apiVersion":"v1","kind":"Service","spec":{"ports":[{"port":1},{"port":1,"protocol":"TCP"}]}}`, `{"spec":{"ports":[{"protocol":"UDP"},null]}}`)
@@ -35,7 +34,7 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
-// Overlays that are applied one after the other give the same whether they remember each other or not.
+// Overlays that are applied in a row give the same result with and without shared Merges.
 func FuzzMerges(f *testing.F) {
 	f.Add(pod(`"containers":[{"name":"a","ports":[{"containerPort":1}]},{"name":"b","env":[{"name":"x"},{"name":"y"}]},{"name":"c"}]`),
 		`[{"spec":{"containers":[{"(name)":"c","x":1}]}},{"spec":{"containers":[{"name":"b","env":[{"name":"y","value":"1"},{"name":"z"}]}]}},
@@ -103,11 +102,11 @@ func FuzzJSONPatch(f *testing.F) {
 func checkDiff(t *testing.T, a, b any) {
 	t.Helper()
 	if kindOf(a) != mapKind || kindOf(b) != mapKind {
-		return // objects only: a whole document is not replaced by a scalar
+		return // objects only: a scalar does not replace a whole document
 	}
 	for _, v := range []any{a, b} {
 		if _, empty := v.(map[string]any)[""]; empty {
-			return // "/" points at the document itself in the reference, and so in ApplyJSON
+			return // in Kyverno, and so in ApplyJSON, "/" refers to the document itself
 		}
 	}
 	got, err := ApplyJSON(meter(), a, Diff(a, b))

@@ -115,8 +115,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// `/` points at the whole document, as in Kyverno. Moved into a part of itself it may not contain itself, because a
-// walk over such a value never ends.
+// `/` refers to the whole document, as in Kyverno. A value that is moved into a part of itself must not contain itself, because a walk over
+// such a value never ends.
 func TestMoveIntoItself(t *testing.T) {
 	v := map[string]any{"a": []any{int64(0), map[string]any{}}}
 	ops, err := ParseJSONPatch(`[{"op":"add","path":"/b/1/c/-","value":{}},{"op":"move","from":"/","path":"/a/1"}]`)

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// TestOrderlyMerge holds the short way of merging lists by key to the long way, on random lists.
+// TestOrderlyMerge compares the fast path for merging lists by key with the slow path, on random lists.
 func TestOrderlyMerge(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	s := schemaFor("v1", "Pod").field("spec").field("containers")

@@ -18,7 +18,7 @@ func decode(t testing.TB, text string) any {
 
 func pod(spec string) string { return `{"apiVersion":"v1","kind":"Pod","spec":{` + spec + `}}` }
 
-// Every row of the table of merge rules, and what Kyverno's library does at its edges.
+// Every row of the table of merge rules, and corner cases of Kyverno's library.
 func TestMerge(t *testing.T) {
 	for _, c := range []struct{ name, target, patch, want string }{
 		{"maps merge, null deletes", `{"a":{"b":1,"c":2}}`, `{"a":{"c":null,"d":3}}`, `{"a":{"b":1,"d":3}}`},
@@ -88,7 +88,7 @@ func TestMergeErrors(t *testing.T) {
 	}
 }
 
-// What a patch does not touch is shared with the target, so that a small patch of a large object costs little.
+// Parts that a patch does not touch are shared with the target, so that a small patch of a large object costs little.
 func TestMergeShares(t *testing.T) {
 	target := decode(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a"},{"name":"b"}]}}`).(map[string]any)
 	got, err := (*Merges)(nil).merge(nil, target, decode(t, `{"metadata":{"labels":{"c":"d"}}}`))
@@ -100,7 +100,7 @@ func TestMergeShares(t *testing.T) {
 	}
 }
 
-// The table is read on first use only, and holds what the merge rules name.
+// The table is only read at its first use, and contains the lists that the merge rules name.
 func TestMergeKeys(t *testing.T) {
 	for path, want := range map[string]string{
 		"v1/Pod spec containers": "name", "v1/Pod spec volumes": "name", "v1/Service spec ports": "port protocol",

@@ -13,7 +13,7 @@ type dice struct{ *rand.Rand }
 
 func (d dice) of(list ...string) string { return list[d.IntN(len(list))] }
 
-// scalar is what stands for a name or a value; names repeat, and some look like numbers.
+// scalar returns a name or a value; names repeat, and some look like numbers.
 func (d dice) scalar() any {
 	switch d.IntN(8) {
 	case 0:
@@ -25,7 +25,7 @@ func (d dice) scalar() any {
 	}
 }
 
-// element is an element of a list of containers, or of one in it.
+// element returns an element of a list of containers, or of a list in one.
 func (d dice) element(deep, overlay bool) map[string]any {
 	out := map[string]any{}
 	if d.IntN(12) > 0 {
@@ -64,12 +64,12 @@ func (d dice) element(deep, overlay bool) map[string]any {
 func (d dice) list(deep, overlay bool) []any {
 	n := d.IntN(6)
 	if !overlay && d.IntN(30) == 0 {
-		n = 80 // more than what is compared each with each
+		n = 80 // more than the number of elements that are compared with each other
 	}
 	out := make([]any, 0, n)
 	for i := range n {
 		e := d.element(deep, overlay)
-		if !overlay && d.IntN(4) > 0 { // mostly as they should be
+		if !overlay && d.IntN(4) > 0 { // mostly well-formed
 			e["name"] = fmt.Sprint(string(rune('a'+i%26)), i/26)
 			if i < 5 {
 				e["name"] = string(rune('a' + i))
@@ -104,8 +104,7 @@ func (d dice) object(overlay bool) map[string]any {
 	return out
 }
 
-// Merges that remember each other give, one after the other, what each gives by itself, and leave what they were given as
-// it was.
+// Merges in a row that share a Merges give the same results as separate ones, and leave their inputs unchanged.
 func TestMergesLikeOneByOne(t *testing.T) {
 	changed := 0
 	for seed := range uint64(4_000) {
@@ -144,8 +143,8 @@ func TestMergesLikeOneByOne(t *testing.T) {
 	}
 }
 
-// A thousand merges into a list of a thousand take about a thousand times what one into a list of one takes, also where
-// the element is asked for by a condition.
+// A thousand merges into a list of a thousand elements cost about a thousand times one merge into a list of one, even if
+// a condition selects the element.
 func TestMergesIntoLongLists(t *testing.T) {
 	const n = 1000
 	for _, form := range []string{"name", "(name)"} {

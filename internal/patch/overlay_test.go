@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// The anchors of patches, one row for each sentence.
+// The anchors of patches, one row for each rule.
 func TestOverlay(t *testing.T) {
 	const two = `"containers":[{"name":"a","image":"x:1"},{"name":"b","image":"y:2"}]`
 	for _, c := range []struct{ name, target, patch, want string }{
@@ -95,7 +95,7 @@ func TestOverlayMistakes(t *testing.T) {
 	}
 }
 
-// A patch of many conditions on a large list ends when the budget is used up.
+// A patch with many conditions on a large list ends when the budget is exhausted.
 func TestOverlayBudget(t *testing.T) {
 	elements, items := make([]any, 2000), make([]any, 2000)
 	for i := range elements {

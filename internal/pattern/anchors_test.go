@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// decode reads JSON as the cluster does: whole numbers as int64.
+// decode decodes JSON as the cluster does: whole numbers as int64.
 func decode(t testing.TB, s string) any {
 	t.Helper()
 	v, err := value.DecodeJSON([]byte(s))
@@ -80,7 +80,7 @@ func TestConditionWithMap(t *testing.T) {
 	check(t, p, `{"status":{},"spec":{"replicas":9}}`, "skip conditional anchor mismatch: "+absent)
 }
 
-// TestElementsThatConditionsSkip: they do not count, unless they are all there is.
+// TestElementsThatConditionsSkip tests that skipped elements do not count, unless all elements are skipped.
 func TestElementsThatConditionsSkip(t *testing.T) {
 	p := `{"c":[{"(i)":"!foo*","p":"false"}]}`
 	check(t, p, `{"c":[{"i":"foo"},{"i":"bar","p":false}]}`, "pass")
@@ -91,19 +91,19 @@ func TestElementsThatConditionsSkip(t *testing.T) {
 	check(t, p, `{}`, "fail /c/")
 }
 
-// TestSkippedListsAreJoined: optional lists of which none applies skip the rule with all their reasons; one that applies
-// is enough to go on.
+// TestSkippedListsAreJoined tests that optional lists of which none applies skip the rule with all their reasons, and
+// that one that applies is enough to continue.
 func TestSkippedListsAreJoined(t *testing.T) {
 	p := `{"=(c)":[{"(i)":"x","p":"1"}],"=(d)":[{"(i)":"x","p":"1"}]}`
 	check(t, p, `{"c":[{"i":"y"}],"d":[{"i":"z"}]}`, "skip conditional anchor mismatch: resource value 'y' does not match 'x' at path /c/0/i/; "+
 		"conditional anchor mismatch: resource value 'z' does not match 'x' at path /d/0/i/")
 	check(t, p, `{"c":[{"i":"y"}],"d":[{"i":"x","p":1}]}`, "pass")
 	check(t, p, `{"c":[{"i":"y"}],"d":[{"i":"x","p":2}]}`, "fail /d/0/p/")
-	check(t, p, `{"c":[{"i":"y"}]}`, "pass") // an absent optional key counts as one that fits
+	check(t, p, `{"c":[{"i":"y"}]}`, "pass") // an absent optional key counts as a match
 }
 
-// TestConditionOutweighsOtherAnchors: when a condition of the map itself does not hold, what other first-phase keys
-// found does not matter, but their skips are still listed.
+// TestConditionOutweighsOtherAnchors tests that if a condition of the map itself does not hold, mismatches of other
+// first-phase keys do not matter, but their skips are still listed.
 func TestConditionOutweighsOtherAnchors(t *testing.T) {
 	const off = "skip conditional anchor mismatch: resource value 'n' does not match 'y' at path /a/"
 	check(t, `{"(a)":"y","=(b)":"1"}`, `{"a":"n","b":1}`, off)
@@ -114,8 +114,8 @@ func TestConditionOutweighsOtherAnchors(t *testing.T) {
 		off+"; global anchor mismatch: resource value '2' does not match '1' at path /b/0/c/")
 }
 
-// TestMissingAnchorKeyHidesThePath: when the pattern fails and a condition or existence key was found in no map of the
-// resource that was compared, the result is an error without a path. Negations keep their path.
+// TestMissingAnchorKeyHidesThePath tests that if the pattern fails and no map of the compared resource has a condition
+// or existence key, the result is an error without a path. Negations keep their path.
 func TestMissingAnchorKeyHidesThePath(t *testing.T) {
 	check(t, `{"a":"1","^(b)":[{"c":"1"}]}`, `{"a":2}`, "error resource value '2' does not match '1' at path /a/")
 	check(t, `{"a":"1","^(b)":[{"c":"1"}]}`, `{"a":2,"b":[{"c":1}]}`, "fail /a/")
@@ -124,8 +124,8 @@ func TestMissingAnchorKeyHidesThePath(t *testing.T) {
 	check(t, `{"^(l)":[{"(n)":"x","v":"1"}]}`, `{"l":[{"v":1},{"n":"y"}]}`, "fail /l/")
 }
 
-// TestOrderOfKeys: of the keys without first-phase anchors those with anchors inside come first, the last in the
-// alphabet before the first, then the plain ones in order.
+// TestOrderOfKeys tests the order of keys without first-phase anchors: first those with anchors inside, in descending
+// order, then the plain ones in ascending order.
 func TestOrderOfKeys(t *testing.T) {
 	r := `{"a":{"k":1},"b":{"k":1},"c":1,"d":1}`
 	check(t, `{"a":{"=(k)":"2"},"b":{"=(k)":"2"},"c":"2","d":"2"}`, r, "fail /b/k/")
@@ -153,7 +153,7 @@ func TestMapsAndLists(t *testing.T) {
 	check(t, `{"a":[["x"],["y"]]}`, `{"a":[["x"],["z"]]}`, "fail /a/1/")
 }
 
-// TestWildcardsInMetadataKeys: keys of labels and annotations stand for the first actual key that they match.
+// TestWildcardsInMetadataKeys tests that keys of labels and annotations stand for the first actual key that they match.
 func TestWildcardsInMetadataKeys(t *testing.T) {
 	p := `{"metadata":{"labels":{"app.*/name":"web"}}}`
 	check(t, p, `{"metadata":{"labels":{"app.k8s.io/name":"web"}}}`, "pass")
@@ -167,8 +167,8 @@ func TestWildcardsInMetadataKeys(t *testing.T) {
 	check(t, `{"data":{"labels":{"a*":"x"}}}`, `{"data":{"labels":{"ab":"x"}}}`, "fail /data/labels/a*/")
 }
 
-// TestTextOfTheResourceIsNoSkip: the reference looks for the words of a skip inside its errors; a value that spells
-// them out must not turn a failure into a skip.
+// TestTextOfTheResourceIsNoSkip tests that a value with the words of a skip does not turn a failure into a skip. Kyverno
+// searches its errors for these words.
 func TestTextOfTheResourceIsNoSkip(t *testing.T) {
 	check(t, `{"a":"x"}`, `{"a":"conditional anchor mismatch"}`, "fail /a/")
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// benchPod is about 7 kB of JSON when written out: what an admission review carries for an ordinary Pod.
+// benchPod returns a Pod of about 7 kB as JSON, as in an admission review of an ordinary Pod.
 func benchPod(privileged bool) map[string]any {
 	containers := make([]any, 4)
 	for i := range containers {
@@ -63,7 +63,7 @@ func securityPatterns() map[string]any {
 	}
 }
 
-// TestPassAllocatesNothing: evaluating a resource that fits leaves nothing to the garbage collector.
+// TestPassAllocatesNothing tests that evaluating a matching resource allocates nothing.
 func TestPassAllocatesNothing(t *testing.T) {
 	pod := benchPod(false)
 	for name, raw := range securityPatterns() {

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestRecordedResults compares Match with what the reference implementation answered: random policies on random
-// resources (semantics-*), and public policies on resources that were changed at random. A result is compared when this
-// package alone decides it: status always, message where it holds no variables. Rules that were made by autogen,
-// patterns with variables, and results of preconditions, deny and contexts are left to the tests of the pipeline.
+// TestRecordedResults compares Match with recorded results of Kyverno: random policies on random resources
+// (semantics-*), and public policies on resources that were changed at random. It compares a result if this package
+// alone decides it: always the status, and the message if it has no variables. Rules from autogen, patterns with
+// variables, and results of preconditions, deny and contexts are left to the tests of the pipeline.
 func TestRecordedResults(t *testing.T) {
 	data := os.Getenv("EPHOR_CONFORMANCE")
 	if data == "" || data == "none" {
@@ -72,19 +72,19 @@ type recordedResult struct {
 	Message                                     *string
 }
 
-// evaluate gives status and message of one rule for one resource.
+// evaluate returns status and message of one rule for one resource.
 type evaluate func(message string, resource map[string]any) (string, string)
 
 func compareFolder(t *testing.T, dir string) (compared, asIntegers int) {
 	resources := map[string]map[string]any{}
 	for _, doc := range documents(t, filepath.Join(dir, "resources.yaml")) {
 		var r map[string]any
-		mustYAML(t, doc, &r) // encoding/json decodes every number as float64, as the CLI does
+		mustYAML(t, doc, &r) // encoding/json decodes every number as float64, as the command line does
 		m, ok := r["metadata"].(map[string]any)
 		if !ok {
 			continue
 		}
-		for _, name := range []string{"labels", "annotations"} { // the CLI loads null as an empty map
+		for _, name := range []string{"labels", "annotations"} { // the command line loads null as an empty map
 			if v, present := m[name]; present && v == nil {
 				m[name] = map[string]any{}
 			}
@@ -170,7 +170,7 @@ func rulesOf(t *testing.T, dir string) (map[string]recordedRule, map[string]eval
 	return rules, evaluates
 }
 
-// decidedElsewhere reports whether the recorded result says nothing of the pattern.
+// decidedElsewhere reports whether the recorded result does not depend on the pattern.
 func decidedElsewhere(r recordedResult) bool {
 	if r.Message == nil {
 		return false
@@ -183,7 +183,7 @@ func decidedElsewhere(r recordedResult) bool {
 	return false
 }
 
-// failure begins the message of a failed pattern.
+// failure returns the message of a failed pattern.
 func failure(message, rest string) string {
 	if message == "" {
 		return "validation error: " + rest
@@ -230,7 +230,7 @@ func evaluateAlternatives(rule string, alternatives []any) evaluate {
 	}
 }
 
-// evaluateForeach evaluates the maps of the list at the dotted path.
+// evaluateForeach evaluates the maps in the list at the dotted path.
 func evaluateForeach(rule, path string, pattern any) evaluate {
 	inner := evaluatePattern(rule, pattern)
 	return func(message string, r map[string]any) (string, string) {
@@ -264,7 +264,7 @@ func evaluateForeach(rule, path string, pattern any) evaluate {
 
 func hasVariables(v any) bool { return strings.Contains(fmt.Sprint(v), "{{") }
 
-// integers gives whole numbers of a policy the type that the policy decoder gives them.
+// integers gives whole numbers in a policy the type that the policy decoder gives them.
 func integers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

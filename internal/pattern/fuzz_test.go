@@ -6,8 +6,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// FuzzMatch compiles any JSON as a pattern and matches any JSON with it: nothing panics, and a verdict says where and
-// why as it promises.
+// FuzzMatch compiles any JSON as a pattern and matches any JSON with it: nothing panics, and a verdict has the documented path
+// and message.
 func FuzzMatch(f *testing.F) {
 	for _, s := range [][2]string{
 		{`{"spec":{"=(containers)":[{"(image)":"!*/foo:*.*.*","^(l)":[{"a":"1-3"}],"X(b)":null,"<(c)":">=1 & <10Gi"}]}}`, `{"spec":{"containers":[{"image":"x/foo:1.2.3","l":[{"a":2}],"c":"1Gi"}]}}`},

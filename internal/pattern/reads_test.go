@@ -10,7 +10,7 @@ import (
 
 const readsResource = `{"kind":"Pod","metadata":{"labels":{"app":"web"},"name":"a"},"spec":{"containers":[{"image":"a:1","name":"a","ports":[{"port":1}]},{"image":"b"}],"hostPID":true,"volumes":[]}}`
 
-// keep is the resource with only what the pattern looks at.
+// keep returns the resource with only the fields that the pattern reads.
 func keep(t testing.TB, pattern, resource any) any {
 	t.Helper()
 	var read value.Fields
@@ -42,7 +42,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// A place of which a pattern names very many members is not looked up member by member.
+// If a pattern names very many members of a place, they are not tracked member by member.
 func TestReadsOfLargePatterns(t *testing.T) {
 	large := map[string]any{}
 	for i := range 100_000 {
@@ -64,7 +64,7 @@ func decoded(t testing.TB, text string) any {
 	return v
 }
 
-// sow makes a pattern, or with anchors false a resource, of random parts.
+// sow creates a pattern, or with anchors false a resource, of random parts.
 func sow(r *rand.Rand, depth int, anchors bool) any {
 	if depth <= 0 {
 		if anchors {
@@ -92,7 +92,7 @@ func sow(r *rand.Rand, depth int, anchors bool) any {
 	return object
 }
 
-// Whatever the pattern is, what it looks at in a resource is enough for the verdict and for its words.
+// For any pattern, the fields that it reads are sufficient for the verdict and its message.
 func FuzzReads(f *testing.F) {
 	for i := range 2000 {
 		f.Add(uint64(i), uint64(i*7))

@@ -66,8 +66,8 @@ func TestScalarComparison(t *testing.T) {
 	}
 }
 
-// TestFloatsPrintWithAnExponent: the CLI decodes every number as a float, and a float is written 1E+03 before it is
-// compared with wildcards, so "1000*" does not match it while "1*" does.
+// TestFloatsPrintWithAnExponent tests that a float is written 1E+03 before it is compared with wildcards, so "1000*" does not
+// match it while "1*" does. The command line decodes every number as a float.
 func TestFloatsPrintWithAnExponent(t *testing.T) {
 	for p, want := range map[string]bool{"1000*": false, "1*": true, "1E+03": true, "1000": true} {
 		if got := MatchScalar(p, 1000.0); got != want {
@@ -79,7 +79,7 @@ func TestFloatsPrintWithAnExponent(t *testing.T) {
 	}
 }
 
-// TestZeroAsDuration: the whole number 0, the text 0 and a missing value are durations, the float 0 is not.
+// TestZeroAsDuration tests that the whole number 0, the text 0 and a missing value are durations, but the float 0 is not.
 func TestZeroAsDuration(t *testing.T) {
 	for _, v := range []any{nil, int64(0), "0", "0s"} {
 		if !MatchScalar("<=1h", v) {
@@ -93,7 +93,7 @@ func TestZeroAsDuration(t *testing.T) {
 	}
 }
 
-// TestLoneOperatorIsText: a part of one character is compared as text even when it is an operator.
+// TestLoneOperatorIsText tests that a part of one character is compared as text even if it is an operator.
 func TestLoneOperatorIsText(t *testing.T) {
 	for _, p := range []string{"!", ">", "<"} {
 		for _, v := range []any{"x", true, int64(1), nil, ""} {

@@ -61,7 +61,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestUnresolvableVariableIsAnError: also where an anchor would have skipped the value before it was needed.
+// TestUnresolvableVariableIsAnError tests that it is an error even if an anchor would have skipped the value.
 func TestUnresolvableVariableIsAnError(t *testing.T) {
 	for pattern, want := range map[string]string{
 		`{"spec":{"a":"{{ missing }}"}}`:                     `variable substitution failed: failed to resolve missing at path /spec/a: JMESPath query failed: Unknown key "missing" in path`,
@@ -74,7 +74,7 @@ func TestUnresolvableVariableIsAnError(t *testing.T) {
 	}
 }
 
-// rootsOf are the names that templates read.
+// rootsOf returns the names that templates read.
 func rootsOf(templates []*template.Template) (all []string) {
 	for _, t := range templates {
 		all = append(all, t.Roots()...)
@@ -129,7 +129,8 @@ func TestReferencesThatLeadNowhere(t *testing.T) {
 	}
 }
 
-// TestReferencesThatDouble: each text holds the next one twice, so that resolving them all would fill the memory.
+// TestReferencesThatDouble tests texts that contain the next one twice, so that resolving them all would exhaust the
+// memory.
 func TestReferencesThatDouble(t *testing.T) {
 	doc := map[string]any{"k30": "xxxxxxxx"}
 	for i := range 30 {
@@ -172,8 +173,8 @@ func TestAlternatives(t *testing.T) {
 	}
 }
 
-// TestAlternativesAreSubstitutedTogether: a variable that cannot be resolved in the second alternative is an error even
-// when the first one fits.
+// TestAlternativesAreSubstitutedTogether tests that a variable that cannot be resolved in the second alternative is an
+// error even if the first one matches.
 func TestAlternativesAreSubstitutedTogether(t *testing.T) {
 	p, _ := CompileAlternatives(decode(t, `[{"a":"1"},{"a":"{{ missing }}"}]`), "p")
 	_, err := p.Match(nil, data{}, decode(t, `{"a":1}`))
@@ -213,7 +214,7 @@ func TestDeepPatternsAreRefused(t *testing.T) {
 	}
 }
 
-// TestLateNodesAreBounded: variables that give ever new values do not fill the memory.
+// TestLateNodesAreBounded tests that variables with ever new values do not exhaust the memory.
 func TestLateNodesAreBounded(t *testing.T) {
 	p, _ := Compile(decode(t, `{"a":"{{ v }}"}`), "p")
 	for i := range 10 * maxLateNodes {
@@ -227,7 +228,7 @@ func TestLateNodesAreBounded(t *testing.T) {
 	}
 }
 
-// TestOnePatternForManyGoroutines is for the race detector: a pattern is shared by all requests.
+// TestOnePatternForManyGoroutines is for the race detector: all requests share a pattern.
 func TestOnePatternForManyGoroutines(t *testing.T) {
 	p, _ := Compile(decode(t, `{"a":"{{ v }}","b":"<=1e3","=(c)":[{"(n)":"x","v":"0.5-1.5"}]}`), "p")
 	var group sync.WaitGroup

@@ -38,7 +38,7 @@ func client(t *testing.T) *registry.Client {
 	return c
 }
 
-// What is pushed is pulled again, and has the media types and annotations that others expect.
+// Pushed policies can be pulled again, and have the media types and annotations that other tools expect.
 func TestRoundTrip(t *testing.T) {
 	reference := host(t) + "/team/policies:1"
 	var files []File
@@ -73,7 +73,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// What holds no policies, or too much, is refused.
+// An artifact without policies, or with too many, is rejected.
 func TestRefused(t *testing.T) {
 	at := host(t)
 	other, err := random.Image(10, 1)

@@ -11,7 +11,7 @@ import (
 
 // counted counts access requests.
 type counted struct {
-	granted bool // jane may get Secrets of the namespace a
+	granted bool // jane may get Secrets in the namespace a
 	asked   int
 }
 
@@ -43,7 +43,7 @@ func TestRightsAreAskedForOnceInSomeSeconds(t *testing.T) {
 	if access.asked != 1 {
 		t.Errorf("asked %d times", access.asked)
 	}
-	// Another user, or any other attribute, is another question.
+	// Another user, or any other attribute, is a different request.
 	for i, change := range []func(*world.AccessRequest){
 		func(q *world.AccessRequest) { q.Username = "bob" }, func(q *world.AccessRequest) { q.Verb = "delete" },
 		func(q *world.AccessRequest) { q.Namespace = "b" }, func(q *world.AccessRequest) { q.Resource, q.Subresource = "pods", "exec" },

@@ -21,7 +21,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// kinds are what the recorded API server serves beside the kinds of Kubernetes.
+// kinds are the kinds that the recorded API server serves in addition to those of Kubernetes.
 type kinds struct{}
 
 func (kinds) Find(t policy.Target) ([]discovery.Resource, error) {
@@ -36,7 +36,8 @@ func (kinds) KindFor(apischema.GroupVersionResource) (apischema.GroupVersionKind
 	return apischema.GroupVersionKind{}, nil
 }
 
-// kyverno is a recorded installation: the objects of testdata, all definitions as Helm leaves them (half of them kept), and a release.
+// kyverno returns a recorded installation: the objects of testdata, all definitions as Helm leaves them (half of them kept), and a
+// release.
 func kyverno(t *testing.T, config map[string]any, status string) (*recorded, *Cluster) {
 	t.Helper()
 	r := &recorded{t: t, refuses: map[string]bool{}}
@@ -64,7 +65,7 @@ func kyverno(t *testing.T, config map[string]any, status string) (*recorded, *Cl
 
 var decoded []*unstructured.Unstructured
 
-// definitions are those of Ephor without their schemas, which no check reads.
+// definitions returns Ephor's definitions without their schemas, which no check reads.
 func definitions(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	if decoded == nil {
@@ -112,7 +113,7 @@ func (r *recorded) release(version int, config map[string]any, status string) {
 		"'}}\ntype: helm.sh/release.v1\ndata: {release: " + data + "}\n"))
 }
 
-// lines are the findings, one each, without those about definitions that are not kept.
+// lines returns the findings, one per line, without those about definitions that are not kept.
 func lines(r *Report) (out []string) {
 	for _, f := range r.Findings {
 		if f.Code != "definition-not-kept" {
@@ -179,7 +180,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Keep sets the annotations of exactly the definitions that are not kept; then no definition is found again.
+// Keep sets the annotations of exactly the definitions that are not kept; afterwards no definition is a finding.
 func TestKeep(t *testing.T) {
 	r, c := kyverno(t, nil, "deployed")
 	for _, o := range r.objects {
@@ -222,7 +223,7 @@ func (r *Report) count(code string) (n int) {
 	return n
 }
 
-// What may not be read is a finding, and never "nothing found".
+// Missing rights to read are a finding, and never "nothing found".
 func TestUnreadable(t *testing.T) {
 	r, c := kyverno(t, nil, "pending-upgrade")
 	if got := Run(t.Context(), c); got.count("not-checked") != 0 || got.count("helm-release-pending") != 1 {
@@ -248,7 +249,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// An installation without objects of Kyverno gives no finding.
+// An installation without objects of Kyverno has no findings.
 func TestNothing(t *testing.T) {
 	_, c := kyverno(t, nil, "deployed")
 	c.Reader = &recorded{t: t}
@@ -257,7 +258,7 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// Every code that a check gives is documented, and the guide names it.
+// Every code that a check uses is documented, and the guide names it.
 func TestKinds(t *testing.T) {
 	guide, err := os.ReadFile("../../docs/migrating/coming-from-kyverno.md")
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// recorded is a cluster of objects that were written down. It reads as an API server does, and patches annotations.
+// recorded is a cluster with recorded objects. It reads like an API server, and patches annotations.
 type recorded struct {
 	client.Writer
 	t       *testing.T

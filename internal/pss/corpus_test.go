@@ -14,8 +14,8 @@ import (
 )
 
 // TestS20 runs the pods of the library's own test data (S20 in docs/security/threat-model.md): every version, both levels, in
-// each form in which a pod can reach us. What the library forbids is forbidden with at least one field to blame, and
-// the rest is allowed.
+// each form in which a pod can reach us. A pod that the library forbids is forbidden with at least one field, and the others
+// are allowed.
 func TestS20(t *testing.T) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/pod-security-admission").Output()
 	if err != nil {
@@ -70,7 +70,7 @@ func asKind(t *testing.T, file, kind string) map[string]any {
 		t.Fatal(err)
 	}
 	pod := v.(map[string]any)
-	// The API server makes a volume without a source an emptyDir before anyone is asked about the pod.
+	// The API server turns a volume without a source into an emptyDir before admission.
 	volumes, _ := pod["spec"].(map[string]any)["volumes"].([]any)
 	for _, v := range volumes {
 		if volume := v.(map[string]any); len(volume) == 1 {

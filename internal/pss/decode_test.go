@@ -13,8 +13,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// FuzzDecode compares our decoding with that of the API server: an object that fits decodes in both, and the library
-// checks both pods alike.
+// FuzzDecode compares our decoding with that of the API server: a valid object decodes in both, and the library gives both
+// pods the same result.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"kind":"Pod","metadata":{"annotations":{"container.apparmor.security.beta.kubernetes.io/a":"x"},"creationTimestamp":"2026-02-28T01:02:03Z"},"spec":{"hostPID":true}}`,
@@ -39,7 +39,7 @@ func FuzzDecode(f *testing.F) {
 		wantErr := kjson.UnmarshalCaseSensitivePreserveInts(canonical, &want)
 		pod, err := pss.Decode(object, nil)
 		if (err != nil) && wantErr == nil {
-			// encoding/json reads field names in any case, and so finds more that does not fit.
+			// encoding/json ignores the case of field names, and so finds more type errors.
 			return
 		}
 		if err == nil && wantErr != nil {

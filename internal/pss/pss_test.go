@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// decode reads a pod of which the spec is given as JSON.
+// decode decodes a pod whose spec is given as JSON.
 func decode(t testing.TB, spec string) *pss.Pod {
 	t.Helper()
 	v, err := value.DecodeJSON([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":` + spec + `}`))
@@ -29,7 +29,7 @@ func decode(t testing.TB, spec string) *pss.Pod {
 	return pod
 }
 
-// violations are the texts of what the standard finds.
+// violations returns the texts of the standard's violations.
 func violations(t testing.TB, level, version string, pod *pss.Pod) string {
 	t.Helper()
 	standard, err := pss.New(level, version)
@@ -43,7 +43,7 @@ func violations(t testing.TB, level, version string, pod *pss.Pod) string {
 	return strings.Join(out, "\n")
 }
 
-// TestFields shows for each control what is blamed.
+// TestFields shows the fields that each control reports.
 func TestFields(t *testing.T) {
 	for _, c := range []struct{ name, level, version, spec, want string }{
 		{"capabilities", "baseline", "latest", `{"containers":[{"securityContext":{"capabilities":{"add":["NET_RAW","CHOWN","BPF","BPF"]}}}]}`,
@@ -80,7 +80,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestEveryVersion makes the standard of every version; a check of the library that is not known here would be an error.
+// TestEveryVersion creates the standard of every version; an unknown check of the library would be an error.
 func TestEveryVersion(t *testing.T) {
 	for _, level := range append(pss.Levels(), "") {
 		for _, version := range append(pss.Versions(), "", "v1.0", "v1.36", "v1.99") {
@@ -96,7 +96,8 @@ func TestEveryVersion(t *testing.T) {
 	}
 }
 
-// TestVolumeSources decodes a volume with each source that Kubernetes knows: one that is forgotten would seem to be none.
+// TestVolumeSources decodes a volume with each source of Kubernetes: one that the decoder does not know would seem to be
+// missing.
 func TestVolumeSources(t *testing.T) {
 	for f := range reflect.TypeFor[corev1.VolumeSource]().Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -110,7 +111,7 @@ func TestVolumeSources(t *testing.T) {
 	}
 }
 
-// TestControls holds the controls to what the documentation prints.
+// TestControls compares the controls with the documentation.
 func TestControls(t *testing.T) {
 	for _, c := range pss.Controls() {
 		if !strings.HasSuffix(c.Doc, ".") || len(c.Fields) == 0 {
@@ -119,7 +120,7 @@ func TestControls(t *testing.T) {
 	}
 }
 
-// TestBombs decodes and checks pods that are small as text and would be large as Go values, or whose violations would be.
+// TestBombs decodes and checks pods that are small as text but large as Go values, or have large violations.
 func TestBombs(t *testing.T) {
 	many := func(n int, s string) string { return strings.TrimSuffix(strings.Repeat(s+",", n), ",") }
 	for name, spec := range map[string]string{
@@ -145,7 +146,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestExclusionOfAnnotations: keys of annotations may have wildcards, in quotes or not.
+// TestExclusionOfAnnotations tests that keys of annotations may have wildcards, in quotes or not.
 func TestExclusionOfAnnotations(t *testing.T) {
 	v, err := value.DecodeJSON([]byte(`{"kind":"Pod","metadata":{"annotations":{"container.apparmor.security.beta.kubernetes.io/c":"unconfined"}},"spec":{}}`))
 	if err != nil {

@@ -31,7 +31,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// guarded is a registry that wants a login, with the image /team/app:1. It notes who asked for the manifest.
+// guarded is a registry that demands a login, with the image /team/app:1. It records who requested the manifest.
 type guarded struct {
 	host string
 
@@ -65,7 +65,7 @@ func newGuarded(t *testing.T, users map[string]string) *guarded {
 	return g
 }
 
-// last is who asked last.
+// last returns the user of the last request.
 func (g *guarded) last() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,7 +79,7 @@ func secretFor(place, user, password string) map[string][]byte {
 	return map[string][]byte{dockerConfigJSON: fmt.Appendf(nil, `{"auths":{%q:{"username":%q,"password":%q}}}`, place, user, password)}
 }
 
-// Credentials are those of the policy, then of the object, of its ServiceAccount, and at last those for all images.
+// Credentials are those of the policy, then of the object, of its ServiceAccount, and finally those for all images.
 func TestOrderOfCredentials(t *testing.T) {
 	users := map[string]string{}
 	for _, u := range []string{"policy", "object", "account", "default", "all"} {
@@ -149,7 +149,7 @@ func TestOrderOfCredentials(t *testing.T) {
 			t.Errorf("%s: more is read than is needed: %v", c.name, read)
 		}
 	}
-	// A denial says which secrets could not be used, and nothing of what they hold.
+	// A denial says which secrets could not be used, and nothing of their content.
 	options.PullSecrets = nil
 	_, err := registries(t, options).Image(t.Context(), world.ImageRequest{Reference: g.host + "/team/app:1", Object: object("nobody", "forbidden", "broken")})
 	for _, part := range []string{"401", "team/forbidden cannot be read (Forbidden)", "team/broken cannot be used", "service account team/nobody"} {
@@ -159,13 +159,13 @@ func TestOrderOfCredentials(t *testing.T) {
 	}
 }
 
-// bearer is a registry with a login server, that counts requests by what they are for.
+// bearer is a registry with a login server that counts requests by purpose.
 type bearer struct {
 	host    string
 	mu      sync.Mutex
 	count   map[string]int
 	expires int
-	valid   string // the token that the registry takes; empty for all
+	valid   string // the token that the registry accepts; empty for all
 	scopes  []string
 }
 
@@ -215,8 +215,8 @@ func (b *bearer) counted() string {
 	return out
 }
 
-// How to log in, and tokens, are kept until shortly before they expire: a digest then costs one request. Tokens are kept for the login
-// and the scope that they are for.
+// The way to log in, and tokens, are cached until shortly before they expire: a digest then costs one request. Tokens are cached for
+// the login and the scope for which they were issued.
 func TestTokens(t *testing.T) {
 	b := newBearer(t)
 	now := time.Now()
@@ -244,7 +244,7 @@ func TestTokens(t *testing.T) {
 	if _, err := other.Digest(t.Context(), world.ImageRequest{Reference: b.host + "/team/app:1"}); err != nil || b.counted() != "ping 0 token 1 manifest 1" {
 		t.Errorf("another login has the token: %v", err)
 	}
-	now = now.Add(4*time.Minute - time.Second) // a minute before the end
+	now = now.Add(4*time.Minute - time.Second) // a minute before its expiry
 	ask("/team/app:1", "ping 0 token 0 manifest 1")
 	now = now.Add(time.Second)
 	ask("/team/app:1", "ping 0 token 1 manifest 1")
@@ -259,7 +259,7 @@ func TestTokens(t *testing.T) {
 	ask("/team/app:1", "ping 0 token 1 manifest 1")
 	lives(300)
 	ask("/team/app:1", "ping 0 token 1 manifest 1")
-	// A token that the registry does not take any more is not used again.
+	// A token that the registry no longer accepts is not used again.
 	b.mu.Lock()
 	b.valid = "another"
 	b.mu.Unlock()
@@ -275,7 +275,7 @@ func TestTokens(t *testing.T) {
 	ask("/team/app:1", "ping 1 token 1 manifest 1")
 }
 
-// Many reviews at once ask for one token.
+// Many simultaneous reviews request one token.
 func TestOneToken(t *testing.T) {
 	b := newBearer(t)
 	c := registries(t, Options{})
@@ -293,7 +293,7 @@ func TestOneToken(t *testing.T) {
 	}
 }
 
-// Neither a password nor a token goes to a host that the registry redirects to, and no text holds one.
+// A redirect of the registry sends neither a password nor a token to another host, and no text contains one.
 func TestLoginsStay(t *testing.T) {
 	var leaked atomic.Bool
 	elsewhere := serve(t, func(w http.ResponseWriter, r *http.Request) bool {
@@ -310,7 +310,7 @@ func TestLoginsStay(t *testing.T) {
 				w.Header().Set("WWW-Authenticate", kind+` realm="http://`+r.Host+`/token",service="x"`)
 				w.WriteHeader(http.StatusUnauthorized)
 			default:
-				// By name: a private address that is not the registry's own is refused before it is asked.
+				// Use a name: a private address that is not the registry's own is rejected before any request.
 				http.Redirect(w, r, "http://"+strings.Replace(elsewhere, "127.0.0.1", "localhost", 1)+r.URL.Path, http.StatusTemporaryRedirect)
 			}
 			return true
@@ -325,13 +325,13 @@ func TestLoginsStay(t *testing.T) {
 	}
 }
 
-// A registry that is overloaded is asked again, after the time that it asks for, within the deadline.
+// A request to an overloaded registry is repeated after the time that it requests, within the deadline.
 func TestRetries(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		status int
 		after  string
-		times  int // that it is overloaded
+		times  int // number of overloaded answers
 		limit  time.Duration
 		ok     bool
 		asked  int
@@ -379,7 +379,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// Logins of clouds are kept until shortly before they expire; one goroutine asks; a failure counts for a minute.
+// Logins of clouds are cached until shortly before they expire; one goroutine requests them; a failure is cached for a minute.
 func TestCloudLogins(t *testing.T) {
 	now := time.Now()
 	l := &logins{now: func() time.Time { return now }}
@@ -447,7 +447,7 @@ func TestCloudHosts(t *testing.T) {
 	}
 }
 
-// Azure is asked in two requests: for a token of the identity of the process, and for one of the registry.
+// Azure gets two requests: for a token of the identity of the process, and for one of the registry.
 func TestAzure(t *testing.T) {
 	expires := time.Now().Add(3 * time.Hour).Truncate(time.Second)
 	claims := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"exp":%d}`, expires.Unix()))
@@ -502,7 +502,7 @@ func TestAzure(t *testing.T) {
 	}
 }
 
-// Amazon gives a token for an account and its region, Google one for the credentials that the environment names.
+// Amazon issues a token for an account and its region, Google one for the credentials that the environment names.
 func TestAmazonAndGoogle(t *testing.T) {
 	expires := time.Now().Add(12 * time.Hour).Truncate(time.Second)
 	var target string
@@ -546,7 +546,7 @@ func TestAmazonAndGoogle(t *testing.T) {
 	}
 }
 
-// The image data of an index are those of the platform of the object, else of linux/amd64, else of its first image.
+// The image data of an index are those of the platform of the object, otherwise of linux/amd64, otherwise of its first image.
 func TestPlatforms(t *testing.T) {
 	host := serve(t, nil)
 	c := registries(t, Options{})

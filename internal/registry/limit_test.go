@@ -31,7 +31,7 @@ func TestS23Requests(t *testing.T) {
 	}
 }
 
-// Every repository that is asked for the image of a namespaced policy has to be permitted.
+// Every repository that is used for the image of a namespaced policy must be permitted.
 func TestPermittedRepositories(t *testing.T) {
 	var seen []string
 	c, err := New(Options{Permit: func(u *url.URL) error {

@@ -29,7 +29,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// serve starts a registry on loopback and gives its address. before sees every request and may answer it.
+// serve starts a registry on loopback and returns its address. before receives every request and may answer it.
 func serve(t *testing.T, before func(w http.ResponseWriter, r *http.Request) bool) string {
 	t.Helper()
 	registry := server.New(server.Logger(log.New(io.Discard, "", 0)))
@@ -42,7 +42,7 @@ func serve(t *testing.T, before func(w http.ResponseWriter, r *http.Request) boo
 	return strings.TrimPrefix(s.URL, "http://")
 }
 
-// image is an image that runs as a user.
+// image returns an image that runs as a user.
 func image(t *testing.T, user, architecture string) v1.Image {
 	t.Helper()
 	base, err := random.Image(64, 1)
@@ -90,7 +90,7 @@ func at(v any, path ...string) any {
 	return v
 }
 
-// What the registry reports of an image, and of an index of images for several platforms.
+// The registry data of an image, and of an index of images for several platforms.
 func TestImage(t *testing.T) {
 	host := serve(t, nil)
 	one := image(t, "1000", "amd64")
@@ -145,7 +145,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// The digest of a tag is found with one request that reads nothing, also of what is no image that runs; a registry without HEAD is asked twice.
+// The digest of a tag is found with one request that reads no content, even for artifacts that are not runnable images; a registry without
+// HEAD gets two requests.
 func TestDigest(t *testing.T) {
 	var asked []string
 	headless := false
@@ -252,7 +253,7 @@ func TestPullSecrets(t *testing.T) {
 	}
 }
 
-// S23: what a registry gives is bounded in size, time and number of requests.
+// S23: the content from a registry is bounded in size, time and number of requests.
 func TestS23Limits(t *testing.T) {
 	endless := serve(t, func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, "/manifests/") {
@@ -312,13 +313,13 @@ func TestS23Limits(t *testing.T) {
 	}
 }
 
-// Addresses that may not be asked are refused where they are dialled, those of a login server too.
+// Forbidden addresses are rejected when they are dialled, including those of a login server.
 func TestDial(t *testing.T) {
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }))
 	t.Cleanup(inside.Close)
 	forbidden := strings.TrimPrefix(inside.URL, "http://")
 	host := serve(t, func(w http.ResponseWriter, _ *http.Request) bool {
-		// By name: a private address that is not the registry's own is refused before it is dialled.
+		// Use a name: a private address that is not the registry's own is rejected before it is dialled.
 		realm := strings.Replace(inside.URL, "127.0.0.1", "localhost", 1)
 		w.Header().Set("WWW-Authenticate", `Bearer realm="`+realm+`/token",service="x"`)
 		w.WriteHeader(http.StatusUnauthorized)
@@ -338,8 +339,8 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// A registry names no login server by a private or link-local address, other than its own host and port, and redirects to no
-// such address, other than its own host.
+// A registry must not name a login server by a private or link-local address, other than its own host and port, nor redirect to such an
+// address, other than its own host.
 func TestPrivateAddresses(t *testing.T) {
 	asked := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }))
 	t.Cleanup(asked.Close)

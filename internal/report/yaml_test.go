@@ -23,7 +23,7 @@ func likeEncoder(t *testing.T, e *Entry) {
 	}
 }
 
-// deeply sorts the keys of all maps bytewise; the encoder's own order puts x10 behind x9.
+// deeply sorts the keys of all maps bytewise; the encoder's own order puts x10 after x9.
 func deeply(v any) any {
 	switch x := v.(type) {
 	case map[string]any:

@@ -43,9 +43,9 @@ type desk struct {
 	store   *ephemeral.Objects
 	seen    tally
 	reasons []string
-	down    error // of looking for the Pod
+	down    error // error of looking up the Pod
 	there   bool
-	ahead   time.Duration // of our clock
+	ahead   time.Duration // how far our clock is ahead
 }
 
 func newDesk(t *testing.T) *desk {
@@ -104,7 +104,7 @@ func (d *desk) waiting(t *testing.T) (batch, int) {
 	b := batch{}
 	for i := range all.Items {
 		if all.Items[i].CreationTimestamp.IsZero() {
-			all.Items[i].CreationTimestamp = metav1.Now() // which an API server does
+			all.Items[i].CreationTimestamp = metav1.Now() // as an API server does
 		}
 		b.add(&all.Items[i])
 	}
@@ -128,7 +128,7 @@ func result(rule string, status policyreport.Status, seconds int64) policyreport
 	return policyreport.Result{Source: "kyverno", Policy: "p", Rule: rule, Result: status, Timestamp: metav1.Timestamp{Seconds: seconds}}
 }
 
-// Results wait for their resource, which is no failure; an API server without an answer is one.
+// Results wait for their resource, which is not a failure; an API server that does not answer is one.
 func TestWaitingIsNoFailure(t *testing.T) {
 	d := newDesk(t)
 	d.there = false

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// ruleTable says of rules, by the names of their policies, whether they exist and whether scans evaluate them.
+// ruleTable defines for rules, by the names of their policies, whether they exist and whether scans evaluate them.
 type ruleTable map[string]struct{ live, elsewhere bool }
 
 func (r ruleTable) Live(at report.Rule) bool      { return r[at.Policy].live }

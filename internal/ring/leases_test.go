@@ -158,10 +158,10 @@ func (l *link) List(ctx context.Context, o metav1.ListOptions) (*coordinationv1.
 type member struct {
 	*Ring
 	link *link
-	stop func() // ends it in order
+	stop func() // ends it normally
 }
 
-// join starts a member. Times are those of the bubble.
+// join starts a member. Times are those of the synctest bubble.
 func (s *store) join(t *testing.T, pod string) *member {
 	l := &link{store: s}
 	r := New(Options{

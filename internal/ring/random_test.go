@@ -12,7 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// busy works for each key as long as it may.
+// busy works on each key as long as it may.
 type busy struct {
 	*member
 	work map[string]held
@@ -24,7 +24,7 @@ type held struct {
 	release func()
 }
 
-// look begins what may be begun, and ends what has to end.
+// look begins work that may begin, and ends work that must end.
 func (b *busy) look() {
 	for k, h := range b.work {
 		if h.ctx.Err() != nil {
@@ -42,7 +42,7 @@ func (b *busy) look() {
 	}
 }
 
-// Whatever happens to members and their connections to the API server, work for a key is in flight at one member only; and once nothing
+// Whatever happens to members and their connections to the API server, at most one member works on a key at a time; and once nothing
 // changes, each key is held.
 func TestNoTwoWorkForAKey(t *testing.T) {
 	for seed := range uint64(10) {

@@ -46,7 +46,7 @@ func TestStartingTogether(t *testing.T) {
 	}
 }
 
-// A member keeps its keys when another one joins, except those that the new member gets; the new member works for them 14 seconds later.
+// A member keeps its keys when another one joins, except those that the new member gets; the new member works on them 14 seconds later.
 func TestJoining(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -111,7 +111,7 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// A member that ends in order is removed at the next list of the others, not when its Lease has run out.
+// A member that ends normally is removed at the next list of the others, not when its Lease expires.
 func TestMemberEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -172,7 +172,7 @@ func TestLeavingWithWorkThatGoesOn(t *testing.T) {
 	})
 }
 
-// Without a renewal no new work begins after 8 seconds, and work in flight is cancelled after 10.
+// Without a renewal no new work begins after 8 seconds, and work in progress is cancelled after 10.
 func TestWithoutRenewal(t *testing.T) {
 	for name, cut := range map[string]func(*link){
 		"it cannot be reached": func(l *link) { l.set(true, 0) },
@@ -216,7 +216,7 @@ func TestWithoutRenewal(t *testing.T) {
 	}
 }
 
-// If there is another member, or a trace of one, lost keys have to be gained again.
+// If there is another member, or a trace of one, lost keys must be gained again.
 func TestWithoutRenewalAmongOthers(t *testing.T) {
 	for name, prepare := range map[string]func(b *member){
 		"that live":     func(*member) {},
@@ -233,7 +233,7 @@ func TestWithoutRenewalAmongOthers(t *testing.T) {
 					t.Fatal("a holds nothing")
 				}
 				a.link.set(true, 0)
-				after(9 * time.Second) // the others do not count it out yet
+				after(9 * time.Second) // the others still count it
 				a.link.set(false, 0)
 				back := time.Now()
 				for a.count() < held {
@@ -319,7 +319,7 @@ func TestStolenLease(t *testing.T) {
 	}
 }
 
-// A paused member stays in the ring without work: work in flight is cancelled, and new work begins when the pause ends.
+// A paused member stays in the ring without work: work in progress is cancelled, and new work begins when the pause ends.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -381,7 +381,7 @@ func TestRestartInPlace(t *testing.T) {
 	})
 }
 
-// Work for a key that another member gets may finish in its remaining time, and is not cancelled at once.
+// Work on a key that another member gets may finish in its remaining time, and is not cancelled at once.
 func TestLosingAKeyInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -459,8 +459,8 @@ func TestTooManyLeases(t *testing.T) {
 	})
 }
 
-// In a suspended process no timer has fired when it continues: its late requests are refused, and so are those of authority that was lost
-// for good.
+// In a suspended process no timer has fired when it continues: its late requests are rejected, and so are those after a permanent loss of
+// authority.
 func TestGuard(t *testing.T) {
 	sent := 0
 	send := func(ctx context.Context) error {
@@ -516,7 +516,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// All members agree on the holder of a key, the shares are even, and a change moves no more keys than it must.
+// All members agree on the holder of a key, the shares are even, and a change moves no more keys than necessary.
 func TestRendezvous(t *testing.T) {
 	var names []string
 	for i := range 5 {
@@ -547,7 +547,7 @@ func TestRendezvous(t *testing.T) {
 	if h := (members{}).holder("k"); h != "" {
 		t.Errorf("nobody is %q", h)
 	}
-	// The hash may not change: the next release has to agree with this one.
+	// The hash must not change, because the next release must agree with this one.
 	if h := five.holder("add-networkpolicy/0c5f0a3e"); h != wantHolder {
 		t.Errorf("the holder is %s: the scores have changed", h)
 	}

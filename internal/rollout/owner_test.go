@@ -90,7 +90,7 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// A chain that never ends is left; what is too much or forbidden is counted.
+// A chain that never ends is abandoned; reads beyond the limit, and forbidden ones, are counted.
 func TestOwnIsBounded(t *testing.T) {
 	reads := 0
 	endless := func(_ context.Context, r compliance.Resource) (Meta, bool, error) {
@@ -127,7 +127,7 @@ func TestOwnIsBounded(t *testing.T) {
 	}
 }
 
-// What a Deployment keeps of earlier revisions is not created again: after a fix only those violate.
+// ReplicaSets that a Deployment keeps of earlier revisions are not created again: after a fix, only they violate.
 func TestSupersededReplicaSets(t *testing.T) {
 	revision := func(n string) map[string]string { return map[string]string{revisionAnnotation: n} }
 	o := &objects{reads: map[string]int{}, metas: map[string]Meta{

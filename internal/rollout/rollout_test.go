@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// program has a rule that audits but enforces in lab, one that verifies images, and one that changes objects.
+// program returns a policy with a rule that audits but enforces in lab, one that verifies images, and one that changes objects.
 func program() *policy.Program {
 	return &policy.Program{Name: "require-team", Settings: policy.Settings{Background: true}, Rules: []*policy.Rule{
 		{Name: "team", Kind: "validate", Stage: policy.StageValidate, Action: policy.ActionPlan{
@@ -22,7 +22,7 @@ func program() *policy.Program {
 	}}
 }
 
-// report is one of a Pod; results are rule=result.
+// report returns a report of a Pod; results are rule=result.
 func report(namespace, name string, results ...string) compliance.Report {
 	r := compliance.Report{Namespace: namespace, Name: "uid-" + name}
 	for _, text := range results {
@@ -97,7 +97,7 @@ func sample(namespace, rule, result string, value float64) Sample {
 	return Sample{Labels: map[string]string{"resource_namespace": namespace, "rule_name": rule, "rule_result": result}, Value: value}
 }
 
-// Requests that are refused have no report: their namespaces are listed for what was asked.
+// Denied requests have no report: their namespaces are listed because of the requests.
 func TestRequests(t *testing.T) {
 	r := &Requests{Window: time.Hour, Samples: []Sample{
 		sample("shop", "team", "pass", 995.2), sample("shop", "team", "fail", 4.6), sample("lab", "team", "fail", 2), sample("lab", "team", "warn", 1),
@@ -114,7 +114,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// Recorded requests that violate the policy are those of what manages their objects; rules that Enforce does not concern are left out.
+// Recorded requests that violate the policy count for the object that manages theirs; rules that Enforce does not affect are left out.
 func TestCallers(t *testing.T) {
 	web := compliance.Resource{APIVersion: "apps/v1", Kind: "ReplicaSet", Namespace: "shop", Name: "web-1", UID: "uid-web-1"}
 	team := Violation{"team", "no team"}
@@ -229,7 +229,7 @@ func TestCovered(t *testing.T) {
 	}
 }
 
-// One violation in three hundred resources is below the guide's 1%, and still a resource that would be refused.
+// One violation in three hundred resources is below the guide's 1%, but it is still a resource that would be denied.
 func TestOneViolationIsNotSafe(t *testing.T) {
 	reports := []compliance.Report{report("shop", "bad", "team=fail")}
 	for i := range 299 {

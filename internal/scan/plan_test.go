@@ -139,7 +139,7 @@ func TestPlanByResource(t *testing.T) {
 	}
 }
 
-// A policy whose label disables reports is in no report.
+// A policy whose label disables reports does not appear in reports.
 func TestDisabled(t *testing.T) {
 	p := rule(t, "", `resources: {kinds: [Pod]}`, pattern)
 	p.Labels = map[string]string{ephemeral.DisabledLabel: ""}

@@ -26,14 +26,14 @@ func TestParseExtended(t *testing.T) {
 		"0 0 L * *":            "2026-02-28T00:00:00Z",
 		"0 0 LW * *":           "2026-02-27T00:00:00Z", // the 28th is a Saturday
 		"0 0 15W 2 *":          "2026-02-16T00:00:00Z", // the 15th is a Sunday
-		"0 0 1W 8 *":           "2026-08-03T00:00:00Z", // the 1st is a Saturday, and the day before of another month
+		"0 0 1W 8 *":           "2026-08-03T00:00:00Z", // the 1st is a Saturday, and the day before is in another month
 		"0 0 * * 5L":           "2026-02-27T00:00:00Z",
 		"0 0 * * FRI#2":        "2026-02-13T00:00:00Z",
 		"0 0 * * 7":            "2026-02-01T00:00:00Z",
 		"0 0 * mar-may sat":    "2026-03-07T00:00:00Z",
 		"5/15 8-9 * * *":       "2026-02-01T08:05:00Z",
 		"0 0 31 2,4 MON#1":     "2026-02-02T00:00:00Z",
-		"30 58 23 31 1 * 2026": "0001-01-01T00:00:00Z", // now is over
+		"30 58 23 31 1 * 2026": "0001-01-01T00:00:00Z", // in the past
 	} {
 		s, err := schedule.ParseExtended(text)
 		if err != nil {

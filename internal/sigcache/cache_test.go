@@ -13,7 +13,7 @@ import (
 
 const image = "ghcr.io/team/app:1@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-// verifierFunc verifies by a function, and counts its calls.
+// verifierFunc verifies with a function, and counts its calls.
 type verifierFunc struct {
 	calls atomic.Int32
 	f     func(context.Context, world.SignatureRequest) (string, []world.Statement, error)
@@ -44,7 +44,7 @@ func fails(err error) *verifierFunc {
 	return &verifierFunc{f: func(context.Context, world.SignatureRequest) (string, []world.Statement, error) { return "", nil, err }}
 }
 
-// clock is a time that tests move.
+// clock is a time that tests change.
 type clock struct{ now time.Time }
 
 func (c *clock) options() Options {
@@ -59,7 +59,7 @@ func request(change func(*world.SignatureRequest)) world.SignatureRequest {
 	return r
 }
 
-// Answers are remembered for the same question on behalf of the same asker, of a digest only.
+// Answers are remembered for the same request of the same requester, for a digest only.
 func TestQuestions(t *testing.T) {
 	for name, c := range map[string]struct {
 		change     func(*world.SignatureRequest)
@@ -101,12 +101,12 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// A signature counts for an hour, that there is none for less than a minute, and what was not found out not at all.
+// A signature is remembered for an hour, its absence for less than a minute, and an inconclusive result not at all.
 func TestLife(t *testing.T) {
 	unverified := &world.UnverifiedError{Reason: "no signatures found"}
 	for name, c := range map[string]struct {
 		v    *verifierFunc
-		life time.Duration // with the random half
+		life time.Duration // with half of the random part
 	}{
 		"signed":   {signs(world.Statement{Type: "t"}), DefaultTTL - DefaultTTL/20},
 		"unsigned": {fails(unverified), 45 * time.Second},
@@ -137,7 +137,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// The number of answers is bounded; the one that was used last stays.
+// The number of answers is bounded; the most recently used one stays.
 func TestSize(t *testing.T) {
 	v := signs(world.Statement{Predicate: strings.Repeat("x", 4<<20-99)})
 	o := (&clock{}).options()

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// read reads a document as YAML, whatever it looks like.
+// read reads a document as YAML, whatever its form.
 func read(text string, n Numbers) (any, error) {
 	root, err := nodes(text)
 	if err != nil || root == nil {
@@ -41,7 +41,7 @@ var samples = []string{
 	"x: |\n  a\n # c\ny: 1\n", "x: |\n  a\n #c\n b\n", "a: {? b}\n", "a: [ ]\nb: { }\n", "a: [x ,y ]\n", "a : b\n", "a: null\nnull: b\n",
 }
 
-// Values are those of the library that Kyverno's command line reads with.
+// Values are those of the library that Kyverno's command line uses.
 func TestValuesLikeTheReference(t *testing.T) {
 	for _, s := range samples {
 		likeReference(t, s)
@@ -56,7 +56,7 @@ func likeReference(t *testing.T, s string) {
 		err = json.Unmarshal(j, &want)
 	}
 	if err != nil {
-		return // what the reference refuses is tested by its message
+		return // texts that Kyverno rejects are tested by their error
 	}
 	got, err := read(s, Floats)
 	if _, warnings := err.(interface{ HasErrors() bool }); err != nil && !warnings {
@@ -80,7 +80,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// The manifests of the shared data, where they are there, read as Kyverno reads them.
+// The manifests in the shared data, if available, decode as in Kyverno.
 func TestManifests(t *testing.T) {
 	dir := os.Getenv("EPHOR_CONFORMANCE")
 	if _, err := os.Stat(dir); err != nil {
@@ -88,7 +88,7 @@ func TestManifests(t *testing.T) {
 	}
 	inputs, _ := Find([]string{filepath.Join(dir, "policies"), filepath.Join(dir, "differential")}, Options{Recursive: true})
 	for i, in := range inputs {
-		if i%5 != 0 { // enough to meet every style, also under the race detector
+		if i%5 != 0 { // enough to cover every style, even under the race detector
 			continue
 		}
 		docs, _ := Open(in)

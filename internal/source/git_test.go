@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// repository serves a git repository as owner/repo: the branch main with one policy and something else, the branch next
-// with another. It wants user:secret when secured.
+// repository serves a git repository as owner/repo: the branch main with one policy and another file, the branch next with another
+// policy. If secured, it requires user:secret.
 func repository(t *testing.T, secured bool) string {
 	t.Helper()
 	git, err := exec.LookPath("git")
@@ -109,7 +109,7 @@ func TestGitPassword(t *testing.T) {
 	}
 }
 
-// Without Git a URL is a file.
+// Without Git, a URL is a file.
 func TestFetch(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/pod.yaml" {
@@ -125,7 +125,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// evil serves a git repository with files that lead to what is not in it; secret is a file outside.
+// evil serves a git repository with files that lead to the outside; secret is a file there.
 func evil(t *testing.T, secret string) string {
 	t.Helper()
 	git, err := exec.LookPath("git")
@@ -171,8 +171,8 @@ func backend(git, root string) http.Handler {
 	}}
 }
 
-// A repository gives its own files and nothing else of the machine: links that lead out of it, into git's own folder, in circles or
-// to devices are passed over, and named.
+// From a repository only its own files are read: links that lead out of it, into git's own folder, in circles or to devices are
+// skipped, and reported.
 func TestT12LinksOutOfARepository(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "secret.yaml")
 	if err := os.WriteFile(outside, []byte(object+"secret\n"), 0o600); err != nil {
@@ -199,7 +199,7 @@ func TestT12LinksOutOfARepository(t *testing.T) {
 	}
 }
 
-// A password is for the host of the URL: one that a redirect leads to gets none, in no request of the clone.
+// A password is sent only to the host of the URL: the target of a redirect receives none, in no request of the clone.
 func TestT12PasswordAndRedirects(t *testing.T) {
 	at, err := url.Parse(repository(t, false))
 	if err != nil {
@@ -250,7 +250,7 @@ func TestT12PasswordAndRedirects(t *testing.T) {
 	}
 }
 
-// A repository that fills the disk is not cloned to its end.
+// A clone of a repository that would fill the disk is aborted.
 func TestT12SizeOfARepository(t *testing.T) {
 	_, remove, err := Git{maxClone: 1}.Clone(t.Context(), repository(t, false))
 	if err == nil {

@@ -146,7 +146,7 @@ func TestLists(t *testing.T) {
 	if diags.Error() != want {
 		t.Errorf("mistakes\n%v\nwant\n%s", diags, want)
 	}
-	// An object of a kind of its own whose name happens to end in List, with no items, is not taken apart.
+	// An object of a custom kind whose name happens to end in List, but has no items, is not split.
 	objects, diags = Split("f", "apiVersion: example.com/v1\nkind: AllowList\nmetadata: {name: x}\n")[0].Decode(Floats)
 	if len(objects) != 1 || len(diags) > 0 {
 		t.Errorf("got %v, %v", objects, diags)

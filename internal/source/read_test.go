@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Files that are found in a directory are regular ones: a pipe without a writer does not hang the command, and a device that never
-// ends fills nothing.
+// Files that are found in a directory must be regular: a pipe without a writer does not hang the command, and an endless device
+// does not exhaust the memory.
 func TestT12OnlyRegularFiles(t *testing.T) {
 	dir := write(t, map[string]string{"good.yaml": object + "good\n"})
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.yaml"), 0o600); err != nil {
@@ -34,7 +34,7 @@ func TestT12OnlyRegularFiles(t *testing.T) {
 	}
 }
 
-// A pipe that is named is read, as a shell's <(command) gives one.
+// A pipe that the user names is read, as from a shell's <(command).
 func TestNamedPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -52,13 +52,13 @@ type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-// Size is bounded: of a file before it is read, and of what has no size beforehand while it is.
+// Sizes are bounded: a file's before it is read, and that of a stream while it is read.
 func TestT12Sizes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large.yaml")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(path, maxFile+1); err != nil { // it takes no room on the disk
+	if err := os.Truncate(path, maxFile+1); err != nil { // it takes no space on the disk
 		t.Fatal(err)
 	}
 	if _, diags := Load([]string{path}, Options{}); !strings.Contains(diags.Error(), "larger than 256 MiB") {

@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// data is a root whose fields are known; broken ones cannot be loaded.
+// data is a root with known fields; broken ones cannot be loaded.
 type data struct {
 	fields map[string]any
 	broken map[string]error
@@ -28,7 +28,7 @@ func (d data) Field(name string) (any, bool, error) {
 	return v, ok, nil
 }
 
-// Authored says that own is the author's.
+// Authored reports that own was written by the author.
 func (d data) Authored(names []string) bool {
 	for _, n := range names {
 		if n != "own" {
@@ -187,7 +187,7 @@ func TestPathPrefixAndPlace(t *testing.T) {
 	}
 }
 
-// TestTargetGoesBeforeTheRequest is about mutate-existing, where `@` reads the object that is changed.
+// TestTargetGoesBeforeTheRequest tests mutate-existing, in which `@` reads the object that is changed.
 func TestTargetGoesBeforeTheRequest(t *testing.T) {
 	root := testRoot(t)
 	root.fields["target"] = map[string]any{"metadata": map[string]any{"name": "existing"}}
@@ -202,7 +202,7 @@ func TestTargetGoesBeforeTheRequest(t *testing.T) {
 	}
 }
 
-// TestSelfReferenceEnds is about time and memory: the texts of the author below would be expanded for ever.
+// TestSelfReferenceEnds tests time and memory: the texts of the author below would expand for ever.
 func TestSelfReferenceEnds(t *testing.T) {
 	for _, source := range []string{"x {{ own.self }}", "x {{ own.loop }}"} {
 		_, err := Compile(source, Options{}).Eval(nil, testRoot(t))
@@ -350,7 +350,7 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// FuzzFrozen: whatever a value holds, it comes out of a text and of an expression as it is, and adds nothing to a document.
+// FuzzFrozen tests that any value is unchanged in a text and in an expression, and adds nothing to a document.
 func FuzzFrozen(f *testing.F) {
 	for _, s := range []string{"{{ one }}", "'", `\\`, "\\'", "') || one || ('", `" || one || "`, "{{", "}}", "\n- b", "`", `"}}{{ x }}`, "\x00", "null", "", "- ", "\\{{ one }}"} {
 		f.Add(s)
@@ -399,7 +399,7 @@ func decodeDocument(text string) (any, error) {
 	return value.DecodeJSON(raw)
 }
 
-// FuzzDocument: a text with variables is a document or an error, and evaluates to a value or an error.
+// FuzzDocument tests that a text with variables is a document or an error, and evaluates to a value or an error.
 func FuzzDocument(f *testing.F) {
 	for _, s := range []string{"- {{ one }}", "a: \"{{ x }}{{ one }}\"", `[{"op":"add","value":{{ x }} }]`, "{{ x }}", "- |\n  {{ x }}\n", "- &a {{ x }}\n- *a", "\\{{ x }}", "? {{x}}\n: {{ {{x}} }}", "- +{{ one }}\n- 0x{{ one }}"} {
 		f.Add(s)

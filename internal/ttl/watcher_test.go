@@ -73,7 +73,8 @@ func TestPending(t *testing.T) {
 	if got := list(); got != "over now past 10s" {
 		t.Error(got)
 	}
-	// A failed attempt causes a pause. The same object keeps its pause after an event; another one of the same name has none.
+	// A failed attempt causes a pause. The same object keeps its pause after an event; another one with the same name has
+	// none.
 	w.items[types.NamespacedName{Namespace: "a", Name: "over"}].pause = now.Add(5 * time.Second)
 	w.set(pod("over", "1", "30m", created))
 	if got := list(); got != "now past 5s" {
@@ -128,7 +129,7 @@ func TestCounted(t *testing.T) {
 	}
 }
 
-// Only the three known values of the annotation count.
+// Only the three known values of the annotation are accepted.
 func TestPropagation(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	w, _ := watch(&now, 0)

@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// Restored configurations call the paths that are answered now, each those of its server.
+// Restored configurations call the paths that each server currently answers.
 func TestT1RestoredPaths(t *testing.T) {
 	ctx := t.Context()
 	c := fake.NewClientBuilder().Build()

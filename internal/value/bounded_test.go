@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// doubled returns a list that holds the previous list twice, n times over: 2ⁿ items for a walk.
+// doubled returns a list that contains the previous list twice, n times over: 2ⁿ items for a walk.
 func doubled(n int) any {
 	var v any = []any{"x", 1.5}
 	for range n {

@@ -190,7 +190,7 @@ func TestSize(t *testing.T) {
 		}
 	}
 	var v any = "x"
-	for range 60 { // as text it would fill every disk
+	for range 60 { // its text would fill any disk
 		v = []any{v, v}
 	}
 	if got := Size(v, 1000); got <= 1000 || got > 2000 {

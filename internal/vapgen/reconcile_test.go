@@ -30,7 +30,7 @@ spec:
         paramRef: {name: p, namespace: d, parameterNotFoundAction: Deny}
 `
 
-// made is what a policy becomes.
+// made returns the translation of a policy.
 func made(t *testing.T, text string) Output {
 	t.Helper()
 	var object map[string]any
@@ -45,8 +45,8 @@ func made(t *testing.T, text string) Output {
 	return out
 }
 
-// What is there is as it should be when the API server's defaults are all that is more; whatever a policy no longer says is
-// taken away again.
+// An existing object is as wanted if it differs only by the API server's defaults; parts that the policy no longer has are
+// removed.
 func TestSame(t *testing.T) {
 	equivalent := admissionregistrationv1.Equivalent
 	have := made(t, full)

@@ -2,8 +2,8 @@ package vapgen
 
 import "testing"
 
-// The message of a policy of policies.kyverno.io is written after its conditions, wherever those come from. That of a ClusterPolicy has an
-// object of its own, which waits for nothing.
+// The message of a policy of policies.kyverno.io is written after its conditions, whichever client writes those. The message of a
+// ClusterPolicy has its own object, and does not wait.
 func TestWaits(t *testing.T) {
 	status := func(s map[string]any) map[string]any {
 		return map[string]any{"status": map[string]any{"conditionStatus": s}}

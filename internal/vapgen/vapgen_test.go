@@ -34,7 +34,7 @@ func (s served) Find(t policy.Target) ([]discovery.Resource, error) {
 	return discovery.List(s).Find(t)
 }
 
-// What policies become, with their exceptions, and why some become nothing.
+// The translations of policies, with their exceptions, and the reasons why some are not translated.
 func TestData(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, sections golden.Inputs) string {
 		in := Input{Resources: known}

@@ -104,7 +104,7 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// FuzzMatch compares both matchers with the regular expression that says the same.
+// FuzzMatch compares both matchers with the equivalent regular expression.
 func FuzzMatch(f *testing.F) {
 	for _, c := range cases {
 		f.Add(c.pattern, c.text)
@@ -139,7 +139,8 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// TestHostile: the time of patterns that make backtracking matchers run for ever is linear, or Cost says that it is not.
+// TestHostile tests that patterns that make backtracking matchers run for ever take linear time, or that Cost reports
+// more.
 func TestHostile(t *testing.T) {
 	long := strings.Repeat("a", 1_000_000)
 	for _, p := range []string{

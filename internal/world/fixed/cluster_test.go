@@ -85,7 +85,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// Global data come from the other resources, for cluster-scoped policies only.
+// Global data come from the other resources, and only for cluster-scoped policies.
 func TestClusterGlobals(t *testing.T) {
 	root, _ := madeUp(t)
 	w := root.For(world.Cluster())

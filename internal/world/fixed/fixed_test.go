@@ -21,7 +21,7 @@ func TestNamespaceLabels(t *testing.T) {
 	}
 }
 
-// A namespaced policy sees its own namespace only.
+// A namespaced policy sees only its own namespace.
 func TestReach(t *testing.T) {
 	root := New(Values{NamespaceLabels: map[string]map[string]string{"a": {"x": "1"}, "b": {"x": "2"}}})
 	w := root.For(world.InNamespace("b"))

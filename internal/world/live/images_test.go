@@ -20,7 +20,7 @@ func TestS5PullSecretsAreConfined(t *testing.T) {
 	for _, c := range []struct {
 		reach   world.Reach
 		secrets []string
-		used    string // empty: refused
+		used    string // empty: rejected
 	}{
 		{world.Cluster(), []string{"a", "b/c"}, "[a b/c]"},
 		{world.InNamespace("team"), []string{"a"}, "[team/a]"},
@@ -99,7 +99,7 @@ func TestS5SignaturesAreConfined(t *testing.T) {
 		reach     world.Reach
 		secret    string
 		namespace string // of the key
-		used      string // empty: refused
+		used      string // empty: rejected
 	}{
 		{world.Cluster(), "b/c", "other", "[b/c]false other/key"},
 		{world.Cluster(), "b/c", "", "[b/c]false /key"},
@@ -131,7 +131,7 @@ func TestS5SignaturesAreConfined(t *testing.T) {
 			t.Error("the attestor of the policy was changed")
 		}
 	}
-	for _, key := range []world.KeyAttestor{{PublicKey: "k8s://other/key"}, {KMS: " k8s://other/key"}} { // as texts
+	for _, key := range []world.KeyAttestor{{PublicKey: "k8s://other/key"}, {KMS: " k8s://other/key"}} { // keys given as texts
 		asked.used = ""
 		_, err := root.For(world.InNamespace("team")).Signatures.Verify(t.Context(), world.SignatureRequest{Attestor: &world.Attestor{Key: &key}})
 		if far := (*world.PathError)(nil); !errors.As(err, &far) || asked.used != "" {
