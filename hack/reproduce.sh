@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes a release twice, in two fresh clones of the commit that is checked out, and compares all files. Fails, and names them, if some differ.
+# Builds a release twice, in two fresh clones of the checked-out commit, and compares all files. Fails, and names the files, if some differ.
 #
 #   hack/reproduce.sh 1.2.3
 #
 #   PLATFORMS=LIST  only these platforms
-#   CACHE=fresh     the second release compiles everything anew, in a build cache of its own
-#   WORK=FOLDER     folder of the clones, which has to be new (default: a temporary one, which is deleted)
+#   CACHE=fresh     the second release compiles everything again, in a separate build cache
+#   WORK=FOLDER     folder of the clones, which must not exist yet (default: a temporary one, which is deleted)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source=$PWD version=${1:?the version, as in: hack/reproduce.sh 1.2.3}

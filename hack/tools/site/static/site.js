@@ -1,4 +1,4 @@
-// The search, and the menu beside wide pages. Pages read as well without it.
+// The search, and the menu beside wide pages. Pages are readable without it.
 "use strict";
 (() => {
   const root = document.currentScript.dataset.root;
@@ -11,7 +11,7 @@
   form.hidden = false;
 
   let loading;
-  // A script, not a request: pages that were opened from files may not read files.
+  // Load a script instead of sending a request: pages that were opened from files may not read files.
   const load = () => loading ??= new Promise((done, failed) => {
     const script = document.createElement("script");
     script.src = root + "search-index.js";
@@ -26,10 +26,10 @@
   // Prometheus adds these to the names of metrics, and OTLP leaves them out.
   const bare = (word) => word.replace(/_(bucket|sum|count|total)$/, "");
 
-  // forms are the spellings under which a word is looked for: a question has the plural where a page has the singular.
+  // forms returns the spellings under which a word is searched: a question may have the plural where a page has the singular.
   const forms = (word) => [...new Set([word, bare(word), word.length > 3 ? word.replace(/ies$/, "y").replace(/([^s])s$/, "$1") : word])];
 
-  // hit returns 2 where the text has the word, 1 where it has the word in a longer one, and 0 otherwise. Words of two letters have to stand alone, and so have
+  // hit returns 2 if the text contains the word, 1 if it contains the word within a longer one, and 0 otherwise. Words of two letters must match whole words, and so must
   // the other forms of a word.
   const hit = (text, word) => {
     const whole = (form) => text.includes(form) && new RegExp("(^|[^\\p{L}\\p{N}])" + form.replace(/[.*+?^${}()|[\]\\]/g, "\\$&") + "s?($|[^\\p{L}\\p{N}])", "u").test(text);
@@ -37,8 +37,8 @@
     return word.length > 2 && text.includes(word) ? 1 : 0;
   };
 
-  // ranked returns the entries that fit, best first. Words that few sections have count more, a hit in a name counts more than one in a text, and one in a
-  // short text more than one in a long text. A section that lacks words counts less, and not at all where it lacks most of them.
+  // ranked returns the matching entries, best first. Words that occur in few sections count more, a hit in a name counts more than one in a text, and one in a
+  // short text more than one in a long text. A section that lacks words counts less, and not at all if it lacks most of them.
   const ranked = (index, words) => {
     const usual = index.reduce((sum, entry) => sum + entry.x.length, 0) / index.length;
     const hits = index.map((entry) => {
