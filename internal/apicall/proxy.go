@@ -43,7 +43,7 @@ func NewProxy(text string) (*Proxy, error) {
 		}
 		u, err := url.Parse(address)
 		if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" {
-			return nil, errors.New("the proxy is no URL with http, https or socks5") // the text may contain a password
+			return nil, errors.New("the proxy is not a URL with http, https or socks5") // the text may contain a password
 		}
 		port := u.Port()
 		if port == "" {

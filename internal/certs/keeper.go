@@ -77,10 +77,10 @@ func (k *Keeper) load(ca, pair *corev1.Secret, now time.Time) error {
 	old := k.current.Load()
 	if old != nil && old.verify(now) == nil {
 		if err := next.verify(now); err != nil {
-			return fmt.Errorf("the Secret %s is not taken over, the previous certificate is still good: %w", pair.Name, err)
+			return fmt.Errorf("the Secret %s is not used, since the previous certificate is still valid: %w", pair.Name, err)
 		}
 		if !next.chain[0].Equal(old.chain[0]) && !k.due(next, now) {
-			return fmt.Errorf("the Secret %s is not taken over yet: %w", pair.Name, ErrNotTrusted)
+			return fmt.Errorf("the Secret %s is not used yet: %w", pair.Name, ErrNotTrusted)
 		}
 	}
 	if old != nil && !old.chain[0].Equal(next.chain[0]) {

@@ -94,7 +94,7 @@ func (c *Controller) run(ctx context.Context, e *entry, object *unstructured.Uns
 			return outcome{failed: err}
 		}
 		if !sameExceptions(p, c.current(e)) {
-			c.Log.Info("a run is planned anew, since an exception from the policy has changed", "policy", p.Key(), "deleted", deleted)
+			c.Log.Info("a run is planned again, since an exception from the policy has changed", "policy", p.Key(), "deleted", deleted)
 			return outcome{stale: true}
 		}
 		gone, err := c.Executor.Delete(ctx, p, o)

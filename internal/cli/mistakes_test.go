@@ -58,7 +58,7 @@ func TestMistakes(t *testing.T) {
 		},
 		{
 			"Latin-1", strings.Replace(ruled("p", requiresTeam), "message: m", "message: caf\xe9", 1),
-			[]string{"policy.yaml:12: broken YAML: ", "(the byte 0xE9, number 28 of the line, is no UTF-8: save the file as UTF-8"}, true,
+			[]string{"policy.yaml:12: broken YAML: ", "(the byte 0xE9, number 28 of the line, is not UTF-8: save the file as UTF-8"}, true,
 		},
 		{
 			"a pattern one level too high", ruled("p", "    pattern:\n      metadata: {labels: {team: \"?*\"}}\n"),

@@ -174,8 +174,8 @@ func TestThreshold(t *testing.T) {
 func TestDecodeMistakes(t *testing.T) {
 	good := map[string]any{"policy": "p", "result": "fail"}
 	for want, results := range map[string]any{
-		"results: this is no list":                             "x",
-		"results[1]: this is no object":                        []any{good, "x"},
+		"results: this is not a list":                          "x",
+		"results[1]: this is not an object":                    []any{good, "x"},
 		"results[1].policy: the name of the policy is missing": []any{good, map[string]any{"result": "fail"}},
 		`results[1].result: "bad" is not one of`:               []any{good, map[string]any{"policy": "p", "result": "bad"}},
 		`results[1].severity: "x" is not one of`:               []any{good, map[string]any{"policy": "p", "result": "fail", "severity": "x"}},

@@ -92,13 +92,13 @@ func Decode(object map[string]any) (Report, diag.List) {
 	}
 	list, ok := object["results"].([]any)
 	if !ok && object["results"] != nil {
-		diags.Errorf("results", "this is no list")
+		diags.Errorf("results", "this is not a list")
 	}
 	for i := range list {
 		path := fmt.Sprintf("results[%d]", i)
 		fields, ok := list[i].(map[string]any)
 		if !ok {
-			diags.Errorf(path, "this is no object")
+			diags.Errorf(path, "this is not an object")
 			continue
 		}
 		one, found := result(fields, path)

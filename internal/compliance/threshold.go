@@ -26,7 +26,7 @@ func ParseThreshold(terms []string) (Threshold, error) {
 			status, severity = string(Fail), text
 		}
 		if !slices.Contains(Statuses, Status(status)) || (both || severity != "") && !slices.Contains(Severities, severity) {
-			return nil, fmt.Errorf("%q is no result (fail, error, warn, skip, pass), no severity (critical, high, medium, low, info) and not RESULT:SEVERITY", text)
+			return nil, fmt.Errorf("%q is not a result (fail, error, warn, skip, pass), a severity (critical, high, medium, low, info) or RESULT:SEVERITY", text)
 		}
 		out = append(out, term{text, Status(status), severity})
 	}

@@ -154,7 +154,7 @@ func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 			}
 			d.o.Log.Warn("the dashboard cannot answer", "path", r.URL.Path, "error", words)
 		}
-		text = "the API server could not be asked"
+		text = "the API server did not answer"
 		if errors.Is(err, errStore) {
 			text = errStore.Error()
 		}
@@ -201,7 +201,7 @@ func (d *Dashboard) answerTrend(r *http.Request) (any, error) {
 	}
 	for name := range r.URL.Query() {
 		if name != "namespace" && name != "scope" {
-			return nil, badRequest{errors.New("the trend knows the parameters namespace and scope only")}
+			return nil, badRequest{errors.New("the trend has only the parameters namespace and scope")}
 		}
 	}
 	wanted := func(namespace string) bool {
@@ -230,7 +230,7 @@ func parsePosition(text string) (*position, error) {
 	}
 	p := &position{}
 	if err := json.Unmarshal([]byte(text), p); err != nil {
-		return nil, badRequest{errors.New("the parameter after is not what an answer gave as next")}
+		return nil, badRequest{errors.New("the parameter after is not the value of next in an answer")}
 	}
 	return p, nil
 }

@@ -124,7 +124,7 @@ func decisionQuery(v url.Values) (q *decision.Query, limit int, err error) {
 		case "verdict":
 			for _, text := range values {
 				if !slices.Contains(decision.Verdicts, decision.Verdict(text)) {
-					return nil, 0, fmt.Errorf("%q is no verdict", text)
+					return nil, 0, fmt.Errorf("%q is not a verdict", text)
 				}
 				q.Verdicts = append(q.Verdicts, decision.Verdict(text))
 			}

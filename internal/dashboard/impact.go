@@ -67,7 +67,7 @@ func (e *evaluation) check(d *Dashboard) error {
 	case e.On == onRequests && d.o.Decisions == nil:
 		return errors.New("no requests are recorded: --decisionsStore of the reports controller and --decisionsRequests of the admission controller keep them")
 	case e.On == onObjects && d.o.Tokens == nil:
-		return errors.New("objects are read with the rights of a user: the dashboard asks for tokens with --dashboardAddress")
+		return errors.New("objects are read with the rights of a user: with --dashboardAddress, the dashboard requires tokens")
 	case e.Examples != nil && (*e.Examples < 0 || *e.Examples > maxExamples):
 		return fmt.Errorf("examples is not a number from 0 to %d", maxExamples)
 	case len(e.OwnerLabel) > maxOwnerLabel, len(e.Namespaces) > maxPatterns:

@@ -86,7 +86,7 @@ func (d *Dashboard) answerPolicies(r *http.Request) (any, error) {
 		case "name":
 			of.Name = given[0]
 		default:
-			return nil, badRequest{errors.New("there are the parameters group, kind, namespace, name only")}
+			return nil, badRequest{errors.New("the only parameters are group, kind, namespace, name")}
 		}
 	}
 	c, err := d.clusterOf(bearer(r))

@@ -103,12 +103,12 @@ func (d *Dashboard) refuse(r *http.Request) (status int, why string) {
 		// Another site could let its name resolve to 127.0.0.1, and would then have the same origin.
 		return http.StatusMisdirectedRequest, "without tokens the dashboard answers to localhost, 127.0.0.1 and [::1] only"
 	case strings.HasPrefix(r.URL.Path, "/api/") && foreign(r.Header.Get("Sec-Fetch-Site")):
-		return http.StatusForbidden, "the dashboard answers its own page only"
+		return http.StatusForbidden, "the dashboard only answers its own page"
 	case posts && origins.Check(r) != nil:
-		return http.StatusForbidden, "the dashboard evaluates the policies of its own page only"
+		return http.StatusForbidden, "the dashboard only evaluates policies from its own page"
 	case posts && !isJSON(r.Header.Get("Content-Type")):
 		// A form on another site cannot send this type without a preflight request.
-		return http.StatusUnsupportedMediaType, "the request has to be application/json"
+		return http.StatusUnsupportedMediaType, "the content type must be application/json"
 	}
 	return 0, ""
 }

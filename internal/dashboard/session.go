@@ -28,7 +28,7 @@ const (
 
 // The reasons why a request is not answered.
 var (
-	errNoToken = errors.New("a bearer token is needed")
+	errNoToken = errors.New("a bearer token is required")
 	errToken   = errors.New("the API server does not accept this token: it is wrong, or has expired")
 	errRate    = errors.New("too many requests: wait a second")
 )

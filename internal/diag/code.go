@@ -65,22 +65,22 @@ type CodeDoc struct {
 
 // codes is in the order of the constants.
 var codes = []CodeDoc{
-	{Required, "A field is not set, and has to be."},
+	{Required, "A field is not set, and must be."},
 	{InvalidValue, "A field has a value that it may not have."},
 	{UnsupportedValue, "A field has a value that is not in its list of values."},
-	{Forbidden, "A field is set, or missing, against what another field says."},
+	{Forbidden, "A field is set, or missing, and another field does not allow that."},
 	{TooLong, "A text or a list is longer than the field may be."},
 	{UnknownField, "The type of the object has no such field."},
 	{WrongType, "A field has a value of another type, such as a number where a string is expected."},
 	{NotSupported, "This version does not apply objects of this kind."},
-	{NotAPolicy, "An object that is not a policy stands where policies are read."},
+	{NotAPolicy, "An object that is not a policy is in a place where policies are read."},
 	{UnknownVariable, "The rule does not define the variable, and it is not one that every rule knows."},
-	{VariablePlace, "A variable stands where variables are not substituted."},
+	{VariablePlace, "A variable is in a place where variables are not substituted."},
 	{NoRequester, "The rule uses data of the requester, and runs without a request: in background scans, or when the policy changes."},
-	{ElementOutsideForeach, "A variable that is an element of a foreach stands outside of the foreach."},
+	{ElementOutsideForeach, "A variable that is an element of a foreach is used outside the foreach."},
 	{BackgroundKind, "A background scan cannot list the kind: it has a wildcard, or is a subresource."},
 	{DeprecatedAction, "The failure action is written enforce or audit instead of Enforce or Audit."},
-	{DeprecatedOperator, "The operator of a condition is deprecated: others replace it."},
+	{DeprecatedOperator, "The operator of a condition is deprecated and was replaced by others."},
 	{MissingRights, "An account lacks rights that the policy needs. Only admission checks this."},
 	{UnknownRights, "The rights of an account cannot be looked up. Only admission checks this."},
 }

@@ -59,7 +59,7 @@ func compare(a, b object) int {
 }
 
 // errNotListed is the error for a reader whose data are released while it reads.
-var errNotListed = errors.New("the resources are being listed anew")
+var errNotListed = errors.New("the resources are being listed again")
 
 var _ toolscache.ReflectorStore = (*watched)(nil)
 
@@ -281,7 +281,7 @@ func (w *watched) Resync() error { return nil }
 func (w *watched) object(obj any) (object, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
-		return object{}, fmt.Errorf("a %T is no resource", obj)
+		return object{}, fmt.Errorf("a %T is not a resource", obj)
 	}
 	strip(u)
 	return object{u.GetNamespace(), u.GetName(), u.Object, value.Size(u.Object, w.capacity.max+1)}, nil

@@ -137,7 +137,7 @@ func TestResourcesAreBounded(t *testing.T) {
 	if got := names(t, w.data()); got != "error: "+want {
 		t.Error(got)
 	}
-	if got := names(t, unread); got != "error: the resources are being listed anew" {
+	if got := names(t, unread); got != "error: the resources are being listed again" {
 		t.Error("data that nobody had read: ", got)
 	}
 	if err := w.Add(resource("a", "late")); err == nil || w.capacity.used != 0 {

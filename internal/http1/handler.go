@@ -45,7 +45,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.leave(c)
 	conn, rw, err := hijacker.Hijack()
 	if err != nil {
-		http.Error(w, "the connection cannot be taken over: "+err.Error(), http.StatusInternalServerError)
+		http.Error(w, "cannot take over the connection: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	defer conn.Close()

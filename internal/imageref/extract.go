@@ -117,7 +117,7 @@ func (e *extraction) at(v any, pointer, index string) error {
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		return fmt.Errorf("%w: %s is no object", ErrConfig, place(pointer))
+		return fmt.Errorf("%w: %s is not an object", ErrConfig, place(pointer))
 	}
 	key := index
 	if key == "" {
@@ -153,7 +153,7 @@ func (e *extraction) every(v any, pointer, index string) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("%w: %s is no list", ErrConfig, place(pointer))
+	return fmt.Errorf("%w: %s is not a list", ErrConfig, place(pointer))
 }
 
 func (e *extraction) add(found any, pointer, key string) error {
@@ -167,7 +167,7 @@ func (e *extraction) add(found any, pointer, key string) error {
 			return fmt.Errorf("invalid jmespath at %s: %w", pointer, err)
 		}
 	case !ok:
-		return fmt.Errorf("%w: %s is no text", ErrConfig, pointer)
+		return fmt.Errorf("%w: %s is not a text", ErrConfig, pointer)
 	}
 	if text == "" {
 		return nil

@@ -38,10 +38,10 @@ func TestExtract(t *testing.T) {
 		{path: "/spec/odd~1key/ref", name: "odd", want: "odd/0=docker.io/f/odd:latest at /spec/odd~1key/ref converted"},
 		{path: "/spec/missing/*/image", want: ""},
 		{path: "/spec/nothing/image", want: ""},
-		{path: "/spec/steps/image", want: "invalid image config: /spec/steps is no object"},
+		{path: "/spec/steps/image", want: "invalid image config: /spec/steps is not an object"},
 		{path: "/spec/steps/x/image", want: "invalid image config: /spec/steps has no x"},
-		{path: "/spec/number", want: "invalid image config: /spec/number is no text"},
-		{path: "/spec/number/*", want: "invalid image config: /spec/number is no list"},
+		{path: "/spec/number", want: "invalid image config: /spec/number is not a text"},
+		{path: "/spec/number/*", want: "invalid image config: /spec/number is not a list"},
 		{path: "/spec/number/a/b", want: "invalid image config: /spec/number has no a"},
 		{path: "/spec/steps/*", value: "image", key: "id", want: "invalid key"},
 		{path: "/spec/steps/*", value: "name", want: "custom/0=docker.io/build:latest at /spec/steps/0/name, custom/1=docker.io/none:latest at /spec/steps/1/name, " +

@@ -162,7 +162,7 @@ func (l *lexer) fill(from, to int, write func(b *strings.Builder, at int, data s
 			}
 			i = end
 		case l.src[i] == '\\' && i+1 < to && l.isData(i+1):
-			return "", errors.New("a variable stands behind a backslash")
+			return "", errors.New("a variable follows a backslash")
 		case l.src[i] == '\\' && i+1 < to:
 			if l.src[i+1] != '`' { // the escape is only needed because of the enclosing literal
 				b.WriteByte('\\')

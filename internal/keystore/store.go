@@ -96,7 +96,7 @@ func Parse(secret *corev1.Secret) (*seal.Keyring, error) {
 		}
 		k, err := seal.NewKey(secret.Data[name])
 		if err != nil || k.ID() != name {
-			return nil, fmt.Errorf("the Secret %s/%s is damaged: the entry %q is no key; restore it from a backup, or delete it and adopt what it marked", secret.Namespace, secret.Name, name)
+			return nil, fmt.Errorf("the Secret %s/%s is damaged: the entry %q is not a key; restore it from a backup, or delete it and adopt what it marked", secret.Namespace, secret.Name, name)
 		}
 		if name == current {
 			first, found = k, true

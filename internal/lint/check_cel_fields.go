@@ -14,8 +14,8 @@ import (
 
 var celFields = &Check{
 	Name: "cel-fields",
-	Doc: "A CEL expression names a field that the matched kind does not have: where it is asked for, the rule fails for every resource, and `has()` is " +
-		"always false. Mostly a level such as `spec` is missing. The fields of custom resources are known when their definitions are given with " +
+	Doc: "A CEL expression reads a field that the matched kind does not have: reading it makes the rule fail for every resource, and `has()` is " +
+		"always false. Usually a level such as `spec` is missing. The fields of custom resources are known when their definitions are given with " +
 		"--crd-paths.",
 	Example: `apiVersion: kyverno.io/v1
 kind: ClusterPolicy

@@ -12,9 +12,9 @@ import (
 
 var dataExpansion = &Check{
 	Name: "data-expansion",
-	Doc: "The policy evaluates data: a query, or a variable, that comes from the object or from the cluster. Data are plain text; such an expression is an error, " +
+	Doc: "The policy evaluates data: a query, or a variable, that comes from the object or from the cluster. Data are plain text, so such an expression is an error, " +
 		"and a variable within data stays as it is. Write the query in the policy, or have an operator name the policy in the key expandData of the ConfigMap, which is for cluster policies only. " +
-		"What ConfigMaps and API answers hold is not seen here.",
+		"The check does not see the content of ConfigMaps and API answers.",
 	Example: `apiVersion: kyverno.io/v1
 kind: ClusterPolicy
 metadata:
@@ -101,7 +101,7 @@ func expansion(in *input, v any, own []string, path string) {
 	case string:
 		for i, n := range template.NestedIn(v, "x") {
 			if !authored(own, n.Roots) && syntax(n) && syntax(template.NestedIn(v, "0")[i]) {
-				in.warn(path, hint, "the expression {{ %s }} evaluates what comes from data (x)", n.Query)
+				in.warn(path, hint, "the expression {{ %s }} evaluates a value that comes from data (x)", n.Query)
 			}
 		}
 	case map[string]any:

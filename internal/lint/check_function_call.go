@@ -109,7 +109,7 @@ func (c *calls) call(t jmespath.Tree, name, path string) {
 	f, given := c.declared[name], len(t.Children)
 	switch {
 	case f == nil:
-		hint := "`ephor jp function` lists those that there are"
+		hint := "`ephor jp function` lists the existing ones"
 		if near := strict.Nearest(name, c.names); near != "" {
 			hint = "did you mean " + near + "?"
 		}

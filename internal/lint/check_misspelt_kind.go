@@ -13,9 +13,9 @@ import (
 
 var misspeltKind = &Check{
 	Name: "misspelt-kind",
-	Doc: "A kind that is not known but differs from a known one by a letter, by two letters that changed places, or by upper and lower case, or is the name of its resource (`pods`). " +
-		"A kind that nothing has is accepted, since its definition may come later, and the rule is never evaluated. " +
-		"Correct the name; of a custom resource write the group, too, or give its definition with --crd-paths.",
+	Doc: "An unknown kind that differs from a known one by one letter, by two swapped letters, or only in case, or that is the name of its resource (`pods`). " +
+		"An unknown kind is accepted, since its definition may come later, but until then the rule is never evaluated. " +
+		"Correct the name; for a custom resource add the group, or give its definition with --crd-paths.",
 	Example: `apiVersion: kyverno.io/v1
 kind: ClusterPolicy
 metadata:

@@ -17,9 +17,9 @@ import (
 
 var unknownPath = &Check{
 	Name: "unknown-path",
-	Doc: "A pattern, a patch or a variable names a field that none of the matched kinds has: the pattern never fits, or the variable never has a value. " +
-		"Mostly the name is misspelled, or the level of `spec.template` is missing. The fields of custom resources are known when their definitions " +
-		"are given with --crd-paths; rules for kinds that are not known are not looked at.",
+	Doc: "A pattern, a patch or a variable names a field that none of the matched kinds has: the pattern never matches, or the variable never has a value. " +
+		"Usually the name is misspelled, or the level `spec.template` is missing. The fields of custom resources are known when their definitions " +
+		"are given with --crd-paths; rules for unknown kinds are not checked.",
 	Example: `apiVersion: kyverno.io/v1
 kind: ClusterPolicy
 metadata:

@@ -11,8 +11,8 @@ import (
 
 var unreachableRule = &Check{
 	Name: "unreachable-rule",
-	Doc: "With `applyRules: One` the first rule that passes or fails ends the policy. A rule behind one that always does, for all resources " +
-		"that it is for itself, is never evaluated. Put the narrower rule first, or let all rules apply.",
+	Doc: "With `applyRules: One` the first rule that passes or fails ends the policy. A rule after one that always does so, for all resources " +
+		"that it matches itself, is never evaluated. Put the narrower rule first, or remove `applyRules: One`.",
 	Example: `apiVersion: kyverno.io/v1
 kind: ClusterPolicy
 metadata:

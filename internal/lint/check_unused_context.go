@@ -12,8 +12,8 @@ import (
 
 var unusedContext = &Check{
 	Name: "unused-context",
-	Doc: "An entry of a context that nothing reads is never loaded: either the name is misspelled where it should be used, or the entry can go. " +
-		"An entry is read by variables, by the queries of loops, and by the entries after it.",
+	Doc: "An entry of a context that nothing reads is never loaded: either the name is misspelled where it should be used, or the entry is superfluous. " +
+		"Variables, the queries of loops, and later entries read an entry.",
 	Example: `apiVersion: kyverno.io/v1
 kind: ClusterPolicy
 metadata:
@@ -59,7 +59,7 @@ func unused(in *input, v, beyond any, path string) {
 				entry, _ := e.(map[string]any)
 				name, _ := entry["name"].(string)
 				if name != "" && !reads(name, beside, entries[i+1:], beyond) {
-					in.warn(fmt.Sprintf("%s.context[%d]", path, i), "remove the entry, or mend the name where it should be used",
+					in.warn(fmt.Sprintf("%s.context[%d]", path, i), "remove the entry, or correct the name where it should be used",
 						"context entry %s is not used", name)
 				}
 			}

@@ -12,10 +12,10 @@ import (
 
 var wildcardKind = &Check{
 	Name: "wildcard-kind",
-	Doc: "A kind with a wildcard makes the API server ask about every request for every kind that it covers, and a scan read them all. " +
-		"A wildcard does not bring Events, Leases, Nodes and the other kinds that change all the time or that a cluster needs to start: a policy " +
-		"that is about them names them. " +
-		"Name the kinds; where it has to be a wildcard, narrow the filter by operations or a namespaceSelector, which the webhook configuration " +
+	Doc: "A kind with a wildcard makes the API server send every request for every kind that it matches, and makes a scan read all their objects. " +
+		"A wildcard does not include Events, Leases, Nodes and other kinds that change all the time or that a cluster needs to start: a policy " +
+		"for them must name them. " +
+		"Name the kinds; if a wildcard is necessary, narrow the filter by operations or a namespaceSelector, which the webhook configuration " +
 		"can pass on to the API server.",
 	Example: `apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -61,7 +61,7 @@ func everything(t policy.Target) bool { return t.Kind == "*" && t.Group == "*" &
 // covered describes what a kind with a wildcard matches.
 func (in *input) covered(t policy.Target) string {
 	if everything(t) {
-		return "the kinds of Kubernetes, but for Events, Leases, Nodes and the like, and all custom resources"
+		return "the kinds of Kubernetes, except Events, Leases, Nodes and similar ones, and all custom resources"
 	}
 	names := map[string]bool{}
 	for _, found := range in.kinds.Find(t.Group, t.Version, t.Kind, "") {

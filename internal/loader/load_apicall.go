@@ -15,8 +15,8 @@ import (
 
 var apiCall = Loader{
 	Field: "apiCall",
-	Doc: "The answer of the Kubernetes API to a path, or of an HTTP service to a URL, as JSON. A default stands in when the call fails. " +
-		"A namespaced policy may only read below its own namespace, and asks no services.",
+	Doc: "The answer of the Kubernetes API to a path, or of an HTTP service to a URL, as JSON. A default is used when the call fails. " +
+		"A namespaced policy may only read below its own namespace, and may not call services.",
 	Example: `name: pods
 apiCall:
   urlPath: /api/v1/namespaces/{{ request.namespace }}/pods

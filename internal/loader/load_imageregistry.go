@@ -11,7 +11,7 @@ import (
 
 var imageRegistry = Loader{
 	Field: "imageRegistry",
-	Doc:   "What a registry says about an image: image, resolvedImage, registry, repository, identifier, manifestList, manifest and configData.",
+	Doc:   "The data of an image in a registry: image, resolvedImage, registry, repository, identifier, manifestList, manifest and configData.",
 	Example: `name: image
 imageRegistry:
   reference: "{{ element.image }}"

@@ -88,11 +88,11 @@ func (c *Claim) manifestOf(object map[string]any) (map[string]any, error) {
 			}
 			raw, err := yaml.YAMLToJSON(doc)
 			if err != nil {
-				return nil, fmt.Errorf("the message is no YAML: %w", err)
+				return nil, fmt.Errorf("the message is not YAML: %w", err)
 			}
 			v, err := value.DecodeJSON(raw)
 			if err != nil {
-				return nil, fmt.Errorf("the message is no YAML: %w", err)
+				return nil, fmt.Errorf("the message is not YAML: %w", err)
 			}
 			if m, ok := v.(map[string]any); ok && identify(m).stands(want) {
 				return m, nil

@@ -39,7 +39,7 @@ func (s *state) checkCertificates(ctx context.Context) {
 		if secret.Labels[certs.ManagedLabel] != certs.ManagedValue {
 			f.Severity = Stops
 			f.Message = why + "; it lacks the label " + certs.ManagedLabel + "=" + certs.ManagedValue + ", so that Ephor does not replace it, and admission does not become ready"
-			f.Commands = []string{fmt.Sprintf("kubectl label secret -n %s %s %s=%s   # or renew it where it is made", secret.Namespace, secret.Name, certs.ManagedLabel, certs.ManagedValue)}
+			f.Commands = []string{fmt.Sprintf("kubectl label secret -n %s %s %s=%s   # or renew it at its source", secret.Namespace, secret.Name, certs.ManagedLabel, certs.ManagedValue)}
 		}
 		s.add(f)
 	}

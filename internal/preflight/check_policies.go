@@ -104,7 +104,7 @@ func (s *state) rights(ctx context.Context, u *unstructured.Unstructured, progra
 	for i, d := range missing {
 		texts[i] = strings.TrimSpace(d.Summary)
 	}
-	f.Message = "its work would fail without a word in the policy: " + strings.Join(texts, "; ")
+	f.Message = "its work would fail, and the policy would not report it: " + strings.Join(texts, "; ")
 	f.Commands = []string{"grant them by a ClusterRole with the label " + reviewer.Aggregation(program)}
 	s.add(f)
 }

@@ -100,7 +100,7 @@ func readRelease(secret *corev1.Secret) (*release, error) {
 	}
 	r := &release{secret: Object{Kind: "Secret", Namespace: secret.Namespace, Name: secret.Name}}
 	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("the release is no JSON: %w", err)
+		return nil, fmt.Errorf("the release is not JSON: %w", err)
 	}
 	return r, nil
 }

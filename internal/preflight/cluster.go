@@ -51,7 +51,7 @@ const (
 	maxObjects = 20_000
 )
 
-var errTooMany = fmt.Errorf("there are more than %d objects; the others were not looked at", maxObjects)
+var errTooMany = fmt.Errorf("there are more than %d objects; the others were not checked", maxObjects)
 
 // each passes all objects of a kind to give, page by page.
 func (c *Cluster) each(ctx context.Context, gvk schema.GroupVersionKind, give func(*unstructured.Unstructured), options ...client.ListOption) error {

@@ -157,7 +157,7 @@ func (g Git) Clone(ctx context.Context, text string) (c Clone, remove func(), er
 		return Clone{}, nil, fmt.Errorf("the branch %s of %s has no folder %s", r.Branch, r.URL, r.Folder)
 	}
 	if c.Folder, err = c.inside(c.Folder); err != nil || !info.IsDir() {
-		return Clone{}, nil, fmt.Errorf("%s is no folder of the branch %s of %s", r.Folder, r.Branch, r.URL)
+		return Clone{}, nil, fmt.Errorf("%s is not a folder of the branch %s of %s", r.Folder, r.Branch, r.URL)
 	}
 	if err = c.clean(); err != nil {
 		return Clone{}, nil, err

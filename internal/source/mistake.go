@@ -24,7 +24,7 @@ func (d Document) yamlMistake(err error) diag.Diagnostic {
 	if at := invalidUTF8(d.text); at >= 0 {
 		line = lineOf(d.text, at)
 		begin := strings.LastIndexByte(d.text[:at], '\n') + 1
-		hint = fmt.Sprintf("the byte 0x%02X, number %d of the line, is no UTF-8: save the file as UTF-8, which editors offer beside Latin-1 or Windows-1252", d.text[at], at-begin+1)
+		hint = fmt.Sprintf("the byte 0x%02X, number %d of the line, is not UTF-8: save the file as UTF-8, which editors offer next to Latin-1 or Windows-1252", d.text[at], at-begin+1)
 	} else if bareVariableText().MatchString(lineText(d.text, line)) {
 		hint = "quote a value that has a variable: \"{{ … }}\""
 	}

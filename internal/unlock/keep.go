@@ -54,7 +54,7 @@ func unpack(key string, data []byte) (client.Object, error) {
 	case len(key) > len(mutatingPrefix) && key[:len(mutatingPrefix)] == mutatingPrefix:
 		o = &admissionv1.MutatingWebhookConfiguration{}
 	default:
-		return nil, fmt.Errorf("the key %s is none of ours", key)
+		return nil, fmt.Errorf("the key %s is not one of Ephor's", key)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {

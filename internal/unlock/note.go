@@ -17,7 +17,7 @@ func Until(annotations map[string]string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("the annotation %s: %q is no time such as 2026-01-31T15:04:05Z", Annotation, text)
+		return time.Time{}, fmt.Errorf("the annotation %s: %q is not a time such as 2026-01-31T15:04:05Z", Annotation, text)
 	}
 	return t, nil
 }

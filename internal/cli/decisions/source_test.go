@@ -98,7 +98,7 @@ func TestServer(t *testing.T) {
 		}
 		if r.Header.Get("Authorization") != "Bearer "+token {
 			w.WriteHeader(http.StatusUnauthorized)
-			fmt.Fprint(w, `{"error":"a bearer token is needed"}`)
+			fmt.Fprint(w, `{"error":"a bearer token is required"}`)
 			return
 		}
 		asked = append(asked, r.URL.Query().Encode()) // a command sends its requests one after the other
@@ -139,7 +139,7 @@ func TestServer(t *testing.T) {
 		args []string
 		want string
 	}{
-		"another token":        {[]string{"--server", dashboard.URL, "--token-file", wrong, "--certificate-authority", authority}, "a bearer token is needed"},
+		"another token":        {[]string{"--server", dashboard.URL, "--token-file", wrong, "--certificate-authority", authority}, "a bearer token is required"},
 		"an unknown authority": {[]string{"--server", dashboard.URL, "--token-file", tokens}, "certificate"},
 		"no TLS":               {[]string{"--server", "http://127.0.0.1:1", "--token-file", tokens}, "over https only"},
 		"both":                 {append(flags, "-f", tokens), "do not go together"},
