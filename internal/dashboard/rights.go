@@ -86,7 +86,7 @@ func (r *reading) withholdLookups(ctx context.Context, record *decision.Record) 
 	return nil
 }
 
-// ask checks the right to list the objects, or for a subresource, which cannot be listed, the right to get it.
+// ask checks the right to list the objects and, for a subresource, which cannot be listed, also the right to get it.
 func (r *reading) ask(ctx context.Context, p place) (bool, error) {
 	listed, err := r.allowed(ctx, "list", place{p.group, p.resource, "", p.namespace})
 	if !listed || err != nil || p.subresource == "" {
