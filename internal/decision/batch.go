@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// BatchID names a batch. Its sender makes it at random and sends the batch again with the same ID, so that it is stored once. The zero value is
-// no ID.
+// BatchID identifies a batch. The sender generates a random ID and sends the batch again with the same ID, so that it is stored once. The
+// zero value is no ID.
 type BatchID [16]byte
 
 // NewBatchID returns a new ID.
@@ -66,7 +66,7 @@ func AppendBatch(b []byte, id BatchID, records []Record) ([]byte, error) {
 }
 
 // ParseBatch returns the ID and the records of a message Batch. More than most, records of another schema, and texts that are not in the batch are
-// errors. Unknown fields are passed over, as those of a newer version.
+// errors. Unknown fields are ignored, since a newer version may have added them.
 func ParseBatch(b []byte, most int) (id BatchID, out []Record, err error) {
 	texts := map[string][]byte{}
 	for len(b) > 0 {

@@ -127,10 +127,10 @@ func (x *Result) appendProto(b []byte) []byte {
 	return appendNumber(appendTexts(b, 7, x.Exceptions), 8, int64(x.Duration))
 }
 
-// ErrProto is the error for bytes that are not what decision.proto says.
+// ErrProto is the error for bytes that do not match decision.proto.
 var ErrProto = errors.New("it is not a message of decision.proto")
 
-// MergeProto sets the fields that the message has, and appends to lists. Unknown fields are passed over, as those of a newer version.
+// MergeProto sets the fields that the message has, and appends to lists. Unknown fields are ignored, since a newer version may have added them.
 func (r *Record) MergeProto(b []byte) error { return mergeFields(b, r.fields(&r.Time)) }
 
 // AppendProto appends the body as message Body.

@@ -45,7 +45,7 @@ type Eraser interface {
 	EraseUser(ctx context.Context, name string) (int, error)
 }
 
-// ErrPosition is the error for a position that no page named.
+// ErrPosition is the error for a position that no page returned.
 var ErrPosition = errors.New("it is not the position of a page")
 
 // Page is a part of the records that a query selects.
@@ -55,7 +55,7 @@ type Page struct {
 	Next string `json:"next,omitempty"`
 }
 
-// Selects reports whether the record is asked for.
+// Selects reports whether the query selects the record.
 func (q *Query) Selects(r *Record) bool {
 	switch {
 	case !q.Since.IsZero() && r.Time.Before(q.Since), !q.Until.IsZero() && !r.Time.Before(q.Until):

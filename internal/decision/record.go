@@ -9,7 +9,7 @@ import (
 // Schema names the version of the schema. Fields may be added to a version; none is removed or changes its meaning.
 const Schema = "ephor.dev/decision/v1"
 
-// Record is one review that was decided. Names with dots are those of OpenTelemetry's semantic conventions.
+// Record is one decided review. Names with dots are those of OpenTelemetry's semantic conventions.
 type Record struct {
 	Schema string `json:"schema"`
 	// Time is when the review arrived, Duration how long its answer took, in nanoseconds.
@@ -30,12 +30,12 @@ type Record struct {
 	DryRun      bool     `json:"dryRun,omitempty"`
 	// Cluster is the name of the cluster, where one is set.
 	Cluster string `json:"k8s.cluster.name,omitempty"`
-	// Verdict is the worst of Verdicts that the review is; Allowed is the answer.
+	// Verdict is the worst of Verdicts that applies to the review; Allowed is the answer.
 	Verdict Verdict `json:"verdict"`
 	Allowed bool    `json:"allowed"`
 	// Message is that of a refusal.
 	Message string `json:"message,omitempty"`
-	// Share is the share of such reviews that is kept: a record with 0.01 stands for a hundred.
+	// Share is the share of such reviews that is kept: a record with 0.01 represents a hundred reviews.
 	Share float64 `json:"share"`
 	// Policies is the digest of all policies in force, Object that of the object (the old one where it is deleted), Patch that of the answer's
 	// patch: 16 bytes in hex, made with a key of the installation.
@@ -47,7 +47,7 @@ type Record struct {
 	Request *Request `json:"request,omitempty"`
 }
 
-// Result is what one rule said.
+// Result is the result of one rule.
 type Result struct {
 	Policy     string        `json:"policy"`
 	Rule       string        `json:"rule,omitempty"`
@@ -59,7 +59,7 @@ type Result struct {
 	Duration   time.Duration `json:"duration,omitempty"`
 }
 
-// Verdict is what became of a review.
+// Verdict is the outcome of a review.
 type Verdict string
 
 // The verdicts, the worst first. Erred: a rule ended in an error, and the request was admitted. Violating: a rule failed, and the request was
@@ -92,7 +92,7 @@ type Review struct {
 	Policies [16]byte
 }
 
-// verdict is the worst that the review is.
+// verdict returns the worst verdict that applies to the review.
 func (r *Review) verdict() Verdict {
 	failed, exempt := false, false
 	if !r.Allowed {

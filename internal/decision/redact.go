@@ -219,7 +219,7 @@ func (c *cutter) note() {
 	}
 }
 
-// copyOfObject copies the annotation of kubectl, which is the text of an object, without the same values. A text that is no object is
+// copyOfObject copies the annotation of kubectl, which is the text of an object, without the same values. A text that is not an object is
 // replaced as a whole.
 func (c *cutter) copyOfObject() error {
 	raw, err := c.in.Raw()

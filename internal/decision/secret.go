@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Redacted stands for what is cut.
+// Redacted replaces values that are cut.
 const Redacted = "**REDACTED**"
 
 // short is the length below which a value is not replaced by itself: the whole text that holds it is cut.

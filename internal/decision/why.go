@@ -9,15 +9,15 @@ import (
 
 // Explanation is a record in words, as `ephor why` prints it.
 type Explanation struct {
-	// Summary is what was asked for and what became of it, How how it was answered.
+	// Summary is the request and its outcome; How describes how it was answered.
 	Summary string `json:"summary"`
 	How     string `json:"how"`
-	// Rules are what the rules said. Without any there may be the message of a refusal.
+	// Rules has the results of the rules. If it is empty, there may be the message of a refusal.
 	Rules   []Explained `json:"rules"`
 	Message string      `json:"message,omitempty"`
 }
 
-// Explained is what one rule said.
+// Explained is the result of one rule.
 type Explained struct {
 	Title string   `json:"title"`
 	Lines []string `json:"lines"`
@@ -35,7 +35,7 @@ func (r *Record) Resource() string {
 	return text
 }
 
-// Explain puts a record into words: what became of the request, then what each rule said.
+// Explain describes a record in words: the outcome of the request, then the result of each rule.
 func (r *Record) Explain() Explanation {
 	answer := "admitted"
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// auditEvent is what is read of an event of an audit log (audit.k8s.io/v1).
+// auditEvent has the fields that are read from an event of an audit log (audit.k8s.io/v1).
 type auditEvent struct {
 	Kind       string    `json:"kind"`
 	APIVersion string    `json:"apiVersion"`
@@ -42,13 +42,13 @@ type requester struct {
 	Extra    map[string][]string `json:"extra"`
 }
 
-// operationOf are the operations of admission by the verbs of the API.
+// operationOf maps verbs of the API to operations of admission.
 var operationOf = map[string]string{"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE"}
 
-// connects are the subresources for which admission gets the operation CONNECT.
+// connects has the subresources for which admission gets the operation CONNECT.
 var connects = map[string]bool{"exec": true, "attach": true, "portforward": true, "proxy": true}
 
-// errNotAudit is the error for a document that is no event of an audit log.
+// errNotAudit is the error for a document that is not an event of an audit log.
 var errNotAudit = errors.New("it is not an event of an audit log (kind Event of audit.k8s.io/v1)")
 
 // reviewOf makes of an event the AdmissionReview that the API server would send for it. The log holds what was sent to the API server,
@@ -122,7 +122,7 @@ func reviewOf(text string) (review string, at time.Time, err error) {
 	return string(b), at, nil
 }
 
-// withNamespace is the object with the namespace of its request, which admission sees in it.
+// withNamespace returns the object with the namespace of its request, which admission sees in it.
 func withNamespace(object json.RawMessage, namespace string) []byte {
 	if namespace == "" {
 		return object
@@ -137,7 +137,7 @@ func withNamespace(object json.RawMessage, namespace string) []byte {
 	return value.AppendJSON(nil, o)
 }
 
-// kindOf is the kind that an object names.
+// kindOf returns the kind that an object states.
 func kindOf(object json.RawMessage) (schema.GroupVersionKind, error) {
 	if len(object) == 0 {
 		return schema.GroupVersionKind{}, nil

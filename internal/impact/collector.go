@@ -17,18 +17,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Limits of what is kept besides counts.
+// Limits of the data that is kept in addition to counts.
 const (
 	maxGroups     = 10_000 // namespaces, users, owners: each of them
 	maxUnreadable = 20
 	maxChanges    = 50
-	// others is the name of the group of all beyond maxGroups.
+	// others is the name of the group for all names beyond maxGroups.
 	others = "(others)"
 )
 
 // Collector counts verdicts. It is used by one goroutine.
 type Collector struct {
-	// Examples is how many requests of each class are kept.
+	// Examples is the number of requests of each class that are kept.
 	Examples int
 	report   Report
 	counting bool // there are policies in force
@@ -54,7 +54,7 @@ type ruleKey struct {
 
 type ownerKey struct{ apiVersion, kind, namespace, name string }
 
-// owned are the requests for one object that were touched.
+// owned has the touched requests for one object.
 type owned struct {
 	resource compliance.Resource
 	own      rollout.Meta
@@ -84,7 +84,7 @@ func keysOf(r *Replica) []string {
 	return out
 }
 
-// Evaluated is what is known of one record.
+// Evaluated is one record with its verdicts.
 type Evaluated struct {
 	Record        Record
 	Request       *policy.Request // nil when Err is set
@@ -231,7 +231,7 @@ func classOf(c *Counts, e *Effect) string {
 	return ""
 }
 
-// countsOf are 0 or 1 for one verdict.
+// countsOf returns the counts of one verdict: each is 0 or 1.
 func countsOf(v *Verdict) (c Counts) {
 	failed := false
 	for i := range v.Results {
@@ -345,7 +345,7 @@ func (c *Collector) count(v *Verdict) {
 	}
 }
 
-// Subject returns the object that a request is about: what manages it, or else itself. meta is what the request says of it.
+// Subject returns the object that manages the object of a request, or else that object itself. meta is its metadata in the request.
 func Subject(req *policy.Request) (r compliance.Resource, meta rollout.Meta) {
 	namespace, name := subject(req)
 	return managed(req, compliance.Resource{APIVersion: req.RequestGVK.GroupVersion().String(), Kind: req.RequestGVK.Kind, Namespace: namespace, Name: name})
@@ -383,7 +383,7 @@ func (c *Collector) own(req *policy.Request, r compliance.Resource, n Counts) {
 	o.Counts.add(n)
 }
 
-// example is a request in full.
+// example returns a request with all its details.
 func (c *Collector) example(e *Evaluated, class string, resource compliance.Resource) Example {
 	req := e.Request
 	x := Example{
@@ -415,7 +415,7 @@ func (c *Collector) example(e *Evaluated, class string, resource compliance.Reso
 	return x
 }
 
-// changesOf are the changes with the values before them.
+// changesOf returns the changes with the previous values.
 func changesOf(req *policy.Request, v *Verdict) []Change {
 	if len(v.Changes) == 0 {
 		return nil
@@ -436,7 +436,7 @@ func changesOf(req *policy.Request, v *Verdict) []Change {
 	return out
 }
 
-// at is the value at a JSON pointer; nil when there is none.
+// at returns the value at a JSON pointer; nil if there is none.
 func at(v any, pointer string) any {
 	for _, part := range jsonpointer.Split(pointer) {
 		switch x := v.(type) {
@@ -461,7 +461,7 @@ func at(v any, pointer string) any {
 	return v
 }
 
-// metaOf is the part of an object by which its owners are found.
+// metaOf returns the part of an object by which its owners are found.
 func metaOf(metadata map[string]any) rollout.Meta {
 	var out rollout.Meta
 	out.UID, _ = metadata["uid"].(string)

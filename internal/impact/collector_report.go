@@ -13,12 +13,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/rollout"
 )
 
-// Facts is what is known about the run besides the verdicts.
+// Facts is the information about the run in addition to the verdicts.
 type Facts struct {
 	// Owners finds owners in a cluster; nil where the records are all that is known. Label is the one that says whose a resource is.
 	Owners *rollout.Owners
 	Label  string
-	// Labels are those of namespaces, where they are known without a cluster.
+	// Labels returns the labels of a namespace, if they are known without a cluster.
 	Labels func(ctx context.Context, namespace string) (map[string]string, error)
 	// Cluster: rules can look things up. Otherwise NoLookups is what is said of rules that do; empty for the words of the command line.
 	Cluster   bool
@@ -31,7 +31,7 @@ type Facts struct {
 	Lacks []Lack
 }
 
-// Report returns what was counted.
+// Report returns the counts.
 func (c *Collector) Report(ctx context.Context, f Facts) *Report {
 	r := c.report
 	if c.counting {
@@ -65,7 +65,7 @@ func sorted(groups map[string]*Group) []Group {
 	return out
 }
 
-// ownersOf finds whose the touched objects are.
+// ownersOf finds the owners of the touched objects.
 func (c *Collector) ownersOf(ctx context.Context, f Facts, r *Report) {
 	type whose struct{ namespace, owner, whose string }
 	merged := map[whose]*Owner{}
@@ -110,7 +110,7 @@ func (c *Collector) ownersOf(ctx context.Context, f Facts, r *Report) {
 	}
 }
 
-// lacksOf says what cannot be known.
+// lacksOf lists what cannot be known.
 func (c *Collector) lacksOf(f Facts) []Lack {
 	out := []Lack{}
 	add := func(n int, what string) {
@@ -163,5 +163,5 @@ func (r *Report) Reached(class string, n int) (reached, known bool) {
 	return known && have >= n, known
 }
 
-// Classes are the names that Reached knows.
+// Classes lists the names that Reached accepts.
 var Classes = []string{classRefused, "newly-refused", "no-longer-refused", classWarned, classChanged, classErred, classViolating, "unreadable"}

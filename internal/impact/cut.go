@@ -9,10 +9,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// allStages are those of all rules that a request may reach.
+// allStages has the stages of all rules that a request may reach.
 const allStages = policy.StageMutate | policy.StageVerifyImages | policy.StageValidate | policy.StageGenerate | policy.StageMutateExisting
 
-// ReadsCut finds what rules for the request read of values that are not recorded, by their JSON pointers in the request. unknown: a rule
+// ReadsCut finds out whether rules for the request read values that are not recorded, which the JSON pointers name. unknown: a rule
 // that decides reads one. assumed: a rule that changes or verifies something may read one, and does not say what it reads.
 func (r *Replica) ReadsCut(req *policy.Request, pointers []string) (unknown, assumed bool) {
 	if len(pointers) == 0 {

@@ -44,7 +44,7 @@ func DecisionFile(name string, r io.Reader) iter.Seq[Decided] {
 	}
 }
 
-// storePage is how many records of a store are read at once.
+// storePage is the number of records that are read at once from a store.
 const storePage = 500
 
 // StoredDecisions reads the records of a store that a query selects, with their requests, the oldest first. It begins a little before the query's
@@ -73,11 +73,11 @@ func StoredDecisions(ctx context.Context, name string, page func(context.Context
 	}
 }
 
-// Why a recorded decision is no request of its own: such records are counted, and are no mistakes.
+// Reasons why a recorded decision is not a separate request. Such records are counted, and are not mistakes.
 var (
-	// ErrSameRequest: an earlier record is the review of the same request by another webhook.
+	// ErrSameRequest: an earlier record holds the review of the same request by another webhook.
 	ErrSameRequest = errors.New("another webhook was asked about the same request")
-	// ErrAlike is an ErrSameRequest that is not certain: the review may be of a request of its own that is like the earlier one.
+	// ErrAlike is an uncertain ErrSameRequest: the review may belong to a separate request that is similar to the earlier one.
 	ErrAlike = fmt.Errorf("%w, or about a request that is like it", ErrSameRequest)
 	// ErrCut: a policy reads a value that was cut before the request was recorded.
 	ErrCut = errors.New("a policy reads a value that is not recorded")
@@ -151,7 +151,7 @@ func (h *lookingUp) end(yield func(Record) bool) {
 	}
 }
 
-// merged yields the records of several sources, the earliest first.
+// merged yields the records of several sources, earliest first.
 func merged(sources []iter.Seq[Decided]) iter.Seq[Decided] {
 	if len(sources) == 1 {
 		return sources[0]
@@ -267,13 +267,13 @@ type opened struct {
 	group *group
 }
 
-// subjectKey is what all reviews of one request have in common.
+// subjectKey has the fields that are equal in all reviews of one request.
 type subjectKey struct {
 	user, operation, group, version, resource, subresource, namespace, name, old string
 	dryRun                                                                       bool
 }
 
-// group are the reviews of one request so far.
+// group has the reviews of one request so far.
 type group struct {
 	began time.Time
 	ended time.Time // when the last of them was answered
@@ -342,7 +342,7 @@ func (q *requests) known(r *decision.Record) (of *group, known, certain bool) {
 	return g, false, false
 }
 
-// suffix is how many characters the API server appends to a generateName.
+// suffix is the number of characters that the API server appends to a generateName.
 const suffix = 5
 
 // join adds a review to the group, unless it cannot be of the same request. The membership is certain for a validating review with the object of
@@ -402,7 +402,7 @@ func meet(a, b []string) bool {
 	return slices.ContainsFunc(a, func(x string) bool { return slices.Contains(b, x) })
 }
 
-// unsampled is how many reviews a record stands for besides itself.
+// unsampled returns the number of reviews that a record represents in addition to its own.
 func unsampled(r *decision.Record) float64 {
 	if r.Share <= 0 || r.Share >= 1 {
 		return 0

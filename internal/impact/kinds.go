@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policyreview"
 )
 
-// Kinds are the resources that requests are for: those that a cluster serves, or else those of the requests that were met.
+// Kinds has the resources of requests: those that a cluster serves, or without one those of the requests so far.
 type Kinds struct {
 	policyreview.Discovery // nil without a cluster
 	mu                     sync.RWMutex
@@ -51,7 +51,7 @@ func (k *Kinds) meet(r *policy.Request) uint64 {
 	return k.version.Load()
 }
 
-// resourcesOf are the main resource of a request and its subresource.
+// resourcesOf returns the main resource of a request and its subresource.
 func resourcesOf(r *policy.Request) []discovery.Resource {
 	main := discovery.Resource{Group: r.GVR.Group, Version: r.GVR.Version, Resource: r.GVR.Resource, Kind: r.RequestGVK.Kind, Namespaced: r.Namespace != "", Preferred: true, Listable: true, Readable: true, Body: r.RequestGVK}
 	if r.RequestGVK.GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
@@ -74,13 +74,13 @@ func resourcesOf(r *policy.Request) []discovery.Resource {
 	return []discovery.Resource{main, sub}
 }
 
-// wellKnown is the kind of a resource that every cluster serves.
+// wellKnown returns the kind of a resource that every cluster serves.
 func wellKnown(gvr schema.GroupVersionResource) (kind string, ok bool) {
 	kinds, _ := builtin()[gvr]
 	return kinds, kinds != ""
 }
 
-// builtin are the kinds of Kubernetes itself by their resources.
+// builtin maps the resources of Kubernetes itself to their kinds.
 var builtin = sync.OnceValue(func() map[schema.GroupVersionResource]string {
 	out := map[schema.GroupVersionResource]string{}
 	for gvk := range scheme.Scheme.AllKnownTypes() {

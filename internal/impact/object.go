@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Existing returns the request that creates an object which exists.
+// Existing returns a request that would create an existing object.
 func Existing(k discovery.Resource, object map[string]any) Record {
 	metadata, _ := object["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
@@ -26,7 +26,7 @@ func Existing(k discovery.Resource, object map[string]any) Record {
 	}}
 }
 
-// Deferred reports whether some rule asks for work after the answer.
+// Deferred reports whether some rule needs work after the answer.
 func Deferred(programs []*policy.Program) bool {
 	return slices.ContainsFunc(programs, func(p *policy.Program) bool {
 		return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool {

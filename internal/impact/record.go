@@ -24,11 +24,11 @@ import (
 
 // Record is a recorded request that is not decoded yet.
 type Record struct {
-	// At is where the record is from, such as requests.jsonl:12.
+	// At is the position of the record, such as requests.jsonl:12.
 	At string
 	// Text is an AdmissionReview in JSON, or what Object makes a request of.
 	Text string
-	// Object is an object that exists, with its request; nil for a recorded review.
+	// Object is an existing object with its request; nil for a recorded review.
 	Object *policy.Request
 	// Decision is a recorded decision with its request; nil for others.
 	Decision *decision.Record
@@ -36,9 +36,9 @@ type Record struct {
 	Lookups []*decision.Lookups
 	// Audited: the text is an event of an audit log.
 	Audited bool
-	// Time is when the request was made; zero when the record does not say it.
+	// Time is the time of the request; zero if the record does not have it.
 	Time time.Time
-	// Err is why the record cannot be read.
+	// Err is the reason why the record cannot be read.
 	Err error
 	// since is the time before which events of an audit log are not asked about.
 	since time.Time
@@ -178,9 +178,9 @@ func yamlRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
 	}
 }
 
-// Why a record is no request for admission: such records are counted, and are no mistakes.
+// Reasons why a record is not a request for admission. Such records are counted, and are not mistakes.
 var (
-	// ErrEarlier: the event is from before the time that is asked about.
+	// ErrEarlier: the event is from before the requested time.
 	ErrEarlier = errors.New("the event is earlier")
 	// ErrNotAdmitted: the event is about a request that admission is not asked about, or that ended before.
 	ErrNotAdmitted = errors.New("admission is not asked about the request")
@@ -235,7 +235,7 @@ func (r *Record) request(reads func(*policy.Request) *value.Fields) (*policy.Req
 	return req, nil
 }
 
-// subject is the namespace and the name of the object of a request, which a creation names in its object only.
+// subject returns the namespace and the name of the object of a request. A creation has the name in its object only.
 func subject(req *policy.Request) (namespace, name string) {
 	namespace, name = req.Namespace, req.Name
 	if isNamespace(req) {

@@ -23,9 +23,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
-// Options are what a Replica knows besides its policies.
+// Options configure a Replica.
 type Options struct {
-	// Kinds are the resources that the webhooks name; it is shared by Replicas.
+	// Kinds has the resources that the webhooks name; Replicas share it.
 	Kinds *Kinds
 	// Root is what rules look up; nil for nothing.
 	Root world.Root
@@ -61,7 +61,7 @@ type Replica struct {
 	plan *plan
 }
 
-// plan are the webhooks for the kinds that are known.
+// plan has the webhooks for the known kinds.
 type plan struct {
 	version              uint64
 	mutating, validating []*webhook
@@ -112,7 +112,7 @@ func NewReplica(programs []*policy.Program, o Options) *Replica {
 	return r
 }
 
-// webhooks are those that the policies ask for, of the kinds that are known so far.
+// webhooks returns the webhooks that the policies need for the kinds known so far.
 func (r *Replica) webhooks(version uint64) (*plan, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,7 +138,7 @@ func (r *Replica) webhooks(version uint64) (*plan, error) {
 // Verdict is the answer of all webhooks to one request.
 type Verdict struct {
 	policy.Decision
-	// Asked is how many webhooks were asked.
+	// Asked is the number of webhooks that were called.
 	Asked int
 	// Results are those of all rules, in the order of the webhooks, the auditing ones included.
 	Results []policy.Result
@@ -257,7 +257,7 @@ func (r *Replica) ask(ctx context.Context, w *webhook, req *policy.Request, v *V
 	return nil
 }
 
-// labelsOf are the labels of an object; none without an object.
+// labelsOf returns the labels of an object; none without an object.
 func labelsOf(d *value.Doc) (labels.Set, error) {
 	object, err := d.Map()
 	if err != nil {

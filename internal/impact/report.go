@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/compliance"
 )
 
-// Report is what policies would have done, as `ephor impact` prints it.
+// Report describes what policies would have done, as `ephor impact` prints it.
 type Report struct {
 	// Policies are the keys of the policies that were evaluated; Current those of the policies in force, where there are any.
 	Policies []string `json:"policies"`
@@ -20,7 +20,7 @@ type Report struct {
 	// After is what the policies do, Before what those in force did to the same requests; nil without them.
 	After  Counts  `json:"after"`
 	Before *Counts `json:"before,omitempty"`
-	// Effect is what differs between the two; nil without policies in force.
+	// Effect is the difference between the two; nil without policies in force.
 	Effect *Effect `json:"effect,omitempty"`
 
 	Rules      []Rule    `json:"rules"`
@@ -45,7 +45,7 @@ type Counts struct {
 	Exempt int `json:"exempt"`
 }
 
-// Effect is what an edit of policies changes.
+// Effect counts the requests for which an edit of policies changes the result.
 type Effect struct {
 	NewlyRefused    int `json:"newlyRefused"`
 	NoLongerRefused int `json:"noLongerRefused"`
@@ -75,18 +75,18 @@ type Group struct {
 	*Effect
 }
 
-// Owner is whose requests were touched: refused, warned, changed, erred or violating.
+// Owner is an owner whose requests were touched: refused, warned, changed, erred or violating.
 type Owner struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Owner is the end of the chain of ownerReferences, as Kind/name: the resource itself if it has no owner.
 	Owner string `json:"owner"`
-	// Whose is the value of the owner label; empty when nothing on the chain has it.
+	// Whose is the value of the owner label; empty if no object in the chain has it.
 	Whose    string `json:"whose,omitempty"`
 	Requests int    `json:"requests"`
 	Counts
 }
 
-// Example is a request with all that is said about it.
+// Example is a request with all its results.
 type Example struct {
 	// Class is the first of refused, erred, warned, changed and violating that the request is, or no longer refused.
 	Class     string              `json:"class"`
@@ -117,7 +117,7 @@ type Answer struct {
 	Changes  []Change `json:"changes,omitempty"`
 }
 
-// Said is a result other than a pass.
+// Said is a result that is not a pass.
 type Said struct {
 	Policy     string   `json:"policy"`
 	Rule       string   `json:"rule,omitempty"`
@@ -128,7 +128,7 @@ type Said struct {
 	Exceptions []string `json:"exceptions,omitempty"`
 }
 
-// Change is a change of an object. The values of Secrets are not in it.
+// Change is a change of an object. It does not contain the values of Secrets.
 type Change struct {
 	Op   string `json:"op"`
 	Path string `json:"path"`
@@ -136,7 +136,7 @@ type Change struct {
 	To   any    `json:"to,omitempty"`
 }
 
-// Lack is something that is not known, with the number of requests for which it is not.
+// Lack is something unknown, with the number of affected requests.
 type Lack struct {
 	What     string `json:"what"`
 	Requests int    `json:"requests,omitempty"`

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
-// batchSize is how many records a worker takes at once.
+// batchSize is the number of records that a worker takes at once.
 const batchSize = 32
 
 // batch is a run of records that one worker evaluates.

@@ -20,7 +20,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// webhook is one webhook that the policies ask for, ready to select requests as the API server does.
+// webhook is one webhook that the policies need, prepared to select requests as the API server does.
 type webhook struct {
 	name, path string
 	rules      []admissionregistrationv1.RuleWithOperations
@@ -34,7 +34,7 @@ type webhook struct {
 	variables  *celenv.Variables
 }
 
-// webhooksOf are the webhooks for resources in the order in which the API server asks them.
+// webhooksOf returns the webhooks for resources in the order in which the API server calls them.
 func webhooksOf(c webhookconf.Configurations) (mutating, validating []*webhook, err error) {
 	slices.SortFunc(c.Mutating, func(a, b *admissionregistrationv1.MutatingWebhookConfiguration) int {
 		return strings.Compare(a.Name, b.Name)
@@ -172,7 +172,7 @@ func has[T ~string](list []T, want T) bool {
 	return slices.Contains(list, want) || slices.Contains(list, "*")
 }
 
-// isNamespace reports whether the request is for a Namespace itself: it lies in none, although the review names it.
+// isNamespace reports whether the request is for a Namespace itself, which is in no namespace, although the review names one.
 func isNamespace(req *policy.Request) bool {
 	return req.GVR.Group == "" && req.GVR.Resource == "namespaces"
 }
