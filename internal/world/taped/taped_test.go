@@ -353,8 +353,8 @@ func TestReelsOfOneRequest(t *testing.T) {
 			}
 		}
 		w := replay.Root(nil).For(world.Cluster())
-		if w.Rand.Intn(9) != 8 || w.Rand.Intn(9) != 8 {
-			t.Errorf("%s: another number", name)
+		if first, second := w.Rand.Intn(9), w.Rand.Intn(9); first != 8 || second != 8 {
+			t.Errorf("%s: numbers %d and %d", name, first, second)
 		}
 		if got := replay.Missing(); len(got) != c.misses || c.misses > 0 && got[0].Why != "several" {
 			t.Errorf("%s: %+v", name, got)
