@@ -313,7 +313,7 @@ func TestSuppliedSecrets(t *testing.T) {
 	r := cluster.StartEnforcing(t, 1)[0]
 	suite.Says(t, r, "a certificate ends soon", pairName)
 	suite.Until(t, "there is an event", func() error {
-		if out := cluster.Must(t, "", "get", "events", "-n", namespace, "-o", "jsonpath={range .items[*]}{.reason} {.involvedObject.name} {.message}{\"\\n\"}{end}"); !strings.Contains(out, "CertificateExpiring "+pairName+" the certificate (tls) ends ") {
+		if out := cluster.Must(t, "", "get", "events", "-n", namespace, "-o", "jsonpath={range .items[*]}{.reason} {.involvedObject.name} {.message}{\"\\n\"}{end}"); !strings.Contains(out, "CertificateExpiring "+pairName+" the certificate (tls) expires ") {
 			return fmt.Errorf("events:\n%s", out)
 		}
 		return nil
