@@ -40,7 +40,7 @@ func (r *Record) AppendJSON(b []byte) ([]byte, error) {
 	b = strconv.AppendBool(append(b, `,"allowed":`...), r.Allowed)
 	b = member(b, `,"message":`, r.Message)
 	if math.IsNaN(r.Share) || math.IsInf(r.Share, 0) {
-		return nil, fmt.Errorf("the share %v is no number of JSON", r.Share)
+		return nil, fmt.Errorf("the share %v is not a JSON number", r.Share)
 	}
 	b = value.AppendJSON(append(b, `,"share":`...), r.Share)
 	b = member(b, `,"policies":`, r.Policies)

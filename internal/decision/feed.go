@@ -245,11 +245,13 @@ func (f *Feed) record(ctx context.Context, k *kept) Record {
 		if err == nil && f.Requests {
 			r.Request, err = requestOf(req, &c, f.Users == NameUsers)
 		}
-		if err == nil && r.Request != nil && k.notes != nil {
-			r.Request.Lookups, err = f.lookupsOf(k.notes, req, hiding(hidden, c.hidden), f.Users == NameUsers)
-		}
 		if err != nil && !errors.Is(err, errLarge) {
 			f.Log.Error("a request was not recorded", "uid", req.UID, "error", value.Message(err.Error()))
+		}
+		if r.Request != nil && k.notes != nil {
+			if r.Request.Lookups, err = f.lookupsOf(k.notes, req, hiding(hidden, c.hidden), f.Users == NameUsers); err != nil {
+				f.Log.Error("the lookups of a request were not recorded", "uid", req.UID, "error", value.Message(err.Error()))
+			}
 		}
 		f.known.digested("", [16]byte{})
 		hidden = hiding(hidden, c.hidden)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/kinds"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world/taped"
@@ -60,12 +61,12 @@ func (f *found) secretsIn(v any, of bool) (some bool) {
 		_, object := x["metadata"].(map[string]any)
 		_, list := x["items"].([]any)
 		switch {
-		case isSecretKind(version, kind), of && object && !list:
+		case kinds.IsSecret(version, kind), of && object && !list:
 			f.secretsIn(x["data"], true)
 			f.secretsIn(x["stringData"], true)
 			f.annotation(x)
 			return true
-		case isSecretKind(version, strings.TrimSuffix(kind, "List")), of && list:
+		case kinds.IsSecret(version, strings.TrimSuffix(kind, "List")), of && list:
 			f.secretsIn(x["items"], true)
 			return true
 		case kind == "TokenRequest" || kind == "TokenReview":
@@ -81,8 +82,6 @@ func (f *found) secretsIn(v any, of bool) (some bool) {
 	}
 	return some || of
 }
-
-func isSecretKind(apiVersion, kind string) bool { return apiVersion == "v1" && kind == "Secret" }
 
 // annotation adds the values in the copy that kubectl keeps of a Secret.
 func (f *found) annotation(secret map[string]any) {

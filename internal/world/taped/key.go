@@ -51,9 +51,6 @@ func words(texts ...string) string {
 	return value.JSON(out)
 }
 
-// secretKind reports whether objects of the kind are Secrets.
-func secretKind(apiVersion, kind string) bool { return apiVersion == "v1" && kind == "Secret" }
-
 // apiQuestion is a call of the API server. The body is hidden: that of a TokenReview is a credential.
 func apiQuestion(method string, r world.APIRequest) question {
 	q := question{method: method, asked: words(r.Method, r.Path.String()), secrets: r.OfSecrets()}

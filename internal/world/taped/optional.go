@@ -3,6 +3,7 @@ package taped
 import (
 	"context"
 
+	"github.com/ephor-dev/ephor/internal/kinds"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -13,7 +14,7 @@ type lists struct {
 }
 
 func (l lists) List(ctx context.Context, q world.Query) ([]map[string]any, error) {
-	asked := question{method: list, asked: words(q.APIVersion, q.Kind, q.Namespace, q.Selector, q.Name), secrets: secretKind(q.APIVersion, q.Kind)}
+	asked := question{method: list, asked: words(q.APIVersion, q.Kind, q.Namespace, q.Selector, q.Name), secrets: kinds.IsSecret(q.APIVersion, q.Kind)}
 	return ask(ctx, l.Tape, l.of(asked), when(l.next, func(ctx context.Context) ([]map[string]any, error) { return l.next.List(ctx, q) }))
 }
 
@@ -95,12 +96,12 @@ func (s side) images(next world.Images, digests bool) world.Images {
 	return imageDigests{images{s, next}, of}
 }
 
-type kinds struct {
+type scopes struct {
 	side
 	next world.Kinds
 }
 
-func (k kinds) Namespaced(ctx context.Context, apiVersion, kind string) (bool, error) {
+func (k scopes) Namespaced(ctx context.Context, apiVersion, kind string) (bool, error) {
 	return ask(ctx, k.Tape, k.of(question{method: namespaced, asked: words(apiVersion, kind)}), when(k.next, func(ctx context.Context) (bool, error) {
 		return k.next.Namespaced(ctx, apiVersion, kind)
 	}))
@@ -131,7 +132,7 @@ func (k resourceKinds) Served(ctx context.Context, group, version, plural string
 func (s side) kinds(next world.Kinds, plural, served bool) world.Kinds {
 	finds, _ := next.(world.ResourceFinder)
 	serves, _ := next.(world.ResourceKinds)
-	k, f, r := kinds{s, next}, resourceFinder{s, finds}, resourceKinds{s, serves}
+	k, f, r := scopes{s, next}, resourceFinder{s, finds}, resourceKinds{s, serves}
 	switch {
 	case plural && served:
 		return struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 
+	"github.com/ephor-dev/ephor/internal/kinds"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -169,7 +170,7 @@ type objects struct {
 }
 
 func (o objects) Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
-	q := question{method: object, asked: words(apiVersion, kind, namespace, name), secrets: secretKind(apiVersion, kind)}
+	q := question{method: object, asked: words(apiVersion, kind, namespace, name), secrets: kinds.IsSecret(apiVersion, kind)}
 	return ask(ctx, o.Tape, o.of(q), when(o.next, func(ctx context.Context) (map[string]any, error) {
 		return o.next.Get(ctx, apiVersion, kind, namespace, name)
 	}))
