@@ -21,11 +21,11 @@ func NewBatchID() (id BatchID) {
 // OnceStore is a Store that remembers the IDs of recent batches, together with their records.
 type OnceStore interface {
 	Store
-	// WriteOnce is Write for a batch with an ID. A batch whose ID is remembered is stored already: it returns nil for it.
+	// WriteOnce is Write for a batch with an ID. It returns nil for a batch whose ID is remembered, since that batch is stored already.
 	WriteOnce(ctx context.Context, id BatchID, records []Record) error
 }
 
-// The fields of message Batch.
+// The field numbers of message Batch.
 const (
 	batchRecordsField = 1
 	batchIDField      = 2
@@ -65,7 +65,7 @@ func AppendBatch(b []byte, id BatchID, records []Record) ([]byte, error) {
 	return b, nil
 }
 
-// ParseBatch returns the ID and the records of a message Batch. More than most, records of another schema, and texts that are not in the batch are
+// ParseBatch returns the ID and the records of a message Batch. More than most records, a record of another schema and a text that is not in the batch are
 // errors. Unknown fields are ignored, since a newer version may have added them.
 func ParseBatch(b []byte, most int) (id BatchID, out []Record, err error) {
 	texts := map[string][]byte{}

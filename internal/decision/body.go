@@ -16,11 +16,11 @@ import (
 type Body struct {
 	// Digest is the beginning of the SHA-256 of the text.
 	Digest string `json:"digest"`
-	// Deflated is the text, by DEFLATE with the dictionary of the schema; empty where an earlier record of the file has it.
+	// Deflated is the text compressed by DEFLATE with the dictionary of the schema; empty if an earlier record of the file has the text.
 	Deflated []byte `json:"deflated,omitempty"`
 }
 
-// dictionary are the words of Kubernetes that texts are compressed with. It is a part of the schema: another one is another field.
+// dictionary has the words of Kubernetes with which texts are compressed. It is a part of the schema: another dictionary needs another field.
 //
 //go:embed dictionary.txt
 var dictionary []byte
@@ -52,7 +52,7 @@ func newBody(text string) (*Body, error) {
 	return &Body{Digest: hex.EncodeToString(sum[:16]), Deflated: bytes.Clone(out.Bytes())}, nil
 }
 
-// ErrNoText is the error for a text that an earlier record has, which was not read.
+// ErrNoText is the error for a text that is in an earlier record, if that record was not read.
 var ErrNoText = errors.New("the record refers to an earlier one that is not in the file")
 
 // maxText is the longest text of a Body: a review has two objects, of 3 MB each at most.

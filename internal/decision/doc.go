@@ -9,10 +9,10 @@
 // (docs/operating/decisions.md). Values of Secrets are removed from messages before a record leaves the package. A Store has two methods;
 // JSON lines are here, the other stores in decision/store.
 //
-// The lookups of rules come from the request's Tape. An answer with something secret in it is left out as a whole, and Tape makes of the others
-// a tape that answers again.
+// The lookups of rules come from the request's Tape. An answer that contains a secret is left out as a whole. The function Tape makes a tape
+// from the recorded answers, which gives them again.
 //
-// The package evaluates nothing, and does not know what a policy says.
+// The package evaluates nothing, and does not know the contents of policies.
 //
 // Floor 6: imports policy, value and world/taped.
 package decision

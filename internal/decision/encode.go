@@ -13,8 +13,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// AppendJSON appends the record as encoding/json writes it with SetEscapeHTML(false). A record has tens of results, so that reflection would
-// be a large part of its cost.
+// AppendJSON appends the record as encoding/json writes it with SetEscapeHTML(false). It does not use reflection: a record has tens of
+// results, so reflection would be a large part of the cost.
 func (r *Record) AppendJSON(b []byte) ([]byte, error) {
 	var err error
 	b = value.AppendString(append(b, `{"schema":`...), r.Schema)
@@ -116,7 +116,7 @@ func (q *Request) appendJSON(b []byte) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// appendJSON appends the body after its key; nothing for none.
+// appendJSON appends the key and the body; nothing if there is no body.
 func (body *Body) appendJSON(b []byte, key string) []byte {
 	if body == nil {
 		return b
@@ -129,7 +129,7 @@ func (body *Body) appendJSON(b []byte, key string) []byte {
 	return append(b, '}')
 }
 
-// appendRare appends what few records have.
+// appendRare appends a value that few records have.
 func appendRare(b []byte, v any) ([]byte, error) {
 	out := bytes.NewBuffer(b)
 	e := json.NewEncoder(out)

@@ -16,13 +16,14 @@ import (
 
 // Store keeps records. Its methods are called by one goroutine.
 type Store interface {
-	// Write stores records, all or none as far as it can. It returns soon after ctx is done. The records and their lists are used again afterwards.
+	// Write stores records: all or none, if the store can do so. It returns soon after ctx is done. The caller reuses the records and their
+	// lists afterwards.
 	Write(ctx context.Context, records []Record) error
-	// Close ends the store; nothing is written afterwards.
+	// Close closes the store; Write is not called afterwards.
 	Close() error
 }
 
-// Lost collects the errors of parts of a batch. Its Err is that of Write where only some records were stored.
+// Lost collects the errors of parts of a batch. Its Err is the error that Write returns if only some records were stored.
 type Lost struct {
 	n    int
 	errs []error
@@ -57,14 +58,15 @@ func (e *PartlyStored) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *PartlyStored) Unwrap() error { return e.Err }
 
-// Keep says which reviews are kept besides those that are not simply passed.
+// Keep sets which passed reviews are kept. All others are kept in any case.
 type Keep struct {
-	// Share is the share of passed reviews, from 0 to 1. By is that of reviews for which a policy has a result, by the policy's key; the largest counts.
+	// Share is the share of passed reviews, from 0 to 1. By has the shares of reviews for which a policy has a result, by the policy's key; the
+	// largest one applies.
 	Share float64
 	By    map[string]float64
 }
 
-// share is the share of passed reviews with these results.
+// share returns the share of passed reviews with these results that is kept.
 func (k *Keep) share(results []policy.Result) float64 {
 	if len(k.By) == 0 {
 		return k.Share
@@ -83,32 +85,32 @@ func (k *Keep) share(results []policy.Result) float64 {
 
 // Observer counts records.
 type Observer interface {
-	// DecisionKept is called for each record that was stored, DecisionsDropped for those that were not.
+	// DecisionKept counts a record that was stored, DecisionsDropped counts records that were not.
 	DecisionKept(verdict string)
 	DecisionsDropped(n int)
 }
 
-// Options say what a Feed keeps, and where.
+// Options configures what a Feed keeps, and where.
 type Options struct {
 	Store Store
 	Keep  Keep
-	// Capacity is how many reviews may wait to be written.
+	// Capacity is the number of reviews that may wait to be written.
 	Capacity int
-	// Users says how users are named.
+	// Users sets how users are recorded.
 	Users Users
-	// Digests makes the digests of a record. nil for none.
+	// Digests makes the digests of a record; nil for none.
 	Digests Digests
 	// Cluster is the name of the cluster; empty for none.
 	Cluster string
 	// Requests records the requests themselves.
 	Requests bool
-	// Redaction says what is cut from requests, and from messages about them; nil for the values of Secrets alone.
+	// Redaction selects the values that are cut from requests, and from messages about them; nil cuts only the values of Secrets.
 	Redaction *Redaction
 	Observer  Observer
 	Log       *slog.Logger
 }
 
-// Users says how the names and groups of users are recorded.
+// Users is the way in which the names and groups of users are recorded.
 type Users string
 
 // The ways: as they are, as keyed digests (so that records of one user can be found together), and not at all.
@@ -118,10 +120,10 @@ const (
 	OmitUsers Users = "false"
 )
 
-// Digests makes digests with a key of the installation: a plain digest of a short text, such as a Secret's value, can be guessed.
+// Digests makes digests with a key of the installation. A short text, such as a Secret's value, could be guessed from a plain digest.
 type Digests interface {
-	// Digest returns the digest of a text; false while there is no key. A domain names what the text is: the same text has another digest in
-	// another domain.
+	// Digest returns the digest of a text; false while there is no key. The domain states what kind of text it is: the same text has different
+	// digests in different domains.
 	Digest(ctx context.Context, domain, text string) (digest [16]byte, ok bool)
 }
 
@@ -129,15 +131,15 @@ type Digests interface {
 type Feed struct {
 	Options
 	queue   chan *kept
-	wake    chan struct{} // says that there are enough in the queue
-	waiting atomic.Int64  // bytes of what is in the queue
+	wake    chan struct{} // signals that the queue has enough reviews
+	waiting atomic.Int64  // bytes of the reviews in the queue
 	dropped atomic.Uint64
 	// Used by Run only.
 	known *parts
 	batch *batch
 }
 
-// kept is a review that is to be recorded. It holds texts in place of decoded objects, which take several times the memory.
+// kept is a review that waits to be recorded. It holds texts instead of decoded objects, which take several times the memory.
 type kept struct {
 	Review
 	verdict Verdict
@@ -146,7 +148,7 @@ type kept struct {
 	size    int64 // in bytes, estimated
 }
 
-// lean returns the review as it waits.
+// lean returns the review in the form in which it waits.
 func lean(r Review, verdict Verdict, share float64) *kept {
 	req := r.Request
 	text := func(d *value.Doc) *value.Doc {
@@ -173,7 +175,7 @@ func lean(r Review, verdict Verdict, share float64) *kept {
 	}
 }
 
-// maxWaiting bounds the reviews that wait, in bytes. One waits in any case.
+// maxWaiting bounds the size of the waiting reviews, in bytes. One review may wait whatever its size.
 const maxWaiting = 6 << 20
 
 // NewFeed returns a Feed.
@@ -181,7 +183,7 @@ func NewFeed(o Options) *Feed {
 	return &Feed{Options: o, queue: make(chan *kept, max(o.Capacity, 1)), wake: make(chan struct{}, 1), known: newParts(o.Requests), batch: &batch{}}
 }
 
-// Put takes a review. It never blocks: where the queue is full, the review is dropped and counted.
+// Put takes a review. It never blocks: if the queue is full, it drops and counts the review.
 func (f *Feed) Put(r Review) {
 	if f == nil {
 		return
@@ -189,7 +191,7 @@ func (f *Feed) Put(r Review) {
 	verdict, share := r.verdict(), 1.0
 	if verdict == Passed {
 		if len(r.Results) == 0 {
-			return // no rule was for the request
+			return // no rule applied to the request
 		}
 		if share = f.Keep.share(r.Results); share <= 0 || share < 1 && rand.Float64() >= share {
 			return
@@ -213,7 +215,7 @@ func (f *Feed) Put(r Review) {
 	f.drop(1)
 }
 
-// drop counts records that are lost.
+// drop counts lost records.
 func (f *Feed) drop(n int) {
 	f.Observer.DecisionsDropped(n)
 	before := f.dropped.Load()
@@ -222,7 +224,7 @@ func (f *Feed) drop(n int) {
 	}
 }
 
-// record makes the record of a review.
+// record returns the record of a review.
 func (f *Feed) record(ctx context.Context, k *kept) Record {
 	req := k.Request
 	r := Record{
@@ -295,7 +297,7 @@ func (f *Feed) digest(ctx context.Context, domain, text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// user returns what is recorded of a user.
+// user returns the name and the groups that are recorded for a user.
 func (f *Feed) user(ctx context.Context, u *policy.User) (name string, groups []string) {
 	switch f.Users {
 	case NameUsers:
@@ -311,7 +313,7 @@ func (f *Feed) user(ctx context.Context, u *policy.User) (name string, groups []
 	return "", nil
 }
 
-// objectOf is the object of a request; the old one where it is deleted.
+// objectOf returns the object of a request; for a deletion, the old object.
 func objectOf(req *policy.Request) *value.Doc {
 	if req.Object.Text() == "" {
 		return req.OldObject
@@ -319,7 +321,7 @@ func objectOf(req *policy.Request) *value.Doc {
 	return req.Object
 }
 
-// nameOf is the name of the object; of one that gets its name later, the prefix with a star.
+// nameOf returns the name of the object. If the API server generates the name later, it returns the prefix with a star.
 func nameOf(req *policy.Request) string {
 	if req.Name != "" {
 		return req.Name

@@ -2,11 +2,11 @@ package decision
 
 import "github.com/ephor-dev/ephor/internal/value"
 
-// finder replaces values in several texts, as withoutSecrets does. Most texts have none of the values: one pass over a text finds that no value
-// begins in it.
+// finder replaces values in several texts, as withoutSecrets does. Most texts contain none of the values: one pass over such a text finds that
+// no value begins in it.
 type finder struct {
 	values []string
-	short  bool           // some are too short for begins
+	short  bool           // some values are too short for begins
 	begins [1 << 8]uint64 // a bit for each hash of the first four bytes of a value
 }
 
@@ -36,7 +36,7 @@ func (f *finder) hide(text string) string {
 	return withoutSecrets(text, f.values)
 }
 
-// maybe reports whether the text may have one of the values.
+// maybe reports whether the text may contain one of the values.
 func (f *finder) maybe(text string) bool {
 	if f.short {
 		return true

@@ -9,37 +9,37 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
-// Lookups are what the rules of a review looked up. With them, the review can be answered again without the cluster.
+// Lookups holds the lookups of the rules of one review. With them, the review can be evaluated again without the cluster.
 type Lookups struct {
 	List []Lookup `json:"list,omitempty"`
-	// Salt is that of the digests of hidden parts.
+	// Salt is the salt of the digests of hidden parts.
 	Salt string `json:"salt,omitempty"`
-	// Lacks are what rules could not look up at all, as ⟨reach⟩ ⟨member⟩.
+	// Lacks lists the kinds of lookups that rules could not make at all, as ⟨reach⟩ ⟨member⟩.
 	Lacks []string `json:"lacks,omitempty"`
-	// Clipped: there were more lookups than are recorded.
+	// Clipped: some lookups are not recorded, since there were too many.
 	Clipped bool `json:"clipped,omitempty"`
 	// Withheld: lookups are recorded, and the reader may not read everything. Nothing else is set then.
 	Withheld bool `json:"withheld,omitempty"`
 }
 
-// Lookup is one lookup with its answer. Equal ones are recorded once.
+// Lookup is one lookup with its answer. Equal lookups are recorded once.
 type Lookup struct {
 	Method string `json:"method"`
-	// Reach is the namespace to which the rule is confined, * for none; empty for a lookup about the request itself.
+	// Reach is the namespace to which the rule is confined, * if it is not confined; empty for a lookup about the request itself.
 	Reach string `json:"reach,omitempty"`
-	// Asked is the request, without what may hold credentials. Of that there is a digest.
+	// Asked is the request without the parts that may hold credentials. Digest is the digest of those parts.
 	Asked  string `json:"asked,omitempty"`
 	Digest string `json:"digest,omitempty"`
-	// Answer is the JSON text of the answer; nil where there is an Error, or an Unknown.
+	// Answer is the JSON text of the answer; nil if Error or Unknown is set.
 	Answer *Body          `json:"answer,omitempty"`
 	Error  *taped.Failure `json:"error,omitempty"`
-	// Unknown says why the answer is not recorded: CutAnswer, LargeAnswer or UnsteadyAnswer.
+	// Unknown is the reason why the answer is not recorded: CutAnswer, LargeAnswer or UnsteadyAnswer.
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// Why an answer is not recorded.
+// Reasons why an answer is not recorded.
 const (
-	// CutAnswer: the request or the answer holds a value of a Secret, one that the Redaction names, or a user who is not named.
+	// CutAnswer: the request or the answer holds a value of a Secret, a value that the Redaction selects, or a user whose name is not recorded.
 	CutAnswer = "cut"
 	// LargeAnswer: the answer, or all answers of the review together, are too large.
 	LargeAnswer = "large"
@@ -47,7 +47,7 @@ const (
 	UnsteadyAnswer = "unsteady"
 )
 
-// bodies are where the answers are.
+// bodies returns pointers to the fields that hold answers.
 func (l *Lookups) bodies() (out []**Body) {
 	if l == nil {
 		return nil
@@ -60,7 +60,7 @@ func (l *Lookups) bodies() (out []**Body) {
 	return out
 }
 
-// clone is a copy of which the list may be changed.
+// clone returns a copy whose list may be changed.
 func (l *Lookups) clone() *Lookups {
 	if l == nil {
 		return nil
@@ -70,7 +70,7 @@ func (l *Lookups) clone() *Lookups {
 	return &out
 }
 
-// Answers returns the answers of the lookups, in order; nil in the place of one without. Set returns a copy with other answers in their place.
+// Answers returns the answers of the lookups, in order; nil for a lookup without an answer.
 func (l *Lookups) Answers() []*Body {
 	if l == nil {
 		return nil
@@ -82,7 +82,7 @@ func (l *Lookups) Answers() []*Body {
 	return out
 }
 
-// WithAnswers returns a copy with these answers, which may be fewer.
+// WithAnswers returns a copy with these answers. There may be fewer answers than lookups.
 func (l *Lookups) WithAnswers(answers []*Body) *Lookups {
 	out := l.clone()
 	for i := range out.List {
@@ -94,7 +94,7 @@ func (l *Lookups) WithAnswers(answers []*Body) *Lookups {
 	return out
 }
 
-// Words for what is not on a tape.
+// Texts for reasons why an answer is not on a tape.
 const (
 	absent         = "it was not looked up"
 	absentCut      = "it was not looked up, or it held a value that is never recorded"
@@ -106,11 +106,11 @@ var unknownWords = map[string]string{
 	CutAnswer: "it held a value that is never recorded", LargeAnswer: "the answer was too large", UnsteadyAnswer: "it had several answers",
 }
 
-// errNoSuchAnswer is the error for an answer that should be there.
+// errNoSuchAnswer is the error for an answer that is missing although the record refers to it.
 var errNoSuchAnswer = errors.New("the answer is missing in the record")
 
-// Tape returns a tape that answers as the world did at the time, from what the reviews of one request looked up. live says that what is not
-// recorded may be looked up again.
+// Tape returns a tape that gives the answers that the reviews of one request got at the time. live allows new lookups where an answer is
+// not recorded.
 func Tape(reviews []*Lookups, at time.Time, live bool) *taped.Tape {
 	r := taped.Recorded{Time: at, Absent: absent, Unsteady: unknownWords[UnsteadyAnswer], Live: live}
 	for _, l := range reviews {
@@ -129,7 +129,7 @@ func Tape(reviews []*Lookups, at time.Time, live bool) *taped.Tape {
 }
 
 func (l *Lookups) reel() (out taped.Reel) {
-	out.Salt, _ = hex.DecodeString(l.Salt) // without it no digest matches
+	out.Salt, _ = hex.DecodeString(l.Salt) // without a salt, no digest matches
 	for i := range l.List {
 		x := &l.List[i]
 		one := taped.Lookup{
@@ -142,7 +142,7 @@ func (l *Lookups) reel() (out taped.Reel) {
 			},
 		}
 		if x.Unknown != "" && one.Unknown == "" {
-			one.Unknown = x.Unknown // of a later version
+			one.Unknown = x.Unknown // a reason of a later version
 		}
 		if x.Answer != nil {
 			one.Version += x.Answer.Digest

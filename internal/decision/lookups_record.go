@@ -13,20 +13,21 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
-// Limits of what is recorded of the lookups of a review, in bytes.
+// Limits of the recorded lookups of a review, in bytes.
 const (
 	maxAnswer  = 256 << 10
 	maxAnswers = 1 << 20
-	// maxSecretTexts bounds the values of Secrets in answers that are replaced elsewhere. With more, nothing else is recorded in full.
+	// maxSecretTexts bounds the values of Secrets in answers that are replaced in other texts. If there are more, every other text is
+	// replaced as a whole.
 	maxSecretTexts = 4096
 	maxSecretBytes = 1 << 20
 )
 
-// found are values in lookups that are never recorded.
+// found has values in lookups that are never recorded.
 type found struct {
 	values []string
 	bytes  int
-	many   bool // there are more than are kept
+	many   bool // there are more than maxSecretTexts
 }
 
 func (f *found) add(text string) {
@@ -43,8 +44,8 @@ func (f *found) add(text string) {
 	}
 }
 
-// secretsIn finds the values of Secrets and tokens in an answer, wherever they are in it, and reports whether there are any. of says that
-// the whole answer is data of Secrets, whatever its form.
+// secretsIn finds the values of Secrets and tokens anywhere in an answer, and reports whether there are any. of means that the whole answer
+// is data of Secrets, whatever its form.
 func (f *found) secretsIn(v any, of bool) (some bool) {
 	switch x := v.(type) {
 	case string:
@@ -83,7 +84,7 @@ func (f *found) secretsIn(v any, of bool) (some bool) {
 	return some || of
 }
 
-// annotation adds the values in the copy that kubectl keeps of a Secret.
+// annotation adds the values in the copy of a Secret that kubectl keeps.
 func (f *found) annotation(secret map[string]any) {
 	metadata, _ := secret["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
@@ -100,8 +101,8 @@ func (f *found) annotation(secret map[string]any) {
 	f.add(text)
 }
 
-// heldNotes takes the notes off a tape, as they wait to be recorded: without answers that are too large or data of Secrets. The values of
-// these are in hidden.
+// heldNotes holds the notes of a tape that wait to be recorded, without answers that are too large or that are data of Secrets. hidden
+// returns the values of the latter.
 type heldNotes struct {
 	taped.Notes
 	unknown []string // of each entry; empty for an answer that may be recorded
@@ -148,7 +149,7 @@ func (h *heldNotes) bytes() int {
 	return h.size + 2*h.found.bytes
 }
 
-// jsonOf is an answer as a JSON value; others are small.
+// jsonOf returns an answer as a JSON value. Answers of other types are small, and stay as they are.
 func jsonOf(v any) any {
 	if list, ok := v.([]map[string]any); ok {
 		out := make([]any, len(list))
@@ -160,18 +161,19 @@ func jsonOf(v any) any {
 	return v
 }
 
-// hidden are the values in the lookups that no text of the record may have, in every form.
+// hidden returns the values in the lookups that no text of the record may contain, in every form.
 func (h *heldNotes) hidden() []string {
 	if h == nil {
 		return nil
 	}
 	if h.found.many {
-		return []string{""} // every text may hold one
+		return []string{""} // every text may contain one of the values
 	}
 	return formsOf(slices.Clone(h.found.values))
 }
 
-// lookupsOf makes the lookups of a record. hidden are the values that no text may have; named says that the record names the user.
+// lookupsOf returns the lookups of a record. hidden are the values that no text may contain; named means that the record has the name of the
+// user.
 func (f *Feed) lookupsOf(h *heldNotes, req *policy.Request, hidden []string, named bool) (*Lookups, error) {
 	if u := req.User; u != nil && !named {
 		hidden = append(slices.Clip(hidden), u.Username)
@@ -192,7 +194,7 @@ func (f *Feed) lookupsOf(h *heldNotes, req *policy.Request, hidden []string, nam
 		x := Lookup{Method: e.Method, Reach: e.Reach, Asked: taped.Brief(e.Asked), Unknown: h.unknown[i]}
 		personal := !named && (taped.Personal(e.Method) || len(e.Hidden) > 0) // a digest of a name can be guessed
 		if personal || h.found.many || holds(hidden, e.Asked) {
-			// What was asked shows the value, so the lookup cannot be named either.
+			// The request contains the value, so it is not recorded either.
 			x.Unknown, x.Asked = CutAnswer, ""
 			out.List = append(out.List, x)
 			continue
@@ -224,7 +226,7 @@ func (f *Feed) lookupsOf(h *heldNotes, req *policy.Request, hidden []string, nam
 	return out, nil
 }
 
-// answer makes the body of an answer; unknown is why there is none.
+// answer returns the body of an answer; unknown is the reason why there is none.
 func (f *Feed) answer(e *taped.Entry, hidden []string, pointers [][]string) (b *Body, unknown string, err error) {
 	text, err := taped.Text(e.Answer)
 	if err != nil {
@@ -255,12 +257,12 @@ func (f *Feed) answer(e *taped.Entry, hidden []string, pointers [][]string) (b *
 	return p.body, "", nil
 }
 
-// holds reports whether a text has one of the values in it.
+// holds reports whether a text contains one of the values.
 func holds(values []string, text string) bool {
 	return slices.ContainsFunc(values, func(v string) bool { return len(v) >= short && strings.Contains(text, v) })
 }
 
-// anywhere are the pointers of the Redaction into answers, where objects may be at any level.
+// anywhere returns the pointers of the Redaction for answers, in which objects may be at any level.
 func (r *Redaction) anywhere() (out [][]string) {
 	if r == nil || len(r.pointers) == 0 {
 		return nil

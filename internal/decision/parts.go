@@ -5,17 +5,17 @@ import "crypto/sha256"
 // The names of the parts of a request.
 const objectPart, oldObjectPart, optionsPart = "/object", "/oldObject", "/options"
 
-// part is an object of a request without what is secret.
+// part is an object of a request without its secret values.
 type part struct {
 	size int    // of the text, in bytes
-	text string // empty where there is a body
+	text string // empty if there is a body
 	body *Body
 	cut  []string
-	// hidden are the values that were replaced, in every form that a text may have them in.
+	// hidden has the replaced values, in every form in which a text may contain them.
 	hidden []string
 }
 
-// takeBody makes the body of a part.
+// takeBody sets the body of a part.
 func (p *part) takeBody() error {
 	if p.body != nil {
 		return nil
@@ -27,12 +27,12 @@ func (p *part) takeBody() error {
 	return err
 }
 
-// parts are those of the last requests. The same object is often reviewed again: by another webhook, and when a request is repeated.
+// parts has the parts of the last requests. The same object is often reviewed again: by another webhook, and when a client repeats a request.
 type parts struct {
 	window[*part]
-	bodies bool   // whether requests are recorded; else only what was cut is kept
-	room   []byte // for a copy of a text
-	// The text for which a digest is known, and the digest.
+	bodies bool   // requests are recorded; otherwise only the replaced values are kept
+	room   []byte // buffer for a copy of a text
+	// A text whose digest is known, and the digest.
 	text string
 	sum  [16]byte
 }
@@ -47,7 +47,7 @@ func newParts(bodies bool) *parts {
 	return &parts{window: window[*part]{max: keptParts, maxBytes: keptPartBytes}, bodies: bodies}
 }
 
-// cost estimates the bytes of memory that a part takes.
+// cost estimates the memory of a part in bytes.
 func (p *part) cost() int {
 	out := 256
 	if p.body != nil {
@@ -61,7 +61,7 @@ func (p *part) cost() int {
 	return out
 }
 
-// of returns the part of that name for a text. It calls cut for one that is not known. The nil parts know none.
+// of returns the part with a name and a text. If the part is not known, it calls cut to make it. The nil parts know no part.
 func (k *parts) of(name, text string, cut func() (*part, error)) (*part, error) {
 	if k == nil {
 		return cut()
@@ -83,13 +83,13 @@ func (k *parts) of(name, text string, cut func() (*part, error)) (*part, error) 
 	return p, nil
 }
 
-// digested says that a text has this keyed digest, so that key need not make another one.
+// digested sets the keyed digest of a text, so that key need not compute another one.
 func (k *parts) digested(text string, sum [16]byte) { k.text, k.sum = text, sum }
 
 // shortOptions is the length up to which the text of options is its own key.
 const shortOptions = 256
 
-// key returns the key of a text. Keys of one kind are never equal to those of another: their lengths or what follows the name differ.
+// key returns the key of a text. Keys of different kinds are never equal: their lengths or the bytes after the name differ.
 func (k *parts) key(name, text string) string {
 	switch {
 	case name == optionsPart && len(text) <= shortOptions:

@@ -15,16 +15,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
-// digest is a digest in hex, which is bytes in protobuf.
+// digest is a digest in hex. In protobuf it is bytes.
 type digest string
 
-// field is one field of a message of decision.proto: its number, and a pointer to where its value is.
+// field is one field of a message of decision.proto: its number, and a pointer to its value.
 type field struct {
 	number protowire.Number
 	at     any
 }
 
-// fields are those of message Record.
+// fields returns the fields of message Record.
 func (r *Record) fields(at *time.Time) []field {
 	return []field{
 		{1, &r.Schema}, {2, at}, {3, &r.Duration}, {4, &r.UID}, {5, &r.Webhook}, {6, &r.User}, {7, &r.Groups}, {8, &r.Operation}, {9, &r.Group},
@@ -34,14 +34,14 @@ func (r *Record) fields(at *time.Time) []field {
 	}
 }
 
-// fields are those of message Result.
+// fields returns the fields of message Result.
 func (x *Result) fields() []field {
 	return []field{
 		{1, &x.Policy}, {2, &x.Rule}, {3, &x.Status}, {4, &x.Action}, {5, &x.Message}, {6, &x.Path}, {7, &x.Exceptions}, {8, &x.Duration},
 	}
 }
 
-// fields are those of message Request.
+// fields returns the fields of message Request.
 func (q *Request) fields() []field {
 	return []field{
 		{1, &q.Group}, {2, &q.Version}, {3, &q.Resource}, {4, &q.Asked}, {5, &q.Anonymous}, {6, &q.UserUID}, {7, &q.UserExtra},
@@ -49,27 +49,27 @@ func (q *Request) fields() []field {
 	}
 }
 
-// fields are those of message Lookups.
+// fields returns the fields of message Lookups.
 func (l *Lookups) fields() []field {
 	return []field{{1, &l.List}, {2, (*digest)(&l.Salt)}, {3, &l.Lacks}, {4, &l.Clipped}}
 }
 
-// fields are those of message Lookup.
+// fields returns the fields of message Lookup.
 func (l *Lookup) fields() []field {
 	return []field{{1, &l.Method}, {2, &l.Reach}, {3, &l.Asked}, {4, (*digest)(&l.Digest)}, {5, &l.Answer}, {6, &l.Error}, {7, &l.Unknown}}
 }
 
-// failureFields are those of message Failure.
+// failureFields returns the fields of message Failure.
 func failureFields(f *taped.Failure) []field {
 	return []field{{1, &f.Text}, {2, &f.Cause}, {3, &f.Args}}
 }
 
-// fields are those of message Asked.
+// fields returns the fields of message Asked.
 func (a *Asked) fields() []field {
 	return []field{{1, &a.Group}, {2, &a.Version}, {3, &a.Kind}, {4, &a.Resource}, {5, &a.Subresource}}
 }
 
-// fields are those of message Body.
+// fields returns the fields of message Body.
 func (b *Body) fields() []field {
 	return []field{{1, (*digest)(&b.Digest)}, {2, &b.Deflated}}
 }
@@ -80,11 +80,11 @@ type extra struct {
 	values []string
 }
 
-// fields are those of message Extra.
+// fields returns the fields of message Extra.
 func (x *extra) fields() []field { return []field{{1, &x.key}, {2, &x.values}} }
 
-// AppendProto appends the record as message Record of decision.proto. Fields that are empty take no room. It writes what fields lists, without the
-// list: a batch has thousands of results.
+// AppendProto appends the record as message Record of decision.proto. It leaves out empty fields. It writes the fields that the method fields
+// lists, but does not build that list for each result: a batch has thousands of them.
 func (r *Record) AppendProto(b []byte) ([]byte, error) {
 	b = appendText(b, 1, r.Schema)
 	if !r.Time.IsZero() {
@@ -119,7 +119,7 @@ func (r *Record) AppendProto(b []byte) ([]byte, error) {
 	return appendMessage(b, 25, r.Request.fields())
 }
 
-// appendProto appends what fields lists.
+// appendProto appends the fields that the method fields lists.
 func (x *Result) appendProto(b []byte) []byte {
 	b = appendText(appendText(b, 1, x.Policy), 2, x.Rule)
 	b = appendText(appendText(b, 3, x.Status), 4, x.Action)
@@ -177,7 +177,7 @@ func appendFields(b []byte, fields []field) ([]byte, error) {
 	return b, nil
 }
 
-// messagesOf are the fields of each message that a field has.
+// messagesOf returns the fields of each message that a field contains.
 func messagesOf(at any) (out [][]field) {
 	switch at := at.(type) {
 	case *[]Result:
@@ -214,7 +214,7 @@ func messagesOf(at any) (out [][]field) {
 			out = append(out, x.fields())
 		}
 	default:
-		panic(fmt.Sprintf("a field has the type %T", at)) // a mistake in a list of fields, which every test finds
+		panic(fmt.Sprintf("a field has the type %T", at)) // a mistake in a list of fields; every test finds it
 	}
 	return out
 }
@@ -277,13 +277,13 @@ func appendMessage(b []byte, number protowire.Number, fields []field) ([]byte, e
 	return enclose(b, began), nil
 }
 
-// enclose puts the length of what begins there before it.
+// enclose inserts the length of the bytes from began on before them.
 func enclose(b []byte, began int) []byte {
 	n := len(b) - began
 	size := protowire.SizeVarint(uint64(n))
 	b = append(b, "          "[:size]...)
 	copy(b[began+size:], b[began:began+n])
-	protowire.AppendVarint(b[:began], uint64(n)) // it has room
+	protowire.AppendVarint(b[:began], uint64(n)) // the slice has room
 	return b
 }
 
@@ -313,7 +313,7 @@ func mergeFields(b []byte, fields []field) error {
 	return nil
 }
 
-// mergeField sets one field to a value of the wire. The value is complete.
+// mergeField sets one field to an encoded value, which must be complete.
 func mergeField(to any, kind protowire.Type, value []byte) error {
 	want := protowire.BytesType
 	switch to.(type) {

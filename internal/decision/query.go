@@ -20,28 +20,28 @@ type Query struct {
 	UID                                string
 	Policies, Namespaces, Users, Kinds []string
 	Verdicts                           []Verdict
-	// Cluster selects the records of one cluster, if set.
+	// Cluster, if set, selects the records of one cluster.
 	Cluster string
-	// Requests: the records of a page hold their requests, where those are stored.
+	// Requests: the records of a page hold their requests, if these are stored.
 	Requests bool
-	// Oldest: pages begin with the oldest record, not with the newest.
+	// Oldest: the oldest record comes first, not the newest.
 	Oldest bool
-	// Sees reports whether records of a namespace may be shown, "" for those of objects without one; nil shows all.
+	// Sees reports whether the records of a namespace may be shown; "" stands for objects without a namespace. nil shows all records.
 	Sees func(namespace string) bool
 }
 
-// Reader reads what a Store kept. Its methods are safe for concurrent use.
+// Reader reads the records of a Store. Its methods are safe for concurrent use.
 type Reader interface {
-	// Page returns up to limit records that q selects, the newest first unless q says otherwise, beginning after the position that an earlier
-	// page named (empty for the first). It takes a limited time, so a page may hold few records, or none, before the last one.
+	// Page returns up to limit records that q selects, the newest first unless q says otherwise. It begins after the position that an earlier
+	// page returned (empty for the first page). Its time is limited, so pages before the last one may have few records or none.
 	Page(ctx context.Context, q *Query, after string, limit int) (Page, error)
-	// Namespaces returns those of all records; without "".
+	// Namespaces returns the namespaces of all records, without "".
 	Namespaces(ctx context.Context) ([]string, error)
 }
 
 // Eraser is a Reader whose records can be erased.
 type Eraser interface {
-	// EraseUser erases all records of a user, and returns how many there were.
+	// EraseUser erases all records of a user, and returns their number.
 	EraseUser(ctx context.Context, name string) (int, error)
 }
 
@@ -51,7 +51,7 @@ var ErrPosition = errors.New("it is not the position of a page")
 // Page is a part of the records that a query selects.
 type Page struct {
 	Records []Record `json:"records"`
-	// Next is the position after them; empty after the last page.
+	// Next is the position after the page; empty for the last page.
 	Next string `json:"next,omitempty"`
 }
 
@@ -72,7 +72,7 @@ func (q *Query) Selects(r *Record) bool {
 	return len(q.Policies) == 0 || slices.ContainsFunc(r.Rules, func(x Result) bool { return Among(q.Policies, x.Policy) })
 }
 
-// Among reports whether one of the patterns matches a name, or there are none.
+// Among reports whether one of the patterns matches the name. It also returns true if there are no patterns.
 func Among(patterns []string, name string) bool {
 	return len(patterns) == 0 || wildcard.MatchAny(patterns, name)
 }
@@ -80,12 +80,12 @@ func Among(patterns []string, name string) bool {
 // maxLine is the longest record that is read.
 const maxLine = 4 << 20
 
-// errSchema is the error for a line that is no record, or one of another version.
+// errSchema is the error for a line that is not a record, or is a record of another version.
 var errSchema = errors.New("it is not a record of " + Schema)
 
-// Read hands over the records of JSON lines, one by one, until take returns false. Lines that do not begin with `{` are passed over: a log
-// may hold others. A line that cannot be read is handed to wrong, with its number. Texts of requests that an earlier record has are put into
-// the later ones.
+// Read passes the records of JSON lines to take, one by one, until take returns false. It ignores lines that do not begin with `{`, since
+// a log may have other lines. It passes the number of a line that cannot be read to wrong. If the text of a request is in an earlier
+// record, Read adds it to the later record.
 func Read(from io.Reader, take func(*Record) bool, wrong func(line int, err error)) error {
 	in := bufio.NewScanner(from)
 	in.Buffer(make([]byte, 64<<10), maxLine)
@@ -117,7 +117,7 @@ func Read(from io.Reader, take func(*Record) bool, wrong func(line int, err erro
 	return in.Err()
 }
 
-// complete puts the texts that earlier records have into a record, and keeps those that it has itself.
+// complete adds the texts of earlier records to a record, and remembers its own texts.
 func complete(known *window[[]byte], r *Record) {
 	if r.Request == nil {
 		return

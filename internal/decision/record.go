@@ -12,7 +12,7 @@ const Schema = "ephor.dev/decision/v1"
 // Record is one decided review. Names with dots are those of OpenTelemetry's semantic conventions.
 type Record struct {
 	Schema string `json:"schema"`
-	// Time is when the review arrived, Duration how long its answer took, in nanoseconds.
+	// Time is the time at which the review arrived; Duration is how long the answer took, in nanoseconds.
 	Time     time.Time     `json:"time"`
 	Duration time.Duration `json:"duration"`
 	UID      string        `json:"uid"`
@@ -28,17 +28,17 @@ type Record struct {
 	Namespace   string   `json:"k8s.namespace.name,omitempty"`
 	Name        string   `json:"name,omitempty"`
 	DryRun      bool     `json:"dryRun,omitempty"`
-	// Cluster is the name of the cluster, where one is set.
+	// Cluster is the name of the cluster, if one is set.
 	Cluster string `json:"k8s.cluster.name,omitempty"`
 	// Verdict is the worst of Verdicts that applies to the review; Allowed is the answer.
 	Verdict Verdict `json:"verdict"`
 	Allowed bool    `json:"allowed"`
-	// Message is that of a refusal.
+	// Message is the message of a refusal.
 	Message string `json:"message,omitempty"`
 	// Share is the share of such reviews that is kept: a record with 0.01 represents a hundred reviews.
 	Share float64 `json:"share"`
-	// Policies is the digest of all policies in force, Object that of the object (the old one where it is deleted), Patch that of the answer's
-	// patch: 16 bytes in hex, made with a key of the installation.
+	// Policies is the digest of all policies in force, Object the digest of the object (the old one for a deletion), Patch the digest of the
+	// answer's patch. Each has 16 bytes in hex, made with a key of the installation.
 	Policies string   `json:"policies,omitempty"`
 	Object   string   `json:"object,omitempty"`
 	Patch    string   `json:"patch,omitempty"`
@@ -74,17 +74,17 @@ const (
 	Passed    Verdict = "passed"
 )
 
-// Verdicts are all of them.
+// Verdicts lists all verdicts.
 var Verdicts = []Verdict{Refused, Erred, Violating, Warned, Changed, Exempt, Passed}
 
-// Review is a review that was answered, as admission hands it over. What it refers to does not change any more.
+// Review is an answered review, as admission passes it on. The data that it refers to no longer changes.
 type Review struct {
 	Request *policy.Request
 	Webhook string
 	policy.Decision
 	// Patch is the JSON patch of the answer; nil for none.
 	Patch []byte
-	// Results are those of all rules that were evaluated.
+	// Results has the results of all rules that were evaluated.
 	Results []policy.Result
 	At      time.Time
 	Took    time.Duration

@@ -12,11 +12,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Redaction says which values of objects are replaced by Redacted before a record is made. The nil Redaction names none; the values of
-// Secrets are replaced in any case.
+// Redaction selects the values of objects that are replaced by Redacted before a record is made. The nil Redaction selects none; the values
+// of Secrets are replaced in any case.
 type Redaction struct{ pointers [][]string }
 
-// DefaultRedaction are the values of environment variables, wherever a list named env is.
+// DefaultRedaction selects the values of environment variables, in every list named env.
 var DefaultRedaction = []string{"/**/env/*/value"}
 
 // Limits of a Redaction.
@@ -25,8 +25,8 @@ const (
 	maxTokens   = 32
 )
 
-// ParseRedaction reads JSON pointers into objects. The token * stands for every item of a list or member of an object, and ** for any number
-// of levels.
+// ParseRedaction parses JSON pointers into objects. The token * matches every item of a list or member of an object; ** matches any number of
+// levels.
 func ParseRedaction(pointers []string) (*Redaction, error) {
 	if len(pointers) > maxPointers {
 		return nil, fmt.Errorf("there are %d JSON pointers; the maximum is %d", len(pointers), maxPointers)
@@ -54,10 +54,10 @@ func ParseRedaction(pointers []string) (*Redaction, error) {
 	return out, nil
 }
 
-// secretPointers are the values of a Secret.
+// secretPointers selects the values of a Secret.
 var secretPointers = [][]string{{"data", "*"}, {"stringData", "*"}}
 
-// of are the pointers for an object of a resource.
+// of returns the pointers for an object; secret means that it is a Secret.
 func (r *Redaction) of(secret bool) (out [][]string) {
 	if r != nil {
 		out = slices.Clip(r.pointers)
@@ -79,10 +79,10 @@ func isSecret(req *policy.Request) bool {
 // lastApplied is the annotation in which kubectl keeps a copy of the object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// copyPointer leads to that copy, which is cut as the object is.
+// copyPointer leads to that copy, from which the same values are cut as from the object.
 var copyPointer = []string{"metadata", "annotations", lastApplied}
 
-// place is how far a pointer is matched: its tokens before at.
+// place is the progress of matching a pointer: the tokens before at match.
 type place struct{ pointer, at int }
 
 // cutter copies one JSON text without the values that pointers name.
@@ -91,8 +91,8 @@ type cutter struct {
 	in       *value.Reader
 	out      []byte
 	prefix   string
-	path     []string // of the value that is read, with * for the items of lists
-	// cut are the paths of what was replaced, each once; values are the texts in it.
+	path     []string // of the current value, with * for the items of lists
+	// cut has the paths of the replaced values, each once; values has their texts.
 	cut    []string
 	values []string
 }
@@ -114,7 +114,7 @@ func cut(text, prefix string, pointers [][]string) (out string, paths, values []
 	return string(c.out), c.cut, c.values, nil
 }
 
-// value copies the next value, of which parts are named where at is not empty.
+// value copies the next value. If at is not empty, pointers may select parts of it.
 func (c *cutter) value(at []place) error {
 	first, err := c.in.Next()
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *cutter) value(at []place) error {
 	return err
 }
 
-// below copies a member or an item. shown is its token in paths.
+// below copies a member or an item; shown is its token in paths.
 func (c *cutter) below(at []place, key, shown string) error {
 	var room [8]place
 	next := room[:0]
@@ -192,7 +192,7 @@ func add(list []place, p place) []place {
 	return append(list, p)
 }
 
-// replace writes Redacted for the next value, and keeps the texts in it.
+// replace writes Redacted instead of the next value, and keeps the texts in that value.
 func (c *cutter) replace() error {
 	v, err := c.in.Any()
 	if err != nil {
@@ -208,7 +208,7 @@ func (c *cutter) replace() error {
 	return nil
 }
 
-// note adds the path of the value to those that were replaced.
+// note adds the path of the value to the replaced paths.
 func (c *cutter) note() {
 	path := c.prefix
 	for _, t := range c.path {
@@ -246,7 +246,7 @@ func (c *cutter) copyOfObject() error {
 	return nil
 }
 
-// texts adds all strings of a value.
+// texts appends all strings of a value to out.
 func texts(v any, out []string) []string {
 	switch x := v.(type) {
 	case string:

@@ -10,31 +10,31 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Request is the request of a review: what the record does not say of it already. With both, the review can be answered again.
+// Request is the part of a review's request that the record does not have. With both, the review can be evaluated again.
 type Request struct {
-	// Group, Version and Resource are those of the request's resource.
+	// Group, Version and Resource identify the request's resource.
 	Group    string `json:"group,omitempty"`
 	Version  string `json:"version"`
 	Resource string `json:"resource"`
-	// Asked is the original request where the API server converted it.
+	// Asked identifies the original request if the API server converted it.
 	Asked *Asked `json:"asked,omitempty"`
-	// Anonymous: the record does not name the user as the API server did.
+	// Anonymous: the record does not have the user's name as the API server sent it.
 	Anonymous bool `json:"anonymous,omitempty"`
-	// UserUID and UserExtra are the rest of the user.
+	// UserUID and UserExtra are the remaining data of the user.
 	UserUID   string              `json:"user.id,omitempty"`
 	UserExtra map[string][]string `json:"user.extra,omitempty"`
 	Object    *Body               `json:"object,omitempty"`
 	OldObject *Body               `json:"oldObject,omitempty"`
 	Options   *Body               `json:"options,omitempty"`
-	// Lookups are what the rules looked up; nil unless lookups are recorded.
+	// Lookups holds the lookups of the rules; nil unless lookups are recorded.
 	Lookups *Lookups `json:"lookups,omitempty"`
-	// Cut are JSON pointers to the values that were replaced by Redacted, such as /object/spec/containers/*/env/*/value.
+	// Cut has JSON pointers to the values that were replaced by Redacted, such as /object/spec/containers/*/env/*/value.
 	Cut []string `json:"cut,omitempty"`
-	// Withheld: the request is recorded, and its reader may not read such objects. Nothing else is set then.
+	// Withheld: the request is recorded, but the reader may not read such objects. Nothing else is set then.
 	Withheld bool `json:"withheld,omitempty"`
 }
 
-// Asked is what was asked of the API server, before it converted the request.
+// Asked identifies the request that the API server received, before it converted it.
 type Asked struct {
 	Group       string `json:"group,omitempty"`
 	Version     string `json:"version"`
@@ -43,7 +43,7 @@ type Asked struct {
 	Subresource string `json:"subresource,omitempty"`
 }
 
-// Bodies are the texts of the request.
+// Bodies returns the texts of the request.
 func (r *Request) Bodies() (out []*Body) {
 	for _, b := range []*Body{r.Object, r.OldObject, r.Options} {
 		if b != nil {
@@ -56,7 +56,7 @@ func (r *Request) Bodies() (out []*Body) {
 	return out
 }
 
-// mapped is a copy of the request with other Bodies.
+// mapped returns a copy of the request with other Bodies.
 func (r *Request) mapped(with func(*Body) *Body) *Request {
 	out := *r
 	for _, b := range []**Body{&out.Object, &out.OldObject, &out.Options} {
@@ -71,21 +71,21 @@ func (r *Request) mapped(with func(*Body) *Body) *Request {
 	return &out
 }
 
-// WithoutTexts is a copy of the request whose Bodies are digests only.
+// WithoutTexts returns a copy of the request whose Bodies have digests only.
 func (r *Request) WithoutTexts() *Request {
 	return r.mapped(func(b *Body) *Body { return &Body{Digest: b.Digest} })
 }
 
-// copied is a request of which nothing secret is left.
+// copied is the copy of a request without secret values.
 type copied struct {
 	object, oldObject, options *part
 	cut                        []string
-	// hidden are the values that were replaced, in every form that a text may have them in.
+	// hidden has the replaced values, in every form in which a text may contain them.
 	hidden []string
 }
 
-// copyOf copies the objects of a request without the values that the Redaction names. The objects of known requests are not copied again;
-// known may be nil. Those of Secrets are not kept in it.
+// copyOf copies the objects of a request without the values that the Redaction selects. It does not copy the objects of known requests
+// again; known may be nil. Secrets are not kept in known.
 func (r *Redaction) copyOf(req *policy.Request, known *parts) (out copied, err error) {
 	secret := isSecret(req)
 	if secret {
@@ -123,7 +123,7 @@ func (r *Redaction) copyOf(req *policy.Request, known *parts) (out copied, err e
 	return out, nil
 }
 
-// textOf is the text of a document, with all of its parts; empty for none.
+// textOf returns the text of a whole document; empty for nil.
 func textOf(d *value.Doc) (string, error) {
 	if text := d.Text(); text != "" {
 		return text, nil
@@ -138,10 +138,10 @@ func textOf(d *value.Doc) (string, error) {
 // errLarge is the error for a request that is too large to be recorded.
 var errLarge = errors.New("the request is too large")
 
-// maxRequest bounds the objects of a request that is recorded, in bytes.
+// maxRequest bounds the objects of a recorded request, in bytes.
 const maxRequest = 1 << 20
 
-// requestOf makes the request of a record.
+// requestOf returns the request of a record.
 func requestOf(req *policy.Request, c *copied, users bool) (*Request, error) {
 	size := 0
 	for _, p := range []*part{c.object, c.oldObject, c.options} {
@@ -176,15 +176,15 @@ func requestOf(req *policy.Request, c *copied, users bool) (*Request, error) {
 	return out, nil
 }
 
-// Why a record has no review.
+// Reasons why a record has no review.
 var (
-	// ErrNoRequest: requests were not recorded, or this one was too large.
+	// ErrNoRequest: requests are not recorded, or this one was too large.
 	ErrNoRequest = errors.New("the record does not hold the request")
 	// ErrWithheld: the reader of the store may not read the objects of the request.
 	ErrWithheld = errors.New("the request is recorded, but the reader may not read such objects")
 )
 
-// Review is the AdmissionReview that was answered, with Redacted in the place of what was cut, as JSON.
+// Review returns the answered AdmissionReview as JSON, with Redacted in place of cut values.
 func (r *Record) Review() ([]byte, error) { return r.AppendReview(make([]byte, 0, 16<<10)) }
 
 // AppendReview appends the Review.
@@ -200,7 +200,7 @@ func (r *Record) AppendReview(out []byte) ([]byte, error) {
 	resource := schema.GroupVersionResource{Group: q.Group, Version: q.Version, Resource: q.Resource}
 	name := r.Name
 	if strings.HasSuffix(name, "*") {
-		name = "" // the API server finds it later
+		name = "" // the API server generates it later
 	}
 	out = append(out, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":`...)
 	out = value.AppendJSON(out, r.UID)

@@ -11,31 +11,31 @@ const (
 	batchRecords = 128
 	batchDelay   = time.Second
 	writeTimeout = 10 * time.Second
-	// mostRecords may wait while a batch is written. They take less memory than reviews.
+	// mostRecords is the number of records that may wait while a batch is written. They take less memory than reviews.
 	mostRecords = 6 * batchRecords
-	// wakeReviews are taken at once: to wake a goroutine for each of them costs more than to make its record.
+	// wakeReviews is the number of reviews that wake Run: waking a goroutine for each review would cost more than making its record.
 	wakeReviews = 32
 )
 
-// batch is memory for records and their results, which is used again.
+// batch is reusable memory for records and their results.
 type batch struct {
 	records []Record
 	rules   []Result // of all records
 }
 
-// empty forgets the records. The memory of a batch that grew while another one was written is not kept.
+// empty removes the records. It does not keep the memory of a batch that grew while another one was written.
 func (b *batch) empty() {
 	if cap(b.records) > 2*batchRecords {
 		*b = batch{}
 		return
 	}
-	clear(b.records) // so that no texts are kept alive
+	clear(b.records) // so that the garbage collector can free the texts
 	clear(b.rules)
 	b.records, b.rules = b.records[:0], b.rules[:0]
 }
 
-// Run writes records until ctx is done, and then those that wait, for a limited time. While a batch is written, it makes the records of the
-// next one.
+// Run writes records until ctx is done, and then writes the waiting ones for a limited time. While a batch is written, it makes the records of
+// the next one.
 func (f *Feed) Run(ctx context.Context) {
 	if f == nil {
 		return
@@ -81,7 +81,7 @@ func (f *Feed) Run(ctx context.Context) {
 	}
 }
 
-// take makes the records of the reviews that wait.
+// take makes the records of the waiting reviews.
 func (f *Feed) take(ctx context.Context) {
 	for len(f.batch.records) < mostRecords {
 		select {

@@ -13,10 +13,10 @@ import (
 // Redacted replaces values that are cut.
 const Redacted = "**REDACTED**"
 
-// short is the length below which a value is not replaced by itself: the whole text that holds it is cut.
+// short is the length below which a value is not replaced individually: a text that contains one is replaced as a whole.
 const short = 4
 
-// secrets are the values of the Secrets of a request, in every form that a text may have them in; nil for other requests.
+// secrets returns the values of the Secrets of a request, in every form in which a text may contain them; nil for other requests.
 func secrets(req *policy.Request) (out []string) {
 	if req.GVR.Group != "" || req.GVR.Resource != "secrets" {
 		return nil
@@ -44,7 +44,7 @@ func secrets(req *policy.Request) (out []string) {
 	return out
 }
 
-// forms are a text, the text inside of a JSON string, and its base64.
+// forms returns a text, the text as part of a JSON string, and its base64.
 func forms(text string) []string {
 	out := []string{text, base64.StdEncoding.EncodeToString([]byte(text))}
 	if quoted := value.JSON(text); quoted[1:len(quoted)-1] != text {
@@ -56,7 +56,7 @@ func forms(text string) []string {
 	return out
 }
 
-// formsOf returns all forms of some values, the longest first. Values that are short, such as 1 or yes, are in every text and have none.
+// formsOf returns all forms of some values, the longest first. It leaves out short values, such as 1 or yes, since many texts contain them.
 func formsOf(values []string) (out []string) {
 	slices.Sort(values)
 	for _, v := range slices.Compact(values) {
@@ -68,12 +68,12 @@ func formsOf(values []string) (out []string) {
 	return out
 }
 
-// longestFirst sorts texts: one may contain another.
+// longestFirst sorts texts, the longest first, since one may contain another.
 func longestFirst(texts []string) {
 	slices.SortFunc(texts, func(a, b string) int { return len(b) - len(a) })
 }
 
-// hiding joins two lists of values that are to be hidden, without a change of either.
+// hiding joins two lists of values to hide. It changes neither list.
 func hiding(a, b []string) []string {
 	out := joined(a, b)
 	if len(a) > 0 && len(b) > 0 {
@@ -82,7 +82,7 @@ func hiding(a, b []string) []string {
 	return out
 }
 
-// joined returns both lists as one, without a change of either.
+// joined returns both lists as one. It changes neither list.
 func joined(a, b []string) []string {
 	switch {
 	case len(a) == 0:
@@ -93,8 +93,8 @@ func joined(a, b []string) []string {
 	return slices.Concat(a, b)
 }
 
-// Hide returns a function that replaces the values of the request's Secrets, and those that the Redaction names, in texts about the request.
-// It is used by one goroutine. Where the objects cannot be read, every text is replaced as a whole.
+// Hide returns a function that replaces the values of the request's Secrets, and those that the Redaction selects, in texts about the request.
+// Only one goroutine may use it. If the objects cannot be read, it replaces every text as a whole.
 func (r *Redaction) Hide(req *policy.Request) func(text string) string {
 	hidden := sync.OnceValues(func() ([]string, error) {
 		c, err := r.copyOf(req, nil)
@@ -112,7 +112,7 @@ func (r *Redaction) Hide(req *policy.Request) func(text string) string {
 	}
 }
 
-// withoutSecrets is a text without the values. A text that was cut at its end may hold the beginning of one, so it is replaced as a whole.
+// withoutSecrets returns a text without the values. A truncated text may end with the beginning of a value, so it is replaced as a whole.
 func withoutSecrets(text string, values []string) string {
 	if len(values) == 0 || text == "" {
 		return text

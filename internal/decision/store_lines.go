@@ -12,12 +12,12 @@ import (
 // Lines is a Store of JSON lines: one record on each line, written to a stream or a file.
 type Lines struct {
 	to io.Writer
-	// Of a file: its path, the bytes that it may have, and those that it has.
+	// For a file: its path, its maximum size and its current size, in bytes.
 	path      string
 	max, size int64
-	// written are the texts of requests that earlier records have, which later ones refer to.
+	// written has the texts of requests in earlier records, to which later records refer.
 	written window[struct{}]
-	room    []byte // for the lines of a batch
+	room    []byte // buffer for the lines of a batch
 }
 
 // maxRoom bounds the memory that is kept between batches.
@@ -28,8 +28,8 @@ func NewLines(to io.Writer) *Lines { return &Lines{to: to, written: newWindow()}
 
 func newWindow() window[struct{}] { return window[struct{}]{max: windowBodies, maxBytes: math.MaxInt} }
 
-// OpenLines returns a Store that appends to a file. A file that would become longer than max bytes is renamed to PATH.1, in place of the last
-// one of that name. Only its owner may read it.
+// OpenLines returns a Store that appends to a file. A file that would exceed max bytes is renamed to PATH.1, which replaces the previous
+// file of that name. Only its owner may read it.
 func OpenLines(path string, max int64) (*Lines, error) {
 	l := &Lines{path: path, max: max, written: newWindow()}
 	return l, l.open()
@@ -55,7 +55,7 @@ func (l *Lines) open() error {
 	if last[0] == '\n' {
 		return nil
 	}
-	// A process ended while it wrote: what it left is a line of its own, and what follows is whole.
+	// A process ended while it wrote. The newline makes its incomplete line a separate one, so that the next line is complete.
 	n, err := f.Write([]byte{'\n'})
 	l.size += int64(n)
 	return err
@@ -65,7 +65,7 @@ func (l *Lines) open() error {
 func (l *Lines) Write(_ context.Context, records []Record) (err error) {
 	defer func() {
 		if err != nil {
-			l.written = newWindow() // what the lines hold is not known
+			l.written = newWindow() // it is unknown which texts the file has
 		}
 	}()
 	b, err := l.encode(records)
@@ -76,7 +76,7 @@ func (l *Lines) Write(_ context.Context, records []Record) (err error) {
 		if err := l.turn(); err != nil {
 			return err
 		}
-		if b, err = l.encode(records); err != nil { // nothing in it refers to the file before
+		if b, err = l.encode(records); err != nil { // the lines must not refer to texts in the previous file
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (l *Lines) Write(_ context.Context, records []Record) (err error) {
 	return err
 }
 
-// encode makes the lines of records. A text that one of the last records has is not repeated.
+// encode returns the lines of records. It does not repeat a text that one of the last records has.
 func (l *Lines) encode(records []Record) ([]byte, error) {
 	b := l.room[:0]
 	for i := range records {
@@ -111,7 +111,7 @@ func (l *Lines) encode(records []Record) ([]byte, error) {
 	return b, nil
 }
 
-// turn begins a new file.
+// turn starts a new file.
 func (l *Lines) turn() error {
 	if err := l.Close(); err != nil {
 		return err

@@ -23,7 +23,7 @@ type Explained struct {
 	Lines []string `json:"lines"`
 }
 
-// Resource is namespace/Kind/name of the object, with the subresource.
+// Resource returns namespace/Kind/name of the object, with the subresource.
 func (r *Record) Resource() string {
 	text := r.Kind + "/" + r.Name
 	if r.Namespace != "" {
