@@ -65,8 +65,8 @@ func AppendBatch(b []byte, id BatchID, records []Record) ([]byte, error) {
 	return b, nil
 }
 
-// ParseBatch returns the ID and the records of a message Batch. More than most records, a record of another schema and a text that is not in the batch are
-// errors. Unknown fields are ignored, since a newer version may have added them.
+// ParseBatch returns the ID and the records of a message Batch. More than most records, a record of another schema, or a text that is not
+// in the batch is an error. Unknown fields are ignored, since a newer version may have added them.
 func ParseBatch(b []byte, most int) (id BatchID, out []Record, err error) {
 	texts := map[string][]byte{}
 	for len(b) > 0 {

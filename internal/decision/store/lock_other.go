@@ -4,5 +4,5 @@ package store
 
 import "os"
 
-// lockFile does nothing where there is no such lock: controllers do not run there.
+// lockFile does nothing on systems without such a lock: controllers do not run there.
 func lockFile(*os.File) error { return nil }

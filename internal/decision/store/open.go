@@ -12,14 +12,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// Options are what the stores of a process have in common.
+// Options has the settings that the stores of a process have in common.
 type Options struct {
-	// MaxBytes bounds the room of a store or file, MaxAge the age of records; zero for no bound.
+	// MaxBytes bounds the size of a store or file, MaxAge the age of records; zero for no bound.
 	MaxBytes int64
 	MaxAge   time.Duration
-	// TLS returns the TLS configuration of the next connection to a store of another process of ours; nil if there are no certificates for it.
+	// TLS returns the TLS configuration of the next connection to another Ephor process that has a store; nil if there are no certificates
+	// for it.
 	TLS func() (*tls.Config, error)
-	// Damaged is called when a file cannot be read any more and was set aside; nil for none.
+	// Damaged is called when a damaged file was set aside; nil for none.
 	Damaged func(path string, err error)
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -31,7 +32,7 @@ type row struct {
 	open   func(address string, o Options) (decision.Store, error)
 }
 
-// rows are all kinds of stores. An address that has none of the prefixes is the path of a file of JSON lines.
+// rows has all kinds of stores. An address with none of the prefixes is the path of a file of JSON lines.
 var rows = []row{
 	{"sqlite:", func(address string, o Options) (decision.Store, error) {
 		return NewSQLite(strings.TrimPrefix(address, "sqlite:"), o)
@@ -48,7 +49,7 @@ var rows = []row{
 	}},
 }
 
-// Open returns the store with an address. The error repeats no password.
+// Open returns the store at an address. The error does not contain a password.
 func Open(address string, o Options) (decision.Store, error) {
 	for _, r := range rows {
 		if strings.HasPrefix(address, r.prefix) {
@@ -71,7 +72,7 @@ type Readable interface {
 }
 
 // OpenReader opens a store for reading only: sqlite:PATH, which another process may have open, or postgres://USER@HOST/DATABASE, whose tables
-// are left as they are.
+// it does not change.
 func OpenReader(address string) (Readable, error) {
 	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
 		return ReadSQLite(path)

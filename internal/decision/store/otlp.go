@@ -19,10 +19,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// eventName is the name of the events that decisions are.
+// eventName is the event name of decisions.
 const eventName = "ephor.decision"
 
-// OTLP sends decisions as logs to a collector of OpenTelemetry.
+// OTLP sends decisions as logs to an OpenTelemetry collector.
 type OTLP struct {
 	conn   *grpc.ClientConn
 	client collector.LogsServiceClient
@@ -68,7 +68,7 @@ func (s *OTLP) Write(ctx context.Context, records []decision.Record) error {
 	}
 	cluster := ""
 	if len(records) > 0 {
-		cluster = records[0].Cluster // a process records those of one cluster
+		cluster = records[0].Cluster // a process records the decisions of one cluster
 	}
 	answer, err := s.client.Export(ctx, &collector.ExportLogsServiceRequest{ResourceLogs: []*logs.ResourceLogs{{
 		Resource:  &resource.Resource{Attributes: attributes("service.name", "ephor", "k8s.cluster.name", cluster)},
@@ -83,7 +83,7 @@ func (s *OTLP) Write(ctx context.Context, records []decision.Record) error {
 	return nil
 }
 
-// policiesOf are the policies with a result.
+// policiesOf returns the policies with a result.
 func policiesOf(r *decision.Record) (out []string) {
 	for _, x := range r.Rules {
 		if len(out) == 0 || out[len(out)-1] != x.Policy {
@@ -93,7 +93,7 @@ func policiesOf(r *decision.Record) (out []string) {
 	return out
 }
 
-// attributes are names and values in turn; those without a value are left out.
+// attributes returns the attributes for pairs of names and values, which alternate. It leaves out those without a value.
 func attributes(pairs ...string) (out []*common.KeyValue) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
@@ -103,7 +103,7 @@ func attributes(pairs ...string) (out []*common.KeyValue) {
 	return out
 }
 
-// text is a value of OTLP, in valid UTF-8, without which the message could not be sent.
+// text returns a value of OTLP in valid UTF-8; a message with other bytes could not be sent.
 func text(v string) *common.AnyValue {
 	return &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: strings.ToValidUTF8(v, "\ufffd")}}
 }

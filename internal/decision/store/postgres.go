@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// migrations are the changes of the tables, in order. One that was published is never changed.
+// migrations has the changes of the tables, in order. A published one is never changed.
 var migrations = []string{`
 CREATE TABLE ephor_decisions (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -65,7 +65,7 @@ const queryTimeout = 20 * time.Second
 type Postgres struct {
 	config *pgconn.Config
 	o      Options
-	reads  bool // and nothing else
+	reads  bool // the store is read only
 
 	mu       sync.Mutex // of write
 	write    *pgconn.PgConn
@@ -81,14 +81,14 @@ type Postgres struct {
 func NewPostgres(address string, o Options) (*Postgres, error) {
 	c, err := pgconn.ParseConfig(address)
 	if err != nil {
-		return nil, errors.New("the address of the database cannot be read") // the error might repeat a password
+		return nil, errors.New("the address of the database cannot be read") // the error might contain a password
 	}
 	c.ConnectTimeout = sendTimeout
 	c.RuntimeParams["application_name"] = "ephor"
 	return &Postgres{config: c, o: o}, nil
 }
 
-// connected returns a connection, and makes the tables where they are not there yet. The store is locked.
+// connected returns a connection, and creates the tables if they do not exist. The caller holds the lock.
 func (s *Postgres) connected(ctx context.Context) (*pgconn.PgConn, error) {
 	switch {
 	case s.closed:
@@ -115,7 +115,7 @@ func (s *Postgres) connected(ctx context.Context) (*pgconn.PgConn, error) {
 	return s.write, nil
 }
 
-// migrate makes the tables what this version expects. Several processes may do so at once.
+// migrate changes the tables to the form that this version expects. Several processes may do so at once.
 func migrate(ctx context.Context, c *pgconn.PgConn) error {
 	run := func(text string) ([][][]byte, error) {
 		results, err := c.Exec(ctx, text).ReadAll()
@@ -160,11 +160,11 @@ type entry struct {
 	Verdict   string   `json:"verdict"`
 	Policies  []string `json:"policies"`
 	Record    string   `json:"record"`
-	// Bodies are the keys in base64, empty in place of one that is not there; nil without a request.
+	// Bodies has the keys of the bodies in base64, with an empty text for a missing body; nil without a request.
 	Bodies []string `json:"bodies,omitempty"`
 }
 
-// plain is a text that the database takes.
+// plain returns a text that the database accepts.
 func plain(text string) string { return strings.ReplaceAll(text, "\x00", "\ufffd") }
 
 // insertEntries stores a list of entries.
@@ -173,7 +173,7 @@ SELECT (x->>'at')::bigint, x->>'uid', x->>'cluster', x->>'namespace', x->>'usern
   CASE WHEN x ? 'bodies' THEN ARRAY(SELECT decode(nullif(key, ''), 'base64') FROM jsonb_array_elements_text(x->'bodies') WITH ORDINALITY t(key, n) ORDER BY n) END
 FROM jsonb_array_elements($1::jsonb) x`
 
-// Write implements decision.Store. The records are stored by one transaction.
+// Write implements decision.Store. It stores the records in one transaction.
 func (s *Postgres) Write(ctx context.Context, records []decision.Record) error {
 	return s.WriteOnce(ctx, decision.NewBatchID(), records)
 }
@@ -232,7 +232,7 @@ func (s *Postgres) WriteOnce(ctx context.Context, batch decision.BatchID, record
 	return nil
 }
 
-// Tidy deletes what is too old.
+// Tidy deletes records that are too old.
 func (s *Postgres) Tidy(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,7 +296,7 @@ func (s *Postgres) Close() error {
 	return errors.Join(errs...)
 }
 
-// query runs a query, on a connection of its own.
+// query runs a query, on a separate connection for reading.
 func (s *Postgres) query(ctx context.Context, text string, args [][]byte) ([][][]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -304,7 +304,7 @@ func (s *Postgres) query(ctx context.Context, text string, args [][]byte) ([][][
 	var err error
 	switch {
 	case !s.reads:
-		_, err = s.connected(ctx) // the tables are there
+		_, err = s.connected(ctx) // creates the tables if they do not exist
 	case s.closed:
 		err = errClosed
 	}
@@ -331,13 +331,13 @@ func (s *Postgres) query(ctx context.Context, text string, args [][]byte) ([][][
 	}
 }
 
-// conditions are those of a query, with their values.
+// conditions has the conditions of a query, with their values.
 type conditions struct {
 	text []string
 	args [][]byte
 }
 
-// add adds a condition, in which $ stands for the value.
+// add adds a condition in which $ is the placeholder of the value.
 func (c *conditions) add(text, value string) {
 	c.args = append(c.args, []byte(plain(value)))
 	c.text = append(c.text, strings.ReplaceAll(text, "$", "$"+strconv.Itoa(len(c.args))))
@@ -440,7 +440,7 @@ func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, li
 	return page, nil
 }
 
-// among adds the condition that a column is matched by one of the patterns, if there are any.
+// among adds the condition that one of the patterns matches a column, if there are patterns.
 func (c *conditions) among(column string, patterns []string) {
 	if len(patterns) == 0 {
 		return
@@ -452,11 +452,11 @@ func (c *conditions) among(column string, patterns []string) {
 	c.add(column+" = ANY(ARRAY(SELECT jsonb_array_elements_text($::jsonb)))", jsonList(patterns))
 }
 
-// jsonList is a list as JSON.
+// jsonList returns a list as JSON.
 func jsonList[T ~string](texts []T) string {
 	out, err := json.Marshal(texts)
 	if err != nil {
-		return "[]" // texts can always be written
+		return "[]" // texts can always be encoded
 	}
 	return string(out)
 }
@@ -485,7 +485,7 @@ func expression(patterns []string) (string, bool) {
 	return "^(?:" + strings.Join(all, "|") + ")$", found
 }
 
-// Namespaces implements decision.Reader. Each is one look at the index.
+// Namespaces implements decision.Reader. It reads the index once for each namespace.
 func (s *Postgres) Namespaces(ctx context.Context) ([]string, error) {
 	rows, err := s.query(ctx, `WITH RECURSIVE found AS (
   (SELECT namespace FROM ephor_decisions ORDER BY namespace LIMIT 1)

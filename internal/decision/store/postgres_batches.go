@@ -9,8 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// twice runs statements that may run more than once. They run again, on a new connection, if the connection was an old one and is lost: a server that
-// was restarted closes connections, which is noticed only when the next one is used. The store is locked.
+// twice runs statements that may run more than once. If an old connection is lost, it runs them again on a new one: a server that restarts
+// closes its connections, and the client notices this only when it uses one. The caller holds the lock.
 func (s *Postgres) twice(ctx context.Context, run func(*pgconn.PgConn) error) error {
 	for {
 		old := s.write != nil && !s.write.IsClosed()
@@ -24,12 +24,14 @@ func (s *Postgres) twice(ctx context.Context, run func(*pgconn.PgConn) error) er
 	}
 }
 
-// lost reports whether a statement failed because its old connection was lost. It is false for a new connection, so that nothing is tried a third time.
+// lost reports whether a statement failed because its old connection was lost. It returns false for a new connection, so that no statement
+// is tried a third time.
 func lost(ctx context.Context, c *pgconn.PgConn, old bool) bool {
 	return old && c.IsClosed() && ctx.Err() == nil
 }
 
-// remember stores the ID of a batch in a transaction. It waits for another transaction that does so, and returns errStored for an ID that is there.
+// remember stores the ID of a batch in a transaction. If another transaction is storing the same ID, it waits for that one. It returns
+// errStored if the ID is stored already.
 func remember(ctx context.Context, c *pgconn.PgConn, id decision.BatchID) error {
 	if id == (decision.BatchID{}) {
 		return nil
@@ -41,7 +43,7 @@ func remember(ctx context.Context, c *pgconn.PgConn, id decision.BatchID) error 
 	return done.Err
 }
 
-// forgetBatches deletes IDs that are too old, or too many. All processes use the clock of the database.
+// forgetBatches deletes IDs that are too old, and the oldest ones if there are too many. All processes use the clock of the database.
 func forgetBatches(ctx context.Context, c *pgconn.PgConn) error {
 	return c.ExecParams(ctx, `DELETE FROM ephor_decisions_batches
 WHERE at < now() - $1::float8 * interval '1 second' OR at < (SELECT at FROM ephor_decisions_batches ORDER BY at DESC OFFSET $2::bigint LIMIT 1)`,

@@ -18,11 +18,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// bodiesLock is the number of the lock that writers of bodies share, and that erasing has alone: a body is not deleted while a decision with
-// it is stored.
+// bodiesLock is the number of the lock that writers of bodies share and that an erasure takes exclusively, so that no body is deleted while
+// a decision with it is being stored.
 const bodiesLock = "435626799987"
 
-// The statements that erase what is recorded of a user: the decisions, then the bodies that no other decision has.
+// The statements that erase the data of a user: the decisions, then the bodies that no other decision has.
 const (
 	eraseUser = `WITH erased AS (DELETE FROM ephor_decisions WHERE username = $1 RETURNING bodies)
 SELECT (SELECT count(*) FROM erased), (SELECT array_agg(DISTINCT key) FROM erased, unnest(bodies) key WHERE key IS NOT NULL)`
@@ -42,23 +42,23 @@ func inTransaction(ctx context.Context, c *pgconn.PgConn, first string, run func
 	}
 	_, undone := c.Exec(context.WithoutCancel(ctx), "ROLLBACK").ReadAll()
 	if c.IsClosed() {
-		undone = nil // the server undoes it
+		undone = nil // the server rolls it back
 	}
 	return errors.Join(err, undone)
 }
 
-// storedBody is a body that is to be stored.
+// storedBody is a body to store.
 type storedBody struct {
 	Key  string `json:"key"` // in base64
 	Body string `json:"body"`
 	Last int64  `json:"last"`
 }
 
-// bodies are those of a batch by their keys.
+// bodies has the bodies of a batch by their keys.
 type bodies map[string]storedBody
 
-// split returns a request without its bodies, and their keys in the order of bodiesOf, then those of the lookups. A key is made of all of the body: what a sender says of its
-// digest is not relied on.
+// split returns a request without its bodies, and the keys of the bodies: in the order of bodiesOf, then those of the lookups. A key is
+// computed from the whole body, since the digest that the sender states may be wrong.
 func (b bodies) split(q *decision.Request, at int64) (*decision.Request, []string, error) {
 	out := *q
 	all := q.Lookups.Answers()
@@ -93,7 +93,7 @@ func (b bodies) split(q *decision.Request, at int64) (*decision.Request, []strin
 	return &out, keys, nil
 }
 
-// insert stores the bodies that are not there yet. Their order is that of all writers, so that none waits for another that waits for it.
+// insert stores the bodies that are not stored yet. All writers use the same order, so that no two of them wait for each other.
 func (b bodies) insert(ctx context.Context, c *pgconn.PgConn) error {
 	if len(b) == 0 {
 		return nil
@@ -111,7 +111,7 @@ SELECT decode(x->>'key', 'base64'), decode(x->>'body', 'base64'), (x->>'last')::
 ON CONFLICT (key) DO UPDATE SET last = excluded.last WHERE b.last < excluded.last`, [][]byte{text}, nil, nil, nil).Read().Err
 }
 
-// bodies reads the bodies of rows, by their keys as the database writes them, for the first n rows: as many as a page has room for.
+// bodies reads the bodies of the first n rows, as many as fit on a page. It returns them by their keys, in the form that the database writes.
 func (s *Postgres) bodies(ctx context.Context, rows [][][]byte) (out map[string]*decision.Body, n int, err error) {
 	out = map[string]*decision.Body{}
 	wanted := map[string]bool{}
@@ -176,7 +176,7 @@ func (s *Postgres) bodies(ctx context.Context, rows [][][]byte) (out map[string]
 	return out, n, nil
 }
 
-// keysOf are the keys of a row as the database writes them in a list, {"\\x00",NULL}; empty in place of one that is not there.
+// keysOf returns the keys of a row from a list as the database writes it, {"\\x00",NULL}; an empty text stands for a missing body.
 func keysOf(list []byte) []string {
 	text := strings.Trim(string(list), "{}")
 	if text == "" {
@@ -191,7 +191,7 @@ func keysOf(list []byte) []string {
 	return out
 }
 
-// fillBodies puts bodies into a request. One that is not there any more has no text.
+// fillBodies adds the bodies to a request. A body that was deleted has no text.
 func fillBodies(q *decision.Request, list []byte, found map[string]*decision.Body) error {
 	keys := keysOf(list)
 	if len(keys) < 3 {

@@ -20,31 +20,31 @@ import (
 
 // The limits of a Receiver.
 const (
-	maxDeliveries  = 1000 // batches that are remembered in memory
+	maxDeliveries  = 1000 // number of batches that are remembered in memory
 	maxConnections = 64
 	batchesAtOnce  = 8
 	storeTimeout   = 10 * time.Second
-	// tidyEvery is how often old records are deleted although none arrive.
+	// tidyEvery is the interval at which old records are deleted, even if none arrive.
 	tidyEvery = time.Minute
 )
 
-// Receiver takes the batches that Remotes send, and stores them. It answers when a batch is stored. A batch that arrives again is stored once: the
-// Receiver remembers those of the last seconds, and a decision.OnceStore remembers them through a restart.
+// Receiver takes the batches that Remotes send, and stores them. It answers when a batch is stored. A batch that arrives again is stored
+// only once: the Receiver remembers the batches of the last seconds, and a decision.OnceStore remembers them across a restart.
 type Receiver struct {
 	to  decision.Store
 	log *slog.Logger
 
-	at         chan struct{} // batches that are taken now
+	at         chan struct{} // one element for each batch that is being taken
 	mu         sync.Mutex
 	deliveries map[decision.BatchID]*delivery
 	order      []decision.BatchID // of deliveries, the oldest first
 }
 
-// delivery is one batch, and what became of it.
+// delivery is one batch and its outcome.
 type delivery struct {
 	mu     sync.Mutex
 	stored bool
-	lost   int // records of it that were not stored, although the others were
+	lost   int // number of its records that were not stored, although the others were
 }
 
 // NewReceiver returns a Receiver for a store.
@@ -70,10 +70,10 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener, c *tls.Config) err
 	return nil
 }
 
-// Tidier is a store that deletes old records by itself.
+// Tidier is a store that can delete its old records.
 type Tidier interface{ Tidy(context.Context) error }
 
-// tidy deletes old records now and then, until ctx is done.
+// tidy deletes old records from time to time until ctx is done.
 func (r *Receiver) tidy(ctx context.Context) {
 	t, ok := r.to.(Tidier)
 	if !ok {
@@ -106,7 +106,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	http.Error(w, text, status)
 }
 
-// take stores a batch. The text explains an error; of a batch that was stored in part it is how many records were not.
+// take stores a batch. The text explains an error; for a batch that was stored in part it is the number of records that were not stored.
 func (r *Receiver) take(req *http.Request) (status int, text string) {
 	if req.URL.Path != batchPath {
 		return http.StatusNotFound, "there is nothing here"
@@ -137,14 +137,14 @@ func (r *Receiver) take(req *http.Request) (status int, text string) {
 	one := r.delivery(id)
 	one.mu.Lock()
 	defer one.mu.Unlock()
-	if !one.stored { // otherwise the answer was lost
-		// A client that goes away does not undo what is being written.
+	if !one.stored { // otherwise only the answer was lost
+		// A client that disconnects does not cancel the write.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), storeTimeout)
 		defer cancel()
 		err := r.write(ctx, id, records)
 		var partly *decision.PartlyStored
 		switch {
-		case errors.As(err, &partly): // sent again, the others would be stored twice
+		case errors.As(err, &partly): // if the batch were sent again, the other records would be stored twice
 			r.log.Error("decisions were not stored", "records", partly.Lost, "error", err)
 			one.lost = partly.Lost
 		case err != nil:
@@ -159,7 +159,7 @@ func (r *Receiver) take(req *http.Request) (status int, text string) {
 	return http.StatusNoContent, ""
 }
 
-// write stores a batch, once where the store remembers batches.
+// write stores a batch, and only once if the store remembers batches.
 func (r *Receiver) write(ctx context.Context, id decision.BatchID, records []decision.Record) error {
 	if once, ok := r.to.(decision.OnceStore); ok {
 		return once.WriteOnce(ctx, id, records)
@@ -167,7 +167,7 @@ func (r *Receiver) write(ctx context.Context, id decision.BatchID, records []dec
 	return r.to.Write(ctx, records)
 }
 
-// delivery returns the state of a batch. The oldest one is forgotten when there are too many.
+// delivery returns the state of a batch. If there are too many batches, it forgets the oldest one.
 func (r *Receiver) delivery(id decision.BatchID) *delivery {
 	r.mu.Lock()
 	defer r.mu.Unlock()

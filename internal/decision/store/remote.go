@@ -16,27 +16,27 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// The limits of what a Remote sends, and a Receiver takes, at once.
+// The limits of what a Remote sends and a Receiver accepts at once.
 const (
 	maxBatchBytes   = 4 << 20
 	maxBatchRecords = 1000
-	// firstPause and longestPause are those before a batch is sent again.
+	// firstPause and longestPause bound the pauses before a batch is sent again.
 	firstPause, longestPause = 200 * time.Millisecond, 2 * time.Second
 	// sendTimeout bounds one attempt.
 	sendTimeout = 5 * time.Second
 )
 
-// lostHeader is how many records of a batch were not stored, although the others were.
+// lostHeader has the number of records of a batch that were not stored, although the others were.
 const lostHeader = "Ephor-Lost"
 
-// batchPath is where batches are posted.
+// batchPath is the path to which batches are posted.
 const batchPath = "/v1/decisions"
 
-// Remote is the store of another process, which a Receiver keeps.
+// Remote sends records to the Receiver of another process, which stores them.
 type Remote struct {
 	url    string
 	client *http.Client
-	room   []byte // for a batch
+	room   []byte // buffer for a batch
 }
 
 // maxRoom bounds the memory that is kept between batches.
@@ -70,13 +70,13 @@ func NewRemote(address string, configure func() (*tls.Config, error)) (*Remote, 
 	}, nil
 }
 
-// Write implements decision.Store. A batch that is not answered is sent again, with the same ID, until ctx is done.
+// Write implements decision.Store. If a batch is not answered, it sends the batch again with the same ID, until ctx is done.
 func (s *Remote) Write(ctx context.Context, records []decision.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
 	room := s.room
-	s.room = nil // a batch that fails may still be read by its connection
+	s.room = nil // the connection may still read a batch that failed
 	body, err := decision.AppendBatch(room[:0], decision.NewBatchID(), records)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (s *Remote) send(ctx context.Context, body []byte) error {
 	}
 }
 
-// post sends a batch once. again: it may succeed later.
+// post sends a batch once. again: another attempt may succeed.
 func (s *Remote) post(ctx context.Context, body []byte) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
@@ -129,7 +129,7 @@ func (s *Remote) post(ctx context.Context, body []byte) (again bool, err error) 
 	if err != nil {
 		return true, err
 	}
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, 512)) // it only explains
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, 512)) // it only explains an error
 	_ = answer.Body.Close()
 	switch {
 	case answer.StatusCode == http.StatusNoContent:

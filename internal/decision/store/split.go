@@ -9,13 +9,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// parts are a record as it is stored: what many records have in common, and what is its own.
+// parts is the stored form of a record: the parts that many records have in common, and the parts of this record only.
 type parts struct {
 	what, who, place, shape, texts decision.Record // with those fields only
-	uid                            any             // 16 bytes, or the text where it is no UUID
+	uid                            any             // 16 bytes, or the text if it is not a UUID
 	times                          []byte          // of the rules, one byte each
 	object, patch                  []byte
-	rest                           decision.Record // fields that have no place elsewhere
+	rest                           decision.Record // fields that are in no other part
 }
 
 // split returns the parts of a record.
@@ -49,16 +49,16 @@ func split(r *decision.Record) *parts {
 		p.uid = b
 	}
 	p.object, p.patch = sum(r.Object), sum(r.Patch)
-	// What has a place is taken out of the rest.
+	// Remove the fields that are in other parts.
 	x := &p.rest
 	x.Schema, x.Webhook, x.Operation, x.Group, x.Version, x.Kind, x.Subresource, x.Cluster, x.Verdict, x.Policies = "", "", "", "", "", "", "", "", "", ""
 	x.DryRun, x.Allowed, x.Share, x.Time, x.Duration, x.UID = false, false, 0, time.Time{}, 0, ""
 	x.User, x.Groups, x.Namespace, x.Name, x.Message, x.Rules, x.Object, x.Patch = "", nil, "", "", "", nil, "", ""
-	x.Request = nil // it has tables of its own
+	x.Request = nil // it has separate tables
 	return p
 }
 
-// join puts texts and times into a record that has all other parts. It changes the rules, which must be the record's own.
+// join adds texts and times to a record that has all other parts. It changes the rules, which no other record may share.
 func join(r *decision.Record, texts *decision.Record, times []byte) {
 	words := newWords(r)
 	if texts != nil {
@@ -72,19 +72,20 @@ func join(r *decision.Record, texts *decision.Record, times []byte) {
 	}
 }
 
-// words replaces the name of an object and its namespace in messages by one byte each, so that messages about many objects are one.
+// words replaces the name of an object and its namespace in messages by one byte each, so that equal messages about different objects are
+// stored once.
 type words struct{ in, out *strings.Replacer }
 
-// The bytes that stand for a name and a namespace, and for themselves.
+// The bytes that replace a name and a namespace, and the byte that escapes these three.
 const nameByte, placeByte, plainByte = "\x01", "\x02", "\x03"
 
-// minWord is the length from which a word is replaced.
+// minWord is the minimum length of a word that is replaced.
 const minWord = 3
 
 func newWords(r *decision.Record) words {
 	in := []string{nameByte, plainByte + "1", placeByte, plainByte + "2", plainByte, plainByte + "3"}
 	out := []string{plainByte + "1", nameByte, plainByte + "2", placeByte, plainByte + "3", plainByte}
-	// The longer one comes first, since one may be a part of the other.
+	// The longer one is first, since one may be a part of the other.
 	name, place := strings.TrimSuffix(r.Name, "*"), r.Namespace
 	pairs := [][2]string{{name, nameByte}, {place, placeByte}}
 	if len(place) > len(name) {
@@ -101,10 +102,10 @@ func newWords(r *decision.Record) words {
 func (w words) cut(text string) string  { return w.in.Replace(text) }
 func (w words) fill(text string) string { return w.out.Replace(text) }
 
-// steps are those of a duration for each doubling, so that one byte holds any up to minutes, to 4 %.
+// steps is the number of steps for each doubling of a duration, so that one byte holds any duration up to minutes, to within 4 %.
 const steps = 9
 
-// brief is a duration in one byte; zero for less than half a microsecond.
+// brief returns a duration as one byte; zero for less than half a microsecond.
 func brief(d time.Duration) byte {
 	us := float64(d) / float64(time.Microsecond)
 	if us < 0.5 {
@@ -113,7 +114,7 @@ func brief(d time.Duration) byte {
 	return byte(min(max(math.Round(steps*math.Log2(us))+10, 1), 255))
 }
 
-// long is the duration of a byte.
+// long returns the duration that a byte encodes.
 func long(b byte) time.Duration {
 	if b == 0 {
 		return 0
@@ -133,7 +134,7 @@ func uuid(text string) []byte {
 	return out
 }
 
-// uuidText is the usual form of a UUID.
+// uuidText returns the usual form of a UUID.
 func uuidText(b []byte) string {
 	text := hex.EncodeToString(b)
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]

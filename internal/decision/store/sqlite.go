@@ -16,8 +16,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// The tables. What many records have in common is stored once, as a term: a part of a record in the form of decision.proto. The id of a
-// decision is its time in microseconds since 1970, or the next number that is free.
+// The tables. A part that many records have in common is stored once, as a term, in the form of decision.proto. The id of a decision is its
+// time in microseconds since 1970, or a free number soon after it.
 const sqliteTables = `
 CREATE TABLE IF NOT EXISTS term (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -51,34 +51,34 @@ CREATE INDEX IF NOT EXISTS decision_shape ON decision (shape);
 CREATE INDEX IF NOT EXISTS decision_uid ON decision (id / 3600000000, substr(uid, 1, 4));
 `
 
-// sqliteVersion is that of the tables; version 1 has none of requests, version 2 has no lookups.
+// sqliteVersion is the version of the tables. Version 1 has no tables for requests, version 2 has no lookups.
 const sqliteVersion = 3
 
-// The classes of terms, by the part of a record that they hold. Those of texts are as many as messages differ.
+// The classes of terms, by the part of a record that they hold. There are as many terms of texts as different messages.
 const (
-	classWhat  = 1 // what was asked for and answered: all that few values have
+	classWhat  = 1 // the request and the answer: all fields with few values
 	classWho   = 2 // the user and the groups
 	classPlace = 3 // the namespace
 	classShape = 4 // the rules with their results, without texts and times
 	classTexts = 9 // the messages and paths, in the order of the rules
 )
 
-// hour is the unit of the field last, in microseconds.
+// hour is the unit of the column last of a term, in microseconds.
 const hour = int64(time.Hour / time.Microsecond)
 
 // The limits of a file.
 const (
-	// high is the part of its size from which the oldest records are deleted.
+	// high is the part of the maximum size above which the oldest records are deleted.
 	high = 0.95
-	// trimRows are deleted at once.
+	// trimRows is the number of rows that are deleted at once.
 	trimRows = 20_000
-	// trimEvery is how often the age of records is looked at.
+	// trimEvery is the interval at which the age of records is checked.
 	trimEvery = time.Minute
-	// maxTerms bounds the terms that are remembered.
+	// maxTerms bounds the terms that are kept in memory.
 	maxTerms = 16 << 10
 	// maxNames bounds the terms of a class that one query selects.
 	maxNames = 50_000
-	// minPages bounds MaxBytes from below, in pages of pageSize bytes.
+	// minPages is the minimum of MaxBytes, in pages of pageSize bytes.
 	minPages, pageSize = 256, 4096
 )
 
@@ -89,11 +89,11 @@ var (
 	errMany   = errors.New("too many names match: select fewer")
 )
 
-// SQLite is a store in one file. One process has it open at a time: another one waits, and is refused until then.
+// SQLite is a store in one file. Only one process can write to it at a time: until that process closes the file, another one gets an error.
 type SQLite struct {
 	path  string
 	o     Options
-	reads bool // and nothing else
+	reads bool // the store is read only
 
 	mu     sync.Mutex
 	lock   *os.File
@@ -101,23 +101,23 @@ type SQLite struct {
 	closed bool
 	known  map[[16]byte]term
 	bodies map[[16]byte]term
-	looked time.Time // at the age of records
-	swept  int64     // the hour before which terms were deleted
+	looked time.Time // when the age of records was last checked
+	swept  int64     // the hour before which unused terms were deleted
 	// Prepared statements of write.
 	find, add, touch, mark, put, findBody, addBody, touchBody, putRequest, addBatch *sql.Stmt
 
-	// reading guards read, which is replaced with the file.
+	// reading guards read, which changes when the file is replaced.
 	reading sync.RWMutex
 	read    *sql.DB
-	version int                        // of the tables that are read
-	parts   map[int64]*decision.Record // terms by id: ids are never used again
+	version int                        // of the tables in the file
+	parts   map[int64]*decision.Record // terms by id; ids are never reused
 	partsMu sync.Mutex
 }
 
 // term is a row of the table.
 type term struct{ id, last int64 }
 
-// NewSQLite returns the store in a file, which is opened with the first write or query, since another process may still have it open.
+// NewSQLite returns the store in a file. The first write or query opens the file, since another process may still have it open.
 func NewSQLite(path string, o Options) (*SQLite, error) {
 	if path == "" {
 		return nil, errors.New("sqlite: needs the path of a file")
@@ -128,7 +128,7 @@ func NewSQLite(path string, o Options) (*SQLite, error) {
 	return &SQLite{path: path, o: o, known: map[[16]byte]term{}, bodies: map[[16]byte]term{}, parts: map[int64]*decision.Record{}}, nil
 }
 
-// ReadSQLite returns a file for reading, which another process may have open.
+// ReadSQLite returns a read-only store for a file that another process may have open.
 func ReadSQLite(path string) (*SQLite, error) {
 	s, err := NewSQLite(path, Options{})
 	if err == nil {
@@ -138,7 +138,7 @@ func ReadSQLite(path string) (*SQLite, error) {
 	return s, err
 }
 
-// opened opens the file where it is not open. The store is locked.
+// opened opens the file if it is not open. The caller holds the lock.
 func (s *SQLite) opened(ctx context.Context) error {
 	switch {
 	case s.closed:
@@ -167,7 +167,7 @@ func (s *SQLite) opened(ctx context.Context) error {
 	return err
 }
 
-// begin opens the databases, checks them, and makes the tables.
+// begin opens the databases, checks them, and creates the tables.
 func (s *SQLite) begin(ctx context.Context) (err error) {
 	_, statErr := os.Stat(s.path + "-wal")
 	torn := statErr == nil // the last process did not close it
@@ -255,7 +255,7 @@ func (s *SQLite) beginReading(ctx context.Context) error {
 	return nil
 }
 
-// versioned returns the version of the tables; one that is not from lowest to this one is an error.
+// versioned returns the version of the tables. A version below lowest or above sqliteVersion is an error.
 func (s *SQLite) versioned(ctx context.Context, db *sql.DB, lowest int) (version int, err error) {
 	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
 		return 0, err
@@ -266,7 +266,7 @@ func (s *SQLite) versioned(ctx context.Context, db *sql.DB, lowest int) (version
 	return version, nil
 }
 
-// connect opens the file with pragmas for each connection.
+// connect opens the file; each connection gets the pragmas.
 func (s *SQLite) connect(query string, pragmas ...string) (*sql.DB, error) {
 	v, err := url.ParseQuery(query)
 	if err != nil {
@@ -278,7 +278,7 @@ func (s *SQLite) connect(query string, pragmas ...string) (*sql.DB, error) {
 	return sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: s.path}).EscapedPath(), RawQuery: v.Encode()}).String())
 }
 
-// forget drops what is known of terms and bodies.
+// forget clears the terms and bodies that are kept in memory.
 func (s *SQLite) forget() {
 	clear(s.known)
 	clear(s.bodies)
@@ -302,10 +302,10 @@ func (s *SQLite) end() {
 	s.partsMu.Unlock()
 }
 
-// errDamaged is the error of a file that did not pass its check.
+// errDamaged is the error for a file that did not pass its check.
 var errDamaged = errors.New("the file is damaged")
 
-// damaged reports whether an error says that the file is no database any more.
+// damaged reports whether an error means that the file is not a valid database.
 func damaged(err error) bool {
 	const corrupt, notADatabase = 11, 26
 	var e *sqlite.Error
@@ -315,7 +315,7 @@ func damaged(err error) bool {
 	return errors.Is(err, errDamaged)
 }
 
-// setAside renames a damaged file to PATH.damaged, in place of the last one of that name, and reports it.
+// setAside renames a damaged file to PATH.damaged, replaces an earlier file of that name, and reports it.
 func (s *SQLite) setAside(why error) error {
 	s.end()
 	for _, suffix := range []string{"", "-wal", "-shm"} {

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// The table of batches that were stored. Programs that do not know it leave it alone.
+// The table of stored batches. Programs that do not know it ignore it.
 const sqliteBatches = `
 CREATE TABLE IF NOT EXISTS batch (
   n INTEGER PRIMARY KEY,
@@ -21,16 +21,16 @@ CREATE TABLE IF NOT EXISTS batch (
 // The limits of the batches that a store remembers. A sender gives up after seconds (writeTimeout in internal/decision).
 const (
 	batchAge = 10 * time.Minute
-	// maxBatches is that of a file, where they take about 60 bytes each; it is above what a file stores in those seconds.
+	// maxBatches is the limit of a file, in which a batch takes about 60 bytes. It is above the number that a file stores in those seconds.
 	maxBatches = 4096
-	// maxSharedBatches is that of a database, which many processes write to.
+	// maxSharedBatches is the limit of a database, to which many processes write.
 	maxSharedBatches = 64 << 10
 )
 
 // errStored is the error for a batch that is stored already.
 var errStored = errors.New("the batch is stored already")
 
-// batch remembers a batch, and forgets old ones.
+// batch stores the ID of a batch, and deletes old IDs.
 func (w *inserting) batch(ctx context.Context, tx *sql.Tx, id decision.BatchID) error {
 	now := w.store.o.Now()
 	done, err := w.addBatch.ExecContext(ctx, id[:], now.Unix())

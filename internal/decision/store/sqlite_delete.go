@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// Tidy deletes what is too old, or too much.
+// Tidy deletes records that are too old, and the oldest ones if there are too many.
 func (s *SQLite) Tidy(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -20,7 +20,7 @@ func (s *SQLite) Tidy(ctx context.Context) error {
 	return s.bound(ctx)
 }
 
-// bound deletes some of the oldest records where there are too many, or they are too old. One call deletes more than one batch adds.
+// bound deletes some of the oldest records if there are too many or if they are too old. One call deletes more than one batch adds.
 func (s *SQLite) bound(ctx context.Context) error {
 	if now := s.o.Now(); s.o.MaxAge > 0 && now.Sub(s.looked) >= trimEvery {
 		n, err := s.before(ctx, now.Add(-s.o.MaxAge).UnixMicro())
@@ -41,14 +41,14 @@ func (s *SQLite) bound(ctx context.Context) error {
 	return s.trim(ctx, trimRows)
 }
 
-// used returns the bytes of the pages that hold something.
+// used returns the size of the pages that are in use, in bytes.
 func (s *SQLite) used(ctx context.Context) (int64, error) {
 	var pages, free int64
 	err := s.write.QueryRowContext(ctx, "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count").Scan(&pages, &free)
 	return (pages - free) * pageSize, err
 }
 
-// trim deletes the oldest n records; where there are fewer, half of them.
+// trim deletes the oldest n records; if there are fewer, half of them.
 func (s *SQLite) trim(ctx context.Context, n int) error {
 	var id sql.NullInt64
 	err := s.write.QueryRowContext(ctx, "SELECT id FROM decision ORDER BY id LIMIT 1 OFFSET ?", n).Scan(&id)
@@ -65,7 +65,7 @@ func (s *SQLite) trim(ctx context.Context, n int) error {
 	return err
 }
 
-// before deletes the oldest records before an id, at most trimRows, and the terms that no record has any more.
+// before deletes the oldest records before an id, at most trimRows, and the terms that no record uses any longer.
 func (s *SQLite) before(ctx context.Context, id int64) (int64, error) {
 	done, err := s.write.ExecContext(ctx, "DELETE FROM decision WHERE id IN (SELECT id FROM decision WHERE id < ? ORDER BY id LIMIT ?)", id, trimRows)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *SQLite) before(ctx context.Context, id int64) (int64, error) {
 	return n, nil
 }
 
-// EraseUser implements decision.Eraser. What is erased is overwritten in the file.
+// EraseUser implements decision.Eraser. The erased data is overwritten in the file.
 func (s *SQLite) EraseUser(ctx context.Context, name string) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *SQLite) EraseUser(ctx context.Context, name string) (int, error) {
 		return 0, err
 	}
 	defer func() { _ = tx.Rollback() }() // no effect after Commit
-	// Messages and names of objects may quote the person: terms that only these records have go with them.
+	// Messages and names of objects may contain the name of the person, so terms that only these records use are deleted, too.
 	if _, err := tx.ExecContext(ctx, "CREATE TEMP TABLE erased AS SELECT DISTINCT texts FROM decision WHERE texts IS NOT NULL AND who IN ("+list(terms)+")"); err != nil {
 		return 0, err
 	}
@@ -151,7 +151,7 @@ func (s *SQLite) EraseUser(ctx context.Context, name string) (int, error) {
 	s.partsMu.Lock()
 	clear(s.parts)
 	s.partsMu.Unlock()
-	// Until then the write-ahead log has what was erased.
+	// Until the checkpoint, the write-ahead log has the erased data.
 	_, err = s.write.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	return int(n), err
 }

@@ -18,26 +18,26 @@ import (
 
 // The limits of one page.
 const (
-	// pageTime is how long a page is looked for.
+	// pageTime is the time limit of the search for a page.
 	pageTime = 2 * time.Second
-	// pageScan is how many records are looked at, one by one, before the time is looked at.
+	// pageScan is the number of records that are scanned between two checks of the time limit.
 	pageScan = 20_000
-	// maxShapes is how many lists of rules are followed one by one; with more, all records of the time are looked at.
+	// maxShapes is the maximum number of shapes that are read one by one. If there are more, all records of the period are scanned.
 	maxShapes = 2000
-	// ahead is how many records of a shape are read at once.
+	// ahead is the number of ids of a shape that are read at once.
 	ahead = 32
 )
 
 const columns = "id, uid, what, who, place, name, shape, texts, took, times, object, patch, rest"
 
-// selection is a query in ids.
+// selection is a query in terms of ids.
 type selection struct {
 	from, to int64 // from ≤ id < to
 	uid      any   // nil for all
-	// where selects by what, who and place, as SQL; empty for all. none: nothing can be found.
+	// where selects by what, who and place, as SQL; empty for all. none: no record can match.
 	where string
 	none  bool
-	// shapes are those that the policies are in; nil for all.
+	// shapes has the shapes that contain the policies; nil for all.
 	shapes map[int64]bool
 }
 
@@ -85,7 +85,7 @@ func (s *SQLite) Page(ctx context.Context, q *decision.Query, after string, limi
 	return page, err
 }
 
-// view begins to read. done ends it.
+// view begins a transaction for reading. done ends it.
 func (s *SQLite) view(ctx context.Context) (tx *sql.Tx, done func(), err error) {
 	s.reading.RLock()
 	if s.read == nil {
@@ -106,12 +106,12 @@ func (s *SQLite) view(ctx context.Context) (tx *sql.Tx, done func(), err error) 
 		return nil, nil, err
 	}
 	return tx, func() {
-		_ = tx.Rollback() // it only read
+		_ = tx.Rollback() // it was only read
 		s.reading.RUnlock()
 	}, nil
 }
 
-// choose puts a query into ids.
+// choose translates a query to ids.
 func (s *SQLite) choose(ctx context.Context, tx *sql.Tx, q *decision.Query, sel *selection) error {
 	var where []string
 	in := func(column string, class int, orNone bool, take func(*decision.Record) bool) error {
@@ -163,7 +163,7 @@ func (s *SQLite) choose(ctx context.Context, tx *sql.Tx, q *decision.Query, sel 
 	return nil
 }
 
-// shapes adds those of the policies.
+// shapes adds the shapes of the policies that match the patterns.
 func (s *SQLite) shapes(ctx context.Context, tx *sql.Tx, patterns []string, to map[int64]bool) (err error) {
 	names, err := texts(ctx, tx, "SELECT DISTINCT policy FROM shape_policy")
 	if err != nil {
@@ -229,12 +229,12 @@ type pageReader struct {
 	limit int
 	until time.Time
 	page  *decision.Page
-	// with: the records hold their requests, whose bodies have so many bytes so far.
+	// with: the records hold their requests; bytes is the size of their bodies so far.
 	with  bool
 	bytes int64
 }
 
-// full reports whether the page ends here; id is the last record that was looked at.
+// full reports whether the page ends here; id is the id of the last record that was checked.
 func (r *pageReader) full(id int64) bool {
 	if len(r.page.Records) < r.limit && time.Now().Before(r.until) {
 		return false
@@ -243,7 +243,7 @@ func (r *pageReader) full(id int64) bool {
 	return true
 }
 
-// and returns the conditions of the selection, to be added to others.
+// and returns the conditions of the selection as a suffix for other conditions.
 func (r *pageReader) and() string {
 	if r.sel.where == "" {
 		return ""
@@ -251,7 +251,7 @@ func (r *pageReader) and() string {
 	return " AND " + r.sel.where
 }
 
-// byUID reads the records of one review, by the hours of the store.
+// byUID reads the records of one review, one hour of the store after another.
 func (r *pageReader) byUID(ctx context.Context, oldest bool) error {
 	order := "DESC"
 	if oldest {
@@ -284,7 +284,7 @@ func (r *pageReader) byUID(ctx context.Context, oldest bool) error {
 	return nil
 }
 
-// scan reads all records of the time, the newest first.
+// scan reads all records of the period, the newest first.
 func (r *pageReader) scan(ctx context.Context) error {
 	to := r.sel.to
 	for {
@@ -314,7 +314,7 @@ func (r *pageReader) scan(ctx context.Context) error {
 	}
 }
 
-// forward reads all records of the time, the oldest first.
+// forward reads all records of the period, the oldest first.
 func (r *pageReader) forward(ctx context.Context) error {
 	from, ahead := r.sel.from, r.limit
 	for {
@@ -343,7 +343,7 @@ func (r *pageReader) forward(ctx context.Context) error {
 	}
 }
 
-// take adds the records that a query selects, up to the limit, and returns the id of the last one; otherwise the given one.
+// take adds the records that a query selects, up to the limit. It returns the id of the last one, or end if the limit is not reached.
 func (r *pageReader) take(ctx context.Context, end int64, query string, args ...any) (at int64, err error) {
 	rows, err := r.tx.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -387,7 +387,7 @@ type stored struct {
 	times, object, patch, rest []byte
 }
 
-// rows reads up to the limit, and closes the rows.
+// rows reads rows up to the limit, and closes them.
 func (r *pageReader) rows(rows *sql.Rows) (out []stored, at int64, err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for len(r.page.Records)+len(out) < r.limit && rows.Next() {
@@ -404,7 +404,7 @@ func (r *pageReader) rows(rows *sql.Rows) (out []stored, at int64, err error) {
 	return out, at, rows.Err()
 }
 
-// record makes a record of a row.
+// record returns the record of a row.
 func (s *SQLite) record(ctx context.Context, tx *sql.Tx, d *stored) (*decision.Record, error) {
 	r := &decision.Record{}
 	if err := r.MergeProto(d.rest); err != nil {
@@ -447,7 +447,7 @@ func (s *SQLite) record(ctx context.Context, tx *sql.Tx, d *stored) (*decision.R
 	return r, nil
 }
 
-// part returns the part of a record that a term has; an empty one for none.
+// part returns the part of a record that a term holds; an empty one if there is no term.
 func (s *SQLite) part(ctx context.Context, tx *sql.Tx, id sql.NullInt64) (*decision.Record, error) {
 	if !id.Valid {
 		return &decision.Record{}, nil
@@ -467,13 +467,13 @@ func (s *SQLite) part(ctx context.Context, tx *sql.Tx, id sql.NullInt64) (*decis
 	return r, nil
 }
 
-// stream is the ids of one shape, the newest first.
+// stream has the ids of one shape, the newest first.
 type stream struct {
 	shape int64
 	ids   []int64
 }
 
-// streams are ordered by their next ids.
+// streams is a heap of streams, ordered by their next ids.
 type streams []*stream
 
 func (s streams) Len() int           { return len(s) }
@@ -487,7 +487,7 @@ func (s *streams) Pop() any {
 	return x
 }
 
-// byShape reads the records of some shapes: the ids of each are in order, and are merged.
+// byShape reads the records of some shapes. It merges the ids of the shapes, each of which is in order.
 func (r *pageReader) byShape(ctx context.Context) error {
 	next, err := r.tx.PrepareContext(ctx, "SELECT id FROM decision WHERE shape = ? AND id < ? AND id >= ? ORDER BY id DESC LIMIT ?")
 	if err != nil {
@@ -506,7 +506,7 @@ func (r *pageReader) byShape(ctx context.Context) error {
 	}
 	heap.Init(&all)
 	for len(all) > 0 {
-		// The next ids, up to a page, are read together.
+		// Read the next ids together, at most one page.
 		var ids []int64
 		for len(all) > 0 && len(ids) < min(1000, max(r.limit-len(r.page.Records), 100)) {
 			one := all[0]
@@ -529,7 +529,7 @@ func (r *pageReader) byShape(ctx context.Context) error {
 		}
 		if r.full(at) {
 			if len(all) == 0 && at == ids[len(ids)-1] {
-				r.page.Next = "" // it was the last one
+				r.page.Next = "" // it was the last record
 			}
 			return nil
 		}

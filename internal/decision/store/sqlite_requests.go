@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// The tables of recorded requests. A text that several requests have is stored once.
+// The tables of recorded requests. A text in several requests is stored once.
 const sqliteRequests = `
 CREATE TABLE IF NOT EXISTS body (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -33,16 +33,16 @@ CREATE TABLE IF NOT EXISTS request (
 // columnLookups adds the column to a table of an earlier version.
 const columnLookups = "ALTER TABLE request ADD COLUMN lookups TEXT;\n"
 
-// classHead are the terms of requests without their bodies.
+// classHead is the class of terms that hold requests without their bodies.
 const classHead = 10
 
-// second is the unit of the field last of a body, in microseconds.
+// second is the unit of the column last of a body, in microseconds.
 const second = int64(1e6)
 
 // pageBytes bounds the bodies of one page.
 const pageBytes = 16 << 20
 
-// headOf is the part of a request that many requests have in common.
+// headOf returns the part of a request that many requests have in common.
 func headOf(q *decision.Request) *decision.Record {
 	head := *q
 	head.Object, head.OldObject, head.Options = nil, nil, nil
@@ -52,7 +52,7 @@ func headOf(q *decision.Request) *decision.Record {
 	return &decision.Record{Request: &head}
 }
 
-// bodiesOf are where a request has its bodies, in the order of the columns.
+// bodiesOf returns pointers to the bodies of a request, in the order of the columns.
 func bodiesOf(q *decision.Request) [3]**decision.Body {
 	return [3]**decision.Body{&q.Object, &q.OldObject, &q.Options}
 }
@@ -89,7 +89,8 @@ func (w *inserting) request(ctx context.Context, id int64, q *decision.Request) 
 	return err
 }
 
-// body returns the id of a body, which is added if it is new. Its key is made of all of it: what a sender says of its digest is not relied on.
+// body returns the id of a body, and adds the body if it is new. The key is computed from the whole body, since the digest that the sender
+// states may be wrong.
 func (w *inserting) body(ctx context.Context, b *decision.Body, at int64) (id int64, err error) {
 	if w.text, err = b.AppendProto(w.text[:0]); err != nil {
 		return 0, err
@@ -129,8 +130,8 @@ func (w *inserting) body(ctx context.Context, b *decision.Body, at int64) (id in
 	return t.id, nil
 }
 
-// deleteRequests deletes what only decisions before an id had. Bodies that were last used in the second of that id may be used by what follows
-// in it.
+// deleteRequests deletes the requests of decisions before an id, and the bodies that only they used. Of the bodies that were last
+// used in the second of that id, it keeps those that later decisions in that second use.
 func (s *SQLite) deleteRequests(ctx context.Context, first int64) error {
 	if _, err := s.write.ExecContext(ctx, "DELETE FROM request WHERE id < ?", first); err != nil {
 		return err
@@ -148,7 +149,8 @@ DELETE FROM body WHERE last = ? AND id NOT IN (
 	return err
 }
 
-// The statements that erase the requests of some decisions: before these are deleted, and after it. What other requests have too stays.
+// The statements that erase the requests of some decisions: before and after the deletion of the decisions. Data that other requests use,
+// too, is kept.
 const (
 	eraseRequests = `CREATE TEMP TABLE erased_request AS SELECT * FROM request WHERE id IN (SELECT id FROM decision WHERE who IN (%s));
 DELETE FROM request WHERE id IN (SELECT id FROM erased_request)`
@@ -163,11 +165,11 @@ DROP TABLE erased_request`
 type requestRow struct {
 	head   int64
 	bodies [3]sql.NullInt64
-	// answers are those of the lookups, 0 for none.
+	// answers has the ids of the answers of the lookups; 0 stands for no answer.
 	answers []int64
 }
 
-// all are the bodies of the row.
+// all returns the bodies of the row.
 func (r *requestRow) all() (out []int64) {
 	for _, b := range r.bodies {
 		if b.Valid {
@@ -182,12 +184,12 @@ func (r *requestRow) all() (out []int64) {
 	return out
 }
 
-// requests puts requests into records with these ids, and returns for how many of them the page has room: one at least.
+// requests adds the requests to the records with these ids. It returns the number of records that fit on the page, at least one.
 func (r *pageReader) requests(ctx context.Context, records []decision.Record, ids []int64) (n int, err error) {
 	rows, sizes := map[int64]requestRow{}, map[int64]int64{}
 	lookups := "lookups"
 	if r.store.version < 3 {
-		lookups = "NULL" // the writer is an older one
+		lookups = "NULL" // the writer has an earlier version
 	}
 	if err := r.each(ctx, "SELECT id, head, object, old, options, "+lookups+" FROM request WHERE id IN ("+list(ids)+")", func(from *sql.Rows) error {
 		var id int64
@@ -284,7 +286,7 @@ func (r *pageReader) each(ctx context.Context, query string, take func(*sql.Rows
 	return rows.Err()
 }
 
-// keys are those of a map, in no order.
+// keys returns the keys of a map, in no particular order.
 func keys[V any](m map[int64]V) []int64 {
 	out := make([]int64, 0, len(m))
 	for k := range m {

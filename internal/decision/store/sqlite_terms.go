@@ -60,7 +60,7 @@ func (s *SQLite) remember(id int64, r *decision.Record) {
 	s.parts[id] = r
 }
 
-// list is the ids for SQL.
+// list returns the ids as a list for SQL.
 func list(ids []int64) string {
 	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(ids)), ","), "[]")
 }

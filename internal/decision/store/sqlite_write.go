@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// Write implements decision.Store. The records are stored in one transaction.
+// Write implements decision.Store. It stores the records in one transaction.
 func (s *SQLite) Write(ctx context.Context, records []decision.Record) error {
 	return s.WriteOnce(ctx, decision.BatchID{}, records)
 }
@@ -55,7 +55,7 @@ func (s *SQLite) WriteOnce(ctx context.Context, batch decision.BatchID, records 
 	return nil
 }
 
-// maxTrims is how often records are deleted for one batch: each time makes room for many, or half of the file.
+// maxTrims is how often records are deleted for one batch. Each deletion frees the room of many records, or half of the file.
 const maxTrims = 3
 
 // full reports whether the file has reached its size.
@@ -73,7 +73,7 @@ func (s *SQLite) insert(ctx context.Context, batch decision.BatchID, records []d
 	}
 	defer func() {
 		if err != nil {
-			_ = tx.Rollback() // the error says why
+			_ = tx.Rollback() // the first error is reported
 			s.forget()
 		}
 	}()
@@ -84,7 +84,7 @@ func (s *SQLite) insert(ctx context.Context, batch decision.BatchID, records []d
 	} {
 		*p.to = tx.StmtContext(ctx, *p.from)
 	}
-	quick := context.WithoutCancel(ctx) // each statement that can be cancelled costs a goroutine
+	quick := context.WithoutCancel(ctx) // each statement that can be canceled costs a goroutine
 	if batch != (decision.BatchID{}) {
 		if err := w.batch(quick, tx, batch); err != nil {
 			return err
@@ -151,11 +151,11 @@ func (w *inserting) record(ctx context.Context, r *decision.Record) error {
 		case n > 0:
 			return nil
 		}
-		id += 1 + rand.Int64N(1<<min(attempt, 20)) // the number is taken: one soon after it is free
+		id += 1 + rand.Int64N(1<<min(attempt, 20)) // the number is in use; one soon after it is free
 	}
 }
 
-// orNull is nil for what is empty.
+// orNull returns nil for an empty value.
 func orNull[T string | []byte](v T) any {
 	if len(v) == 0 {
 		return nil
@@ -163,7 +163,7 @@ func orNull[T string | []byte](v T) any {
 	return v
 }
 
-// shape returns the term of the rules, and notes which policies they have.
+// shape returns the term of the rules, and stores which policies they belong to.
 func (w *inserting) shape(ctx context.Context, part *decision.Record, at int64) (any, error) {
 	id, added, err := w.look(ctx, classShape, part, at)
 	if err != nil || !added {
@@ -182,7 +182,7 @@ func (w *inserting) term(ctx context.Context, class int, part *decision.Record, 
 	return id, err
 }
 
-// look returns the id of a part of a record, which is added if it is new; nil for an empty one.
+// look returns the id of a part of a record, and adds the part if it is new; nil for an empty part.
 func (w *inserting) look(ctx context.Context, class int, part *decision.Record, at int64) (id any, added bool, err error) {
 	text, err := part.AppendProto(append(w.text[:0], byte(class)))
 	if err != nil || len(text) == 1 {

@@ -22,7 +22,7 @@ func Text(answer any) (string, error) {
 	return string(raw), err
 }
 
-// encoder is an answer that has JSON values in it. decoder is its counterpart.
+// encoder is an answer that contains JSON values. decoder is its counterpart.
 type (
 	encoder interface{ encode() any }
 	decoder interface{ decode(any) bool }

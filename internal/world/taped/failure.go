@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Failure is an error of a lookup as it is stored.
+// Failure is the stored form of an error of a lookup.
 type Failure struct {
 	Text string `json:"text"`
 	// Cause is the type that rules distinguish, with its fields; empty for other errors.
@@ -34,7 +34,7 @@ const (
 	causeCancellation = "canceled"
 )
 
-// FailureOf returns what is stored of an error.
+// FailureOf returns the stored form of an error.
 func FailureOf(err error) *Failure {
 	f := &Failure{Text: value.Message(err.Error())}
 	var (
@@ -72,7 +72,7 @@ func FailureOf(err error) *Failure {
 	return f
 }
 
-// failed is an error that was recorded: its text, and the cause that rules distinguish.
+// failed is a recorded error: its text, and the cause that rules distinguish.
 type failed struct {
 	text  string
 	cause error
@@ -81,7 +81,7 @@ type failed struct {
 func (e *failed) Error() string { return e.text }
 func (e *failed) Unwrap() error { return e.cause }
 
-// Err returns the error again.
+// Err returns the recorded error.
 func (f *Failure) Err() error {
 	arg := func(i int) string {
 		if i < len(f.Args) {

@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// The methods of lookups. Roles and Labels are about the request itself; Labels also of the World.
+// The methods of lookups. Roles and Labels are about the request itself; Labels is also a member of a World.
 const (
 	Roles       = "roles"
 	Labels      = "labels"
@@ -42,7 +42,7 @@ const (
 	random      = "random"
 )
 
-// words is the canonical form of a list of texts.
+// words returns the canonical form of a list of texts.
 func words(texts ...string) string {
 	out := make([]any, len(texts))
 	for i, t := range texts {
@@ -51,7 +51,7 @@ func words(texts ...string) string {
 	return value.JSON(out)
 }
 
-// apiQuestion is a call of the API server. The body is hidden: that of a TokenReview is a credential.
+// apiQuestion returns the question for a call of the API server. The body is hidden: the body of a TokenReview contains a credential.
 func apiQuestion(method string, r world.APIRequest) question {
 	q := question{method: method, asked: words(r.Method, r.Path.String()), secrets: r.OfSecrets()}
 	if r.Body != nil {
@@ -60,8 +60,8 @@ func apiQuestion(method string, r world.APIRequest) question {
 	return q
 }
 
-// serviceQuestion is a call of a service. Only the scheme, the host and the names of headers are not hidden: paths and queries of webhooks
-// often hold a token.
+// serviceQuestion returns the question for a call of a service. Only the method, the scheme, the host and the names of headers are visible:
+// paths and queries of webhooks often hold a token.
 func serviceQuestion(method string, r world.ServiceRequest) question {
 	at, guarded := "", []string{r.URL}
 	if u, err := url.Parse(r.URL); err == nil {
@@ -86,7 +86,7 @@ func imageQuestion(method string, r world.ImageRequest) question {
 	return question{method: method, asked: value.JSON(r)}
 }
 
-// signatureQuestion leaves out what only changes how the answer is found.
+// signatureQuestion returns the question for a check of signatures, without the fields that only change how the answer is found.
 func signatureQuestion(method string, r world.SignatureRequest) question {
 	r.For, r.Remembered, r.Findings = "", nil, nil
 	return question{method: method, asked: value.JSON(r)}
@@ -102,7 +102,7 @@ func accessQuestion(r world.AccessRequest) question {
 	})}
 }
 
-// RolesOf is what is asked about the roles of a user for requests in a namespace.
+// RolesOf returns the canonical request for the roles of a user for requests in a namespace.
 func RolesOf(user string, groups []string, namespace string) string {
 	return words(user, words(groups...), namespace)
 }
@@ -110,13 +110,13 @@ func RolesOf(user string, groups []string, namespace string) string {
 // Personal reports whether a lookup of the method names the requester.
 func Personal(method string) bool { return method == Roles || method == Access }
 
-// Limits of what is stored of a request.
+// Limits of the stored form of a request.
 const (
 	maxAsked  = 1 << 10
 	keptAsked = 512
 )
 
-// Brief is the form in which Asked is stored: a long text is its beginning and its digest.
+// Brief returns the form in which Asked is stored. It shortens a long text to its beginning and its digest.
 func Brief(asked string) string {
 	if len(asked) <= maxAsked {
 		return asked
@@ -125,7 +125,7 @@ func Brief(asked string) string {
 	return value.Clip(asked, keptAsked) + hex.EncodeToString(sum[:])
 }
 
-// Digest is what is stored of the hidden parts of a request: a digest with a salt; empty where nothing is hidden.
+// Digest returns the salted digest of the hidden parts of a request, which is stored in their place; empty if nothing is hidden.
 func Digest(salt []byte, method, reach, asked string, hidden []string) string {
 	if len(hidden) == 0 {
 		return ""

@@ -18,7 +18,7 @@ func (l lists) List(ctx context.Context, q world.Query) ([]map[string]any, error
 	return ask(ctx, l.Tape, l.of(asked), when(l.next, func(ctx context.Context) ([]map[string]any, error) { return l.next.List(ctx, q) }))
 }
 
-// finder is lists that can also find kinds.
+// finder adds the lookup of kinds to lists.
 type finder struct {
 	lists
 	find world.KindFinder
@@ -49,7 +49,7 @@ func (n namespaces) Labels(ctx context.Context, name string) (map[string]string,
 	}))
 }
 
-// namespaceObjects is namespaces that can also read whole Namespaces.
+// namespaceObjects adds the lookup of whole Namespaces to namespaces.
 type namespaceObjects struct {
 	namespaces
 	objects world.NamespaceObjects
@@ -78,7 +78,7 @@ func (i images) Image(ctx context.Context, r world.ImageRequest) (map[string]any
 	return ask(ctx, i.Tape, i.of(imageQuestion(image, r)), when(i.next, func(ctx context.Context) (map[string]any, error) { return i.next.Image(ctx, r) }))
 }
 
-// imageDigests is images that can also find digests.
+// imageDigests adds the lookup of digests to images.
 type imageDigests struct {
 	images
 	digests world.Digests

@@ -16,47 +16,47 @@ import (
 // Lookup is a recorded lookup.
 type Lookup struct {
 	Method, Reach string
-	Asked         string // as Brief writes it
-	Digest        string // of what is hidden; empty for nothing
-	// Text returns the JSON text of the answer, unless there is a Failure. An error means that the answer is not known.
+	Asked         string // in the form of Brief
+	Digest        string // of the hidden parts; empty if there are none
+	// Text returns the JSON text of the answer. It is not used if there is a Failure. An error means that the answer is unknown.
 	Text    func() ([]byte, error)
 	Failure *Failure
-	// Unknown is why the answer is not recorded; empty if it is.
+	// Unknown is the reason why the answer is not recorded; empty if it is recorded.
 	Unknown string
-	// Version differs where answers differ.
+	// Version differs between different answers.
 	Version string
 }
 
-// Reel is what one review looked up.
+// Reel has the lookups of one review.
 type Reel struct {
 	Lookups []Lookup
 	Salt    []byte
 }
 
-// Recorded is what the reviews of one request looked up.
+// Recorded has the lookups of the reviews of one request.
 type Recorded struct {
 	Reels []Reel
 	Lacks []string
-	// Time is what clocks show.
+	// Time is the time that clocks show.
 	Time time.Time
-	// Absent is why a lookup is not on the tape that was not recorded, Unsteady why one is not answered of which the reviews had different
-	// answers.
+	// Absent is the reason that is given for a lookup that is not on the tape, Unsteady the reason for a lookup to which the reviews had
+	// different answers.
 	Absent, Unsteady string
-	// Live: what is not on the tape is looked up in the Root that the tape wraps.
+	// Live: lookups that are not on the tape are made in the Root that the tape wraps.
 	Live bool
 }
 
 // player answers from a record.
 type player struct {
 	Recorded
-	reels []map[string]*playing // by the keys
+	reels []map[string]*playing // by key
 
 	mu      sync.Mutex
 	missing []Miss
 	live    int
 }
 
-// playing is a recorded lookup, with its answer once that is decoded.
+// playing is a recorded lookup, with its answer once it is decoded.
 type playing struct {
 	Lookup
 	once   sync.Once
@@ -74,7 +74,7 @@ func Replay(r Recorded) *Tape {
 	for _, reel := range r.Reels {
 		byKey := make(map[string]*playing, len(reel.Lookups))
 		for _, l := range reel.Lookups {
-			if l.Method == random { // the numbers of all reviews are one sequence
+			if l.Method == random { // the random numbers of all reviews form one sequence
 				n, _, _ := strings.Cut(strings.TrimPrefix(l.Asked, "["), ",")
 				l.Asked = "[" + n + "," + strconv.Itoa(randoms) + "]"
 				randoms++
@@ -86,7 +86,7 @@ func Replay(r Recorded) *Tape {
 	return &Tape{play: p}
 }
 
-// find returns the recorded lookup that answers a question; nil for none. unsteady: the reviews had different answers.
+// find returns the recorded lookup that answers a question; nil if there is none. unsteady: the reviews had different answers.
 func (p *player) find(q *question, brief string) (l *playing, unsteady bool) {
 	for i, byKey := range p.reels {
 		found := byKey[keyOf(q.method, q.reach, brief, Digest(p.Reels[i].Salt, q.method, q.reach, q.asked, q.hidden))]
@@ -105,7 +105,7 @@ func keyOf(method, reach, brief, digest string) string {
 	return method + "\x00" + reach + "\x00" + brief + "\x00" + digest
 }
 
-// Missing are the lookups that have no recorded answer, and were not answered otherwise.
+// Missing returns the lookups that have no recorded answer, and were not made again.
 func (t *Tape) Missing() []Miss {
 	if t == nil || t.play == nil {
 		return nil

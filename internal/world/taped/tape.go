@@ -9,33 +9,33 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Tape holds the lookups of one review: either it takes notes, or it answers from them. It is safe for concurrent use.
+// Tape records the lookups of one review, or answers lookups from a record. It is safe for concurrent use.
 type Tape struct {
 	mu      sync.Mutex
 	entries []*Entry
 	found   map[string]*Entry
-	randoms int             // random numbers so far
+	randoms int             // number of random numbers so far
 	lacks   map[string]bool // members that a World does not have, as lackOf writes them
 	clipped bool
 	closed  bool
 
-	play *player // nil while the tape takes notes
+	play *player // nil if the tape records
 }
 
 // Entry is one lookup with its answer.
 type Entry struct {
 	Method string
-	// Reach is the namespace that limits the World, Everywhere for none; empty for a lookup about the request itself.
+	// Reach is the namespace to which the World is confined, Everywhere if it is not confined; empty for a lookup about the request itself.
 	Reach string
-	// Asked is the canonical request. Hidden are the parts of it that may hold credentials.
+	// Asked is the canonical request. Hidden has the parts of it that may hold credentials.
 	Asked  string
 	Hidden []string
-	// Guarded are values of it that no text may have.
+	// Guarded has values of the request that no text may contain.
 	Guarded []string
-	// Answer is the answer; Err the error in its place.
+	// Answer is the answer; Err is the error if there is no answer.
 	Answer any
 	Err    error
-	// Unsteady: an equal lookup had another answer later.
+	// Unsteady: a later equal lookup had another answer.
 	Unsteady bool
 	// Secrets: the answer is data of Secrets, whatever its form.
 	Secrets bool
@@ -44,10 +44,10 @@ type Entry struct {
 // Everywhere is the Reach of policies that may read the whole cluster.
 const Everywhere = "*"
 
-// maxEntries bounds the lookups of one review that are noted.
+// maxEntries bounds the recorded lookups of one review.
 const maxEntries = 256
 
-// New returns a Tape that takes notes.
+// New returns a Tape that records.
 func New() *Tape { return &Tape{found: map[string]*Entry{}, lacks: map[string]bool{}} }
 
 // question is a lookup without its answer.
@@ -66,7 +66,7 @@ func (q *question) key() string {
 	return b.String()
 }
 
-// note adds an answer. The first answer to a question stays.
+// note records an answer. It keeps the first answer to each question.
 func (t *Tape) note(q question, answer any, err error) {
 	key := q.key()
 	t.mu.Lock()
@@ -90,16 +90,16 @@ func same(e *Entry, answer any, err error) bool {
 	return reflect.DeepEqual(e.Answer, answer)
 }
 
-// Notes are the lookups of a review.
+// Notes has the lookups of a review.
 type Notes struct {
 	Entries []Entry
-	// Lacks are members that the Worlds of the review did not have.
+	// Lacks lists members that the Worlds of the review did not have.
 	Lacks []string
-	// Clipped: there were more lookups than are noted.
+	// Clipped: some lookups are not recorded, since there were too many.
 	Clipped bool
 }
 
-// Close ends the tape and returns its notes, in the order of the first lookups. The nil Tape has none.
+// Close ends the recording and returns its notes, in the order of the first lookups. The nil Tape has none.
 func (t *Tape) Close() (n Notes) {
 	if t == nil || t.play != nil {
 		return n
@@ -115,7 +115,7 @@ func (t *Tape) Close() (n Notes) {
 	return n
 }
 
-// Ask makes a lookup about the request itself: next is called unless the tape has the answer. The nil Tape calls next.
+// Ask makes a lookup about the request itself. It calls next unless the tape has the answer. The nil Tape calls next.
 func Ask[T any](ctx context.Context, t *Tape, method, asked string, next func(context.Context) (T, error)) (T, error) {
 	if t == nil {
 		return next(ctx)
@@ -123,7 +123,7 @@ func Ask[T any](ctx context.Context, t *Tape, method, asked string, next func(co
 	return ask(ctx, t, question{method: method, asked: asked}, next)
 }
 
-// ask answers a question: by next, which may be nil while the tape answers.
+// ask answers a question from the record or by next. next may be nil if the tape answers from a record.
 func ask[T any](ctx context.Context, t *Tape, q question, next func(context.Context) (T, error)) (T, error) {
 	if t.play != nil {
 		return played(ctx, t.play, q, next)
@@ -133,7 +133,7 @@ func ask[T any](ctx context.Context, t *Tape, q question, next func(context.Cont
 	return v, err
 }
 
-// reachOf is the Reach in the key of a lookup.
+// reachOf returns the Reach in the form of the key of a lookup.
 func reachOf(r world.Reach) string {
 	if r.IsCluster() {
 		return Everywhere

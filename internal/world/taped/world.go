@@ -9,7 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Root returns the Root whose lookups are on the tape. The nil Tape returns next, which may be nil while the tape answers.
+// Root returns a Root that records the lookups in next, or answers them from the record. next may be nil if the tape answers from a record.
+// The nil Tape returns next.
 func (t *Tape) Root(next world.Root) world.Root {
 	if t == nil || next == nil && t.play == nil {
 		return next
@@ -27,7 +28,7 @@ func (t *Tape) Root(next world.Root) world.Root {
 	})
 }
 
-// side are the lookups within one Reach.
+// side records or replays the lookups within one Reach.
 type side struct {
 	*Tape
 	reach string
@@ -49,7 +50,7 @@ const (
 	memberNames, memberClock, memberRand                  = "Names", "Clock", "Rand"
 )
 
-// has reports which members a World has.
+// has returns the members that a World has.
 func has(w *world.World) map[string]bool {
 	_, find := w.Lists.(world.KindFinder)
 	_, ns := w.Namespaces.(world.NamespaceObjects)
@@ -78,10 +79,10 @@ func (t *Tape) shape(reach string, w *world.World) {
 	}
 }
 
-// world returns the World whose lookups are on the tape.
+// world returns a World that records the lookups in w, or answers them from the record.
 func (s side) world(w *world.World) (out world.World) {
 	ok := has(w)
-	if p := s.play; p != nil { // what the review had
+	if p := s.play; p != nil { // the members that the review had
 		for member := range ok {
 			ok[member] = true
 		}
@@ -155,7 +156,7 @@ func (s side) world(w *world.World) (out world.World) {
 	return out
 }
 
-// when returns f, or nil if the member that f asks is nil.
+// when returns f, or nil if the member that f calls is nil.
 func when[M comparable, T any](member M, f func(context.Context) (T, error)) func(context.Context) (T, error) {
 	var none M
 	if member == none {
@@ -217,7 +218,7 @@ type numbers struct {
 	next world.Rand
 }
 
-// Intn implements world.Rand. Equal lookups have answers of their own, in the order in which they are made.
+// Intn implements world.Rand. Equal lookups have separate answers, in the order in which they are made.
 func (r numbers) Intn(n int) int {
 	t := r.Tape
 	t.mu.Lock()
@@ -227,7 +228,7 @@ func (r numbers) Intn(n int) int {
 	q := question{method: random, asked: value.JSON([]any{int64(n), int64(i)})}
 	v, err := ask(context.Background(), t, r.of(q), when(r.next, func(context.Context) (int, error) { return r.next.Intn(n), nil }))
 	if err != nil || v < 0 || v >= n {
-		return 0 // the lookup is missing, so nothing that depends on it counts
+		return 0 // the lookup is in Missing, so no result that depends on the number counts
 	}
 	return v
 }
