@@ -6,8 +6,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Memo holds what the evaluations of one request share: the values of equal variables that depend only on the object, and the memory of an
-// evaluation that has ended. The zero Memo is ready to use. Only one goroutine may use it.
+// Memo holds the data that the evaluations of one request share: the values of equal variables that depend only on the object, and the memory
+// of an evaluation that has ended. The zero Memo is ready to use. Only one goroutine may use it.
 type Memo struct {
 	object any
 	values []sharedValue

@@ -59,7 +59,7 @@ func isName(e ast.Expr, name string) bool {
 	return e != nil && e.Kind() == ast.IdentKind && e.AsIdent() == name
 }
 
-// argumentOf returns the argument of a call of a function with one argument; nil if e is something else.
+// argumentOf returns the argument of a call of a function with one argument; nil if e is not such a call.
 func argumentOf(e ast.Expr, function string) ast.Expr {
 	if e == nil || e.Kind() != ast.CallKind {
 		return nil

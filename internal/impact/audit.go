@@ -21,7 +21,7 @@ type auditEvent struct {
 	Verb       string    `json:"verb"`
 	RequestURI string    `json:"requestURI"`
 	User       requester `json:"user"`
-	// ImpersonatedUser makes the request, where it is set.
+	// ImpersonatedUser, if set, is the user of the request.
 	ImpersonatedUser *requester `json:"impersonatedUser"`
 	ObjectRef        *struct {
 		Resource, Namespace, Name, APIGroup, APIVersion, Subresource string
@@ -51,8 +51,8 @@ var connects = map[string]bool{"exec": true, "attach": true, "portforward": true
 // errNotAudit is the error for a document that is not an event of an audit log.
 var errNotAudit = errors.New("it is not an event of an audit log (kind Event of audit.k8s.io/v1)")
 
-// reviewOf makes of an event the AdmissionReview that the API server would send for it. The log holds what was sent to the API server,
-// before it was changed, and of a patch only what it became; it never holds the object before an update.
+// reviewOf returns the AdmissionReview that the API server would send for the request of an event. The log holds the object as the API
+// server received it, before any change, and for a patch only the resulting object. It never holds the object before an update.
 func reviewOf(text string) (review string, at time.Time, err error) {
 	var e auditEvent
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
@@ -65,7 +65,7 @@ func reviewOf(text string) (review string, at time.Time, err error) {
 	operation := operationOf[e.Verb]
 	switch {
 	case e.Stage == "ResponseComplete" && e.ObjectRef != nil && (e.Verb == "deletecollection" || connects[e.ObjectRef.Subresource]):
-		return "", at, ErrNoObject // admission was asked about each object, and about the options of a connection
+		return "", at, ErrNoObject // admission reviewed each object, or the options of the connection; the event has neither
 	case operation == "" || e.Stage != "ResponseComplete" || e.ObjectRef == nil || e.ObjectRef.Resource == "":
 		return "", at, ErrNotAdmitted
 	case e.Annotations["authorization.k8s.io/decision"] == "forbid":
@@ -77,7 +77,7 @@ func reviewOf(text string) (review string, at time.Time, err error) {
 	if e.Verb == "patch" || len(object) == 0 {
 		object = e.ResponseObject
 		if refused {
-			return "", at, ErrNoObject // a Status, and no object
+			return "", at, ErrNoObject // a Status, not the object
 		}
 	}
 	kind, err := kindOf(object)
@@ -88,7 +88,7 @@ func reviewOf(text string) (review string, at time.Time, err error) {
 	case kind.Kind == "" && operation != "DELETE":
 		return "", at, ErrNoObject
 	case operation == "DELETE":
-		// The request holds options, and the answer the object only where the deletion goes on after it.
+		// The request holds options. The response holds the object only if the deletion is still in progress.
 		if object = e.ResponseObject; len(object) > 0 {
 			if kind, err = kindOf(object); err != nil {
 				return "", at, err

@@ -19,7 +19,7 @@ import (
 
 // Limits of the data that is kept in addition to counts.
 const (
-	maxGroups     = 10_000 // namespaces, users, owners: each of them
+	maxGroups     = 10_000 // for namespaces, users and owners each
 	maxUnreadable = 20
 	maxChanges    = 50
 	// others is the name of the group for all names beyond maxGroups.
@@ -44,7 +44,7 @@ type Collector struct {
 		lived, untaped, erred                         int
 		notRecorded                                   map[string]int // by reason
 	}
-	unsampled float64 // reviews that the sampled records stand for
+	unsampled float64 // number of reviews that sampled records represent in addition to their own
 }
 
 type ruleKey struct {
@@ -62,7 +62,7 @@ type owned struct {
 	Counts
 }
 
-// NewCollector returns a Collector for policies, and for those in force; nil for none.
+// NewCollector returns a Collector for the policies of after, and of before, the policies in force; nil if there are none.
 func NewCollector(after, before *Replica, examples int) *Collector {
 	c := &Collector{
 		Examples: examples, rules: map[ruleKey]*Rule{}, groups: [2]map[string]*Group{{}, {}}, owners: map[ownerKey]*owned{}, examples: map[string]int{},
@@ -89,9 +89,9 @@ type Evaluated struct {
 	Record        Record
 	Request       *policy.Request // nil when Err is set
 	After, Before Verdict
-	// Assumed: a rule that changes the object may have read a value that was cut from it.
+	// Assumed: a rule that changes the object may have read a value that was cut from the record.
 	Assumed bool
-	// Lived: lookups that are not recorded were made in the cluster as it is now.
+	// Lived: lookups that are not recorded were made in the cluster in its present state.
 	Lived bool
 	Err   error
 }
@@ -351,7 +351,7 @@ func Subject(req *policy.Request) (r compliance.Resource, meta rollout.Meta) {
 	return managed(req, compliance.Resource{APIVersion: req.RequestGVK.GroupVersion().String(), Kind: req.RequestGVK.Kind, Namespace: namespace, Name: name})
 }
 
-// managed returns what manages the object of a request: the requests for the Pods of one ReplicaSet are of one owner.
+// managed returns the object that manages the object of a request: the requests for the Pods of one ReplicaSet belong to one owner.
 func managed(req *policy.Request, r compliance.Resource) (compliance.Resource, rollout.Meta) {
 	object, _ := req.Subject()
 	metadata, _ := object["metadata"].(map[string]any)
@@ -363,7 +363,7 @@ func managed(req *policy.Request, r compliance.Resource) (compliance.Resource, r
 	return r, own
 }
 
-// own adds a request to those of its object.
+// own adds a request to the requests for its object.
 func (c *Collector) own(req *policy.Request, r compliance.Resource, n Counts) {
 	r, own := managed(req, r)
 	key := ownerKey{r.APIVersion, r.Kind, r.Namespace, r.Name}

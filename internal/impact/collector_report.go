@@ -15,19 +15,20 @@ import (
 
 // Facts is the information about the run in addition to the verdicts.
 type Facts struct {
-	// Owners finds owners in a cluster; nil where the records are all that is known. Label is the one that says whose a resource is.
+	// Owners finds owners in a cluster; nil if only the records are available. Label is the label whose value names the owner of a resource.
 	Owners *rollout.Owners
 	Label  string
 	// Labels returns the labels of a namespace, if they are known without a cluster.
 	Labels func(ctx context.Context, namespace string) (map[string]string, error)
-	// Cluster: rules can look things up. Otherwise NoLookups is what is said of rules that do; empty for the words of the command line.
+	// Cluster: rules can look things up. Otherwise, NoLookups is the text about rules that need a lookup; empty for the text of the command
+	// line.
 	Cluster   bool
 	NoLookups string
-	// Objects: objects that exist are among the records.
+	// Objects: there are existing objects among the records.
 	Objects bool
 	// Deferred: some rule generates objects or changes existing ones.
 	Deferred bool
-	// Lacks are further ones.
+	// Lacks has further entries for the report.
 	Lacks []Lack
 }
 
@@ -110,7 +111,7 @@ func (c *Collector) ownersOf(ctx context.Context, f Facts, r *Report) {
 	}
 }
 
-// lacksOf lists what cannot be known.
+// lacksOf lists the information that is not available.
 func (c *Collector) lacksOf(f Facts) []Lack {
 	out := []Lack{}
 	add := func(n int, what string) {
@@ -149,8 +150,8 @@ func (c *Collector) lacksOf(f Facts) []Lack {
 	return append(out, f.Lacks...)
 }
 
-// Reached reports whether n or more requests are of the class; known is false for a class that does not exist, or that needs policies in
-// force where there are none.
+// Reached reports whether n or more requests are of the class. known is false for a class that does not exist, and for a class that needs
+// policies in force if there are none.
 func (r *Report) Reached(class string, n int) (reached, known bool) {
 	counts := map[string]int{
 		classRefused: r.After.Refused, classWarned: r.After.Warned, classChanged: r.After.Changed, classErred: r.After.Erred, classViolating: r.After.Violating,

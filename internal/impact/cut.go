@@ -12,14 +12,14 @@ import (
 // allStages has the stages of all rules that a request may reach.
 const allStages = policy.StageMutate | policy.StageVerifyImages | policy.StageValidate | policy.StageGenerate | policy.StageMutateExisting
 
-// ReadsCut finds out whether rules for the request read values that are not recorded, which the JSON pointers name. unknown: a rule
-// that decides reads one. assumed: a rule that changes or verifies something may read one, and does not say what it reads.
+// ReadsCut determines whether rules for the request read values that are not recorded, which the JSON pointers select. unknown: a rule
+// that decides reads one. assumed: a rule that changes or verifies something may read one; which fields such a rule reads is unknown.
 func (r *Replica) ReadsCut(req *policy.Request, pointers []string) (unknown, assumed bool) {
 	if len(pointers) == 0 {
 		return false, false
 	}
 	about := req.WithObject(req.Object)
-	about.Origin = policy.FromCLI // policies with webhooks of their own, too
+	about.Origin = policy.FromCLI // includes policies that have separate webhooks
 	paths := make([][]string, len(pointers))
 	for i, p := range pointers {
 		paths[i] = jsonpointer.Split(p)
@@ -42,14 +42,14 @@ func (r *Replica) ReadsCut(req *policy.Request, pointers []string) (unknown, ass
 func mayRead(rule *policy.Rule, path []string) bool {
 	fields := rule.Object
 	if len(path) == 0 || path[0] == "oldObject" && rule.Needs.OldObject {
-		fields = nil // what is read of an old object is not known
+		fields = nil // it is unknown which fields of an old object are read
 	}
 	below := path[min(1, len(path)):]
 	return readsBelow(fields, below) || slices.ContainsFunc(rule.Exceptions, func(e *policy.Exception) bool { return readsBelow(e.Reads, below) })
 }
 
-// readsBelow reports whether the value at the path is read. The annotation in which kubectl keeps a copy of the object counts where it is
-// named: rules keep all metadata for their selectors, which do not read it.
+// readsBelow reports whether the value at the path is read. The annotation in which kubectl keeps a copy of the object counts only if the
+// fields name it: rules keep all metadata for their selectors, which do not read that annotation.
 func readsBelow(fields *value.Fields, path []string) bool {
 	if fields == nil {
 		return true

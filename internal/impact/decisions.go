@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// Decided is one record of what admission decided, or why it cannot be read.
+// Decided is one record of a decision, or the reason why it cannot be read.
 type Decided struct {
 	At     string
 	Record *decision.Record
@@ -73,7 +73,7 @@ func StoredDecisions(ctx context.Context, name string, page func(context.Context
 	}
 }
 
-// Reasons why a recorded decision is not a separate request. Such records are counted, and are not mistakes.
+// Reasons why a recorded decision is not evaluated as a separate request. Such records are counted; they are not mistakes.
 var (
 	// ErrSameRequest: an earlier record holds the review of the same request by another webhook.
 	ErrSameRequest = errors.New("another webhook was asked about the same request")
@@ -83,9 +83,9 @@ var (
 	ErrCut = errors.New("a policy reads a value that is not recorded")
 )
 
-// Decisions makes requests of recorded decisions since a time, in the order of their times. The sources are read at once, such as the files
-// of several replicas. The reviews of one request by several webhooks become one request: that of the first of them, whose object no later
-// webhook had changed.
+// Decisions returns the requests of recorded decisions since a time, in the order of their times. It reads the sources in parallel, such as
+// the files of several replicas. The reviews of one request by several webhooks become one request. Its object is that of the first review,
+// before later webhooks changed it.
 func Decisions(since time.Time, sources ...iter.Seq[Decided]) iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		var requests requests
@@ -93,7 +93,7 @@ func Decisions(since time.Time, sources ...iter.Seq[Decided]) iter.Seq[Record] {
 		for d := range inOrder(merged(sources)) {
 			r := &Record{At: d.At, Err: d.Err}
 			if d.Err == nil {
-				of, known, certain := requests.known(d.Record) // a later review may be of the same request
+				of, known, certain := requests.known(d.Record) // before the check of the time: a later review may be of the same request
 				switch {
 				case known && certain:
 					r.Err = ErrSameRequest
@@ -116,13 +116,14 @@ func Decisions(since time.Time, sources ...iter.Seq[Decided]) iter.Seq[Record] {
 	}
 }
 
-// lookingUp holds records until what all reviews of their requests looked up is known: each webhook is asked about other policies.
+// lookingUp holds records until the lookups of all reviews of their requests are known. Each webhook evaluates different policies, so each
+// review has different lookups.
 type lookingUp struct {
 	records []*Record
 	newest  time.Time
 }
 
-// add adds a record, and yields those that need not wait any longer, in order.
+// add adds a record, and yields the records that need not wait any longer, in order.
 func (h *lookingUp) add(r *Record, yield func(Record) bool) bool {
 	h.records = append(h.records, r)
 	if r.Time.After(h.newest) {
@@ -142,7 +143,7 @@ func (h *lookingUp) add(r *Record, yield func(Record) bool) bool {
 	return true
 }
 
-// end yields the rest.
+// end yields the remaining records.
 func (h *lookingUp) end(yield func(Record) bool) {
 	for _, r := range h.records {
 		if !yield(*r) {
@@ -197,7 +198,7 @@ func (d *Decided) before(o *Decided) bool {
 	return d.Record.Time.Before(o.Record.Time)
 }
 
-// Records are written after the auditing rules, so a little out of order: as many wait here, and for so long.
+// Limits of the records that wait here to be sorted. Records are written after the auditing rules, so they are slightly out of order.
 const (
 	unordered     = 10 * time.Second
 	unorderedMost = 4096
@@ -218,7 +219,7 @@ func (w *waiting) Pop() any {
 	return x
 }
 
-// inOrder yields records in the order of their times, as far as they are out of order by no more than the limits.
+// inOrder yields records in the order of their times, if they are out of order by no more than the limits.
 func inOrder(in iter.Seq[Decided]) iter.Seq[Decided] {
 	return func(yield func(Decided) bool) {
 		var held waiting
@@ -248,15 +249,15 @@ func inOrder(in iter.Seq[Decided]) iter.Seq[Decided] {
 	}
 }
 
-// together is how long the webhooks of one request may take: each at most 30 seconds, and those of one kind are asked at once or one after
-// the other.
+// together is the time within which all reviews of one request arrive. A webhook takes at most 30 seconds; mutating webhooks are called one
+// after the other, validating ones at once.
 const together = 40 * time.Second
 
-// apart is how long after an answer the next webhook is asked at most, unless another webhook is slow.
+// apart is the longest time between an answer and the call of the next webhook, unless another webhook is slow.
 const apart = time.Second
 
-// requests finds the reviews of one request by several webhooks. The API server gives each of them a UID of its own, so they are
-// known by what they are about.
+// requests finds the reviews of one request by several webhooks. The API server gives each of them a separate UID, so they are recognized
+// by their other fields.
 type requests struct {
 	open  map[subjectKey][]*group
 	order []opened
@@ -276,17 +277,17 @@ type subjectKey struct {
 // group has the reviews of one request so far.
 type group struct {
 	began time.Time
-	ended time.Time // when the last of them was answered
-	name  string    // of an object whose name the API server found after the mutating webhooks
-	// mutating and validating are the policies that answered; a request reaches each of them once in a kind of webhooks.
+	ended time.Time // when the last review was answered
+	name  string    // the name that the API server generated for the object after the mutating webhooks
+	// mutating and validating have the policies that answered. For each kind of webhooks, a request reaches a policy once.
 	mutating, validating []string
 	validated            bool
 	first                *Record
-	refused              bool   // by a mutating webhook: no other one is asked
-	object, mutated      string // digests: of the validating reviews, of the last mutating one
+	refused              bool   // by a mutating webhook: no other webhook is called
+	object, mutated      string // digests of the object in the validating reviews, and in the last mutating one
 }
 
-// add adds what a review looked up to the first record of the group.
+// add adds the lookups of a review to the first record of the group.
 func (g *group) add(r *Record) {
 	if g.first == nil {
 		g.first = r
@@ -296,7 +297,7 @@ func (g *group) add(r *Record) {
 	}
 }
 
-// known adds a review to the group of its request, and reports whether an earlier one is of the same request, and whether that is certain.
+// known adds a review to the group of its request. It reports whether an earlier review is of the same request, and whether that is certain.
 func (q *requests) known(r *decision.Record) (of *group, known, certain bool) {
 	if r.Request == nil {
 		return nil, false, false
@@ -345,9 +346,9 @@ func (q *requests) known(r *decision.Record) (of *group, known, certain bool) {
 // suffix is the number of characters that the API server appends to a generateName.
 const suffix = 5
 
-// join adds a review to the group, unless it cannot be of the same request. The membership is certain for a validating review with the object of
-// another one. It is not certain where time has passed, or where the same mutating policies are asked about another object, as the API server does after
-// a change by a later webhook: the review may then be of a similar request, if the validating review of the first one has no record.
+// join adds a review to the group, unless it cannot be of the same request. The membership is certain for a validating review with the same
+// object as another one. It is uncertain if time has passed, or if the same mutating policies review another object, as happens when a later
+// webhook changes the object: the review may then be of a similar request, if the validating review of the first one has no record.
 func (g *group) join(r *decision.Record, policies []string) (joined, certain bool) {
 	if g.refused {
 		return false, false
@@ -365,7 +366,7 @@ func (g *group) join(r *decision.Record, policies []string) (joined, certain boo
 		switch {
 		case g.validated:
 			return false, false
-		case meet(g.mutating, policies) && object == g.mutated: // a repeated webhook is asked about a changed object
+		case meet(g.mutating, policies) && object == g.mutated: // the API server repeats a webhook only for a changed object
 			return false, false
 		}
 		certain = !late && !meet(g.mutating, policies)

@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policyreview"
 )
 
-// Kinds has the resources of requests: those that a cluster serves, or without one those of the requests so far.
+// Kinds has the resources of requests: those that a cluster serves or, without a cluster, those of the requests so far.
 type Kinds struct {
 	policyreview.Discovery // nil without a cluster
 	mu                     sync.RWMutex
@@ -23,12 +23,12 @@ type Kinds struct {
 	version                atomic.Uint64
 }
 
-// NewKinds returns the Kinds of a cluster, or of the requests for nil.
+// NewKinds returns the Kinds of a cluster; for nil, the Kinds of the requests.
 func NewKinds(cluster policyreview.Discovery) *Kinds {
 	return &Kinds{Discovery: cluster, met: map[discovery.Resource]bool{}}
 }
 
-// meet adds the resource of a request, and returns the version of the list that has it.
+// meet adds the resource of a request, and returns the version of the list that contains it.
 func (k *Kinds) meet(r *policy.Request) uint64 {
 	if k.Discovery != nil {
 		return 0

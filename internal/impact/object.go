@@ -18,7 +18,7 @@ func Existing(k discovery.Resource, object map[string]any) Record {
 		at = namespace + "/" + at
 	}
 	if k.Group == "" && k.Resource == "namespaces" {
-		namespace = name // as in a review
+		namespace = name // as in the review of a Namespace
 	}
 	return Record{At: at, Object: &policy.Request{
 		Origin: policy.FromAdmission, Operation: policy.Create, GVK: k.GVK(), RequestGVK: k.GVK(), GVR: k.GVR(),
@@ -26,7 +26,7 @@ func Existing(k discovery.Resource, object map[string]any) Record {
 	}}
 }
 
-// Deferred reports whether some rule needs work after the answer.
+// Deferred reports whether some rule has work to do after the answer.
 func Deferred(programs []*policy.Program) bool {
 	return slices.ContainsFunc(programs, func(p *policy.Program) bool {
 		return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool {

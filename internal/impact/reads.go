@@ -9,11 +9,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// maxReads is how many kinds of requests are remembered with what is read of their objects.
+// maxReads is the number of kinds of requests whose fields are remembered.
 const maxReads = 1000
 
-// reading returns what is read of the object of a request, as admission decodes no more than that (docs/contributing/partial-decoding.md); nil where
-// rules change objects, since a change is shown with the whole object. before may be nil.
+// reading returns a function for the fields that are read from the object of a request: admission decodes only these
+// (docs/contributing/partial-decoding.md). It returns nil if rules change objects, since the report needs the whole object to show a change.
+// before may be nil.
 func reading(after, before *Replica) func(*policy.Request) *value.Fields {
 	if !after.onlyValidates() || before != nil && !before.onlyValidates() {
 		return nil
@@ -35,7 +36,7 @@ func reading(after, before *Replica) func(*policy.Request) *value.Fields {
 			return all
 		}
 		all = &value.Fields{}
-		all.Member("metadata").ReadAllBut("managedFields") // the report has owners and labels
+		all.Member("metadata").ReadAllBut("managedFields") // the report needs owners and labels
 		for _, one := range key {
 			if one != nil {
 				all.Merge(one)
@@ -58,10 +59,10 @@ func (r *Replica) onlyValidates() bool {
 	})
 }
 
-// reads returns what all rules for a request read of its object, in whatever webhook they are.
+// reads returns the fields that all rules for a request read from its object, whichever webhook they belong to.
 func (r *Replica) reads(req *policy.Request) *value.Fields {
 	return r.snapshot.Reads(&policy.Request{
-		Origin: policy.FromCLI, // policies with webhooks of their own, too
+		Origin: policy.FromCLI, // includes policies that have separate webhooks
 		GVK:    req.GVK, RequestGVK: req.RequestGVK, GVR: req.GVR, Subresource: req.Subresource, Asked: req.Asked, Operation: req.Operation, Namespace: req.Namespace, Name: req.Name,
 	}, catalog.Route{Stages: allStages})
 }

@@ -26,13 +26,13 @@ import (
 type Record struct {
 	// At is the position of the record, such as requests.jsonl:12.
 	At string
-	// Text is an AdmissionReview in JSON, or what Object makes a request of.
+	// Text is an AdmissionReview in JSON, or an event of an audit log.
 	Text string
 	// Object is an existing object with its request; nil for a recorded review.
 	Object *policy.Request
 	// Decision is a recorded decision with its request; nil for others.
 	Decision *decision.Record
-	// Lookups are what the reviews of the request looked up; nil where that is not recorded.
+	// Lookups has the lookups of each review of the request; nil if they are not recorded.
 	Lookups []*decision.Lookups
 	// Audited: the text is an event of an audit log.
 	Audited bool
@@ -40,7 +40,7 @@ type Record struct {
 	Time time.Time
 	// Err is the reason why the record cannot be read.
 	Err error
-	// since is the time before which events of an audit log are not asked about.
+	// since is the time before which events of an audit log are skipped.
 	since time.Time
 }
 
@@ -51,7 +51,7 @@ const MaxRecord = 32 << 20
 var errEmpty = errors.New("there is no record in it")
 
 // Reviews reads AdmissionReviews: JSON, one after the other or one on each line, or documents of YAML. A record that cannot be read has an
-// error; what follows it on the next line is read.
+// error; reading continues on the next line.
 func Reviews(name string, r io.Reader) iter.Seq[Record] { return records(name, r, Record{}) }
 
 // AuditLog reads the events of an audit log since a time, in JSON, one on each line.
@@ -81,10 +81,10 @@ func records(name string, r io.Reader, of Record) iter.Seq[Record] {
 	}
 }
 
-// jsonRecords reads JSON documents. Lines that are whole documents need no scan of their own for where they end.
+// jsonRecords reads JSON documents. It does not search for the end of a document that is a whole line.
 func jsonRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
 	line := 0
-	var held []byte // lines that are no document yet
+	var held []byte // lines of an incomplete document
 	start := 0
 	for {
 		text, err := readLine(in)
@@ -106,7 +106,7 @@ func jsonRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
 			}
 		default:
 			held = append(held, text...)
-			if bytes.HasPrefix(trimmed, []byte("}")) && json.Valid(held) { // the end of an indented document
+			if bytes.HasPrefix(trimmed, []byte("}")) && json.Valid(held) { // it ends an indented document
 				if !emit(Record{At: fmt.Sprintf("%s:%d", name, start), Text: string(held)}) {
 					return false
 				}
@@ -127,7 +127,7 @@ func jsonRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
 	}
 }
 
-// isWhole reports whether the text is one JSON document. json.Valid, which takes longer, decides about those that are nested too deeply.
+// isWhole reports whether the text is one JSON document. For documents that are nested too deeply it calls json.Valid, which takes longer.
 func isWhole(text string) bool {
 	r := value.NewReader(text)
 	return r.Skip() == nil && r.End() == nil || json.Valid([]byte(text))
@@ -135,7 +135,7 @@ func isWhole(text string) bool {
 
 var errRecord = fmt.Errorf("the record is longer than %d bytes", MaxRecord)
 
-// readLine reads a line with its end, up to MaxRecord bytes.
+// readLine reads a line with its newline, up to MaxRecord bytes.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var out []byte
 	for {
@@ -178,17 +178,17 @@ func yamlRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
 	}
 }
 
-// Reasons why a record is not a request for admission. Such records are counted, and are not mistakes.
+// Reasons why a record is not a request for admission. Such records are counted; they are not mistakes.
 var (
 	// ErrEarlier: the event is from before the requested time.
 	ErrEarlier = errors.New("the event is earlier")
-	// ErrNotAdmitted: the event is about a request that admission is not asked about, or that ended before.
+	// ErrNotAdmitted: the event is about a request that does not reach admission.
 	ErrNotAdmitted = errors.New("admission is not asked about the request")
 	// ErrNoObject: the event does not hold the object that was sent.
 	ErrNoObject = errors.New("the record does not hold the object: the audit policy has to log the request at level RequestResponse")
 )
 
-// reviews are buffers for the reviews of recorded decisions; one that a large review needed is not kept.
+// reviews has buffers for the reviews of recorded decisions. Large buffers are not kept.
 var reviews = sync.Pool{New: func() any { room := make([]byte, 0, 16<<10); return &room }}
 
 const maxKeptReview = 256 << 10
@@ -196,7 +196,7 @@ const maxKeptReview = 256 << 10
 // Request decodes the record, with the whole object.
 func (r *Record) Request() (*policy.Request, error) { return r.request(nil) }
 
-// request decodes the record, with what is read of the object; nil for all of it.
+// request decodes the record with the fields of the object that reads returns; nil decodes the whole object.
 func (r *Record) request(reads func(*policy.Request) *value.Fields) (*policy.Request, error) {
 	switch {
 	case r.Err != nil:
@@ -235,7 +235,7 @@ func (r *Record) request(reads func(*policy.Request) *value.Fields) (*policy.Req
 	return req, nil
 }
 
-// subject returns the namespace and the name of the object of a request. A creation has the name in its object only.
+// subject returns the namespace and the name of the object of a request. For a creation, only the object has the name.
 func subject(req *policy.Request) (namespace, name string) {
 	namespace, name = req.Namespace, req.Name
 	if isNamespace(req) {

@@ -25,19 +25,19 @@ import (
 
 // Options configure a Replica.
 type Options struct {
-	// Kinds has the resources that the webhooks name; Replicas share it.
+	// Kinds has the resources for the webhooks; Replicas share it.
 	Kinds *Kinds
-	// Root is what rules look up; nil for nothing.
+	// Root makes the lookups of rules; nil if rules cannot look anything up.
 	Root world.Root
-	// Roles and Labels look up the roles of a user, and the labels of a namespace; nil where they are not known, which is an error for rules
-	// that need them.
+	// Roles and Labels look up the roles of a user and the labels of a namespace. If nil, they are unknown, which is an error for rules that
+	// need them.
 	Roles  func(ctx context.Context, user *policy.User, namespace string) (policy.Roles, error)
 	Labels func(ctx context.Context, namespace string) (map[string]string, error)
-	// Live: lookups that are not recorded are made in Root, and by Roles and Labels. Otherwise a request that needs one is not answered.
+	// Live: lookups that are not recorded are made in Root, and by Roles and Labels. Otherwise, a request that needs one is not answered.
 	Live bool
-	// Settings are those of the installation; nil for the defaults.
+	// Settings has the settings of the installation; nil for the defaults.
 	Settings *settings.Settings
-	// Families are those of the policies; nil for those of Ephor.
+	// Families has the families of the policies; nil for those of Ephor.
 	Families *compile.Registry
 	// Timeout bounds the evaluation at one webhook; 0 for defaultTimeout.
 	Timeout time.Duration
@@ -46,10 +46,10 @@ type Options struct {
 // defaultTimeout is the timeout of webhooks unless a flag sets another.
 const defaultTimeout = 10 * time.Second
 
-// installation is the namespace that the webhooks leave out, as the chart's default.
+// installation is the namespace that the webhooks exclude, as in the default values of the chart.
 const installation = "kyverno"
 
-// Replica answers requests as a replica of the admission controller would, were its policies in force. It is safe for all goroutines.
+// Replica answers requests as a replica of the admission controller would if the policies were in force. It is safe for concurrent use.
 type Replica struct {
 	options  Options
 	programs []*policy.Program
@@ -67,7 +67,7 @@ type plan struct {
 	mutating, validating []*webhook
 }
 
-// lookups answers what package admission asks about a cluster.
+// lookups makes the lookups of package admission in a cluster.
 type lookups struct {
 	*Kinds
 	o *Options
@@ -90,7 +90,7 @@ func (l lookups) NamespaceLabels(ctx context.Context, namespace string) (map[str
 	return l.o.Labels(ctx, namespace)
 }
 
-// NewReplica returns the Replica with the policies in force. Exceptions are joined to them before (catalog.Join).
+// NewReplica returns a Replica with these policies. The caller joins the exceptions to them first (catalog.Join).
 func NewReplica(programs []*policy.Program, o Options) *Replica {
 	if o.Settings == nil {
 		o.Settings = settings.Defaults()
@@ -140,12 +140,12 @@ type Verdict struct {
 	policy.Decision
 	// Asked is the number of webhooks that were called.
 	Asked int
-	// Results are those of all rules, in the order of the webhooks, the auditing ones included.
+	// Results has the results of all rules, including the auditing ones, in the order of the webhooks.
 	Results []policy.Result
-	// Object is the object after all mutations; nil where nothing was changed. Changes are those that led to it.
+	// Object is the object after all mutations; nil if nothing was changed. Changes has the changes that led to it.
 	Object  *value.Doc
 	Changes []patch.Operation
-	// Failures are the webhooks that gave no answer: their failurePolicy decided.
+	// Failures has the errors of the webhooks that gave no answer: their failurePolicy decided.
 	Failures []error
 }
 
@@ -191,8 +191,8 @@ func (r *Replica) Answer(ctx context.Context, req *policy.Request) (Verdict, err
 	return v, nil
 }
 
-// mutate asks the mutating webhooks one after the other. A webhook with reinvocationPolicy IfNeeded is asked once more when a later one
-// changed the object, as the API server does it.
+// mutate calls the mutating webhooks one after the other. Like the API server, it calls a webhook with reinvocationPolicy IfNeeded once more
+// if a later one changed the object.
 func (r *Replica) mutate(ctx context.Context, hooks []*webhook, req *policy.Request, v *Verdict) (*policy.Request, error) {
 	var asked, again []*webhook
 	pass := func(hooks []*webhook) error {
@@ -225,7 +225,7 @@ func (r *Replica) mutate(ctx context.Context, hooks []*webhook, req *policy.Requ
 	return req, pass(second)
 }
 
-// ask asks one webhook, when it selects the request.
+// ask calls one webhook if it selects the request.
 func (r *Replica) ask(ctx context.Context, w *webhook, req *policy.Request, v *Verdict, changed func(*value.Doc)) error {
 	selected, err := w.selects(ctx, req)
 	var got admission.Answered
@@ -257,7 +257,7 @@ func (r *Replica) ask(ctx context.Context, w *webhook, req *policy.Request, v *V
 	return nil
 }
 
-// labelsOf returns the labels of an object; none without an object.
+// labelsOf returns the labels of an object; none if there is no object.
 func labelsOf(d *value.Doc) (labels.Set, error) {
 	object, err := d.Map()
 	if err != nil {

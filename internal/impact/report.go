@@ -8,16 +8,17 @@ import (
 
 // Report describes what policies would have done, as `ephor impact` prints it.
 type Report struct {
-	// Policies are the keys of the policies that were evaluated; Current those of the policies in force, where there are any.
+	// Policies has the keys of the evaluated policies, Current the keys of the policies in force, if there are any.
 	Policies []string `json:"policies"`
 	Current  []string `json:"current,omitempty"`
-	// Records were read. Requests of them are requests for admission, of which a rule was for Matched.
+	// Records is the number of records that were read, Requests the number of them that are requests for admission, Matched the number of
+	// requests to which a rule applies.
 	Records  int        `json:"records"`
 	Requests int        `json:"requests"`
 	Matched  int        `json:"matched"`
 	From     *time.Time `json:"from,omitempty"`
 	To       *time.Time `json:"to,omitempty"`
-	// After is what the policies do, Before what those in force did to the same requests; nil without them.
+	// After has the counts for the policies, Before the counts for the policies in force with the same requests; nil without them.
 	After  Counts  `json:"after"`
 	Before *Counts `json:"before,omitempty"`
 	// Effect is the difference between the two; nil without policies in force.
@@ -32,16 +33,16 @@ type Report struct {
 	Unreadable []Mistake `json:"unreadable,omitempty"`
 }
 
-// Counts are numbers of requests. A request may count in several of them: one that is changed may be refused.
+// Counts has numbers of requests. A request may count in several of them: a request that is changed may also be refused.
 type Counts struct {
 	Refused int `json:"refused"`
 	Warned  int `json:"warned"`
 	Changed int `json:"changed"`
-	// Erred are those for which some rule ended in an error, or a webhook gave no answer.
+	// Erred counts requests for which some rule ended in an error, or a webhook gave no answer.
 	Erred int `json:"erred"`
-	// Violating are admitted requests for which a rule failed: Enforce would refuse them.
+	// Violating counts admitted requests for which a rule failed: Enforce would refuse them.
 	Violating int `json:"violating"`
-	// Exempt are those for which an exception exempted from a rule.
+	// Exempt counts requests that an exception exempted from a rule.
 	Exempt int `json:"exempt"`
 }
 
@@ -49,7 +50,7 @@ type Counts struct {
 type Effect struct {
 	NewlyRefused    int `json:"newlyRefused"`
 	NoLongerRefused int `json:"noLongerRefused"`
-	// Differing are the requests whose answer differs in anything else: warnings, the message of a refusal, the changed object.
+	// Differing counts the requests whose answer differs in anything else: warnings, the message of a refusal, the changed object.
 	Differing int `json:"differing"`
 }
 
@@ -63,11 +64,11 @@ type Rule struct {
 	Warn   int    `json:"warn"`
 	Error  int    `json:"error"`
 	Skip   int    `json:"skip"`
-	// Refused are the requests that the rule refused.
+	// Refused counts the requests that the rule refused.
 	Refused int `json:"refused"`
 }
 
-// Group is a namespace or a user with its requests; the name is empty for those of none.
+// Group is a namespace or a user with its requests. The name is empty for requests without a namespace or user.
 type Group struct {
 	Name     string `json:"name"`
 	Requests int    `json:"requests"`
@@ -88,7 +89,7 @@ type Owner struct {
 
 // Example is a request with all its results.
 type Example struct {
-	// Class is the first of refused, erred, warned, changed and violating that the request is, or no longer refused.
+	// Class is the first of refused, erred, warned, changed and violating that applies to the request, or no longer refused.
 	Class     string              `json:"class"`
 	At        string              `json:"at"`
 	UID       string              `json:"uid,omitempty"`
@@ -97,7 +98,7 @@ type Example struct {
 	Groups    []string            `json:"groups,omitempty"`
 	Operation string              `json:"operation"`
 	Resource  compliance.Resource `json:"resource"`
-	// Subresource is that of the request; empty for the object itself.
+	// Subresource is the subresource of the request; empty for the object itself.
 	Subresource string   `json:"subresource,omitempty"`
 	DryRun      bool     `json:"dryRun,omitempty"`
 	Message     string   `json:"message,omitempty"`
@@ -117,7 +118,7 @@ type Answer struct {
 	Changes  []Change `json:"changes,omitempty"`
 }
 
-// Said is a result that is not a pass.
+// Said is a result other than a pass.
 type Said struct {
 	Policy     string   `json:"policy"`
 	Rule       string   `json:"rule,omitempty"`

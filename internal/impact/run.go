@@ -22,12 +22,12 @@ type batch struct {
 	done    chan []Evaluated
 }
 
-// Run evaluates records by the policies of after, and of before unless it is nil, and counts them.
+// Run evaluates records by the policies of after, and of before unless it is nil, and counts the verdicts.
 func Run(ctx context.Context, records iter.Seq[Record], after, before *Replica, c *Collector) error {
 	return Each(ctx, records, after, before, c.Add)
 }
 
-// Each evaluates records on all processors, and hands them to add one by one, in the order of the records.
+// Each evaluates records on all processors, and passes the results to add one by one, in the order of the records.
 func Each(ctx context.Context, records iter.Seq[Record], after, before *Replica, add func(*Evaluated)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -95,7 +95,7 @@ func evaluate(ctx context.Context, r Record, after, before *Replica, reads func(
 		}
 	}
 	e.Before.Allowed = true
-	if before != nil { // lookups are attached to a request, so each Replica has its own
+	if before != nil { // lookups are attached to a request, so each Replica needs a separate copy
 		on := e.Request.WithObject(e.Request.Object)
 		if e.Before, e.Err = before.answerTaped(ctx, &e, on); e.Err != nil {
 			return e

@@ -28,7 +28,7 @@ type webhook struct {
 	exact      bool // matchPolicy is Exact
 	again      bool // reinvocationPolicy is IfNeeded
 	namespaces labels.Selector
-	onlyNames  bool // the selector reads no label of a namespace but its name
+	onlyNames  bool // the selector reads only the label with the name of a namespace
 	objects    labels.Selector
 	conditions celrule.Conditions
 	variables  *celenv.Variables
@@ -105,8 +105,8 @@ func selectorOf(s *metav1.LabelSelector) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(s)
 }
 
-// selects reports whether the API server sends the request to the webhook. An error means that it does not know either, and that the
-// failurePolicy decides.
+// selects reports whether the API server sends the request to the webhook. An error means that the API server cannot determine this either,
+// and that the failurePolicy decides.
 func (w *webhook) selects(ctx context.Context, req *policy.Request) (bool, error) {
 	if !slices.ContainsFunc(w.rules, func(r admissionregistrationv1.RuleWithOperations) bool { return w.covers(&r, req) }) {
 		return false, nil
@@ -130,7 +130,7 @@ func (w *webhook) selects(ctx context.Context, req *policy.Request) (bool, error
 	if len(w.conditions) == 0 {
 		return true, nil
 	}
-	in, err := celrule.RequestInput(req.WithObject(req.Object.Whole())) // the API server has all of it
+	in, err := celrule.RequestInput(req.WithObject(req.Object.Whole())) // the API server has the whole object
 	if err != nil {
 		return false, err
 	}
@@ -139,8 +139,8 @@ func (w *webhook) selects(ctx context.Context, req *policy.Request) (bool, error
 	return w.conditions.Hold(ctx, &meter, w.variables, in)
 }
 
-// covers reports whether a rule names the resource and the operation of the request. A request that the API server converts is recorded
-// with the resource that it was converted to, and with the one that was asked for.
+// covers reports whether a rule names the resource and the operation of the request. The record of a request that the API server converted
+// has both resources, the one after the conversion and the original one.
 func (w *webhook) covers(r *admissionregistrationv1.RuleWithOperations, req *policy.Request) bool {
 	if !has(r.Operations, admissionregistrationv1.OperationType(req.Operation)) {
 		return false
@@ -172,7 +172,7 @@ func has[T ~string](list []T, want T) bool {
 	return slices.Contains(list, want) || slices.Contains(list, "*")
 }
 
-// isNamespace reports whether the request is for a Namespace itself, which is in no namespace, although the review names one.
+// isNamespace reports whether the request is for a Namespace itself. A Namespace is in no namespace, although the review names one.
 func isNamespace(req *policy.Request) bool {
 	return req.GVR.Group == "" && req.GVR.Resource == "namespaces"
 }

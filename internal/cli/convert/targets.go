@@ -15,11 +15,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// existingTargets is the number of resources that are made for rules with targets: every trigger sees all of them.
+// existingTargets is the number of resources that are created for rules with targets: every trigger sees all of them.
 const existingTargets = 24
 
-// targets makes the existing resources of a rule with targets, and gives triggers their names, since many rules look for the same name.
-// s is the sampler of the triggers.
+// targets creates the existing resources of a rule with targets. It gives their names to triggers, since many rules select targets with the
+// name of the trigger. s is the sampler of the triggers.
 func (p prover) targets(s *sampler, original map[string]any, triggers []map[string]any) []map[string]any {
 	of := *s
 	of.kinds = nil
@@ -91,7 +91,7 @@ func (s *sampler) targetFields(text string) {
 	}
 }
 
-// changed adds what work changes on its targets. A target with an error counts as one that is changed to an error.
+// changed adds the changes of the targets. A target with an error counts as one that is changed to an error.
 func (v *verdict) changed(answers []offline.Answer) {
 	var texts []string
 	for i := range answers {

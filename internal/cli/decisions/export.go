@@ -31,7 +31,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
-// exporting are the flags of export.
+// exporting has the flags of export.
 type exporting struct {
 	options
 	families *compile.Registry

@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// options are the flags of decisions.
+// options has the flags of decisions.
 type options struct {
 	from       source
 	since      terminal.Span

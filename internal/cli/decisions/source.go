@@ -53,7 +53,7 @@ func (o *source) pages(stderr io.Writer) (remote.DecisionPages, error) {
 	})
 }
 
-// files are files with records.
+// files has the paths of files with records.
 type files []string
 
 func (o *files) addFlags(f *pflag.FlagSet) {
@@ -118,8 +118,8 @@ func pages(ctx context.Context, page remote.DecisionPages, q *decision.Query, ta
 	}
 }
 
-// followEvery is the interval at which a followed store is queried. followBack is how late a record may arrive, compared with others of
-// the same time: records are written after the auditing rules, which take at most 30 seconds, and sent within ten seconds.
+// followEvery is the interval at which a followed store is queried. followBack is the longest delay of a record compared with others of the
+// same time: records are written after the auditing rules, which take at most 30 seconds, and sent within ten seconds.
 const (
 	followEvery = time.Second
 	followBack  = 45 * time.Second

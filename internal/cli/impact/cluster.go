@@ -53,7 +53,7 @@ func (o *options) open(ctx context.Context) (*cluster, error) {
 	return out, nil
 }
 
-// attach makes the evaluation look things up in the cluster.
+// attach sets the lookups in the cluster in the options of the evaluation.
 func (c *cluster) attach(o *impact.Options) {
 	o.Kinds, o.Root, o.Roles, o.Labels = c.kinds, c.Root, c.roles.Of, c.NamespaceLabels
 	o.Live = true

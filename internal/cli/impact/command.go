@@ -27,7 +27,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
-// options are the flags of impact.
+// options has the flags of impact.
 type options struct {
 	families   *compile.Registry // the families of the policies; nil for those of Ephor
 	policies   []string

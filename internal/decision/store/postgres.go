@@ -76,7 +76,7 @@ type Postgres struct {
 	read    *pgconn.PgConn
 }
 
-// NewPostgres returns the store at an address: postgres://USER@HOST/DATABASE and its parameters. What the address does not say is in the usual
+// NewPostgres returns the store at an address: postgres://USER@HOST/DATABASE and its parameters. Other settings come from the usual
 // environment variables, such as PGPASSWORD.
 func NewPostgres(address string, o Options) (*Postgres, error) {
 	c, err := pgconn.ParseConfig(address)

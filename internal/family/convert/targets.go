@@ -11,8 +11,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// targets makes the policy change existing resources: an expression lists them for each trigger. From then on `object` is the target, and
-// `request.object` the trigger.
+// targets converts the targets of a rule: an expression lists the existing resources for each trigger. In later expressions, `object` is the
+// target and `request.object` the trigger.
 func (c *converter) targets(r *kyvernov1.Rule, spec map[string]any) {
 	all, path := r.Mutation.Targets, c.path+".mutate.targets"
 	if len(c.variables) > 0 {
@@ -56,7 +56,7 @@ func (c *converter) targets(r *kyvernov1.Rule, spec map[string]any) {
 	}
 	constraints := map[string]any{"expression": expression}
 	if slices.ContainsFunc(rules, func(r schema.GroupVersionResource) bool { return strings.Contains(r.Resource, "/") }) {
-		constraints["resourceRules"] = rulesFor(rules, []string{"*"}) // they name the subresource that is written
+		constraints["resourceRules"] = rulesFor(rules, []string{"*"}) // the rules name the subresource that is written
 	}
 	spec["targetMatchConstraints"] = constraints
 	c.existingSettings(r, spec)
@@ -92,7 +92,7 @@ func (c *converter) existingSettings(r *kyvernov1.Rule, spec map[string]any) {
 	c.note(path, "a change of the policy also changes the targets of triggers that exist; that of the classic policy does not", "")
 }
 
-// target returns the expression for the targets of one entry. filtered is false for a whole list, which has the targets as its items.
+// target returns the expression for the targets of one entry. filtered is false if all items of a list are targets.
 func (c *converter) target(t *kyvernov1.TargetResourceSpec, path string) (list string, filtered bool, gvr schema.GroupVersionResource, ok bool) {
 	switch {
 	case t.UID != "":
@@ -128,7 +128,7 @@ func (c *converter) target(t *kyvernov1.TargetResourceSpec, path string) (list s
 			if strings.Contains(t.Namespace, "{{") {
 				c.refuse(path+".namespace", "a wildcard beside a variable is not converted", "")
 			}
-			// The namespace is no condition for resources that have none.
+			// For resources without a namespace, the namespace is not a condition.
 			kept = or(not(member(metadata.optional("namespace").text+".hasValue()")), c.anyGlob(metadata.field("namespace"), []string{t.Namespace}))
 		}
 		arguments = append(arguments, namespace)
@@ -151,7 +151,7 @@ func (c *converter) target(t *kyvernov1.TargetResourceSpec, path string) (list s
 	return list + ".items.filter(" + x + ", " + kept.text + ")", true, gvr, true
 }
 
-// targetName returns the condition that a target has the name: an empty one is every name.
+// targetName returns the condition that a target has the name. An empty name matches every target.
 func (c *converter) targetName(name string, at expr, path string) (expr, bool) {
 	switch {
 	case name == "":

@@ -1,6 +1,6 @@
 // Package firstgc delays the first garbage collection of a process until its heap has 16 MB instead of Go's 4 MB.
 //
-//	import _ "github.com/ephor-dev/ephor/internal/lifecycle/firstgc"   // in a main package: nothing else to do
+//	import _ "github.com/ephor-dev/ephor/internal/lifecycle/firstgc"   // in a main package; nothing else is needed
 //	firstgc.End()                                                     // before other code tunes the collector
 //
 // The packages that Ephor links allocate 7 MB while they are initialized, nearly all of which stays in use. Two collections during that time
@@ -9,7 +9,7 @@
 //
 // The package imports only small packages of the standard library. Go can therefore initialize it before the large packages.
 //
-// What it deliberately does not do: tune a running process, which lifecycle.TuneHeap does.
+// It does not tune a running process; lifecycle.TuneHeap does that.
 //
 // Floor 4 (effects): imports nothing of ours.
 package firstgc

@@ -16,8 +16,9 @@ var (
 	before  int // the percentage that applies after the first collection
 )
 
-// sentinel is garbage from the start, so that the first collection finds it. It is large because Go sweeps large objects first, and frees small
-// ones so late that the heap of a busy process would have grown to four times what it needs. It is never written, so that no page of it is used.
+// sentinel is unreachable from the start, so that the first collection frees it. It is large because Go sweeps large objects first. Go frees
+// small objects so late that the heap of a busy process would have grown to four times the size that it needs. No code writes to it, so that it
+// uses no memory pages.
 type sentinel [64 << 10]byte
 
 func init() {
