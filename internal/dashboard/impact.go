@@ -176,7 +176,7 @@ func (d *Dashboard) evaluate(ctx context.Context, one *session, reading *reading
 	visible := d.visible(v)
 	facts := impact.Facts{
 		Label: e.OwnerLabel, Labels: c.namespaceLabels, Objects: e.On == onObjects, Deferred: impact.Deferred(set.programs),
-		NoLookups: "what rules would look up: the dashboard looks up nothing but the labels of namespaces",
+		NoLookups: "the lookups of rules: the dashboard looks up only the labels of namespaces",
 	}
 	if d.o.Tokens != nil {
 		facts.Owners = &rollout.Owners{Read: c.meta, Label: e.OwnerLabel, Limit: maxOwnerReads}
@@ -190,12 +190,12 @@ func (d *Dashboard) evaluate(ctx context.Context, one *session, reading *reading
 	if err != nil {
 		return nil, err
 	}
-	lack(denied, "what exceptions exempt that you may not list")
+	lack(denied, "the effect of exceptions that you may not list")
 	current, denied, err := c.inForce(ctx, set.programs, d.compiling())
 	if err != nil {
 		return nil, err
 	}
-	lack(denied, "what the policies in force do that you may not read")
+	lack(denied, "the effect of policies in force that you may not read")
 	joined := append(set.exceptions, exceptions...)
 	options := impact.Options{
 		Kinds: impact.NewKinds(d.o.Discovery), Root: fixed.New(fixed.Values{Now: d.o.Now}), Labels: c.namespaceLabels, Families: d.o.Families,
@@ -228,17 +228,17 @@ func (d *Dashboard) evaluate(ctx context.Context, one *session, reading *reading
 		if err != nil {
 			return nil, err
 		}
-		lack(unasked, "what happened in namespaces of which there are too many to check your rights for each: choose one")
+		lack(unasked, "the requests in namespaces that are left out, since there are too many to check your rights for each: choose one")
 		records = impact.Decisions(e.Since, slices.Values(recorded))
 	}
 	if err := impact.Run(ctx, records, after, before, collector); err != nil {
 		return nil, err
 	}
-	lack(limit.denied, "what the policies say of kinds of objects that you may not list everywhere")
-	lack(reading.denied, "what the policies say of requests with objects that you may not list")
-	lack(reading.unasked, "what the policies say of requests of places of which there are too many to check your rights for each: choose a namespace")
+	lack(limit.denied, "the results for kinds of objects that you may not list everywhere")
+	lack(reading.denied, "the results for requests with objects that you may not list")
+	lack(reading.unasked, "the results for requests that are left out, since there are too many kinds and namespaces to check your rights for each: choose a namespace")
 	if limit.ended {
-		facts.Lacks = append(facts.Lacks, impact.Lack{What: fmt.Sprintf("what the policies say of more than %d requests, or of what takes longer than %s: choose a namespace, or a shorter time", maxEvaluated-limit.left, evaluateFor)})
+		facts.Lacks = append(facts.Lacks, impact.Lack{What: fmt.Sprintf("the results for further requests: the evaluation ends after %d requests or %s; choose a namespace, or a shorter time", maxEvaluated-limit.left, evaluateFor)})
 	}
 	return collector.Report(ctx, facts), nil
 }

@@ -291,7 +291,7 @@ spec:
 		rule("image", `{name: x, imageRegistry: {reference: "`+strings.TrimPrefix(service.URL, "http://")+`/leak:1"}}`)
 	for _, on := range []string{"requests", "objects"} {
 		report, answer := evaluated(t, p, "all", map[string]any{"policies": text, "on": on})
-		if report.After.Erred != 3 || strings.Contains(answer, "planted") || !strings.Contains(answer, "the dashboard looks up nothing") {
+		if report.After.Erred != 3 || strings.Contains(answer, "planted") || !strings.Contains(answer, "the dashboard looks up only the labels") {
 			t.Errorf("on %s: %s", on, answer)
 		}
 	}

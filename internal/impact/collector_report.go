@@ -119,33 +119,33 @@ func (c *Collector) lacksOf(f Facts) []Lack {
 			out = append(out, Lack{what, n})
 		}
 	}
-	add(c.lacks.noObject, "what the policies say of requests whose record does not hold the object: an audit log has it at level RequestResponse, but not for deletions of collections, connections, refused patches, and most deletions")
-	add(c.lacks.noOld, "what rules say that read the old object of an update: an audit log does not hold it")
+	add(c.lacks.noObject, "the results for requests whose record does not hold the object: an audit log has it at level RequestResponse, but not for deletions of collections, connections, refused patches, and most deletions")
+	add(c.lacks.noOld, "the results of rules that read the old object of an update: an audit log does not hold it")
 	if f.Objects {
-		add(c.lacks.noUser, "who would create the objects that exist: they are evaluated without a user")
+		add(c.lacks.noUser, "who would create the existing objects: they are evaluated without a user")
 	} else {
-		add(c.lacks.noUser, "who made requests whose record names no user: they are evaluated without one")
+		add(c.lacks.noUser, "the users of requests whose record has no user: these requests are evaluated without a user")
 	}
-	add(c.lacks.noRequest, "what the policies say of reviews whose record does not hold the request: --decisionsRequests records it, unless it is very large")
-	add(c.lacks.withheld, "what the policies say of requests with objects that you may not list: their records show no more than what was decided")
-	add(c.lacks.noText, "what the policies say of requests whose objects an earlier record holds that was not read: give the files from their beginning")
-	add(c.lacks.cut, "what the policies say of requests of which they read a value that was cut before it was recorded (--redact)")
-	add(c.lacks.assumed, "what rules that change objects read of values that were cut: they are evaluated with "+decision.Redacted+" in their place")
+	add(c.lacks.noRequest, "the results for reviews whose record does not hold the request: --decisionsRequests records it, unless it is very large")
+	add(c.lacks.withheld, "the results for requests with objects that you may not list: their records show only the decision")
+	add(c.lacks.noText, "the results for requests whose objects are in an earlier record that was not read: give the files from their beginning")
+	add(c.lacks.cut, "the results for requests from which a policy reads a value that was cut before it was recorded (--redact)")
+	add(c.lacks.assumed, "the results of rules that change objects and may read values that were cut: they are evaluated with "+decision.Redacted+" in place of these values")
 	if c.lacks.sampled > 0 {
-		add(int(min(c.unsampled, math.MaxInt32)), fmt.Sprintf("reviews that simply passed and were not recorded: about so many, as the %d recorded ones are a share of them (--decisionsShare)", c.lacks.sampled))
+		add(int(min(c.unsampled, math.MaxInt32)), fmt.Sprintf("passed reviews that were not recorded: an estimate from the records of %d, since only a share is recorded (--decisionsShare)", c.lacks.sampled))
 	}
-	add(c.lacks.alike, "whether reviews are of requests of their own: each is like an earlier one (user, object, operation), but came more than a second after it, or with another object. They count as the same request")
-	add(c.lacks.clipped, "what further records say that cannot be read")
+	add(c.lacks.alike, "whether reviews belong to separate requests: each is similar to an earlier one (user, object, operation), but came more than a second later, or with another object. They count as the same request")
+	add(c.lacks.clipped, "the contents of further records that cannot be read")
 	for _, why := range slices.Sorted(maps.Keys(c.lacks.notRecorded)) {
-		add(c.lacks.notRecorded[why], "what the policies say of requests for which a rule looks up what the record does not hold: "+why)
+		add(c.lacks.notRecorded[why], "the results for requests for which a rule looks up something that is not in the record: "+why)
 	}
 	if c.lacks.erred > 0 && !f.Cluster {
-		add(c.lacks.erred, cmp.Or(f.NoLookups, "what rules would look up: a rule that needs the cluster ends in an error; --cluster looks things up as they are now, and --values-file gives values"))
+		add(c.lacks.erred, cmp.Or(f.NoLookups, "the lookups of rules: a rule that needs the cluster ends in an error; --cluster looks things up in the cluster as it is now, and --values-file gives values"))
 	} else if f.Cluster {
-		add(c.lacks.untaped+c.lacks.lived, "what rules looked up at the time of the request: lookups that are not recorded give what the cluster holds now")
+		add(c.lacks.untaped+c.lacks.lived, "the answers to lookups at the time of the request: lookups that are not recorded are made in the cluster as it is now")
 	}
 	if f.Deferred {
-		add(max(c.report.Matched, 1), "what generate rules would create, and what mutate rules would change in existing objects: they run after the answer")
+		add(max(c.report.Matched, 1), "the objects that generate rules would create, and the changes that mutate rules would make to existing objects: these rules run after the answer")
 	}
 	return append(out, f.Lacks...)
 }

@@ -40,7 +40,7 @@ func (f *DecisionFlags) Register(fs *pflag.FlagSet) {
 	fs.Int64Var(&f.fileSize, "decisionsFileSize", 100<<20, "bytes that a file of decisions may have: one of lines is then renamed to PATH.1 in place of the last one, from a store the oldest decisions are deleted")
 	fs.DurationVar(&f.age, "decisionsAge", 720*time.Hour, "age at which decisions are deleted from a store; 0 for none")
 	fs.StringVar(&f.cluster, "decisionsCluster", "", "name of the cluster in each decision; empty for none")
-	fs.StringSliceVar(&f.shares, "decisionsShare", []string{"0.01"}, "share of the reviews that simply passed which is recorded, from 0 to 1; policy=share for those for which a policy has a result. All others are recorded")
+	fs.StringSliceVar(&f.shares, "decisionsShare", []string{"0.01"}, "share of the passed reviews that is recorded, from 0 to 1; policy=share for those for which a policy has a result. All others are recorded")
 	fs.StringVar(&f.users, "decisionsUsers", string(decision.NameUsers), "names and groups of users: true records them, hash records keyed digests of them, false leaves them out")
 	fs.Lookup("decisionsUsers").NoOptDefVal = string(decision.NameUsers)
 	fs.BoolVar(&f.requests, "decisionsRequests", false, "record the requests themselves, so that impact can evaluate them with other policies")

@@ -66,7 +66,7 @@ func New(families *compile.Registry) *cobra.Command {
 		Short: "List what admission decided",
 		Long: "Decisions lists the reviews that the admission controller recorded (--decisions): who asked for what, what became of it,\n" +
 			"and which policies said so. Without selection it lists all records in the order of the files, those of a store the newest first, with a table up to --limit.\n\n" +
-			"A share of the reviews that simply passed is recorded; the column SHARE says which, so 0.01 stands for a hundred of them.",
+			"Only a share of the passed reviews is recorded. The column SHARE shows it: a record with 0.01 represents a hundred reviews.",
 		Example: "  ephor decisions -f decisions.jsonl --verdict refused --since 7d\n" +
 			"  ephor decisions -f /decisions/log.jsonl --follow --verdict refused\n" +
 			"  ephor decisions --server https://127.0.0.1:8443 --certificate-authority ca.crt --follow\n" +

@@ -167,7 +167,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		return err
 	}
 	if o.unasked > 0 {
-		facts.Lacks = append(facts.Lacks, impact.Lack{What: fmt.Sprintf("what happened in %d namespaces: the server leaves them out, since there are too many to check your rights for each", o.unasked)})
+		facts.Lacks = append(facts.Lacks, impact.Lack{What: fmt.Sprintf("the requests in %d namespaces: the server leaves them out, since there are too many to check your rights for each", o.unasked)})
 	}
 	report := counted.Report(cmd.Context(), facts)
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)

@@ -178,7 +178,7 @@ func TestServer(t *testing.T) {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	said := fmt.Sprint(report.Lacks)
-	if !strings.Contains(said, "may not list: their records show no more than what was decided 70") || !strings.Contains(said, "in 3 namespaces") {
+	if !strings.Contains(said, "may not list: their records show only the decision 70") || !strings.Contains(said, "in 3 namespaces") {
 		t.Errorf("%s", said)
 	}
 	wrong := file(t, "token", "another")

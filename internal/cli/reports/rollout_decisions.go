@@ -203,11 +203,11 @@ func (d *decided) lacks() (out []string) {
 			out = append(out, fmt.Sprintf(what, n))
 		}
 	}
-	add(d.sampled, "the exact number of requests that passed: %d recorded ones are a share of them (--decisionsShare)")
-	add(d.earlier, "all requests from before the policy was in the cluster: of these %d are recorded, and none that no policy was for")
-	add(d.unknown, "what the policy says of %d reviews from before it was in the cluster, whose record does not hold the request: --decisionsRequests records it")
-	add(d.withheld, "what the policy as it is now says of %d reviews of objects that you may not list: what its rules said then counts")
-	add(d.alike, "whether %d reviews are of requests of their own: each is like an earlier one (user, object, operation), but came more than a second after it, or with another object. They count as the same request")
-	add(max(d.more-maxUnreadable, 0), "what %d further records say that cannot be read")
+	add(d.sampled, "the exact number of requests that passed: there are records of %d, since only a share is recorded (--decisionsShare)")
+	add(d.earlier, "all requests from before the policy was in the cluster: %d of them are recorded, but none to which no policy applied")
+	add(d.unknown, "the results for %d reviews from before the policy was in the cluster, whose record does not hold the request: --decisionsRequests records it")
+	add(d.withheld, "the results of the current policy for %d reviews of objects that you may not list: the results at the time are used")
+	add(d.alike, "whether %d reviews belong to separate requests: each is similar to an earlier one (user, object, operation), but came more than a second later, or with another object. They count as the same request")
+	add(max(d.more-maxUnreadable, 0), "the contents of %d further records that cannot be read")
 	return out
 }
