@@ -22,7 +22,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// counter counts what a Feed reports.
+// counter counts the records that a Feed reports as kept or dropped.
 type counter struct{ kept, dropped int }
 
 func (c *counter) DecisionKept(string)    { c.kept++ }
@@ -48,7 +48,7 @@ func review(allowed bool, results ...policy.Result) Review {
 	return Review{Request: request("pods", `{}`), Decision: policy.Decision{Allowed: allowed, Message: "no"}, Results: results, At: time.Unix(1, 0)}
 }
 
-// drain writes what waits, and returns the records.
+// drain writes the waiting reviews, and returns their records.
 func drain(t *testing.T, f *Feed, out *bytes.Buffer) (records []Record) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -61,7 +61,7 @@ func drain(t *testing.T, f *Feed, out *bytes.Buffer) (records []Record) {
 	return records
 }
 
-// Everything is kept but what simply passed; of that the share, which policies can set for themselves.
+// All reviews are kept except passed ones. Of these a share is kept, which can be set for each policy.
 func TestKept(t *testing.T) {
 	exempt := result("p", policy.StatusSkip, "")
 	exempt.Exceptions = []*policy.Exception{{Namespace: "shop", Name: "x"}}
@@ -100,7 +100,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// A share of passed reviews is kept, and says so, so that counts can be made of it.
+// A share of passed reviews is kept. Each record has the share, so that the number of reviews can be estimated.
 func TestShare(t *testing.T) {
 	var out bytes.Buffer
 	f, _ := feed(&out, Keep{Share: 0.1}, 100_000)
@@ -113,7 +113,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// A full queue, and a store that fails, lose records: they are counted, and reviews do not wait.
+// A full queue and a failing store lose records. Lost records are counted, and reviews do not wait.
 func TestLossIsCounted(t *testing.T) {
 	var out bytes.Buffer
 	f, counted := feed(&out, Keep{}, 3)
@@ -139,7 +139,7 @@ type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// No value of a Secret leaves the process, in whatever form a message quotes it.
+// No value of a Secret leaves the process, whatever the form in which a message contains it.
 func TestSecretsAreCut(t *testing.T) {
 	plain := "planted \"value\"\n"
 	encoded := base64.StdEncoding.EncodeToString([]byte(plain))
@@ -166,7 +166,7 @@ func TestSecretsAreCut(t *testing.T) {
 	}
 }
 
-// A file goes on after a process that ended while it wrote, and stays within its size.
+// A file is continued after a process that ended while it wrote, and stays within its maximum size.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "decisions.jsonl")
 	torn := `{"schema":"` + Schema + `","uid":"torn`
@@ -219,7 +219,7 @@ func read(t *testing.T, path string) (uids []string, wrong int) {
 	return uids, wrong
 }
 
-// Users can be left out.
+// The names of users can be left out.
 func TestWithoutUsers(t *testing.T) {
 	var out bytes.Buffer
 	f, _ := feed(&out, Keep{}, 1)
@@ -238,7 +238,7 @@ func (digests) Digest(_ context.Context, domain, text string) (out [16]byte, ok 
 	return [16]byte(sum[:16]), true
 }
 
-// Digests of what was asked and answered are in the record, each in its own domain; users can be digests, too.
+// A record has digests of the request and of the answer, each in a separate domain. Users can be recorded as digests, too.
 func TestDigests(t *testing.T) {
 	var out bytes.Buffer
 	f, _ := feed(&out, Keep{}, 2)
@@ -261,7 +261,7 @@ func TestDigests(t *testing.T) {
 	}
 }
 
-// The cost before the answer's goroutine goes on: no record is made of a review that is not kept, and none is encoded.
+// BenchmarkPut measures the time for which the goroutine of the answer waits. It makes no record of a review that is not kept, and encodes none.
 func BenchmarkPut(b *testing.B) {
 	f, _ := feed(io.Discard, Keep{Share: 0.01}, 1<<20)
 	r := review(true, result("p", policy.StatusPass, ""), result("q", policy.StatusPass, ""))
@@ -274,7 +274,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// The reviews that wait are bounded in bytes, too. A single one may be larger.
+// The size of the waiting reviews is bounded, too. A single review may be larger.
 func TestWaitingIsBounded(t *testing.T) {
 	var out bytes.Buffer
 	f, c := feed(&out, Keep{Share: 1}, 1000)
@@ -300,7 +300,7 @@ func TestWaitingIsBounded(t *testing.T) {
 	}
 }
 
-// A review that waits holds texts in place of decoded objects.
+// A waiting review holds texts instead of decoded objects.
 func TestWaitingIsLean(t *testing.T) {
 	r := review(true, result("p", policy.StatusFail, "no"))
 	r.Request.Name = ""
@@ -315,7 +315,7 @@ func TestWaitingIsLean(t *testing.T) {
 	}
 }
 
-// Reviews that wait are taken when there are enough of them, and all of them are taken.
+// Waiting reviews are taken when there are enough of them, and then all of them are taken.
 func TestWake(t *testing.T) {
 	f, c := feed(io.Discard, Keep{}, 10_000)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -337,7 +337,7 @@ func TestWake(t *testing.T) {
 	}
 }
 
-// Records of a batch do not share results, although the memory of one batch is used for the next.
+// Records of a batch do not share results, although the next batch reuses the memory.
 func TestResultsOfRecords(t *testing.T) {
 	var out bytes.Buffer
 	f, _ := feed(&out, Keep{}, 10_000)
@@ -389,7 +389,7 @@ func (b *blocked) Write(_ context.Context, records []Record) error {
 
 func (b *blocked) Close() error { b.closed = true; return nil }
 
-// While a batch is written, reviews go on to become records, up to a bound; none is lost.
+// While a batch is written, records of further reviews are made, up to a limit; none is lost.
 func TestSlowStore(t *testing.T) {
 	store := &blocked{begun: make(chan struct{}), release: make(chan struct{})}
 	f, c := feed(io.Discard, Keep{}, 10_000)

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// The texts of random records: empty, plain, and with what JSON has to escape.
+// The texts of random records: empty, plain, and with characters that JSON has to escape.
 var someTexts = []string{
 	"", "", "plain", "a longer text of letters and spaces, without anything to escape", `"quoted" and \`, "\x00\b\f\n\r\t\x1f\x7f", "<&>", "ünïcode 漢字 🙂",
 	"\u2028\u2029", "bad \xff utf-8 \xed\xa0\x80", "eight by\"tes", strings.Repeat("x", 300),
 }
 
-// fill sets each field of v, and what it refers to, to a random value; some stay empty.
+// fill sets each field of v, and of values that it refers to, to a random value; some stay empty.
 func fill(v reflect.Value, random *rand.Rand) {
 	switch v.Kind() {
 	case reflect.String:
@@ -67,7 +67,7 @@ func fill(v reflect.Value, random *rand.Rand) {
 	}
 }
 
-// A record is encoded as encoding/json does it.
+// A record is encoded as encoding/json encodes it.
 func TestAppendJSON(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 3000 {

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// A finder gives what withoutSecrets gives, for texts with and without the values.
+// A finder gives the same results as withoutSecrets, for texts with and without the values.
 func TestFinder(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	word := func(least, most int) string {

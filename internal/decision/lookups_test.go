@@ -18,10 +18,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
-// lookedUpSecret is in every Secret of the tests, and may be nowhere in a record.
+// lookedUpSecret is in every Secret of the tests, and must not be in any record.
 const lookedUpSecret = "lookedUpSecret-VALUE-7"
 
-// answering is a world that gives one answer to everything.
+// answering is a world that gives the same answer to all lookups.
 type answering struct {
 	answer any
 	err    error
@@ -47,7 +47,7 @@ func (a answering) For(world.Reach) world.World {
 	return world.World{Objects: a, Lists: a, Globals: a, API: a, Services: world.ServicesFunc(call), Access: a}
 }
 
-// recordOf returns the record of a review whose rules looked things up, with all of its texts: JSON, protobuf, and every text that is deflated.
+// recordOf returns the record of a review whose rules looked things up, and all of its texts: JSON, protobuf, and every compressed text.
 func recordOf(t *testing.T, o Options, message string, look func(tape *taped.Tape)) (Record, string) {
 	t.Helper()
 	o.Store, o.Capacity, o.Requests, o.Observer, o.Log = discarding{}, 1, true, &counter{}, slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -91,8 +91,8 @@ type discarding struct{}
 func (discarding) Write(context.Context, []Record) error { return nil }
 func (discarding) Close() error                          { return nil }
 
-// The values of Secrets, tokens and what --redact names are nowhere in a record, in whatever answer, error or question they were; the lookup
-// is marked.
+// Values of Secrets, tokens and values that --redact selects are nowhere in a record, whichever answer, error or question they were in. The
+// lookup is marked.
 func TestSecretsInLookups(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(lookedUpSecret))
 	data := map[string]any{"password": encoded}
@@ -133,7 +133,7 @@ func TestSecretsInLookups(t *testing.T) {
 	ok := map[string]any{"ok": true}
 	for name, c := range map[string]struct {
 		look func(*taped.Tape)
-		want string // why each answer is not recorded
+		want string // the reason why each answer is not recorded
 	}{
 		"a Secret with a short value": {get("Secret", map[string]any{"kind": "Secret", "apiVersion": "v1", "stringData": map[string]any{"pin": "123"}}), "cut"},
 		"two answers to one question": {both(get("ConfigMap", ok), get("ConfigMap", map[string]any{"ok": false})), "unsteady"},
@@ -201,7 +201,7 @@ func TestSecretsInLookups(t *testing.T) {
 	}
 }
 
-// Records that do not name users do not name them in lookups either.
+// Records without the names of users do not have them in lookups either.
 func TestLookupsOfUnnamedUsers(t *testing.T) {
 	look := func(tape *taped.Tape) {
 		w := tape.Root(answering{map[string]any{"user": "jane@example.com"}, nil}).For(world.Cluster())
@@ -231,7 +231,7 @@ func TestLookupsOfUnnamedUsers(t *testing.T) {
 	}
 }
 
-// Large answers, many answers and many lookups are bounded, and what is left out is marked.
+// The size and number of answers and the number of lookups are bounded. Omissions are marked.
 func TestBoundsOfLookups(t *testing.T) {
 	look := func(n, size int) func(*taped.Tape) {
 		return func(tape *taped.Tape) {
@@ -271,7 +271,7 @@ func TestBoundsOfLookups(t *testing.T) {
 			t.Errorf("%s: %s", name, why)
 		}
 	}
-	// So many values of Secrets that they cannot be looked for: nothing else is recorded, not even messages.
+	// There are too many values of Secrets to search for: no other texts are recorded, not even messages.
 	r, all := recordOf(t, Options{}, "because of "+lookedUpSecret, func(tape *taped.Tape) {
 		data := map[string]any{"x": lookedUpSecret}
 		for i := range maxSecretTexts {

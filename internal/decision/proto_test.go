@@ -85,7 +85,7 @@ func TestProto(t *testing.T) {
 	}
 }
 
-// What writes records and results writes the fields that their lists have.
+// The methods that write records and results write the fields that the lists of fields have.
 func TestProtoFields(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	sums := []string{"", strings.Repeat("0f", 16), "00"}
@@ -120,7 +120,7 @@ func TestProtoFields(t *testing.T) {
 	}
 }
 
-// The bytes are what decision.proto says: a decoder that is made of the file reads them.
+// The bytes conform to decision.proto: a decoder that is generated from the file reads them.
 func TestProtoFile(t *testing.T) {
 	file, err := protodesc.NewFile(descriptorOf(t, "decision.proto"), nil)
 	if err != nil {
@@ -176,7 +176,7 @@ func TestProtoFile(t *testing.T) {
 
 var protoField = regexp.MustCompile(`^\s+(repeated )?(\w+) (\w+) = (\d+);$`)
 
-// descriptorOf reads a file of the few forms that decision.proto has; another line fails the test.
+// descriptorOf parses the few forms of lines that decision.proto has. Any other line fails the test.
 func descriptorOf(t *testing.T, path string) *descriptorpb.FileDescriptorProto {
 	t.Helper()
 	f, err := os.Open(path)

@@ -21,7 +21,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// What pointers name is replaced, whatever the object, and reported by its path; nothing else changes.
+// Values that the pointers select are replaced in any object, and reported by their paths; nothing else changes.
 func TestCut(t *testing.T) {
 	for _, c := range []struct {
 		name, pointers, text, want, paths string
@@ -62,10 +62,10 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// planted is the value that no output may have.
+// planted is a value that no output may contain.
 const planted = "planted-Zq8"
 
-// podRequest is a request for a Pod with the planted value in its environment, and in what kubectl keeps.
+// podRequest returns a request for a Pod with the planted value in its environment, and in the copy that kubectl keeps.
 func podRequest(i int) *policy.Request {
 	object := func(version int) string {
 		text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p%d","namespace":"shop","resourceVersion":"%d"},"spec":{"containers":[{"name":"c","image":"nginx","env":[{"name":"TOKEN","value":%q}]}]}}`, i, version, planted)
@@ -84,7 +84,7 @@ func recording(to Store) *Feed {
 	return NewFeed(Options{Store: to, Capacity: 10_000, Observer: &counter{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Requests: true, Redaction: r, Users: NameUsers})
 }
 
-// A recorded request is the AdmissionReview that came, less what is cut; texts that records share are stored once.
+// A recorded request is the original AdmissionReview without the cut values. Texts that records share are stored once.
 func TestRequestsAreRecorded(t *testing.T) {
 	var out bytes.Buffer
 	f := recording(NewLines(&out))
@@ -126,7 +126,7 @@ func TestRequestsAreRecorded(t *testing.T) {
 	}
 }
 
-// A text is written once, then its digest; a new file refers to nothing in the one before.
+// A text is written once; later records have its digest. A new file does not refer to the previous one.
 func TestTextsAreWrittenOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "decisions.jsonl")
 	l, err := OpenLines(path, 8000)
@@ -147,7 +147,7 @@ func TestTextsAreWrittenOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := strings.Count(string(b), "\n")
-		if texts := strings.Count(string(b), `"deflated"`); texts != 3 { // the object, the old one and the options
+		if texts := strings.Count(string(b), `"deflated"`); texts != 3 { // the object, the old object and the options
 			t.Errorf("%s: %d texts in %d lines", p, texts, lines)
 		}
 		n := 0
@@ -173,7 +173,7 @@ func TestTextsAreWrittenOnce(t *testing.T) {
 	}
 }
 
-// No byte of a planted value is in records, whatever the request and however the value is written.
+// No byte of a planted value is in records, whatever the request and the form of the value.
 func TestPlantedValues(t *testing.T) {
 	secret := request("secrets", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","annotations":{"`+lastApplied+`":"{\"stringData\":{\"k\":\"`+planted+`\"}}"}},"data":{"k":"cGxhbnRlZC1acTg="},"stringData":{"k":"`+planted+`"}}`)
 	secret.OldObject = secret.Object
@@ -221,7 +221,7 @@ func TestPlantedValues(t *testing.T) {
 	}
 }
 
-// A request that is too large, or that cannot be read, is left out; its record stays.
+// A request that is too large or cannot be read is left out; the record itself is kept.
 func TestRequestsThatAreNotRecorded(t *testing.T) {
 	var out bytes.Buffer
 	f := recording(NewLines(&out))
@@ -273,7 +273,7 @@ func TestKnownParts(t *testing.T) {
 	}
 }
 
-// BenchmarkRecordOfRequest is the cost of a record with its request: a Pod of 7 kB, written as a line.
+// BenchmarkRecordOfRequest measures a record with its request: a Pod of 7 kB, written as a line.
 func BenchmarkRecordOfRequest(b *testing.B) {
 	pod, err := os.ReadFile("testdata/pod.json")
 	if err != nil {

@@ -24,7 +24,7 @@ type uncounted struct{}
 func (uncounted) DecisionKept(string)  {}
 func (uncounted) DecisionsDropped(int) {}
 
-// recordingTo is a Feed that records everything, requests included, as the controller does with its default flags.
+// recordingTo returns a Feed that records everything, including requests, with the default redaction.
 func recordingTo(w io.Writer) *decision.Feed { return feedTo(decision.NewLines(w)) }
 
 func feedTo(s decision.Store) *decision.Feed {
@@ -38,7 +38,7 @@ func feedTo(s decision.Store) *decision.Feed {
 	})
 }
 
-// reviewed is a review that is recorded: a refused one, since those always are.
+// reviewed returns a refused review, since these are always recorded.
 func reviewed(t testing.TB, text string, at time.Time) decision.Review {
 	t.Helper()
 	req, err := admission.Decode(text)
@@ -60,7 +60,7 @@ func concat[T any](seqs ...iter.Seq[T]) iter.Seq[T] {
 	}
 }
 
-// record is a recorded review of a request.
+// recorded is a recorded review of a request.
 type recorded struct {
 	second, took                   int
 	webhook, user, operation, name string
@@ -87,7 +87,7 @@ func (r recorded) decided() Decided {
 	return Decided{At: fmt.Sprint(r.second), Record: d}
 }
 
-// The reviews of one request by several webhooks are one request; requests that only look alike are several.
+// The reviews of one request by several webhooks count as one request. Separate requests that are similar count separately.
 func TestReviewsOfOneRequest(t *testing.T) {
 	m := func(second int, name, object, policies string) recorded {
 		return recorded{second: second, webhook: "Mutating", user: "jane", operation: "CREATE", name: name, object: object, policies: policies}
@@ -100,7 +100,7 @@ func TestReviewsOfOneRequest(t *testing.T) {
 	with := func(r recorded, change func(*recorded)) recorded { change(&r); return r }
 	for name, c := range map[string]struct {
 		records []recorded
-		want    string // the seconds of those that are requests of their own; with a question mark those that may be
+		want    string // the seconds of the reviews of separate requests; a question mark follows if this is uncertain
 	}{
 		"one webhook":                {[]recorded{v(1, "p", "a", "x")}, "1"},
 		"two webhooks":               {[]recorded{v(1, "p", "a", "x"), v(2, "p", "a", "y")}, "1"},
@@ -145,7 +145,7 @@ func TestReviewsOfOneRequest(t *testing.T) {
 	}
 }
 
-// Several files are read at once, in the order of the times; what is earlier than the time that is asked about is left out.
+// Several files are read in parallel, in the order of the times. Records from before the given time are left out.
 func TestFilesAreMerged(t *testing.T) {
 	of := func(seconds ...int) iter.Seq[Decided] {
 		var out []Decided
@@ -179,7 +179,7 @@ spec:
     match: {any: [{resources: {kinds: [Pod]}}]}
     %s`
 
-// What a policy reads of a value that was cut is not known, and no answer is made up; policies that read other fields are answered.
+// A request is not answered if a policy reads a value that was cut. It is answered if the policies read other fields.
 func TestCutValues(t *testing.T) {
 	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"shop","labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"nginx","env":[{"name":"TOKEN","value":"planted"}]}]}}`
 	for name, c := range map[string]struct {
@@ -231,8 +231,8 @@ func TestCutValues(t *testing.T) {
 	}
 }
 
-// Policies that only validate are evaluated on what they read, and the verdict is that of the whole object, also beside other policies; where
-// a rule changes objects, all of it is decoded.
+// For policies that only validate, the fields that they read are decoded. The verdict is the same as for the whole object, also together with
+// other policies. If a rule changes objects, the whole object is decoded.
 func TestOnlyWhatIsReadIsDecoded(t *testing.T) {
 	const head = "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {name: %s}\nspec:\n  rules:\n  - name: r\n    match: {any: [{resources: {kinds: [Pod]}}]}\n"
 	one := fmt.Sprintf(head, "one") + "    validate: {failureAction: Enforce, message: refused, pattern: {spec: {hostNetwork: false}}}\n"

@@ -13,13 +13,14 @@ func reviewText(object string) string {
 	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"},"name":"p","namespace":"shop","operation":"CREATE","object":` + object + `}}`
 }
 
-// Records are read one after the other, on lines or indented, as JSON or YAML; what cannot be read is an error in its place, whatever its form or size.
+// Records are read one after the other, on lines or indented, as JSON or YAML. A record that cannot be read gives an error in its place,
+// whatever its form or size.
 func TestRecords(t *testing.T) {
 	good := reviewText(pod)
 	indented := strings.NewReplacer(`,"request"`, ",\n  \"request\"", `}}}}`, "}}}\n}").Replace(good)
 	for name, c := range map[string]struct {
 		text string
-		want string // per record: its place, and ok or an error
+		want string // for each record: its position, and ok or an error
 	}{
 		"lines":              {good + "\n" + good + "\n\n" + good, "f:1 ok, f:2 ok, f:4 ok"},
 		"indented":           {indented + "\n" + indented + "\n", "f:1 ok, f:4 ok"},
@@ -51,7 +52,7 @@ func event(verb, more string) string {
 	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"a","stage":"ResponseComplete","verb":%q,"user":{"username":"jane","groups":["dev"]},"objectRef":{"resource":"pods","namespace":"shop","name":"p","apiVersion":"v1"},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-11-01T10:00:00.000000Z"%s}`, verb, more)
 }
 
-// An event gives the request that admission was asked about, where the log holds the object, and says why else.
+// An event gives the request that admission reviewed if the log holds the object, and otherwise the reason why it does not.
 func TestAuditEvents(t *testing.T) {
 	bare := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"}}`
 	for name, c := range map[string]struct {
@@ -105,7 +106,7 @@ func TestAuditEvents(t *testing.T) {
 	}
 }
 
-// The values of a Secret are in no change of a report.
+// No change in a report contains the values of a Secret.
 func TestChangesOfSecrets(t *testing.T) {
 	programs := compileAll(t, []string{`
 apiVersion: kyverno.io/v1

@@ -48,7 +48,7 @@ type generator struct{ *rand.Rand }
 
 func (g generator) one(of ...string) string { return of[g.IntN(len(of))] }
 
-// policies are some of both families.
+// policies returns some policies of both families.
 func (g generator) policies() (out []string) {
 	for i := range 1 + g.IntN(5) {
 		name := fmt.Sprintf("p%d", i)
@@ -115,7 +115,7 @@ func (g generator) celRule() string {
 		`{apiGroups: ["*"], apiVersions: ["*"], operations: [CREATE, DELETE], resources: ["*"]}`)
 }
 
-// classic is a ClusterPolicy with one rule.
+// classic returns a ClusterPolicy with one rule.
 func (g generator) classic(name, rule string) string {
 	return `
 apiVersion: kyverno.io/v1
@@ -132,7 +132,7 @@ spec:
 ` + g.one("", "", "    exclude: {any: [{subjects: [{kind: User, name: root}]}]}\n", "    preconditions: {all: [{key: \"{{request.object.metadata.name || 'none'}}\", operator: NotEquals, value: skip}]}\n") + strings.TrimPrefix(rule, "\n") + "\n"
 }
 
-// review is an AdmissionReview.
+// review returns a random AdmissionReview.
 func (g generator) review() *admissionv1.AdmissionReview {
 	kinds := []struct {
 		gvk      schema.GroupVersionKind
@@ -173,7 +173,7 @@ func (g generator) review() *admissionv1.AdmissionReview {
 	return &admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: q}
 }
 
-// served are the resources of the API server of the tests.
+// served has the resources of the API server of the tests.
 var served = discovery.List{
 	{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true, Preferred: true, Listable: true, Readable: true},
 	{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true, Preferred: true, Listable: true, Readable: true},
@@ -210,14 +210,14 @@ func compileAll(t testing.TB, texts []string) (programs []*policy.Program) {
 		}
 		p, diags := compile.One(compile.Object{Value: object})
 		if diags.HasErrors() {
-			continue // its review would refuse it
+			continue // admission would refuse the policy
 		}
 		programs = append(programs, p)
 	}
 	return programs
 }
 
-// teams is what rules look up on both sides.
+// teams returns the values that rules look up on both sides.
 func teams() fixed.Values {
 	return fixed.Values{Objects: func() ([]map[string]any, error) {
 		return []map[string]any{{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "teams", "namespace": "default"}, "data": map[string]any{"list": `["a"]`}}}, nil
@@ -229,7 +229,7 @@ type apiServer struct {
 	t        *testing.T
 	handler  http.Handler
 	webhooks webhookconf.Configurations
-	matchers map[string]matchconditions.Matcher // by the expressions
+	matchers map[string]matchconditions.Matcher // by their expressions
 	seen     func(path string, review []byte)   // receives each review that is sent; nil for none
 }
 
@@ -249,7 +249,7 @@ func newAPIServer(t *testing.T, programs []*policy.Program) *apiServer {
 	return &apiServer{t: t, handler: srv, webhooks: want, matchers: map[string]matchconditions.Matcher{}}
 }
 
-// answered is what the API server makes of the answers.
+// answered is the result that the API server computes from the answers.
 type answered struct {
 	allowed  bool
 	message  string
@@ -430,8 +430,8 @@ func canonical(t *testing.T, raw []byte) string {
 	return string(b)
 }
 
-// TestAnswersAreThoseOfAReplica is the proof that impact says what a replica with the policies in force answers: random policies of both
-// families, random requests; on one side the API server's own matching of webhooks and HTTP, on the other the recorded reviews.
+// TestAnswersAreThoseOfAReplica checks that impact gives the answers of a replica with the policies in force, for random policies of both
+// families and random requests. One side uses the API server's own matching of webhooks and HTTP, the other the recorded reviews.
 func TestAnswersAreThoseOfAReplica(t *testing.T) {
 	rounds := 150
 	if testing.Short() {
@@ -461,7 +461,7 @@ func TestAnswersAreThoseOfAReplica(t *testing.T) {
 		feed.Run(ctx)
 		i := 0
 		for record := range concat(Reviews("requests.jsonl", &recorded), Decisions(time.Time{}, DecisionFile("decisions.jsonl", &decisions))) {
-			if i == len(want) { // the same requests, as the admission controller recorded them
+			if i == len(want) { // the second half is the same requests, as the admission controller recorded them
 				want = append(want, want...)
 			}
 			req, err := record.Request()
@@ -497,7 +497,7 @@ func TestAnswersAreThoseOfAReplica(t *testing.T) {
 	}
 }
 
-// haveOf is a verdict in the form of what the API server makes of answers.
+// haveOf returns a verdict in the form of the API server's result.
 func haveOf(t *testing.T, req *policy.Request, got *Verdict) answered {
 	t.Helper()
 	have := answered{allowed: got.Allowed, warnings: got.Warnings, errors: len(got.Failures)}
@@ -525,12 +525,13 @@ func sameAnswer(have, want answered) bool {
 		want.object = ""
 	}
 	if want.errors > 0 && !want.allowed {
-		want.message, have.message = "", "" // the API server words the failure of a webhook
+		want.message, have.message = "", "" // the API server writes the message about a failed webhook
 	}
 	return fmt.Sprintf("%+v", have) == fmt.Sprintf("%+v", want)
 }
 
-// BenchmarkRun is what impact does with recorded reviews of Pods: read, decode, the webhooks, eighteen policies, counts.
+// BenchmarkRun measures impact on recorded reviews of Pods: it reads and decodes them, matches the webhooks, evaluates eighteen policies and
+// counts.
 func BenchmarkRun(b *testing.B) {
 	files, err := filepath.Glob("../../examples/pod-security/*.yaml")
 	if err != nil || len(files) == 0 {

@@ -29,7 +29,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
-// outside is a world in which everything can be looked up. Its answers differ between states, and none is the same as an error.
+// outside is a world with all lookups. Its answers differ between states, and no answer is equal to an error.
 type outside struct {
 	world.Root
 	state int
@@ -95,7 +95,7 @@ func outsideIn(state int, now func() time.Time) world.Root {
 	}), state}
 }
 
-// lookingUpPolicies are policies of both families that look things up.
+// lookingUpPolicies returns policies of both families that look things up.
 func (g generator) lookingUpPolicies() (out []string) {
 	for i := range 1 + g.IntN(4) {
 		name := fmt.Sprintf("l%d", i)
@@ -153,7 +153,7 @@ spec:
 	return out
 }
 
-// labelled answers what admission asks about a cluster whose namespaces have labels.
+// labelled makes the lookups of admission in a cluster whose namespaces have labels.
 type labelled struct {
 	cluster
 	state int
@@ -163,7 +163,7 @@ func (l labelled) NamespaceLabels(_ context.Context, ns string) (map[string]stri
 	return map[string]string{"kubernetes.io/metadata.name": ns, "tier": fmt.Sprint(l.state % 2)}, nil
 }
 
-// taping sends requests to a server as apiServer does, and records each review with what its rules look up.
+// taping sends requests to a server as apiServer does, and records each review with the lookups of its rules.
 type taping struct {
 	*apiServer
 	server *admission.Server
@@ -172,7 +172,7 @@ type taping struct {
 	n      int // reviews so far
 }
 
-// record is the Feed's input for one review at a path.
+// record passes one review at a path to the Feed.
 func (s *taping) record(t *testing.T, path string, review []byte) {
 	req, err := admission.Decode(string(review))
 	if err != nil {
@@ -212,9 +212,9 @@ func newTaping(t *testing.T, programs []*policy.Program, root world.Root, state 
 	return out
 }
 
-// TestTapedAnswersAreThoseOfAReplica is the proof that recorded lookups suffice: the requests that a replica recorded are answered, without any
-// world but the tape, as the replica answered them; and other policies say what a replica with them in force says at that time, or the
-// request is not answered.
+// TestTapedAnswersAreThoseOfAReplica checks that recorded lookups suffice. Requests that a replica recorded get the replica's answers again, with
+// no other world than the tape. Other policies give the answers of a replica with these policies in force at that time, or the request is
+// not answered.
 func TestTapedAnswersAreThoseOfAReplica(t *testing.T) {
 	rounds, least := 120, 10
 	if testing.Short() {
@@ -235,7 +235,7 @@ func TestTapedAnswersAreThoseOfAReplica(t *testing.T) {
 		var lines bytes.Buffer
 		var kept decision.Store = decision.NewLines(&lines)
 		path := ""
-		if seed%3 == 0 { // a store in a file, in place of lines
+		if seed%3 == 0 { // a store in a file instead of lines
 			path = filepath.Join(t.TempDir(), "decisions.db")
 			s, err := store.Open("sqlite:"+path, store.Options{MaxBytes: 64 << 20, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 			if err != nil {
@@ -262,7 +262,7 @@ func TestTapedAnswersAreThoseOfAReplica(t *testing.T) {
 			t.Fatal("a credential is recorded: " + text)
 		}
 		source := DecisionFile("decisions.jsonl", &lines)
-		if _, err := os.Stat(path); err == nil { // else nothing was recorded
+		if _, err := os.Stat(path); err == nil { // otherwise nothing was recorded
 			pages, closed, err := openStore(path)
 			if err != nil {
 				t.Fatal(err)
@@ -291,7 +291,7 @@ func TestTapedAnswersAreThoseOfAReplica(t *testing.T) {
 				seen["other policies"]++
 			} else {
 				seen["not known: "+missing.Missing[0].Method]++
-				// The recorded policies are answered nevertheless.
+				// The recorded policies still get their answers.
 				req, err := e.Record.Request()
 				if err != nil {
 					t.Fatal(err)

@@ -210,7 +210,7 @@ func BenchmarkStore(b *testing.B) {
 	go func() { f.Run(ctx); close(done) }()
 	gvk, gvr := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	for i := range b.N {
-		for int64(i)-kept.Load() > 500 { // limits the waiting records, in bytes
+		for int64(i)-kept.Load() > 500 { // keeps the waiting records below the limit of their size
 			time.Sleep(time.Millisecond)
 		}
 		name := fmt.Sprint("web-", i)

@@ -39,8 +39,8 @@ func NewRollout() *cobra.Command {
 			"would be refused, in which namespaces and whose, and for each namespace whether it is safe to switch. It compares with\n" +
 			"the figures of the usual guide: every resource in order, and less than 1% of violations. POLICY is the name of a\n" +
 			"ClusterPolicy, or NAMESPACE/NAME of a Policy.\n\n" +
-			"With recorded decisions it also says whose requests would have been refused: requests that are recorded are evaluated by\n" +
-			"the policy as it is now, and of others what its rules said counts.\n\n" +
+			"With recorded decisions it also says whose requests would have been refused: recorded requests are evaluated by\n" +
+			"the current policy. For reviews without a recorded request, the results at the time are used.\n\n" +
 			"The exit code is 0 when it is safe, 2 when it is not or when it is not known, and 1 when something could not be read.\n" +
 			"What is not known is listed, with what would answer it.",
 		Example: "  ephor rollout require-team --owner-label team\n" +

@@ -14,7 +14,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// killed is a store whose process is killed between storing a batch and answering, so many times. Each time another one takes its place.
+// killed is a store whose process is killed after it stores a batch and before it answers, a number of times. Each time another process
+// replaces it.
 type killed struct {
 	decision.OnceStore
 	restart func() decision.OnceStore
@@ -30,7 +31,7 @@ func (k *killed) WriteOnce(ctx context.Context, id decision.BatchID, records []d
 	return errors.New("killed")
 }
 
-// testKilled sends batches to a store that is killed before it answers: each record is there once.
+// testKilled sends batches to a store that is killed before it answers: each record is stored once.
 func testKilled(t *testing.T, open func() decision.OnceStore) {
 	t.Helper()
 	to := &killed{OnceStore: open(), restart: open, times: 3}
@@ -47,7 +48,7 @@ func testKilled(t *testing.T, open func() decision.OnceStore) {
 	if got := all(t, to.OnceStore.(decision.Reader), &decision.Query{}, 1000); len(got) != len(records) {
 		t.Errorf("%d records are stored, want %d", len(got), len(records))
 	}
-	// The same records in a batch of their own are others.
+	// The same records in a separate batch are stored again.
 	if err := to.Write(t.Context(), records[:10]); err != nil {
 		t.Fatal(err)
 	}
@@ -144,12 +145,12 @@ func TestBatchBounds(t *testing.T) {
 	now = now.Add(2 * time.Second)
 	store(decision.NewBatchID(), 3)
 	store(second, 3)
-	store(first, 4) // it is too old to be remembered
+	store(first, 4) // its ID is too old to be remembered
 	if _, err := s.write.ExecContext(t.Context(), "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO batch (id, at) SELECT randomblob(16), ? FROM n", maxBatches-3, now.Unix()); err != nil {
 		t.Fatal(err)
 	}
 	store(first, 4)
 	store(decision.NewBatchID(), 5)
 	store(decision.NewBatchID(), 6)
-	store(second, 7) // too many came after it
+	store(second, 7) // there are too many later batches
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// reviewsOf returns a function that makes a review of a Pod of 7 kB with the results of 18 policies that pass, as admission hands it over.
+// reviewsOf returns a function that makes a review of a Pod of 7 kB with the results of 18 policies that pass, as admission passes it on.
 func reviewsOf(t testing.TB, pods int) func(i int) decision.Review {
 	pod, err := os.ReadFile("../testdata/pod.json")
 	if err != nil {
@@ -60,7 +60,7 @@ func reviewsOf(t testing.TB, pods int) func(i int) decision.Review {
 	}
 }
 
-// sink answers batches over TLS as a Receiver does, without reading them, so that a benchmark has the cost of the sender.
+// sink answers batches over TLS as a Receiver does, but does not read them, so that a benchmark measures only the sender.
 func sink(t testing.TB) *Remote {
 	a := newAuthority(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,7 +84,7 @@ func sink(t testing.TB) *Remote {
 	return to
 }
 
-// cpuTime is what this process has used.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -93,8 +93,8 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkRecorded is the CPU time of a review that is recorded with its request, from Put to the store: a Pod that was recorded before, and
-// a new one. "nothing" is the cost of making a new one. The remote store has the cost of the other end of the connection too.
+// BenchmarkRecorded measures the CPU time of a review that is recorded with its request, from Put to the store: for a Pod that was recorded
+// before, and for a new one. "nothing" is the cost of making a new Pod. The remote store includes the cost of the other end of the connection.
 func BenchmarkRecorded(b *testing.B) {
 	secret := [32]byte{1, 2, 3}
 	key, err := seal.NewKey(secret[:])
@@ -140,7 +140,7 @@ func BenchmarkRecorded(b *testing.B) {
 			before, i := cpuTime(b), 0
 			for b.Loop() {
 				for feed != nil && int64(i)-o.stored.Load()-o.dropped.Load() > 300 {
-					time.Sleep(200 * time.Microsecond) // as many as may wait, in bytes
+					time.Sleep(200 * time.Microsecond) // keeps the waiting records below the limit of their size
 				}
 				if c.pods > len(known) {
 					feed.Put(review(i))

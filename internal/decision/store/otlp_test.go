@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// collected is a collector that keeps what it gets, and rejects some.
+// collected is a collector that keeps the events that it gets, and rejects some.
 type collected struct {
 	collector.UnimplementedLogsServiceServer
 	mu     sync.Mutex
@@ -42,7 +42,7 @@ func TestOTLP(t *testing.T) {
 	}
 	c, server := &collected{}, grpc.NewServer()
 	collector.RegisterLogsServiceServer(server, c)
-	go func() { _ = server.Serve(l) }() // it ends with the test
+	go func() { _ = server.Serve(l) }() // it stops at the end of the test
 	defer server.Stop()
 	s, err := Open("otlp+insecure://"+l.Addr().String(), Options{})
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// database is a server of PostgreSQL of this test's own.
+// database is a PostgreSQL server for this test only.
 type database struct {
 	*devcluster.Postgres
 	t *testing.T
 }
 
-// newDatabase starts one; the test is not run without Debian's package postgresql.
+// newDatabase starts a server. The test is skipped if Debian's package postgresql is not installed.
 func newDatabase(t *testing.T) *database {
 	t.Helper()
 	d := devcluster.NewPostgres(t)
@@ -45,7 +45,8 @@ func (d *database) open(o Options) *Postgres {
 	return s.(*Postgres)
 }
 
-// A database answers as the records do; several processes make its tables at once, and a restart of the server loses nothing that was stored.
+// A database finds the same records as a search of the list. Several processes create its tables at once, and a restart of the server loses no
+// stored record.
 func TestPostgres(t *testing.T) {
 	d := newDatabase(t)
 	records := withRequests(some(3000, rand.New(rand.NewPCG(21, 22))), rand.New(rand.NewPCG(27, 28)))
@@ -67,7 +68,7 @@ func TestPostgres(t *testing.T) {
 	if _, err := stores[0].Page(t.Context(), &decision.Query{}, "1;2", 1); !errors.Is(err, decision.ErrPosition) {
 		t.Errorf("%v", err)
 	}
-	// No text of a query is SQL.
+	// No text of a query is run as SQL.
 	if got := all(t, stores[0], &decision.Query{Users: []string{"'; DROP TABLE ephor_decisions; --", `\`, "(", "a*\x00["}}, 10); len(got) > 0 {
 		t.Errorf("%d records", len(got))
 	}
@@ -88,10 +89,10 @@ func TestPostgres(t *testing.T) {
 	if err := stores[0].Write(t.Context(), again[:5]); err != nil {
 		t.Fatal(err)
 	}
-	if err := stores[1].Write(t.Context(), again[5:]); err != nil { // it has the connection of before
+	if err := stores[1].Write(t.Context(), again[5:]); err != nil { // it has a connection from before the restart
 		t.Fatal(err)
 	}
-	// The first query finds the connection of before, and does not fail.
+	// The first query finds the connection from before the restart, and does not fail.
 	if got := all(t, stores[0], &decision.Query{}, 1000); len(got) != len(records)+len(again) {
 		t.Errorf("%d records", len(got))
 	}
@@ -104,7 +105,7 @@ func TestPostgres(t *testing.T) {
 	if got := all(t, stores[0], &decision.Query{}, 1000); len(got) != 2000 {
 		t.Errorf("%d records are younger than an hour, want 2000", len(got))
 	}
-	// The bodies of what was too old are deleted with it, up to the hour.
+	// The bodies of records that were too old are deleted with the records, to within an hour.
 	count := func() int {
 		rows, err := stores[0].query(t.Context(), "SELECT count(*) FROM ephor_decisions_bodies", nil)
 		if err != nil {
@@ -139,7 +140,7 @@ func TestPostgres(t *testing.T) {
 	}
 }
 
-// Errors of addresses repeat no password.
+// Errors about addresses do not contain a password.
 func TestPostgresAddress(t *testing.T) {
 	_, err := Open("postgres://ephor:the-password@host:port-that-is-none/db", Options{})
 	if err == nil || strings.Contains(err.Error(), "the-password") {
@@ -147,7 +148,7 @@ func TestPostgresAddress(t *testing.T) {
 	}
 }
 
-// Requests are erased with the person.
+// Requests of a person are erased with the person's records.
 func TestPostgresErase(t *testing.T) {
 	d := newDatabase(t)
 	s := d.open(Options{})

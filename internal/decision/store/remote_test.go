@@ -134,7 +134,7 @@ func channel(t *testing.T, to decision.Store, a *authority) (address string, con
 	}
 }
 
-// What is sent arrives as it was, in batches that are bounded, and an error is an error of the sender.
+// Records arrive unchanged, in batches of limited size. The sender gets the errors of the store.
 func TestRemote(t *testing.T) {
 	to, a := &memory{}, newAuthority(t)
 	_, connect := channel(t, to, a)
@@ -152,7 +152,7 @@ func TestRemote(t *testing.T) {
 	if err := s.Write(ctx, records[:10]); err == nil || !strings.Contains(err.Error(), "503") && !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "no space") {
 		t.Errorf("%v", err)
 	}
-	// What was stored in part is not sent again.
+	// A batch that was stored in part is not sent again.
 	to.set(&decision.PartlyStored{Lost: 3, Err: errors.New("rejected")})
 	var part *decision.PartlyStored
 	if err := s.Write(t.Context(), records[:10]); !errors.As(err, &part) || part.Lost != 3 || strings.Contains(err.Error(), "rejected") {
@@ -162,7 +162,7 @@ func TestRemote(t *testing.T) {
 	if err := s.Write(t.Context(), records[:10]); err != nil {
 		t.Error(err)
 	}
-	// One record that is too long does not take the others with it.
+	// The loss of one record that is too long does not affect the others.
 	long := some(3, mathrand.New(mathrand.NewPCG(2, 2)))
 	long[1].Message = strings.Repeat("x", maxBatchBytes)
 	err := s.Write(t.Context(), long)
@@ -202,7 +202,7 @@ func TestMutual(t *testing.T) {
 	}
 }
 
-// A batch that arrives again is stored once; what is no batch is refused.
+// A batch that arrives again is stored once. Anything other than a batch is refused.
 func TestReceiver(t *testing.T) {
 	to := &memory{}
 	r := NewReceiver(to, slog.New(slog.DiscardHandler))
@@ -235,7 +235,7 @@ func TestReceiver(t *testing.T) {
 			t.Errorf("%d: status %d, %d records are stored; want %d, %d", i, status, len(got), c.status, c.stored)
 		}
 	}
-	// A batch of which the store kept a part has the same answer each time.
+	// A batch of which the store kept a part gets the same answer each time.
 	to.set(&decision.PartlyStored{Lost: 1, Err: errors.New("rejected")})
 	partly := batch(decision.NewBatchID())
 	for range 2 {

@@ -27,13 +27,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/taped"
 )
 
-// bodyOf is a body with a text that a test can search for in a file.
+// bodyOf returns a body with a text that a test can search for in a file.
 func bodyOf(text string) *decision.Body {
 	sum := sha256.Sum256([]byte(text))
 	return &decision.Body{Digest: hex.EncodeToString(sum[:16]), Deflated: []byte(text)}
 }
 
-// withRequests gives most records a request: bodies of their own, and some that many have.
+// withRequests gives most records a request. Some of the bodies are in many requests, the others in one.
 func withRequests(records []decision.Record, random *rand.Rand) []decision.Record {
 	for i := range records {
 		r := &records[i]
@@ -59,7 +59,7 @@ func withRequests(records []decision.Record, random *rand.Rand) []decision.Recor
 	return records
 }
 
-// lookupsOf are lookups with answers of their own, with some that many requests have, and without an answer.
+// lookupsOf returns lookups with a unique answer, with an answer that many requests have, and without an answer.
 func lookupsOf(i int, user string, random *rand.Rand) *decision.Lookups {
 	return &decision.Lookups{Salt: "0102", Lacks: []string{"shop Services"}, List: []decision.Lookup{
 		{Method: "roles", Asked: "of " + user, Answer: bodyOf(fmt.Sprintf("answer %d to %s", i, user))},
@@ -69,7 +69,7 @@ func lookupsOf(i int, user string, random *rand.Rand) *decision.Lookups {
 	}}
 }
 
-// Requests are what they were on the other side of the channel, and a text of a batch is sent once.
+// Requests arrive unchanged at the other end of the channel, and each text of a batch is sent once.
 func TestRemoteRequests(t *testing.T) {
 	to, a := &memory{}, newAuthority(t)
 	_, connect := channel(t, to, a)
@@ -104,7 +104,7 @@ func TestRemoteRequests(t *testing.T) {
 	}
 }
 
-// The size of the file bounds requests too, although all are of one second: the newest are whole.
+// The size limit of the file applies to requests, too, even if all are from one second. The newest requests are complete.
 func TestRequestBounds(t *testing.T) {
 	const most = 1 << 20
 	path := filepath.Join(t.TempDir(), "d.db")
@@ -133,7 +133,7 @@ func TestRequestBounds(t *testing.T) {
 			}
 		}
 	}
-	// What is left without its decision would never go.
+	// Data that is left without its decision would never be deleted.
 	var bodies, requests, orphans int
 	if err := s.write.QueryRow("SELECT (SELECT count(*) FROM body), (SELECT count(*) FROM request), (SELECT count(*) FROM request WHERE id NOT IN (SELECT id FROM decision))").Scan(&bodies, &requests, &orphans); err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestRequestBounds(t *testing.T) {
 	}
 }
 
-// testErase erases a person in a store: nothing of their requests is left, and what others have too is.
+// testErase erases a person in a store: no data of their requests is left, except for data that other requests use.
 func testErase(t *testing.T, s interface {
 	decision.Store
 	decision.Reader
@@ -181,7 +181,7 @@ func testErase(t *testing.T, s interface {
 	}
 }
 
-// Requests are erased with the person, in the file too.
+// Requests of a person are erased with the person's records, also in the bytes of the file.
 func TestEraseRequests(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.db")
 	testErase(t, opened(t, path, Options{}))
@@ -236,7 +236,7 @@ func TestLargeRequests(t *testing.T) {
 	}
 }
 
-// A file of a version without lookups is read, and gets them when it is written.
+// A file of a version without lookups can be read. A write adds the column for lookups.
 func TestFileWithoutLookups(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.db")
 	s := opened(t, path, Options{})
@@ -278,7 +278,7 @@ func TestFileWithoutLookups(t *testing.T) {
 	compare(again, records)
 }
 
-// A file of a version without requests is read, and gets them when it is written.
+// A file of a version without requests can be read. A write adds the tables for requests.
 func TestOlderFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.db")
 	random := rand.New(rand.NewPCG(43, 44))
@@ -313,7 +313,7 @@ func TestOlderFile(t *testing.T) {
 	}
 }
 
-// kept counts what a Feed stores.
+// observed counts the records that a Feed has stored or dropped.
 type observed struct{ stored, dropped atomic.Int64 }
 
 func (o *observed) DecisionKept(string)    { o.stored.Add(1) }
@@ -344,7 +344,7 @@ func TestRoomOfRequests(t *testing.T) {
 	done := make(chan struct{})
 	go func() { f.Run(ctx); close(done) }()
 	for i := range n {
-		for int64(i)-o.stored.Load()-o.dropped.Load() > 500 { // as many as may wait, in bytes
+		for int64(i)-o.stored.Load()-o.dropped.Load() > 500 { // keeps the waiting records below the limit of their size
 			time.Sleep(time.Millisecond)
 		}
 		name := fmt.Sprintf("web-%d-%x-%x", i%300, bytesOf(random, 5), bytesOf(random, 3))

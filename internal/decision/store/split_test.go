@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// A duration of one byte is at most 4 % off.
+// The error of a duration in one byte is at most 4 %.
 func TestBrief(t *testing.T) {
 	for d := time.Microsecond; d < 2*time.Minute; d += d/7 + 1 {
 		if got := long(brief(d)); got < d*96/100 || got > d*104/100 {
@@ -23,7 +23,7 @@ func TestBrief(t *testing.T) {
 	}
 }
 
-// Messages are the same after the names in them were taken out and put in again, whatever they hold.
+// Messages with any text are unchanged after the names in them were replaced and inserted again.
 func TestWords(t *testing.T) {
 	pieces := []string{"shop", "shop-web", "web", "we", "a", "\x01", "\x02", "\x03", "1", "2", "3", " ", "é", "*"}
 	text := func() string {
@@ -46,7 +46,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// All fields of a record are in one of its parts, and the rest is empty: it would be stored with each record.
+// Each field of a record is in one of its parts. The rest is empty, since it would be stored with each record.
 func TestSplit(t *testing.T) {
 	r := &decision.Record{}
 	fill(reflect.ValueOf(r).Elem(), 1)

@@ -20,10 +20,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// day is when the tests' records begin.
+// day is the time of the first records in the tests.
 var day = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 
-// some returns n records of a cluster: a refusal among a few, users, namespaces and policies in turn.
+// some returns n records of a cluster, with a few refusals. Users, namespaces and policies alternate.
 func some(n int, random *rand.Rand) []decision.Record {
 	out := make([]decision.Record, n)
 	for i := range out {
@@ -101,7 +101,8 @@ func all(t testing.TB, s decision.Reader, q *decision.Query, limit int) (out []d
 	}
 }
 
-// Every query finds in the store what it selects of the records, the newest or the oldest first, with or without requests, in pages of any length, and each record is what was written.
+// Every query finds the records that it selects, the newest or the oldest first, with or without requests, in pages of any length. Each record
+// is equal to the written one.
 func TestQueries(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	records := withRequests(some(3000, random), random)
@@ -119,7 +120,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// testQueries holds a reader against the records.
+// testQueries compares the results of a reader with the records.
 func testQueries(t *testing.T, s decision.Reader, records []decision.Record, random *rand.Rand, brief bool) {
 	t.Helper()
 	pick := func(texts ...string) []string {
@@ -176,7 +177,7 @@ func testQueries(t *testing.T, s decision.Reader, records []decision.Record, ran
 	}
 }
 
-// same reports whether two records are; durations of rules may differ by 4 % where they are brief.
+// same reports whether two records are equal. If short is set, durations of rules may differ by 4 %.
 func same(a, b *decision.Record, short bool) bool {
 	x, y := *a, *b
 	x.Rules, y.Rules = slices.Clone(a.Rules), slices.Clone(b.Rules)
@@ -188,7 +189,7 @@ func same(a, b *decision.Record, short bool) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// The size and the age bound the file: the oldest records go first, and nothing of them stays.
+// The limits of size and age apply to the file: the oldest records are deleted first, and no data of them is left.
 func TestBounds(t *testing.T) {
 	const most = 1 << 20
 	path := filepath.Join(t.TempDir(), "d.db")
@@ -214,7 +215,7 @@ func TestBounds(t *testing.T) {
 	if n := len(got); n < 2500 || got[0].UID != records[len(records)-1].UID || got[n-1].UID != records[len(records)-n].UID {
 		t.Fatalf("%d records from %v to %v", len(got), got[len(got)-1].Time, got[0].Time)
 	}
-	// Ten hours later, only what is younger than 20 hours is left.
+	// Ten hours later, only records younger than 20 hours are left.
 	mu.Lock()
 	now = now.Add(19 * time.Hour)
 	mu.Unlock()
@@ -237,7 +238,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// What is stored is whole after the process was killed while it wrote.
+// Stored batches are complete after the process was killed while it wrote.
 func TestKilled(t *testing.T) {
 	if path := os.Getenv("EPHOR_TEST_WRITE"); path != "" {
 		s := opened(t, path, Options{})
@@ -264,7 +265,7 @@ func TestKilled(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		said := make([]byte, 400*(round+1)) // so many bytes are some batches
+		said := make([]byte, 400*(round+1)) // the output of a few batches
 		for n := 0; n < len(said); {
 			m, err := out.Read(said[n:])
 			if n += m; err != nil {
@@ -274,7 +275,7 @@ func TestKilled(t *testing.T) {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // its error is that it was killed
 		s := opened(t, path, Options{Damaged: func(string, error) { t.Error("the file is damaged") }})
 		write(t, s, some(1, rand.New(rand.NewPCG(uint64(round), 7))))
 		count := map[string]int{}
@@ -300,7 +301,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A damaged file is set aside, whenever it is noticed, and a new one begins.
+// A damaged file is set aside as soon as the damage is noticed, and a new file is created.
 func TestDamaged(t *testing.T) {
 	for name, damage := range map[string]func(text []byte) []byte{
 		"not a database": func([]byte) []byte { return []byte(strings.Repeat("no database ", 1000)) },
@@ -323,7 +324,7 @@ func TestDamaged(t *testing.T) {
 			if err := os.WriteFile(path, text, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(path+"-wal", nil, 0o600); err != nil { // as after a process that was killed
+			if err := os.WriteFile(path+"-wal", nil, 0o600); err != nil { // as a killed process leaves it
 				t.Fatal(err)
 			}
 			var aside string
@@ -340,7 +341,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// One process has the file open; another one can read it, and gets it after the first one's end.
+// Only one process has the file open for writing. Another one can read it, and can write to it after the first process has ended.
 func TestExclusive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.db")
 	records := some(10, rand.New(rand.NewPCG(7, 8)))
@@ -371,7 +372,7 @@ func TestExclusive(t *testing.T) {
 	}
 }
 
-// A user's records can be erased, and then no byte of the file names the user.
+// A user's records can be erased. Afterwards, the name of the user is nowhere in the bytes of the file.
 func TestEraseUser(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.db")
 	s := opened(t, path, Options{})
@@ -404,7 +405,7 @@ func TestEraseUser(t *testing.T) {
 	write(t, s, records[:1])
 }
 
-// Queries and writes at the same time do not disturb each other.
+// Concurrent queries and writes do not affect each other.
 func TestConcurrent(t *testing.T) {
 	s := opened(t, filepath.Join(t.TempDir(), "d.db"), Options{MaxBytes: minPages * pageSize})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -424,7 +425,7 @@ func TestConcurrent(t *testing.T) {
 	reading.Wait()
 }
 
-// The time of one record, and what it takes on the disk.
+// BenchmarkSQLite measures the time of one record, and its size on the disk.
 func BenchmarkSQLite(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "d.db")
 	s := opened(b, path, Options{})

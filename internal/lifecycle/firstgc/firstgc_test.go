@@ -16,7 +16,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/lifecycle/firstgc"
 )
 
-// child names what a process of its own does: the collector's settings belong to the whole process.
+// child is the environment variable that selects the work of a child process. Tests use separate processes, since the collector's settings
+// apply to a whole process.
 const child = "EPHOR_FIRSTGC"
 
 func TestMain(m *testing.M) {

@@ -18,7 +18,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// everything is a World with all members and optional interfaces. Each answer is another one, unless err is set.
+// everything is a World with all members and optional interfaces. All answers differ, unless err is set.
 type everything struct{ err error }
 
 func (e everything) Get(_ context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
@@ -86,7 +86,7 @@ func (e everything) For(world.Reach) world.World {
 	}
 }
 
-// askAll makes each lookup there is, and returns the answers.
+// askAll makes all kinds of lookups, and returns the answers.
 func askAll(w world.World) []any {
 	ctx := context.Background()
 	remembered := false
@@ -109,7 +109,7 @@ func askAll(w world.World) []any {
 	}
 }
 
-// recordedOf is what a record has of notes.
+// recordedOf returns the recorded form of notes.
 func recordedOf(t *testing.T, n Notes) Recorded {
 	t.Helper()
 	reel := Reel{Salt: []byte("salt")}
@@ -178,7 +178,7 @@ func TestEveryLookupIsAnsweredAgain(t *testing.T) {
 	}
 }
 
-// What was not asked is not guessed: another reach, another object, another hidden part, one random number more.
+// A lookup that was not made has no answer: another reach, another object, another hidden part, one more random number.
 func TestWhatIsNotOnTheTapeIsMissing(t *testing.T) {
 	tape := New()
 	w := tape.Root(everything{}).For(world.Cluster())
@@ -227,7 +227,7 @@ func TestWhatIsNotOnTheTapeIsMissing(t *testing.T) {
 	}
 }
 
-// A World has the same members and optional interfaces on the tape as without it, and when it is replayed.
+// A World has the same members and optional interfaces with and without a tape, and when it is replayed.
 func TestMembers(t *testing.T) {
 	full := everything{}.For(world.Cluster())
 	for name, change := range map[string]func(*world.World){
@@ -268,7 +268,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// A tape is used by all goroutines of a review; equal lookups are noted once, and one with another answer is marked.
+// All goroutines of a review use one tape. Equal lookups are recorded once, and one with a different answer is marked.
 func TestConcurrentLookups(t *testing.T) {
 	tape := New()
 	var mu sync.Mutex
@@ -326,7 +326,8 @@ func TestConcurrentLookups(t *testing.T) {
 	running.Wait()
 }
 
-// Several reviews of a request: an answer that one of them has is known, different answers are not, and random numbers are one sequence.
+// For several reviews of a request, an answer of any of them is known, different answers to one lookup are not used, and random numbers form
+// one sequence.
 func TestReelsOfOneRequest(t *testing.T) {
 	note := func(answer any, more string) Reel {
 		tape := New()
