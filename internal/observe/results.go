@@ -42,7 +42,7 @@ func resultInstruments(families *compile.Registry) (out []Instrument) {
 		labels = append(labels, kindLabels...)
 		out = append(out,
 			Instrument{Name: m.Name + resultsEnd, Kind: Counter, Labels: labels, Help: "results of policies of kind " + m.Kind},
-			Instrument{Name: m.Name + executionEnd, Kind: Histogram, Labels: labels, Help: "seconds that a policy of kind " + m.Kind + " took for one " + m.Per})
+			Instrument{Name: m.Name + executionEnd, Kind: Histogram, Labels: labels, Help: "duration in seconds of the evaluation of a policy of kind " + m.Kind + " for one " + m.Per})
 	}
 	return out
 }
