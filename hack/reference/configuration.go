@@ -31,8 +31,8 @@ func configuration(p *page) error {
 
 // flags writes the page of the flags of all processes.
 func flags(p *page) error {
-	p.title("Flags of the controllers", "The names are Kyverno's where Kyverno has the flag. Flags of Kyverno that have no meaning here are accepted, and named in one line of the log; "+
-		"any other flag is refused, with the names that were probably meant.")
+	p.title("Flags of the controllers", "The names are Kyverno's where Kyverno has the flag. Kyverno flags that have no effect here are accepted, and one line of the log lists them; "+
+		"any other unknown flag is an error that suggests similar names.")
 	for _, cmd := range app.NewControllerCommand("").Commands() {
 		p.line("## %s\n\n%s.\n", cmd.CommandPath(), cmd.Short)
 		var known []string

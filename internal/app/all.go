@@ -28,14 +28,14 @@ type allFlags struct {
 var optionalControllers = []string{"background", "reports", "cleanup"}
 
 func (f *allFlags) register(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&f.without, "without", nil, "controllers that do not run: "+strings.Join(optionalControllers, ", "))
-	fs.StringVar(&f.service, "cleanupService", "kyverno-cleanup-controller", "Service of the cleanup controller; KYVERNO_SVC is that of the admission controller")
-	fs.StringVar(&f.cleanup.CASecret, "cleanupCASecretName", "", "Secret of the cleanup controller's certificate authority (required)")
-	fs.StringVar(&f.cleanup.TLSSecret, "cleanupTLSSecretName", "", "Secret of the cleanup controller's serving certificate (required)")
-	fs.StringVar(&f.cleanup.host, "cleanupServerHost", "", "address for the cleanup controller's server; empty for all")
-	fs.IntVar(&f.cleanup.port, "cleanupServerPort", 9444, "port for the cleanup controller's server")
-	fs.StringVar(&f.cleanup.ServerIP, "cleanupServerIP", "", "address at which the API server reaches the cleanup controller's server; goes with --serverIP")
-	fs.IntVar(&f.cleanup.deadManSeconds, "deadManSeconds", 0, "not available: needs `controller cleanup` in a process of its own")
+	fs.StringSliceVar(&f.without, "without", nil, "controllers to leave out: "+strings.Join(optionalControllers, ", "))
+	fs.StringVar(&f.service, "cleanupService", "kyverno-cleanup-controller", "Service of the cleanup controller; KYVERNO_SVC names that of the admission controller")
+	fs.StringVar(&f.cleanup.CASecret, "cleanupCASecretName", "", "Secret that holds the cleanup controller's certificate authority (required)")
+	fs.StringVar(&f.cleanup.TLSSecret, "cleanupTLSSecretName", "", "Secret that holds the cleanup controller's serving certificate (required)")
+	fs.StringVar(&f.cleanup.host, "cleanupServerHost", "", "address on which the cleanup controller's server listens; empty for all addresses")
+	fs.IntVar(&f.cleanup.port, "cleanupServerPort", 9444, "port of the cleanup controller's server")
+	fs.StringVar(&f.cleanup.ServerIP, "cleanupServerIP", "", "address at which the API server reaches the cleanup controller's server; used together with --serverIP")
+	fs.IntVar(&f.cleanup.deadManSeconds, "deadManSeconds", 0, "not available: requires that `controller cleanup` runs as a separate process")
 	f.cleanup.deletion.register(fs)
 	f.background.registerOwn(fs)
 	f.reports.registerOwn(fs)

@@ -35,8 +35,8 @@ func (f *backgroundFlags) register(fs *pflag.FlagSet) {
 
 // registerOwn registers the flags that only this controller has.
 func (f *backgroundFlags) registerOwn(fs *pflag.FlagSet) {
-	fs.IntVar(&f.workers, "genWorkers", 10, "UpdateRequests that are carried out at once")
-	fs.IntVar(&f.maxReports, "maxBackgroundReports", 10_000, "EphemeralReports that may be waiting for the reports controller; with more, results are not reported")
+	fs.IntVar(&f.workers, "genWorkers", 10, "number of UpdateRequests that are processed in parallel")
+	fs.IntVar(&f.maxReports, "maxBackgroundReports", 10_000, "maximum number of EphemeralReports that wait for the reports controller; above it, results are not reported")
 }
 
 // complete checks the flags together.
@@ -74,10 +74,10 @@ func newBackgroundCommand() *cobra.Command {
 	f := &backgroundFlags{}
 	cmd := &cobra.Command{
 		Use:   "background",
-		Short: "Carry out what policies ask for: generated objects and changes of existing ones",
-		Long: "Carries out the UpdateRequests that the admission controller writes, and applies generate and mutate rules to what\n" +
-			"exists already. Flags and environment have Kyverno's names; flags of Kyverno's that have no meaning here are\n" +
-			"accepted, with a line in the log.",
+		Short: "Generate objects and change existing ones as policies require",
+		Long: "Processes the UpdateRequests that the admission controller writes, and applies generate and mutate rules to existing\n" +
+			"objects. Flags and environment variables have Kyverno's names; Kyverno flags that have no effect here are accepted\n" +
+			"and logged.",
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

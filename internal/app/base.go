@@ -35,11 +35,11 @@ type commonFlags struct {
 }
 
 func (f *commonFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file for the API server; empty inside a cluster")
-	fs.Float32Var(&f.qps, "clientRateLimitQPS", 100, "requests per second to the API server; 0 or less for no limit")
-	fs.IntVar(&f.burst, "clientRateLimitBurst", 200, "requests to the API server that may come at once")
-	fs.DurationVar(&f.resyncPeriod, "resyncPeriod", 15*time.Minute, "how often everything is looked at without news")
-	fs.DurationVar(&f.leaderRetryPeriod, "leaderElectionRetryPeriod", 2*time.Second, "how often the lease is tried or renewed")
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file for access to the API server; empty inside a cluster")
+	fs.Float32Var(&f.qps, "clientRateLimitQPS", 100, "maximum number of requests per second to the API server; 0 or less for no limit")
+	fs.IntVar(&f.burst, "clientRateLimitBurst", 200, "maximum burst of requests to the API server")
+	fs.DurationVar(&f.resyncPeriod, "resyncPeriod", 15*time.Minute, "interval at which everything is reconciled even if nothing changed")
+	fs.DurationVar(&f.leaderRetryPeriod, "leaderElectionRetryPeriod", 2*time.Second, "interval between attempts to acquire or renew the leader election lease")
 	f.profile.register(fs)
 	f.memory.register(fs)
 	f.log.register(fs)

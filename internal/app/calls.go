@@ -39,13 +39,13 @@ const (
 )
 
 func (f *callFlags) register(fs *pflag.FlagSet, maxResponse int64) {
-	fs.Int64Var(&f.maxResponse, "maxAPICallResponseLength", maxResponse, "bytes of the longest answer to an API call of a context entry; 0 for 2000000: there is always a limit")
-	fs.DurationVar(&f.timeout, "apiCallTimeout", 30*time.Second, "longest time of an API call of a context entry; 0 for 30s")
-	fs.StringSliceVar(&f.blocklist, "httpBlocklist", apicall.DefaultBlocklist, "addresses, ranges and host names that services of context entries must not be (environment: "+envBlocklist+")")
-	fs.StringSliceVar(&f.allowlist, "httpAllowlist", nil, "beginnings of the only URLs that services of context entries and registries of namespaced policies may have; empty for all (environment: "+envAllowlist+")")
-	flagset.Switch(fs, &f.namespaced, "allowHTTPInNamespacedPolicies", envNamespacedHTTP, false, "namespaced policies of policies.kyverno.io may call HTTP services; namespaced Policies never may")
-	fs.StringVar(&f.tokenFile, "serviceTokenFile", "", "file of a projected ServiceAccount token for the audience of services of context entries; without it services get no token, and never that of the API server")
-	fs.StringSliceVar(&f.tokenHosts, "serviceTokenHosts", nil, "host names that get the token of --serviceTokenFile, over TLS only")
+	fs.Int64Var(&f.maxResponse, "maxAPICallResponseLength", maxResponse, "maximum size in bytes of a response to an API call of a context entry; 0 means 2000000, since there is always a limit")
+	fs.DurationVar(&f.timeout, "apiCallTimeout", 30*time.Second, "timeout of an API call of a context entry; 0 means 30s")
+	fs.StringSliceVar(&f.blocklist, "httpBlocklist", apicall.DefaultBlocklist, "addresses, ranges and host names that services of context entries must not use (environment: "+envBlocklist+")")
+	fs.StringSliceVar(&f.allowlist, "httpAllowlist", nil, "URL prefixes to which services of context entries and registries of namespaced policies are limited; empty for no limit (environment: "+envAllowlist+")")
+	flagset.Switch(fs, &f.namespaced, "allowHTTPInNamespacedPolicies", envNamespacedHTTP, false, "allow namespaced policies of policies.kyverno.io to call HTTP services; namespaced Policies can never call them")
+	fs.StringVar(&f.tokenFile, "serviceTokenFile", "", "file with a projected ServiceAccount token whose audience is the services of context entries; without it services get no token. They never get the token for the API server")
+	fs.StringSliceVar(&f.tokenHosts, "serviceTokenHosts", nil, "host names to which the token of --serviceTokenFile is sent, over TLS only")
 }
 
 // complete reads the lists from the environment and checks them.

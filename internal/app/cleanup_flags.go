@@ -36,8 +36,8 @@ type deletionFlags struct {
 }
 
 func (f *deletionFlags) register(fs *pflag.FlagSet) {
-	fs.DurationVar(&f.ttlInterval, "ttlReconciliationInterval", time.Minute, "how often it is looked again at which resources with TTL labels are served and may be deleted; with --maxDeletionsPerRun also how often what is due is deleted")
-	fs.IntVar(&f.maxDeletions, "maxDeletionsPerRun", 0, "a run of a cleanup policy that would delete more objects deletes none, and says so; of TTL labels for each --ttlReconciliationInterval and resource. 0 for no limit")
+	fs.DurationVar(&f.ttlInterval, "ttlReconciliationInterval", time.Minute, "interval between checks for resources that are served and that the controller may delete because of TTL labels; with --maxDeletionsPerRun also the interval between deletions of expired objects")
+	fs.IntVar(&f.maxDeletions, "maxDeletionsPerRun", 0, "maximum number of objects that one run of a cleanup policy deletes; a run that would delete more deletes nothing and reports that. With TTL labels, the limit applies per resource type and --ttlReconciliationInterval. 0 for no limit")
 }
 
 // complete checks the flags together.
@@ -55,17 +55,17 @@ func (f *deletionFlags) complete() error {
 func (f *cleanupFlags) register(fs *pflag.FlagSet) {
 	f.commonFlags.register(fs)
 	f.Flags.Register(fs)
-	fs.StringVar(&f.host, "cleanupServerHost", "", "address to listen on; empty for all")
+	fs.StringVar(&f.host, "cleanupServerHost", "", "address to listen on; empty for all addresses")
 	fs.IntVar(&f.port, "cleanupServerPort", 9443, "port to listen on")
-	fs.IntVar(&f.deadManSeconds, "deadManSeconds", 0, fmt.Sprintf("when no replica has answered reviews for so many seconds, at least %.0f, "+
-		"webhooks of resources that fail closed fail open until one does; 0 for never", failopen.MinGrace.Seconds()))
+	fs.IntVar(&f.deadManSeconds, "deadManSeconds", 0, fmt.Sprintf("make the resource webhooks that fail closed fail open after no replica has answered reviews for this many seconds (at least %.0f), "+
+		"until a replica answers again; 0 to never do so", failopen.MinGrace.Seconds()))
 	f.events.Register(fs)
 	f.calls.register(fs, otherResponse)
 	f.globals.register(fs)
 	f.exceptions.register(fs)
 	f.deletion.register(fs)
-	flagset.Switch(fs, &f.deletion.protectManaged, "protectManagedResources", envProtect, false, "delete nothing that is labelled as managed by kyverno")
-	fs.BoolVar(&f.deletion.dumpPayload, "dumpPayload", false, "log reviews and answers, with --v=4 and more; contents of Secrets are left out")
+	flagset.Switch(fs, &f.deletion.protectManaged, "protectManagedResources", envProtect, false, "delete no resources that are labelled as managed by kyverno")
+	fs.BoolVar(&f.deletion.dumpPayload, "dumpPayload", false, "log admission reviews and the responses, with --v=4 or higher; the contents of Secrets are omitted")
 	flagset.Accept(fs, "C")
 }
 

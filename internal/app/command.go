@@ -32,9 +32,9 @@ func newAdmissionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "admission",
 		Short: "Answer the API server's admission reviews",
-		Long: "Answers admission reviews by the policies in the cluster, and keeps certificates, webhook configurations and\n" +
-			"the policies' status. Flags and environment have Kyverno's names; flags of Kyverno's\n" +
-			"that have no meaning here are accepted, with a line in the log.",
+		Long: "Answers admission reviews according to the policies in the cluster, and maintains certificates, webhook\n" +
+			"configurations and the status of policies. Flags and environment variables have Kyverno's names; Kyverno flags that\n" +
+			"have no effect here are accepted and logged.",
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,10 +57,10 @@ func newCleanupCommand() *cobra.Command {
 	f := &cleanupFlags{}
 	cmd := &cobra.Command{
 		Use:   "cleanup",
-		Short: "Delete what cleanup policies and TTL labels say, on schedule",
-		Long: "Carries out cleanup policies and the label cleanup.kyverno.io/ttl, reviews both and, with --deadManSeconds, lets\n" +
-			"webhooks fail open while no replica answers reviews. Flags and environment have Kyverno's names; flags of Kyverno's that\n" +
-			"have no meaning here are accepted, with a line in the log.",
+		Short: "Delete objects on schedule, as cleanup policies and TTL labels say",
+		Long: "Deletes the objects that cleanup policies and the label cleanup.kyverno.io/ttl select, answers admission reviews of\n" +
+			"both and, with --deadManSeconds, makes webhooks fail open while no replica answers reviews. Flags and environment\n" +
+			"variables have Kyverno's names; Kyverno flags that have no effect here are accepted and logged.",
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,10 +80,10 @@ func newAllCommand() *cobra.Command {
 	f := &allFlags{}
 	cmd := &cobra.Command{
 		Use:   "all",
-		Short: "Run all controllers in one process, for small clusters and for trying things out",
+		Short: "Run all controllers in one process, for small clusters and for evaluation",
 		Long: "Runs the admission, background, reports and cleanup controllers in one process, with two HTTPS servers and one\n" +
-			"port for metrics. The flags are those of the admission controller, which hold for all, and what the others have\n" +
-			"of their own.",
+			"port for metrics. The flags of the admission controller apply to all of them; the flags that only the other\n" +
+			"controllers have exist, too.",
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -34,13 +34,13 @@ type dashboardFlags struct {
 }
 
 func (f *dashboardFlags) register(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.on, "dashboard", false, "serve a web page about the reports")
-	fs.StringVar(&f.address, "dashboardAddress", "", "address for the dashboard, which then shows to the bearer of a token what that user may list; "+
-		"empty for 127.0.0.1, where it asks for no token")
-	fs.IntVar(&f.port, "dashboardPort", 8090, "port for the dashboard")
-	fs.StringVar(&f.service, "dashboardService", "kyverno-reports-controller-dashboard", "Service of the dashboard, which its certificate names")
-	fs.StringVar(&f.caSecret, "dashboardCASecretName", "", "Secret of the certificate authority of the dashboard")
-	fs.StringVar(&f.tlsSecret, "dashboardTLSSecretName", "", "Secret of the certificate of the dashboard, which is served over TLS then; both Secrets are made when they are not there")
+	fs.BoolVar(&f.on, "dashboard", false, "serve the dashboard, a web page that shows the reports")
+	fs.StringVar(&f.address, "dashboardAddress", "", "address on which the dashboard is served; it then requires a token and shows what the user of the token may list; "+
+		"empty for 127.0.0.1, where no token is required")
+	fs.IntVar(&f.port, "dashboardPort", 8090, "port of the dashboard")
+	fs.StringVar(&f.service, "dashboardService", "kyverno-reports-controller-dashboard", "Service of the dashboard; its certificate is issued for this name")
+	fs.StringVar(&f.caSecret, "dashboardCASecretName", "", "Secret that holds the certificate authority of the dashboard")
+	fs.StringVar(&f.tlsSecret, "dashboardTLSSecretName", "", "Secret that holds the certificate of the dashboard; when set, the dashboard is served over TLS. Both Secrets are created if missing")
 }
 
 func (f *dashboardFlags) complete() error {

@@ -27,8 +27,8 @@ const decisionSender = "decisions-sender"
 type channelFlags struct{ caSecret, tlsSecret string }
 
 func (f *channelFlags) register(fs *pflag.FlagSet, prefix, end string) {
-	fs.StringVar(&f.caSecret, prefix+"CASecretName", "", "Secret of the certificate authority of the channel to the store of decisions, which both ends name")
-	fs.StringVar(&f.tlsSecret, prefix+"TLSSecretName", "", "Secret of the certificate of "+end+"; both Secrets are made when they are not there")
+	fs.StringVar(&f.caSecret, prefix+"CASecretName", "", "Secret that holds the certificate authority of the connection to the decision store; the admission and the reports controller name the same Secret")
+	fs.StringVar(&f.tlsSecret, prefix+"TLSSecretName", "", "Secret that holds the certificate of "+end+"; both Secrets are created if missing")
 }
 
 // keeper returns the certificates of one end of the channel, and the task that renews them.
@@ -60,12 +60,12 @@ type decisionStoreFlags struct {
 }
 
 func (f *decisionStoreFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.address, "decisionsStore", "", "where the decisions of the admission controller are kept: sqlite:PATH for a file, postgres://USER@HOST/DATABASE for a database (with the password in PGPASSWORD), or another store of --decisions; empty for nowhere. They are taken over the channel, and shown by the dashboard")
-	fs.Int64Var(&f.bytes, "decisionsStoreSize", 1<<30, "bytes that the store may have, before the oldest decisions are deleted")
-	fs.DurationVar(&f.age, "decisionsStoreAge", 720*time.Hour, "age at which decisions are deleted; 0 for none")
-	fs.IntVar(&f.port, "decisionsStorePort", 9445, "port at which decisions are taken")
-	fs.StringVar(&f.service, "decisionsStoreService", "kyverno-reports-controller-decisions", "Service of that port, which its certificate names")
-	fs.StringVar(&f.cluster, "decisionsStoreCluster", "", "name of the cluster whose decisions are shown, as --decisionsCluster of its admission controller; empty for those of all")
+	fs.StringVar(&f.address, "decisionsStore", "", "where to store the decisions of the admission controller: sqlite:PATH for a file, postgres://USER@HOST/DATABASE for a database (with the password in PGPASSWORD), or another store that --decisions accepts; empty to store none. The admission controller sends them to --decisionsStorePort, and the dashboard shows them")
+	fs.Int64Var(&f.bytes, "decisionsStoreSize", 1<<30, "maximum size of the store in bytes; when it is reached, the oldest decisions are deleted")
+	fs.DurationVar(&f.age, "decisionsStoreAge", 720*time.Hour, "age at which decisions are deleted; 0 to keep them")
+	fs.IntVar(&f.port, "decisionsStorePort", 9445, "port on which decisions are received")
+	fs.StringVar(&f.service, "decisionsStoreService", "kyverno-reports-controller-decisions", "Service of the decision store; its certificate is issued for this name")
+	fs.StringVar(&f.cluster, "decisionsStoreCluster", "", "name of the cluster whose decisions are shown, as set by --decisionsCluster of its admission controller; empty for all clusters")
 	f.channel.register(fs, "decisionsStore", "the store")
 }
 

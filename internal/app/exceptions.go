@@ -18,8 +18,8 @@ type exceptionFlags struct {
 const allNamespaces = "*"
 
 func (f *exceptionFlags) register(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.enabled, "enablePolicyException", false, "apply PolicyExceptions, from the namespace of --exceptionNamespace")
-	fs.StringVar(&f.namespace, "exceptionNamespace", "", "namespace whose PolicyExceptions are applied; * for all, empty for none")
+	fs.BoolVar(&f.enabled, "enablePolicyException", false, "apply the PolicyExceptions in the namespace of --exceptionNamespace")
+	fs.StringVar(&f.namespace, "exceptionNamespace", "", "namespace whose PolicyExceptions apply; * for all namespaces, empty for none")
 }
 
 // on reports whether any exceptions are applied.

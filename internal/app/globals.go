@@ -23,8 +23,8 @@ import (
 type globalFlags struct{ maxEntries, maxBytes int }
 
 func (f *globalFlags) register(fs *pflag.FlagSet) {
-	fs.IntVar(&f.maxEntries, "maxGlobalContextEntries", 0, "GlobalContextEntries that have data at the same time; 0 for no limit")
-	fs.IntVar(&f.maxBytes, "maxGlobalContextBytes", globalctx.DefaultMaxBytes, "what the resources of all GlobalContextEntries may take together, as JSON; in memory they take a few times more")
+	fs.IntVar(&f.maxEntries, "maxGlobalContextEntries", 0, "maximum number of GlobalContextEntries that hold data at the same time; 0 for no limit")
+	fs.IntVar(&f.maxBytes, "maxGlobalContextBytes", globalctx.DefaultMaxBytes, "maximum total size in bytes of the resources of all GlobalContextEntries, as JSON; in memory they take several times as much")
 }
 
 func (f *globalFlags) complete() error {

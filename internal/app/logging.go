@@ -23,10 +23,10 @@ type logFlags struct {
 }
 
 func (f *logFlags) register(fs *pflag.FlagSet) {
-	fs.IntVarP(&f.verbosity, "v", "v", 2, "how much to log; 4 and more for debugging")
-	fs.StringVar(&f.format, "loggingFormat", "text", "text or json")
-	fs.StringVar(&f.times, "loggingtsFormat", "default", "how times are written: "+strings.Join(observe.TimeFormats(), ", "))
-	fs.BoolVar(&f.noColor, "disableLogColor", false, "no colours in the text format, not even on a terminal")
+	fs.IntVarP(&f.verbosity, "v", "v", 2, "log verbosity; 4 or higher for debugging")
+	fs.StringVar(&f.format, "loggingFormat", "text", "log format: text or json")
+	fs.StringVar(&f.times, "loggingtsFormat", "default", "format of times in the log: "+strings.Join(observe.TimeFormats(), ", "))
+	fs.BoolVar(&f.noColor, "disableLogColor", false, "disable colours in the text format, even on a terminal")
 }
 
 // handler returns the log handler, or an error for invalid flags.

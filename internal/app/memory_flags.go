@@ -15,8 +15,8 @@ type memoryFlags struct {
 }
 
 func (f *memoryFlags) register(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.enabled, "autoMemLimitEnabled", true, "collect garbage more eagerly near the memory limit of the container")
-	fs.Float64Var(&f.ratio, "autoMemLimitRatio", 0.9, "part of the container's memory that the heap may take, above 0 and up to 1")
+	fs.BoolVar(&f.enabled, "autoMemLimitEnabled", true, "collect garbage more often as memory use nears the limit of the container")
+	fs.Float64Var(&f.ratio, "autoMemLimitRatio", 0.9, "fraction of the container's memory that the heap may use, above 0 and up to 1")
 }
 
 func (f *memoryFlags) complete() error {

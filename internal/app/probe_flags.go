@@ -15,8 +15,8 @@ type probeFlags struct {
 }
 
 func (f *probeFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.host, "healthHost", "", "address for the probes; empty for all")
-	fs.IntVar(&f.port, "healthPort", 9080, "port for the probes, over HTTP; 0 for no probes")
+	fs.StringVar(&f.host, "healthHost", "", "address on which the health probes are served; empty for all addresses")
+	fs.IntVar(&f.port, "healthPort", 9080, "HTTP port of the health probes; 0 to serve none")
 }
 
 // listen opens the port.

@@ -23,9 +23,9 @@ type profileFlags struct {
 }
 
 func (f *profileFlags) register(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.enabled, "profile", false, "serve Go's profiles over plain HTTP, below /debug/pprof/")
-	fs.IntVar(&f.port, "profilePort", 6060, "port for the profiles")
-	fs.StringVar(&f.address, "profileAddress", "", "address for the profiles; empty for all")
+	fs.BoolVar(&f.enabled, "profile", false, "serve Go profiles over plain HTTP under /debug/pprof/")
+	fs.IntVar(&f.port, "profilePort", 6060, "port on which profiles are served")
+	fs.StringVar(&f.address, "profileAddress", "", "address on which profiles are served; empty for all addresses")
 }
 
 // serve serves profiles until ctx is done. It returns at once if they are disabled.

@@ -36,14 +36,14 @@ type registryFlags struct {
 }
 
 func (f *registryFlags) register(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.insecure, "allowInsecureRegistry", false, "ask registries that have no TLS, or a certificate that is not trusted")
-	fs.StringSliceVar(&f.pullSecrets, "imagePullSecrets", nil, "pull secrets for all registries, as name or namespace/name")
-	fs.BoolVar(&f.revocation, "notaryRevocation", true, "ask whether certificates of Notary's signatures are revoked (OCSP, revocation lists); false where no responder can be reached: then revoked certificates count")
-	fs.StringSliceVar(&f.helpers, "registryCredentialHelpers", nil, "where credentials for registries come from besides: default, google, amazon, azure, github; empty for default")
-	fs.BoolVar(&f.remember, "imageVerifyCacheEnabled", true, "remember which digests of images are signed, and for half a minute which are not")
-	fs.IntVar(&f.answers, "imageVerifyCacheMaxSize", sigcache.DefaultSize, "answers about signatures that are remembered")
-	fs.DurationVar(&f.ttl, "imageVerifyCacheTTLDuration", sigcache.DefaultTTL, "how long it is remembered that a digest is signed")
-	fs.StringVar(&f.proxy, "registryProxy", "", "proxy for registries, transparency logs and trust roots: its URL, or environment for HTTPS_PROXY; NO_PROXY counts. Hosts are then checked by name; empty for no proxy, whatever the environment says")
+	fs.BoolVar(&f.insecure, "allowInsecureRegistry", false, "allow registries without TLS or with an untrusted certificate")
+	fs.StringSliceVar(&f.pullSecrets, "imagePullSecrets", nil, "pull secrets that apply to all registries, as name or namespace/name")
+	fs.BoolVar(&f.revocation, "notaryRevocation", true, "check whether the certificates of Notary signatures are revoked (OCSP, revocation lists); set it to false where no responder can be reached: revoked certificates are then accepted")
+	fs.StringSliceVar(&f.helpers, "registryCredentialHelpers", nil, "additional sources of registry credentials: default, google, amazon, azure, github; empty for default")
+	fs.BoolVar(&f.remember, "imageVerifyCacheEnabled", true, "cache which image digests are signed and, for half a minute, which are not")
+	fs.IntVar(&f.answers, "imageVerifyCacheMaxSize", sigcache.DefaultSize, "maximum number of cached verification results")
+	fs.DurationVar(&f.ttl, "imageVerifyCacheTTLDuration", sigcache.DefaultTTL, "how long the result that a digest is signed is cached")
+	fs.StringVar(&f.proxy, "registryProxy", "", "proxy for registries, transparency logs and trust roots: a URL, or environment to use HTTPS_PROXY; NO_PROXY is respected. With a proxy, hosts are checked by name. Empty for no proxy, even if the environment sets one")
 	f.trust.register(fs)
 }
 

@@ -15,9 +15,9 @@ func newReportsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reports",
 		Short: "Evaluate policies on existing objects and write policy reports",
-		Long: "Evaluates the policies with background: true on the resources in the cluster, and writes a PolicyReport for each. Flags\n" +
-			"and environment have Kyverno's names; flags of Kyverno's that have no meaning here are accepted, with a line in\n" +
-			"the log.",
+		Long: "Evaluates the policies with background: true on the resources in the cluster, and writes a PolicyReport for each\n" +
+			"resource. Flags and environment variables have Kyverno's names; Kyverno flags that have no effect here are accepted\n" +
+			"and logged.",
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

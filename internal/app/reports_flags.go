@@ -38,14 +38,14 @@ func (f *reportsFlags) register(fs *pflag.FlagSet) {
 	fs.Lookup("clientRateLimitQPS").DefValue, fs.Lookup("clientRateLimitBurst").DefValue = "300", "300"
 	f.probeFlags.register(fs)
 	f.registerOwn(fs)
-	fs.BoolVar(&f.admissionReports, "admissionReports", true, "take results of admission into the reports; without it and without --backgroundScan there are no reports")
+	fs.BoolVar(&f.admissionReports, "admissionReports", true, "include the results of admission in the reports; without this and --backgroundScan there are no reports")
 	flagset.Accept(fs, "R")
 }
 
 // registerOwn registers the flags that only this controller has.
 func (f *reportsFlags) registerOwn(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.scan, "backgroundScan", true, "evaluate existing objects")
-	fs.BoolVar(&f.write, "policyReports", true, "write policy reports; without them, scans only give events and metrics")
+	fs.BoolVar(&f.write, "policyReports", true, "write policy reports; when false, scans only produce events and metrics")
 	f.switches = map[*family.Kind]*bool{}
 	for _, k := range compile.Kinds {
 		if s := k.Switch; s != nil {
@@ -53,12 +53,12 @@ func (f *reportsFlags) registerOwn(fs *pflag.FlagSet) {
 		}
 	}
 	fs.BoolVar(&f.open, "openreportsEnabled", false, "write reports as openreports.io/v1alpha1")
-	fs.IntVar(&f.workers, "backgroundScanWorkers", 2, "resources that are evaluated at once")
-	fs.DurationVar(&f.interval, "backgroundScanInterval", time.Hour, "how often everything is evaluated again without changes")
-	fs.BoolVar(&f.skipFilters, "skipResourceFilters", true, "scans also evaluate what the resourceFilters of the ConfigMap exclude from admission")
-	fs.BoolVar(&f.checkKinds, "reportsCRDsSanityChecks", true, "end at once where the kinds of reports are not defined")
-	fs.BoolVar(&f.aggregate, "aggregateReports", true, "take results of admission, and of work in the background, into the reports")
-	fs.IntVar(&f.takers, "aggregationWorkers", 10, "resources whose results of admission are taken into reports at once")
+	fs.IntVar(&f.workers, "backgroundScanWorkers", 2, "number of resources that are evaluated in parallel")
+	fs.DurationVar(&f.interval, "backgroundScanInterval", time.Hour, "interval between evaluations of resources that have not changed")
+	fs.BoolVar(&f.skipFilters, "skipResourceFilters", true, "scans also evaluate resources that the resourceFilters of the ConfigMap exclude from admission")
+	fs.BoolVar(&f.checkKinds, "reportsCRDsSanityChecks", true, "exit at start when the CustomResourceDefinitions of reports are missing")
+	fs.BoolVar(&f.aggregate, "aggregateReports", true, "include the results of admission and of background work in the reports")
+	fs.IntVar(&f.takers, "aggregationWorkers", 10, "number of resources whose admission results are added to reports in parallel")
 	f.dashboard.register(fs)
 	f.decisions.register(fs)
 }

@@ -28,14 +28,14 @@ type servingFlags struct {
 const envProtect = "FLAG_PROTECT_MANAGED_RESOURCES"
 
 func (f *servingFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.clientCA, "client-ca-file", "", "file with the authorities that sign the API server's client certificate; reviews of anybody else are refused. Empty: everybody is answered")
-	fs.StringSliceVar(&f.clientNames, "client-names", nil, "common names of the client certificates that are accepted; empty for all that --client-ca-file signed")
-	fs.StringVar(&f.tlsMinVersion, "tls-min-version", "1.3", "lowest version of TLS: 1.2 or 1.3")
-	fs.Float64Var(&f.sourceQPS, "sourceRateLimitQPS", 0, "reviews per second from one address; 0 for no limit. Clients with a certificate of --client-ca-file have none")
-	fs.IntVar(&f.sourceBurst, "sourceRateLimitBurst", 1000, "reviews that may come at once from one address when there is a limit")
-	flagset.Switch(fs, &f.protectManaged, "protectManagedResources", envProtect, false, "let no other client change resources that are labelled as managed by kyverno")
-	fs.BoolVar(&f.dumpPayload, "dumpPayload", false, "log reviews and answers, with --v=4 and more; contents of Secrets are left out")
-	fs.StringVar(&f.backgroundAccount, "backgroundServiceAccountName", "", "user name of the background controller (system:serviceaccount:⟨namespace⟩:⟨name⟩), whose requests ask for no work")
+	fs.StringVar(&f.clientCA, "client-ca-file", "", "file with the certificate authorities that sign the client certificate of the API server; reviews from other clients are rejected. Empty to accept all clients")
+	fs.StringSliceVar(&f.clientNames, "client-names", nil, "common names of the client certificates that are accepted; empty for every certificate signed by --client-ca-file")
+	fs.StringVar(&f.tlsMinVersion, "tls-min-version", "1.3", "minimum TLS version: 1.2 or 1.3")
+	fs.Float64Var(&f.sourceQPS, "sourceRateLimitQPS", 0, "maximum number of reviews per second from one address; 0 for no limit. Clients with a certificate signed by --client-ca-file are not limited")
+	fs.IntVar(&f.sourceBurst, "sourceRateLimitBurst", 1000, "maximum burst of reviews from one address when --sourceRateLimitQPS is set")
+	flagset.Switch(fs, &f.protectManaged, "protectManagedResources", envProtect, false, "prevent other clients from changing resources that are labelled as managed by kyverno")
+	fs.BoolVar(&f.dumpPayload, "dumpPayload", false, "log admission reviews and the responses, with --v=4 or higher; the contents of Secrets are omitted")
+	fs.StringVar(&f.backgroundAccount, "backgroundServiceAccountName", "", "user name of the background controller (system:serviceaccount:⟨namespace⟩:⟨name⟩); its requests do not trigger background work")
 }
 
 // complete checks the flags.

@@ -33,11 +33,11 @@ const offlineRelease = "release"
 const envTrustCache = "TUF_ROOT"
 
 func (f *trustFlags) register(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.enabled, "enableTuf", false, "take the trust root for images from --tufMirror instead of the public instance of Sigstore; it is fetched in the background when a policy needs it")
-	fs.StringVar(&f.mirror, "tufMirror", trust.DefaultMirror, "repository of trust roots (TUF), with --enableTuf")
-	fs.StringVar(&f.root, "tufRoot", "", "first root of --tufMirror: a file or an address; empty for that of the public instance")
-	fs.StringVar(&f.rootData, "tufRootRaw", "", "first root of --tufMirror in base64; it wins over --tufRoot")
-	fs.StringVar(&f.offline, "offlineTrust", "", "fetch no trust root: a file with a trusted_root.json, or nothing (--offlineTrust) for the one of the release")
+	fs.BoolVar(&f.enabled, "enableTuf", false, "use the trust root of --tufMirror for images instead of that of the public Sigstore instance; it is fetched in the background when a policy needs it")
+	fs.StringVar(&f.mirror, "tufMirror", trust.DefaultMirror, "TUF repository with the trust root; used with --enableTuf")
+	fs.StringVar(&f.root, "tufRoot", "", "initial TUF root of --tufMirror: a file or URL; empty for that of the public Sigstore instance")
+	fs.StringVar(&f.rootData, "tufRootRaw", "", "initial TUF root of --tufMirror in base64; takes precedence over --tufRoot")
+	fs.StringVar(&f.offline, "offlineTrust", "", "use this trusted_root.json file instead of fetching a trust root; without a value (--offlineTrust), use the one built into the release")
 	fs.Lookup("offlineTrust").NoOptDefVal = offlineRelease
 }
 

@@ -69,9 +69,9 @@ type webhookFlags struct {
 }
 
 func (f *webhookFlags) register(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.follow, "autoUpdateWebhooks", true, "let the resource webhooks follow the policies; when false they are made once, for every request, and left alone")
-	fs.BoolVar(&f.excludeBootstrap, "excludeBootstrapResources", false, "never ask for Nodes and CertificateSigningRequests in webhooks that fail closed, also where a policy names them")
-	fs.BoolVar(&f.derive, "deriveMatchConditions", true, "derive match conditions of webhooks from the policies, so that the API server asks only where a policy may apply")
+	fs.BoolVar(&f.follow, "autoUpdateWebhooks", true, "update the resource webhooks when policies change; when false, they are created once, for all requests, and not changed")
+	fs.BoolVar(&f.excludeBootstrap, "excludeBootstrapResources", false, "never include Nodes and CertificateSigningRequests in webhooks that fail closed, even if a policy names them")
+	fs.BoolVar(&f.derive, "deriveMatchConditions", true, "derive the match conditions of webhooks from the policies, so that the API server sends only requests to which a policy may apply")
 }
 
 // retryUnknown is the pause before a kind that the API server did not serve is looked up again. retrySettling is the pause while the kind

@@ -36,17 +36,17 @@ type DecisionFlags struct {
 
 // Register adds the flags.
 func (f *DecisionFlags) Register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.to, "decisions", "", "where reviews are recorded: stdout or the path of a file for JSON lines, sqlite:PATH for a store in a file, https://HOST:PORT for that of the reports controller, postgres://USER@HOST/DATABASE, otlp://HOST:PORT for a collector of OpenTelemetry; empty for nowhere")
-	fs.Int64Var(&f.fileSize, "decisionsFileSize", 100<<20, "bytes that a file of decisions may have: one of lines is then renamed to PATH.1 in place of the last one, from a store the oldest decisions are deleted")
-	fs.DurationVar(&f.age, "decisionsAge", 720*time.Hour, "age at which decisions are deleted from a store; 0 for none")
-	fs.StringVar(&f.cluster, "decisionsCluster", "", "name of the cluster in each decision; empty for none")
-	fs.StringSliceVar(&f.shares, "decisionsShare", []string{"0.01"}, "share of the passed reviews that is recorded, from 0 to 1; policy=share for those for which a policy has a result. All others are recorded")
-	fs.StringVar(&f.users, "decisionsUsers", string(decision.NameUsers), "names and groups of users: true records them, hash records keyed digests of them, false leaves them out")
+	fs.StringVar(&f.to, "decisions", "", "where to record reviews: stdout or a file path for JSON lines, sqlite:PATH for a store in a file, https://HOST:PORT for the store of the reports controller, postgres://USER@HOST/DATABASE for a database, otlp://HOST:PORT for an OpenTelemetry collector; empty to record none")
+	fs.Int64Var(&f.fileSize, "decisionsFileSize", 100<<20, "maximum size of a file of decisions in bytes; a file of JSON lines is then renamed to PATH.1, replacing the previous one, and from a store the oldest decisions are deleted")
+	fs.DurationVar(&f.age, "decisionsAge", 720*time.Hour, "age at which decisions are deleted from a store; 0 to keep them")
+	fs.StringVar(&f.cluster, "decisionsCluster", "", "name of the cluster that each decision carries; empty for none")
+	fs.StringSliceVar(&f.shares, "decisionsShare", []string{"0.01"}, "share of the reviews with verdict passed that is recorded, from 0 to 1; policy=share sets it for reviews in which that policy has a result. All other reviews are recorded")
+	fs.StringVar(&f.users, "decisionsUsers", string(decision.NameUsers), "how to record names and groups of users: true as they are, hash as keyed digests, false not at all")
 	fs.Lookup("decisionsUsers").NoOptDefVal = string(decision.NameUsers)
-	fs.BoolVar(&f.requests, "decisionsRequests", false, "record the requests themselves, so that impact can evaluate them with other policies")
-	fs.BoolVar(&f.lookups, "decisionsLookups", false, "record with the requests what the rules looked up, without the values of Secrets, so that impact needs no cluster to evaluate such rules")
-	fs.StringSliceVar(&f.redact, "redact", decision.DefaultRedaction, "JSON pointers to values of objects that are not recorded, in messages neither: * is every item of a list or member of an object, ** any number of levels. The values of Secrets are never recorded")
-	fs.IntVar(&f.capacity, "maxQueuedDecisions", 1000, "reviews that may wait to be recorded")
+	fs.BoolVar(&f.requests, "decisionsRequests", false, "also record the requests, so that impact can evaluate other policies on them")
+	fs.BoolVar(&f.lookups, "decisionsLookups", false, "record the lookups of rules with the requests, without the values of Secrets, so that impact can evaluate such rules without a cluster")
+	fs.StringSliceVar(&f.redact, "redact", decision.DefaultRedaction, "JSON pointers to values of objects that are not recorded, including in messages; * matches every item of a list or member of an object, ** any number of levels. The values of Secrets are never recorded")
+	fs.IntVar(&f.capacity, "maxQueuedDecisions", 1000, "maximum number of reviews that wait to be recorded")
 }
 
 // Complete checks the flags.

@@ -31,10 +31,10 @@ type EventFlags struct {
 
 // Register adds the flags.
 func (f *EventFlags) Register(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&f.omit, "omitEvents", nil, "reasons of events that are not written: PolicyViolation, PolicyApplied, PolicyError, PolicySkipped")
-	fs.IntVar(&f.capacity, "maxQueuedEvents", 1000, "events that may wait to be written; 0 for no events")
-	fs.Float32Var(&f.qps, "eventsRateLimitQPS", 1000, "events written per second; 0 or less for no limit")
-	fs.IntVar(&f.burst, "eventsRateLimitBurst", 2000, "events that may be written at once")
+	fs.StringSliceVar(&f.omit, "omitEvents", nil, "reasons of events to omit: PolicyViolation, PolicyApplied, PolicyError, PolicySkipped")
+	fs.IntVar(&f.capacity, "maxQueuedEvents", 1000, "maximum number of events that wait to be written; 0 to write no events")
+	fs.Float32Var(&f.qps, "eventsRateLimitQPS", 1000, "maximum number of events written per second; 0 or less for no limit")
+	fs.IntVar(&f.burst, "eventsRateLimitBurst", 2000, "maximum burst of events")
 }
 
 // NewEvents returns the queue of events. The queue writes through its own client, so that other requests never wait for

@@ -23,8 +23,8 @@ var reportedRules = []string{"validate", "mutate", "mutateExisting", "generate",
 
 // Register adds the flags.
 func (f *ReportingFlags) Register(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&f.rules, "enableReporting", reportedRules, "kinds of rules whose results are reported: "+strings.Join(reportedRules, ", "))
-	fs.StringSliceVar(&f.results, "allowedResults", []string{"pass", "fail", "error", "warn", "skip"}, "results that are reported")
+	fs.StringSliceVar(&f.rules, "enableReporting", reportedRules, "types of rules whose results are reported: "+strings.Join(reportedRules, ", "))
+	fs.StringSliceVar(&f.results, "allowedResults", []string{"pass", "fail", "error", "warn", "skip"}, "results to report")
 }
 
 // Complete checks the flags.

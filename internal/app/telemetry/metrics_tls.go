@@ -27,11 +27,11 @@ type metricsTLSFlags struct {
 }
 
 func (f *metricsTLSFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.caSecret, "metricsCASecretName", "", "Secret of the certificate authority of the metrics server")
-	fs.StringVar(&f.tlsSecret, "metricsTLSSecretName", "", "Secret of the certificate of the metrics server, which serves TLS then; both Secrets are made when they are not there")
-	fs.StringVar(&f.keyAlgorithm, "metricsKeyAlgorithm", "RSA", "algorithm of the metrics server's keys: RSA, ECDSA or Ed25519")
-	fs.DurationVar(&f.renewBefore, "metricsRenewBefore", 15*24*time.Hour, "how long before its end a certificate of the metrics server is renewed")
-	fs.StringVar(&f.serverIP, "metricsServerIP", "", "address of a metrics server outside of the cluster")
+	fs.StringVar(&f.caSecret, "metricsCASecretName", "", "Secret that holds the certificate authority of the metrics server")
+	fs.StringVar(&f.tlsSecret, "metricsTLSSecretName", "", "Secret that holds the certificate of the metrics server; when set, metrics are served over TLS. Both Secrets are created if missing")
+	fs.StringVar(&f.keyAlgorithm, "metricsKeyAlgorithm", "RSA", "key algorithm of the metrics server: RSA, ECDSA or Ed25519")
+	fs.DurationVar(&f.renewBefore, "metricsRenewBefore", 15*24*time.Hour, "how long before expiry the certificate of the metrics server is renewed")
+	fs.StringVar(&f.serverIP, "metricsServerIP", "", "address of the metrics server when it runs outside the cluster")
 }
 
 func (f *metricsTLSFlags) complete() error {

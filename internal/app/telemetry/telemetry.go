@@ -52,18 +52,18 @@ type Flags struct {
 
 // Register adds the flags.
 func (f *Flags) Register(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.disabled, "disableMetrics", false, "no metrics")
-	fs.StringVar(&f.host, "metricsHost", "", "address to serve /metrics on; empty for all")
+	fs.BoolVar(&f.disabled, "disableMetrics", false, "disable metrics")
+	fs.StringVar(&f.host, "metricsHost", "", "address on which /metrics is served; empty for all addresses")
 	fs.IntVar(&f.port, "metricsPort", 8000, "port of /metrics, or of the collector with --otelConfig=grpc")
-	fs.StringVar(&f.config, "otelConfig", "prometheus", "prometheus: metrics are served; grpc: they are sent to a collector with OTLP")
-	fs.StringVar(&f.collector, "otelCollector", "opentelemetrycollector.kyverno.svc.cluster.local", "host of the collector of metrics")
-	fs.StringVar(&f.transportCreds, "transportCreds", "", "Secret with the CA of the collector of metrics; empty for a connection without TLS")
-	fs.IntVar(&f.maxSeries, "maxMetricSeries", observe.DefaultMaxSeries, "series that a metric may have; what is more is counted under the label \"other\"")
+	fs.StringVar(&f.config, "otelConfig", "prometheus", "prometheus to serve metrics; grpc to send them to a collector over OTLP")
+	fs.StringVar(&f.collector, "otelCollector", "opentelemetrycollector.kyverno.svc.cluster.local", "host of the metrics collector")
+	fs.StringVar(&f.transportCreds, "transportCreds", "", "Secret with the CA certificate of the metrics collector; empty for a connection without TLS")
+	fs.IntVar(&f.maxSeries, "maxMetricSeries", observe.DefaultMaxSeries, "maximum number of series of a metric; further series are counted together under the label \"other\"")
 	f.tls.register(fs)
-	fs.BoolVar(&f.tracing, "enableTracing", false, "send traces to a collector with OTLP over gRPC")
-	fs.StringVar(&f.tracingAddress, "tracingAddress", "", "host of the collector of traces")
-	fs.IntVar(&f.tracingPort, "tracingPort", 4317, "port of the collector of traces")
-	fs.StringVar(&f.tracingCreds, "tracingCreds", "", "Secret with the CA of the collector of traces; empty for a connection without TLS")
+	fs.BoolVar(&f.tracing, "enableTracing", false, "send traces to a collector over OTLP (gRPC)")
+	fs.StringVar(&f.tracingAddress, "tracingAddress", "", "host of the trace collector")
+	fs.IntVar(&f.tracingPort, "tracingPort", 4317, "port of the trace collector")
+	fs.StringVar(&f.tracingCreds, "tracingCreds", "", "Secret with the CA certificate of the trace collector; empty for a connection without TLS")
 }
 
 // Complete checks the flags together.

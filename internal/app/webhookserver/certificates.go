@@ -39,12 +39,12 @@ type Flags struct {
 
 // Register adds the flags.
 func (f *Flags) Register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.CASecret, "caSecretName", "", "Secret of the certificate authority (required)")
-	fs.StringVar(&f.TLSSecret, "tlsSecretName", "", "Secret of the serving certificate (required)")
-	fs.StringVar(&f.keyAlgorithm, "tlsKeyAlgorithm", "RSA", "algorithm of new keys: RSA, ECDSA or Ed25519")
-	fs.DurationVar(&f.renewBefore, "renewBefore", 15*24*time.Hour, "how long before its end a certificate is renewed")
-	fs.BoolVar(&f.unmanagedCerts, "disableCertManagerController", false, "leave the certificates to another tool, such as cert-manager")
-	fs.StringVar(&f.ServerIP, "serverIP", "", "address at which the API server reaches a process outside of the cluster")
+	fs.StringVar(&f.CASecret, "caSecretName", "", "Secret that holds the certificate authority (required)")
+	fs.StringVar(&f.TLSSecret, "tlsSecretName", "", "Secret that holds the serving certificate (required)")
+	fs.StringVar(&f.keyAlgorithm, "tlsKeyAlgorithm", "RSA", "key algorithm of new certificates: RSA, ECDSA or Ed25519")
+	fs.DurationVar(&f.renewBefore, "renewBefore", 15*24*time.Hour, "how long before expiry a certificate is renewed")
+	fs.BoolVar(&f.unmanagedCerts, "disableCertManagerController", false, "do not manage certificates; another tool, such as cert-manager, does")
+	fs.StringVar(&f.ServerIP, "serverIP", "", "address at which the API server reaches this process when it runs outside the cluster")
 	f.Paths.register(fs)
 	fs.Int32Var(&f.ServicePort, "servicePort", 443, "port of the Service, as written into the webhook configurations")
 }

@@ -25,9 +25,9 @@ const (
 )
 
 func (f *PathFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.Secret, "webhookSecretPaths", PathsOn, "put a secret segment into the paths of the webhooks, and answer no other path: true (unless the API server has to show a certificate, --client-ca-file), always, or false")
-	fs.DurationVar(&f.rotation, "webhookPathRotation", time.Hour, "how often the secret segments are replaced, besides after every outage")
-	fs.DurationVar(&f.overlap, "webhookPathOverlap", time.Minute, "how long the segments of before are still answered after the webhook configurations carry new ones")
+	fs.StringVar(&f.Secret, "webhookSecretPaths", PathsOn, "add a secret segment to the webhook paths and answer on no other path: true (unless --client-ca-file makes the API server present a certificate), always, or false")
+	fs.DurationVar(&f.rotation, "webhookPathRotation", time.Hour, "how often the secret path segments are replaced; they are also replaced after every outage")
+	fs.DurationVar(&f.overlap, "webhookPathOverlap", time.Minute, "how long the old path segments are still answered after the webhook configurations contain new ones")
 }
 
 func (f *PathFlags) complete() error {

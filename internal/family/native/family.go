@@ -43,7 +43,7 @@ var familyKinds = family.Kinds{
 		}},
 	{Group: Group, Kind: MutatingPolicy, Resource: "mutatingadmissionpolicies", Versions: versions, Source: MutatingPolicy, Foreign: true, Switch: &family.Switch{
 		Flag: "mutatingAdmissionPolicyReports", Required: true,
-		Usage: "scans report what MutatingAdmissionPolicies with this label would change",
+		Usage: "scans also evaluate MutatingAdmissionPolicies with the label reports.kyverno.io/enabled: \"true\" and report what they would change",
 	}},
 }
 
