@@ -7,7 +7,7 @@ import (
 func newCompletion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
-		Short: "Print a script that completes commands and flags in a shell: bash, zsh, fish or powershell",
+		Short: "Print a shell completion script for bash, zsh, fish or powershell",
 		Example: "  source <(ephor completion bash)\n" +
 			"  ephor completion zsh > \"${fpath[1]}/_ephor\"\n" +
 			"  ephor completion fish > ~/.config/fish/completions/ephor.fish",

@@ -27,8 +27,8 @@ func newDocs() *cobra.Command {
 	o := docsOptions{}
 	cmd := &cobra.Command{
 		Use:   "docs",
-		Short: "Write the reference of the commands as markdown",
-		Long:  "Docs writes one markdown file for each command into a directory.",
+		Short: "Write the command reference as Markdown",
+		Long:  "Docs writes one Markdown file per command to a directory.",
 		Example: "  ephor docs -o docs/commands\n" +
 			"  ephor docs -o website/content --website --noDate",
 		Args: cobra.NoArgs,
@@ -41,11 +41,11 @@ func newDocs() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.output, "output", "o", "", "directory for the files")
-	f.BoolVar(&o.website, "website", false, "put a title and a weight in front of each file, for a website")
-	f.BoolVar(&o.autogen, "autogenTag", true, "say at the end of each file that it was generated")
-	f.BoolVar(&o.noDate, "noDate", false, "say it without the date")
-	f.BoolVar(&o.markdown, "markdownLinks", false, "link to the files of the other commands with their suffix .md")
+	f.StringVarP(&o.output, "output", "o", "", "directory to which the files are written")
+	f.BoolVar(&o.website, "website", false, "start each file with a title and a weight, for a website")
+	f.BoolVar(&o.autogen, "autogenTag", true, "end each file with a note that it was generated")
+	f.BoolVar(&o.noDate, "noDate", false, "omit the date from this note")
+	f.BoolVar(&o.markdown, "markdownLinks", false, "include the suffix .md in links to the files of other commands")
 	if err := cmd.MarkFlagRequired("output"); err != nil {
 		panic(err) // the flag was added above
 	}

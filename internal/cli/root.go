@@ -31,12 +31,12 @@ func NewRootFor(families *compile.Registry, extra ...*cobra.Command) *cobra.Comm
 	root := &cobra.Command{
 		Use:          "ephor",
 		Short:        "Kubernetes policies: validate, mutate and report",
-		Long:         "Ephor is a policy engine for Kubernetes. It speaks the Kyverno policy language: policies,\nexceptions, cleanup policies and tests work as they are.",
+		Long:         "Ephor is a policy engine for Kubernetes. It speaks the Kyverno policy language: policies,\nexceptions, cleanup policies and tests work unchanged.",
 		SilenceUsage: true,
 		RunE:         func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.PersistentFlags().IntP("v", "v", 0, "report on standard error what is done and how long it takes (1 or higher)")
+	root.PersistentFlags().IntP("v", "v", 0, "log steps and their duration to standard error (1 or higher)")
 	terminal.AddLogFlags(root.PersistentFlags())
 	root.AddCommand(apply.New(families), newVersion(), newCompletion(), testrun.New(families), jp.New(), manifests.NewCreate(), newDocs(), explain.New(families), findings.New(version), convert.New(), oci.New(), operate.NewMigrate(), manifests.NewFix(), operate.NewUnlock(), operate.NewAdopt(), operate.NewCleanup(), operate.NewPreflight(), operate.NewUninstall(), verify.New(), reports.NewReport(), reports.NewRollout(), impact.New(families), decisions.New(families), decisions.NewWhy())
 	root.AddCommand(extra...)

@@ -27,14 +27,14 @@ type clusterOptions struct {
 }
 
 func (o *clusterOptions) addFlags(f *pflag.FlagSet) {
-	f.BoolVarP(&o.use, "cluster", "c", false, "evaluate the objects of a cluster; --resource then gives names of objects")
+	f.BoolVarP(&o.use, "cluster", "c", false, "evaluate the objects of a cluster; --resource then selects objects by name")
 	f.StringVarP(&o.namespace, "namespace", "n", "", "evaluate only the objects in this namespace of the cluster")
-	f.BoolVar(&o.wide, "cluster-wide-resources", false, "evaluate the objects outside of namespaces, and with --namespace also those in it")
+	f.BoolVar(&o.wide, "cluster-wide-resources", false, "evaluate cluster-scoped objects; with --namespace, also evaluate the objects in that namespace")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig to use")
-	f.BoolVar(&o.continueOnError, "continue-on-error", true, "go on, with a warning, where a kind cannot be listed")
-	f.IntVar(&o.concurrent, "concurrent", 1, "kinds of the cluster that are listed at the same time")
-	f.Int64Var(&o.batchSize, "batch-size", remote.PageSize, "objects that are asked for at once")
+	f.BoolVar(&o.continueOnError, "continue-on-error", true, "continue with a warning when a kind cannot be listed")
+	f.IntVar(&o.concurrent, "concurrent", 1, "number of kinds that are listed in parallel")
+	f.Int64Var(&o.batchSize, "batch-size", remote.PageSize, "number of objects per list request")
 	f.BoolVar(&o.performance, "show-performance", false, "report on standard error how long listing each kind took")
 }
 

@@ -62,10 +62,10 @@ func New(families *compile.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply POLICY... --resource FILE...",
 		Short: "Evaluate policies on resources",
-		Long: "Apply evaluates policies on resources and says which rules they break.\n\n" +
-			"Policies and resources are files, directories, globs, or - for standard input; YAML with several documents,\n" +
-			"Lists, or JSON. With --cluster the resources are those of a cluster, of the kinds that the policies name. The exit\n" +
-			"code is 1 when a resource breaks a rule or when some input could not be read.",
+		Long: "Apply evaluates policies on resources and prints the rules that they violate.\n\n" +
+			"Policies and resources are files, directories, globs, or - for standard input, with YAML documents, Lists, or JSON.\n" +
+			"With --cluster the resources are the objects of a cluster that have the kinds that the policies name. The exit code is\n" +
+			"1 when a resource violates a rule or when some input could not be read.",
 		Example: "  ephor apply policies/ --resource manifests/\n" +
 			"  kustomize build . | ephor apply policies/ -r - --table\n" +
 			"  ephor apply policy.yaml -r pod.yaml --policy-report --output-format json\n" +
@@ -83,33 +83,33 @@ func New(families *compile.Registry) *cobra.Command {
 	f.VarP(paths, "resource", "r", "resources: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
 	f.Var(paths, "resources", "the same as --resource")
 	f.BoolVarP(&o.report, "policy-report", "p", false, "print a report instead of text")
-	f.StringVar(&o.sarif, "sarif", "", "also write what fails to this file, as SARIF: code hosts show it beside the lines of a change")
+	f.StringVar(&o.sarif, "sarif", "", "also write the failures to this file in SARIF format, which code hosts show next to the changed lines")
 	f.StringVar(&o.format, "output-format", "yaml", "format of the report: json or yaml")
 	terminal.Choices(cmd, "output-format", "json", "yaml")
 	f.BoolVarP(&o.table, "table", "t", false, "print a table of all results instead of text")
-	f.BoolVar(&o.detailed, "detailed-results", false, "show the messages in the table")
+	f.BoolVar(&o.detailed, "detailed-results", false, "include messages in the table")
 	f.StringVarP(&o.output, "output", "o", "", "file (.yaml, .yml) or directory for mutated and generated objects")
-	f.BoolVarP(&o.pipe, "stdin", "i", false, "leave the banner out, so that the output can be piped")
+	f.BoolVarP(&o.pipe, "stdin", "i", false, "omit the banner, so that the output can be piped")
 	f.BoolVar(&o.removeColor, "remove-color", false, "print without colours")
-	f.BoolVar(&o.auditWarn, "audit-warn", false, "count failures of auditing rules as warnings")
+	f.BoolVar(&o.auditWarn, "audit-warn", false, "count failures of audit rules as warnings")
 	f.IntVar(&o.warnExitCode, "warn-exit-code", 0, "exit code when there are warnings but no failures or errors")
 	f.BoolVar(&o.warnNoPass, "warn-no-pass", false, "use the exit code of --warn-exit-code when nothing passed")
-	f.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "exit with 1 when the policies give warnings")
-	f.BoolVar(&o.continueOnFail, "continue-on-fail", false, "go on when a resource cannot be evaluated (this is always done)")
+	f.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "exit with 1 when the policies cause warnings")
+	f.BoolVar(&o.continueOnFail, "continue-on-fail", false, "continue when a resource cannot be evaluated (always the case)")
 	o.addExceptionFlags(f)
 	o.values.AddFlags(f)
 	targets := terminal.Paths(&o.targets)
-	f.Var(targets, "target-resource", "objects that rules for existing resources may change, beside the resources: files, directories, globs")
+	f.Var(targets, "target-resource", "objects that rules for existing resources may change, in addition to the resources: files, directories, globs")
 	f.Var(targets, "target-resources", "the same as --target-resource")
 	parameters := terminal.Paths(&o.parameters)
-	f.Var(parameters, "parameter-resource", "parameters of CEL rules, beside the resources: files, directories, globs")
+	f.Var(parameters, "parameter-resource", "parameters of CEL rules, in addition to the resources: files, directories, globs")
 	f.Var(parameters, "parameter-resources", "the same as --parameter-resource")
 	o.cluster.addFlags(f)
 	remote.AddRegistryFlag(f, &o.registry)
 	crds := terminal.Paths(&o.crds)
-	f.Var(crds, "crd-paths", "CustomResourceDefinitions, which say what lives outside namespaces: .yaml and .yml files")
+	f.Var(crds, "crd-paths", "CustomResourceDefinitions, which define the scope of kinds: .yaml and .yml files")
 	f.Var(crds, "crd-path", "the same as --crd-paths")
-	f.StringVar(&o.contextFile, "context-file", "", "file of kind Context: objects and image data that the functions of CEL policies find")
+	f.StringVar(&o.contextFile, "context-file", "", "file of kind Context: objects and image data that functions of CEL policies can read")
 	o.payloads.AddFlags(f)
 	addGitFlags(f, &o.git)
 	return cmd

@@ -23,11 +23,11 @@ func (o *options) addExceptionFlags(f *pflag.FlagSet) {
 	paths := terminal.Paths(&o.exceptions)
 	f.VarP(paths, "exception", "e", "exceptions: files, directories, globs (repeat it, or separate by commas)")
 	f.Var(paths, "exceptions", "the same as --exception")
-	f.BoolVar(&o.exceptionsWithinResources, "exceptions-within-resources", false, "take the exceptions among the resources, and none from --exception")
+	f.BoolVar(&o.exceptionsWithinResources, "exceptions-within-resources", false, "use the exceptions among the resources instead of those of --exception")
 	f.BoolVar(&o.exceptionsWithinResources, "exceptions-with-resources", false, "the same as --exceptions-within-resources")
-	f.BoolVar(&o.exceptionsWithinPolicies, "exceptions-within-policies", false, "also take the exceptions among the policies")
-	f.BoolVar(&o.generateExceptions, "generate-exceptions", false, "print exceptions for what fails instead of the failures")
-	f.DurationVar(&o.exceptionTTL, "generated-exception-ttl", defaultExceptionTTL, "how long the exceptions printed are to live")
+	f.BoolVar(&o.exceptionsWithinPolicies, "exceptions-within-policies", false, "also use the exceptions among the policies")
+	f.BoolVar(&o.generateExceptions, "generate-exceptions", false, "print exceptions for the failures instead of the failures")
+	f.DurationVar(&o.exceptionTTL, "generated-exception-ttl", defaultExceptionTTL, "lifetime of the exceptions that are printed")
 }
 
 // inputs lists the resources, and reads the exceptions from the sources that the flags select. If both are read from

@@ -37,11 +37,12 @@ func New() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
 		Use:   "convert POLICY...",
-		Short: "Write classic policies as policies in CEL",
-		Long: "Convert writes each rule of a ClusterPolicy or Policy as a ValidatingPolicy, MutatingPolicy, GeneratingPolicy or ImageValidatingPolicy\n" +
-			"to standard output, and a cleanup policy as a DeletingPolicy. To standard error it writes why a rule has no way, and what the new policy does in another\n" +
-			"way. It then evaluates the classic rule and the new policy on resources that it makes from the policy, and on those of --resource,\n" +
-			"and lists where they differ. With --prove the exit code is 1 when a rule has no way, or when the two differ.",
+		Short: "Convert classic policies to CEL policies",
+		Long: "Convert converts each rule of a ClusterPolicy or Policy to a ValidatingPolicy, MutatingPolicy, GeneratingPolicy or\n" +
+			"ImageValidatingPolicy, and a cleanup policy to a DeletingPolicy, and prints the result. To standard error it writes why a rule has no\n" +
+			"way, and where the new policy behaves differently. It then evaluates the classic rule and the new policy on resources that it generates\n" +
+			"from the policy and on those of --resource, and lists the differences. With --prove the exit code is 1 when a rule has no way, or when\n" +
+			"results differ.",
 		Example: "  ephor convert policy.yaml > policy-cel.yaml\n" +
 			"  ephor convert policies/ --resource resources/ --prove",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,9 +53,9 @@ func New() *cobra.Command {
 	f := cmd.Flags()
 	f.VarP(terminal.Paths(&o.resources), "resource", "r", "resources for the comparison: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
 	f.Var(terminal.Paths(&o.crds), "crd-paths", "CustomResourceDefinitions of the kinds that the policies match: files or directories (repeat it, or separate by commas)")
-	f.IntVar(&o.samples, "samples", 500, "number of resources that are made for the comparison of each rule")
-	f.Int64Var(&o.seed, "seed", 1, "start of the random numbers; the same number makes the same resources")
-	f.BoolVar(&o.prove, "prove", false, "exit with 1 when a rule has no way, or when some resource makes a difference")
+	f.IntVar(&o.samples, "samples", 500, "number of resources to generate for the comparison of each rule")
+	f.Int64Var(&o.seed, "seed", 1, "seed of the random numbers; the same seed generates the same resources")
+	f.BoolVar(&o.prove, "prove", false, "exit with 1 when a rule has no way, or when the results for a resource differ")
 	return cmd
 }
 

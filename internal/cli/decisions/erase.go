@@ -18,9 +18,9 @@ func newErase() *cobra.Command {
 	address := ""
 	cmd := &cobra.Command{
 		Use:   "erase USER --store ADDRESS",
-		Short: "Delete what is recorded about a user from a store",
-		Long: "Erase deletes all decisions about requests of a user from a store, and overwrites them in a file. A file that a controller has open\n" +
-			"is refused: stop the controller first.",
+		Short: "Delete the records about a user from a store",
+		Long: "Erase deletes all decisions about requests of a user from a store; in a file it also overwrites them. It refuses a file that\n" +
+			"a controller has open: stop the controller first.",
 		Example: "  ephor decisions erase jane@example.com --store sqlite:decisions.db",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {

@@ -45,11 +45,11 @@ func newExport(families *compile.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export POLICY... -f FILE... --as-test DIRECTORY",
 		Short: "Write a test directory from recorded requests",
-		Long: "Export makes a test of recorded requests (--decisionsRequests of the admission controller): it evaluates the policies on\n" +
-			"them and writes the policies, the requests and a kyverno-test.yaml that expects these results to a new directory, for\n" +
-			"`ephor test`. What was cut from the requests before they were recorded is not in it.\n\n" +
-			"Left out are requests that no rule is for, those of which a policy reads a value that was cut, and results that are\n" +
-			"errors, since a lookup needs a cluster. They are counted on standard error.",
+		Long: "Export creates a test from recorded requests (--decisionsRequests of the admission controller): it evaluates the policies on\n" +
+			"them and writes the policies, the requests and a kyverno-test.yaml that expects the results to a new directory, for\n" +
+			"`ephor test`. The test does not contain values that were removed before the requests were recorded.\n\n" +
+			"It omits requests to which no rule applies, requests of which a policy reads a removed value, and results that are\n" +
+			"errors because a lookup needs a cluster. It prints their number to standard error.",
 		Example: "  ephor decisions export policy.yaml -f decisions.jsonl --as-test tests/recorded --since 7d --limit 50",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
@@ -57,8 +57,8 @@ func newExport(families *compile.Registry) *cobra.Command {
 	o.addFlags(cmd)
 	f := cmd.Flags()
 	o.files.addFlags(f)
-	f.StringVar(&o.asTest, "as-test", "", "directory that is made for the test; it must not exist, or be empty")
-	f.IntVar(&o.limit, "limit", 100, "how many requests the test has at most; earlier ones come first")
+	f.StringVar(&o.asTest, "as-test", "", "directory to create for the test; an existing directory must be empty")
+	f.IntVar(&o.limit, "limit", 100, "maximum number of requests in the test; earlier requests are preferred")
 	return cmd
 }
 

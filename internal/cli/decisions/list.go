@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/decision"
 )
 
-// options has the flags of decisions.
+// options are the flags of decisions.
 type options struct {
 	from       source
 	since      terminal.Span
@@ -49,11 +49,11 @@ func (o *options) selected() (q decision.Query, err error) {
 // addFlags adds the flags that select records.
 func (o *options) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Var(&o.since, "since", "only reviews of this time until now, such as 24h or 7d; all by default")
-	f.StringSliceVar(&o.policies, "policy", nil, "only reviews for which these policies have a result; names may hold wildcards")
-	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "only reviews in these namespaces, which may hold wildcards")
-	f.StringSliceVar(&o.users, "user", nil, "only reviews of these users, which may hold wildcards")
-	f.StringSliceVar(&o.kinds, "kind", nil, "only reviews of objects of these kinds, which may hold wildcards")
+	f.Var(&o.since, "since", "only reviews within this time before now, such as 24h or 7d; by default all")
+	f.StringSliceVar(&o.policies, "policy", nil, "only reviews in which these policies have a result; wildcards are allowed")
+	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "only reviews in these namespaces; wildcards are allowed")
+	f.StringSliceVar(&o.users, "user", nil, "only reviews of requests by these users; wildcards are allowed")
+	f.StringSliceVar(&o.kinds, "kind", nil, "only reviews of objects of these kinds; wildcards are allowed")
 	f.StringSliceVar(&o.verdicts, "verdict", nil, "only reviews with one of these verdicts: "+strings.Join(names(), ", "))
 	terminal.Choices(cmd, "verdict", names()...)
 }
@@ -63,10 +63,11 @@ func New(families *compile.Registry) *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
 		Use:   "decisions {-f FILE... | --server URL}",
-		Short: "List what admission decided",
-		Long: "Decisions lists the reviews that the admission controller recorded (--decisions): who asked for what, what became of it,\n" +
-			"and which policies said so. Without selection it lists all records in the order of the files, those of a store the newest first, with a table up to --limit.\n\n" +
-			"Only a share of the passed reviews is recorded. The column SHARE shows it: a record with 0.01 represents a hundred reviews.",
+		Short: "List recorded admission decisions",
+		Long: "Decisions lists the reviews that the admission controller recorded (--decisions): the user, the request, the verdict,\n" +
+			"and the policies that led to it. Without a selection it lists all records: in the order of the files, or the newest first\n" +
+			"from a store. A table has at most --limit records.\n\n" +
+			"Of the reviews with verdict passed only a share is recorded. The column SHARE shows it: a record with 0.01 stands for a hundred reviews.",
 		Example: "  ephor decisions -f decisions.jsonl --verdict refused --since 7d\n" +
 			"  ephor decisions -f /decisions/log.jsonl --follow --verdict refused\n" +
 			"  ephor decisions --server https://127.0.0.1:8443 --certificate-authority ca.crt --follow\n" +
@@ -79,8 +80,8 @@ func New(families *compile.Registry) *cobra.Command {
 	o.from.addFlags(f)
 	o.addFlags(cmd)
 	f.StringVarP(&o.format, "output", "o", "table", "table, json (one record on each line) or csv")
-	f.IntVar(&o.limit, "limit", 1000, "how many records a table has at most")
-	f.BoolVar(&o.follow, "follow", false, "go on with the records that are added to the file, the store or the server, until interrupted")
+	f.IntVar(&o.limit, "limit", 1000, "maximum number of records in a table")
+	f.BoolVar(&o.follow, "follow", false, "keep printing records as they are added to the file, the store or the server, until interrupted")
 	terminal.Choices(cmd, "output", "table", "json", "csv")
 	cmd.AddCommand(newExport(families), newErase())
 	return cmd

@@ -16,9 +16,9 @@ func NewWhy() *cobra.Command {
 	format := ""
 	cmd := &cobra.Command{
 		Use:   "why UID {-f FILE... | --server URL}",
-		Short: "Say why a request was decided as it was",
-		Long: "Why shows one recorded review with all that the policies said about it, in the words of explain. UID is that of the review,\n" +
-			"which `ephor decisions` lists. The exit code is 1 when no record has it.",
+		Short: "Explain the decision about a request",
+		Long: "Why shows one recorded review with all results of policies, in the form of explain. UID is the UID of the review, which\n" +
+			"`ephor decisions` lists. The exit code is 1 when no record has this UID.",
 		Example: "  ephor why 0d8c-4f -f decisions.jsonl",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,7 +55,7 @@ func NewWhy() *cobra.Command {
 		},
 	}
 	from.addFlags(cmd.Flags())
-	cmd.Flags().StringVarP(&format, "output", "o", "", "json for the record instead of text")
+	cmd.Flags().StringVarP(&format, "output", "o", "", "json to print the record as JSON instead of text")
 	terminal.Choices(cmd, "output", "json")
 	return cmd
 }

@@ -42,10 +42,10 @@ func New(families *compile.Registry) *cobra.Command {
 	o := &options{families: families}
 	cmd := &cobra.Command{
 		Use:   "explain POLICY... --resource FILE...",
-		Short: "Say why a rule passes, fails, or does not apply",
-		Long: "Explain evaluates policies on resources like apply, and says for each rule which clause matched or did not, the value of\n" +
-			"each variable, which condition or part of a pattern decided, and what would make the resource pass. The exit code\n" +
-			"is 1 only when some input could not be read, or no rule has the name of --rule.",
+		Short: "Explain why a rule passes, fails, or does not apply",
+		Long: "Explain evaluates policies on resources like apply, and prints for each rule which clauses matched, the value of each\n" +
+			"variable, which condition or part of a pattern decided the result, and what would make the resource pass. The exit code\n" +
+			"is 1 only when some input could not be read, or when no rule matches --rule.",
 		Example: "  ephor explain policy.yaml -r pod.yaml\n" +
 			"  ephor explain policies/ -r deployment.yaml --rule 'autogen-*' -o json\n" +
 			"  ephor explain policy.yaml -r pod.yaml --operation DELETE -u user.yaml",
@@ -58,12 +58,12 @@ func New(families *compile.Registry) *cobra.Command {
 	f.VarP(terminal.Paths(&o.policies), "policy", "p", "more policies: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
 	f.VarP(terminal.Paths(&o.resources), "resource", "r", "resources: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
 	f.VarP(terminal.Paths(&o.exceptions), "exception", "e", "policy exceptions: files or directories (repeat it, or separate by commas)")
-	f.StringVar(&o.rule, "rule", "*", "explain only rules of this name, which may hold wildcards")
-	f.StringVar(&o.operation, "operation", "", "what is done to the resource: CREATE (the default), UPDATE, DELETE or CONNECT")
-	f.StringVarP(&o.format, "output", "o", "", "json for the facts instead of text")
+	f.StringVar(&o.rule, "rule", "*", "explain only rules with this name; wildcards are allowed")
+	f.StringVar(&o.operation, "operation", "", "operation of the request: CREATE (the default), UPDATE, DELETE or CONNECT")
+	f.StringVarP(&o.format, "output", "o", "", "json to print the facts as JSON instead of text")
 	terminal.Choices(cmd, "operation", "CREATE", "UPDATE", "DELETE", "CONNECT")
 	terminal.Choices(cmd, "output", "json")
-	f.StringVar(&o.context, "context-file", "", "file of kind Context: objects and image data that the functions of CEL policies find")
+	f.StringVar(&o.context, "context-file", "", "file of kind Context: objects and image data that functions of CEL policies can read")
 	o.payloads.AddFlags(f)
 	o.values.AddFlags(f)
 	return cmd

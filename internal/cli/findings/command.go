@@ -37,10 +37,10 @@ func New(version string) *cobra.Command {
 	o := &options{version: version}
 	cmd := &cobra.Command{
 		Use:   "lint POLICY...",
-		Short: "Find mistakes in policies, certain and likely ones",
-		Long: "Lint checks policies as admission does, and looks for what is no error but hardly meant: misspelt kinds, fields that no\n" +
-			"matched kind has, context entries that nothing uses, rules that are never evaluated, kinds with wildcards. The exit code is 1 when\n" +
-			"there are errors, with --strict also when there are warnings.",
+		Short: "Find errors and likely mistakes in policies",
+		Long: "Lint checks policies as admission does, and also finds what is valid but probably unintended: misspelt kinds, fields that no\n" +
+			"matched kind has, unused context entries, rules that are never evaluated, kinds with wildcards. The exit code is 1 when there are\n" +
+			"errors, with --strict also when there are warnings.",
 		Example: "  ephor lint policies/\n" +
 			"  ephor lint policies/ --crd-paths crds/ --strict\n" +
 			"  ephor lint policies/ -o sarif > lint.sarif\n" +
@@ -51,12 +51,12 @@ func New(version string) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.Var(terminal.Paths(&o.crds), "crd-paths", "CustomResourceDefinitions, whose fields are known then: files or directories (repeat it, or separate by commas)")
-	f.StringVar(&o.sarif, "sarif", "", "also write the findings to this file, as SARIF: code hosts show them beside the lines of a change")
+	f.Var(terminal.Paths(&o.crds), "crd-paths", "CustomResourceDefinitions of the kinds whose fields are checked: files or directories (repeat it, or separate by commas)")
+	f.StringVar(&o.sarif, "sarif", "", "also write the findings to this file in SARIF format, which code hosts show next to the changed lines")
 	f.StringVarP(&o.format, "output", "o", "", "json or sarif instead of text")
 	terminal.Choices(cmd, "output", "json", "sarif")
-	f.BoolVar(&o.strict, "strict", false, "exit with 1 for warnings, too")
-	f.StringVarP(&o.git.Branch, "git-branch", "b", "", "branch of git repositories; the rest of a URL is then a folder, and otherwise the branch (main)")
+	f.BoolVar(&o.strict, "strict", false, "also exit with 1 for warnings")
+	f.StringVarP(&o.git.Branch, "git-branch", "b", "", "branch of git repositories; the rest of a URL is then a directory. Without this flag the rest of a URL is the branch (default main)")
 	f.StringVar(&o.git.Username, "username", "", "user name for git repositories")
 	f.StringVar(&o.git.Password, "password", "", "password or token for git repositories")
 	return cmd

@@ -62,13 +62,13 @@ func New(families *compile.Registry) *cobra.Command {
 	o := &options{families: families}
 	cmd := &cobra.Command{
 		Use:   "impact POLICY... (--decisions FILE... | --server URL | --requests FILE... | --audit-log FILE... | --cluster)",
-		Short: "Say what policies would have done to recorded requests and existing objects",
-		Long: "Impact evaluates policies on requests that were made, and says which of them the policies would have refused, warned\n" +
-			"about, changed or ended with an error: by rule, namespace, owner and user, with the first examples in full. With\n" +
-			"--current it compares with the policies in force, so that the effect of an edit is seen before the edit is made.\n" +
-			"Requests go through the webhooks that the policies would have, and through the code that answers the API server.\n\n" +
-			"What cannot be known from the records is listed. The exit code is 2 when a threshold of --fail-on is reached, and 1\n" +
-			"when something could not be read.",
+		Short: "Show what policies would have done to recorded requests and existing objects",
+		Long: "Impact evaluates policies on recorded requests, and shows which of them the policies would have refused, warned about,\n" +
+			"changed or ended with an error: by rule, namespace, owner and user, with the first examples in full. With --current it\n" +
+			"compares the policies with those in force, so that the effect of a change is known before it is made. Requests pass\n" +
+			"through the webhooks that the policies would have, and through the code that answers the API server.\n\n" +
+			"It lists what the records do not show. The exit code is 2 when a threshold of --fail-on is reached, and 1 when\n" +
+			"something could not be read.",
 		Example: "  ephor impact policy.yaml --decisions decisions.jsonl --since 7d\n" +
 			"  ephor impact policy.yaml --server https://127.0.0.1:8443 --certificate-authority ca.crt --since 7d\n" +
 			"  ephor impact policy.yaml --requests requests.jsonl\n" +
@@ -81,22 +81,22 @@ func New(families *compile.Registry) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.VarP(terminal.Paths(&o.policies), "policy", "p", "more policies: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
-	f.Var(terminal.Paths(&o.current), "current", "the policies in force, to compare with: files, directories; with --cluster by default those of the same names in it")
-	f.VarP(terminal.Paths(&o.exceptions), "exception", "e", "policy exceptions: files or directories; with --cluster also those in it (repeat it, or separate by commas)")
-	f.Var(terminal.Paths(&o.requests), "requests", "recorded AdmissionReviews: files of JSON, one after the other, or YAML; - for standard input (repeat it, or separate by commas)")
+	f.Var(terminal.Paths(&o.current), "current", "policies in force to compare with: files or directories; with --cluster by default the policies with the same names in the cluster")
+	f.VarP(terminal.Paths(&o.exceptions), "exception", "e", "policy exceptions: files or directories; with --cluster those in the cluster apply, too (repeat it, or separate by commas)")
+	f.Var(terminal.Paths(&o.requests), "requests", "recorded AdmissionReviews: files with a sequence of JSON documents, or YAML; - for standard input (repeat it, or separate by commas)")
 	f.Var(terminal.Paths(&o.auditLogs), "audit-log", "audit logs of the API server, at level RequestResponse; - for standard input (repeat it, or separate by commas)")
-	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller with the requests (--decisions and --decisionsRequests of it), read at once: files of JSON lines, - for standard input, or stores: sqlite:PATH or postgres://USER@HOST/DATABASE (repeat it, or separate by commas)")
+	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller that include the requests (flags --decisions and --decisionsRequests): files of JSON lines, - for standard input, or stores: sqlite:PATH or postgres://USER@HOST/DATABASE (repeat it, or separate by commas)")
 	o.server.AddFlags(f)
-	f.Var(&o.since, "since", "only recorded decisions and events of audit logs of this time until now, such as 7d or 24h; all by default")
-	f.BoolVarP(&o.cluster, "cluster", "c", false, "look things up in a cluster and, without recorded requests, evaluate the objects in it")
+	f.Var(&o.since, "since", "only recorded decisions and audit log events within this time before now, such as 7d or 24h; by default all")
+	f.BoolVarP(&o.cluster, "cluster", "c", false, "use a cluster for lookups and, without recorded requests, evaluate its objects")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig to use")
 	f.StringVarP(&o.namespace, "namespace", "n", "", "evaluate only the objects in this namespace of the cluster")
 	f.StringVarP(&o.valuesFile, "values-file", "f", "", "file of kind Values with the labels of namespaces")
-	f.StringVar(&o.ownerLabel, "owner-label", "", "label that says whose an object is: of its last owner, of those between, of itself, or of its namespace")
-	f.IntVar(&o.ownerReads, "owner-reads", 2000, "how many objects of the cluster may be read to find owners")
-	f.IntVar(&o.examples, "examples", 5, "how many examples of each sort are shown in full")
-	f.StringSliceVar(&o.failOn, "fail-on", nil, "end with exit code 2 when so many requests are "+strings.Join(impact.Classes, ", ")+": such as refused, or warned=10")
+	f.StringVar(&o.ownerLabel, "owner-label", "", "label that names the owner of an object; the first one found on the topmost owner, the owners in between, the object itself, or its namespace applies")
+	f.IntVar(&o.ownerReads, "owner-reads", 2000, "maximum number of objects of the cluster that are read to find owners")
+	f.IntVar(&o.examples, "examples", 5, "number of examples of each sort that are shown in full")
+	f.StringSliceVar(&o.failOn, "fail-on", nil, "exit with 2 when this many requests are "+strings.Join(impact.Classes, ", ")+"; for example refused, or warned=10")
 	f.StringVarP(&o.format, "output", "o", "table", "table or json")
 	terminal.Choices(cmd, "output", "table", "json")
 	remote.AddRegistryFlag(f, &o.registry)

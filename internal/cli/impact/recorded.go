@@ -21,9 +21,9 @@ type Recorded struct{ options }
 
 // AddFlags adds the flags that select the decisions.
 func (o *Recorded) AddFlags(f *pflag.FlagSet) {
-	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller (--decisions of it): its requests are counted, too, and evaluated again where they are recorded (--decisionsRequests); files of JSON lines, - for standard input, or stores: sqlite:PATH or postgres://USER@HOST/DATABASE (repeat it, or separate by commas)")
+	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller (flag --decisions): recorded reviews are counted, too, and requests that they include (--decisionsRequests) are evaluated again; files of JSON lines, - for standard input, or stores: sqlite:PATH or postgres://USER@HOST/DATABASE (repeat it, or separate by commas)")
 	o.server.AddFlags(f)
-	f.Var(&o.since, "since", "only recorded decisions of this time until now, such as 7d or 24h; all by default")
+	f.Var(&o.since, "since", "only recorded decisions within this time before now, such as 7d or 24h; by default all")
 }
 
 // Given reports whether the user gave decisions.

@@ -22,9 +22,9 @@ import (
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "jp",
-		Short: "Try JMESPath expressions in the dialect of policies",
+		Short: "Evaluate JMESPath expressions in the dialect of policies",
 		Long: "JMESPath is the language of the variables and queries in policies. These commands evaluate an expression,\n" +
-			"show how it is read, and list the functions.",
+			"show how it is parsed, and list the functions.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -40,7 +40,7 @@ func newJPQuery() *cobra.Command {
 		Use:   "query [EXPRESSION]...",
 		Short: "Evaluate expressions on a YAML or JSON document",
 		Long: "Query evaluates the expressions, then those of the files, each on the same document, and prints the results as JSON.\n" +
-			"What is not given, the expression or the document, is read from standard input.",
+			"If the expression or the document is not given, it is read from standard input.",
 		Example: "  ephor jp query -i pod.yaml 'spec.containers[].image'\n" +
 			"  kubectl get pod web -o yaml | ephor jp query 'metadata.labels' -c\n" +
 			"  ephor jp query -i pod.yaml -q query-file -u",
@@ -73,7 +73,7 @@ func newJPQuery() *cobra.Command {
 	f.StringVarP(&input, "input", "i", "", "file with the document, YAML or JSON")
 	f.StringSliceVarP(&files, "query", "q", nil, "file with an expression (repeat it, or separate by commas)")
 	f.BoolVarP(&compact, "compact", "c", false, "print each result on one line")
-	f.BoolVarP(&unquoted, "unquoted", "u", false, "print results that are strings without quotes")
+	f.BoolVarP(&unquoted, "unquoted", "u", false, "print strings without quotes")
 	return cmd
 }
 
@@ -149,8 +149,8 @@ func newJPParse() *cobra.Command {
 	var files []string
 	cmd := &cobra.Command{
 		Use:   "parse [EXPRESSION]...",
-		Short: "Show how expressions are read",
-		Long:  "Parse prints the syntax tree of each expression, or where it is wrong. Without an expression it reads one from standard input.",
+		Short: "Show how expressions are parsed",
+		Long:  "Parse prints the syntax tree of each expression, or the position of the syntax error. Without an expression it reads one from standard input.",
 		Example: "  ephor jp parse 'request.object.metadata.name | to_upper(@)'\n" +
 			"  ephor jp parse -f query-file",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -190,9 +190,9 @@ func newJPParse() *cobra.Command {
 func newJPFunction() *cobra.Command {
 	return &cobra.Command{
 		Use:   "function [NAME]...",
-		Short: "List the functions that policies have besides those of JMESPath",
-		Long: "Function prints name and signature of each function, and what it does. Functions of standard JMESPath are shown only\n" +
-			"when they are named. The reference documentation (docs/reference/functions.md) has examples, too.",
+		Short: "List the functions that policies have in addition to those of JMESPath",
+		Long: "Function prints the name, signature and description of each function. Functions of standard JMESPath are shown only\n" +
+			"when they are named. The reference documentation (docs/reference/functions.md) also has examples.",
 		Example: "  ephor jp function\n  ephor jp function truncate parse_yaml",
 		ValidArgsFunction: func(*cobra.Command, []string, string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 			for _, f := range jmespath.Functions() {

@@ -25,7 +25,7 @@ type PayloadFlags struct{ json, http, envoy []string }
 func (p *PayloadFlags) AddFlags(f *pflag.FlagSet) {
 	f.Var(terminal.Paths(&p.json), "json", "JSON or YAML documents for CEL policies with evaluation.mode JSON, one object in each file")
 	f.Var(terminal.Paths(&p.http), "http-payload", "HTTP requests for ValidatingPolicies with evaluation.mode HTTP, one object in each JSON or YAML file")
-	f.Var(terminal.Paths(&p.envoy), "envoy-payload", "check requests of Envoy for ValidatingPolicies with evaluation.mode Envoy, one object in each JSON or YAML file")
+	f.Var(terminal.Paths(&p.envoy), "envoy-payload", "Envoy check requests for ValidatingPolicies with evaluation.mode Envoy, one object in each JSON or YAML file")
 }
 
 // Any reports whether the user gave any document, and JSON whether the user gave a JSON document.

@@ -22,9 +22,9 @@ type ValueFlags struct {
 
 // AddFlags adds the flags.
 func (o *ValueFlags) AddFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.assignments, "set", "s", nil, "values of variables: name=value, several separated by commas (repeat it)")
+	f.StringArrayVarP(&o.assignments, "set", "s", nil, "values of variables, as name=value (repeat it, or separate by commas)")
 	f.StringVarP(&o.valuesFile, "values-file", "f", "", "file of kind Values: values of variables, labels of namespaces, subresources")
-	f.StringVarP(&o.userInfoFile, "userinfo", "u", "", "file of kind UserInfo: who makes the requests")
+	f.StringVarP(&o.userInfoFile, "userinfo", "u", "", "file of kind UserInfo: the user that makes the requests")
 }
 
 // Check refuses flags that exclude each other.

@@ -13,9 +13,9 @@ import (
 func NewCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
-		Short: "Print a new test, values file, user info, exception, role or metrics configuration",
-		Long: "Create prints objects and files that go with policies, filled from flags: what it prints can be applied or used by\n" +
-			"the other commands as it is.",
+		Short: "Create a test, values file, user info, exception, role or metrics configuration",
+		Long: "Create prints objects and files that policies need, with values from flags. The output can be applied, or used by the\n" +
+			"other commands, without changes.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -59,7 +59,7 @@ func newObject(apiVersion, kind string, metadata fields) fields {
 
 // outputFlag adds --output, which all create commands have.
 func outputFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVarP(to, "output", "o", "", "file to write; standard output when it is not given")
+	cmd.Flags().StringVarP(to, "output", "o", "", "file to write; by default standard output")
 }
 
 // writeCreated writes the object to the file, or to standard output if the user names none.

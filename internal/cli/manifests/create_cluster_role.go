@@ -20,8 +20,8 @@ func newCreateClusterRole() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster-role NAME",
 		Short: "Create a ClusterRole that gives the controllers more permissions",
-		Long: "Cluster-role prints a ClusterRole that is aggregated to the roles of the controllers: policies that generate or mutate\n" +
-			"resources need it for kinds that the controllers may not touch yet. The core group is written core or \"\".",
+		Long: "Cluster-role prints a ClusterRole that is aggregated to the roles of the controllers. Policies that generate or mutate\n" +
+			"resources need it for kinds that the controllers have no access to. Write core or \"\" for the core group.",
 		Example: "  ephor create cluster-role quotas --api-groups core --resources resourcequotas,limitranges --verbs create,get,update",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,8 +49,8 @@ func newCreateClusterRole() *cobra.Command {
 	f := cmd.Flags()
 	outputFlag(cmd, &output)
 	f.VarP(wordList{&groups}, "api-groups", "g", "API group, core for the core group (repeat it, or separate by commas)")
-	f.Var(wordList{&resources}, "resources", "resource such as configmaps (repeat it, or separate by commas)")
-	f.Var(wordList{&verbs}, "verbs", "verb such as get, or all (repeat it, or separate by commas)")
+	f.Var(wordList{&resources}, "resources", "resource, such as configmaps (repeat it, or separate by commas)")
+	f.Var(wordList{&verbs}, "verbs", "verb, such as get, or all (repeat it, or separate by commas)")
 	f.StringSliceVar(&controller, "controllers", []string{"background-controller"}, "controller that gets the permissions (repeat it, or separate by commas)")
 	for _, name := range []string{"api-groups", "resources", "verbs"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {

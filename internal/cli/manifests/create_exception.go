@@ -17,8 +17,8 @@ func newCreateException() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exception NAME",
 		Short: "Create a PolicyException",
-		Long: "Exception prints a PolicyException: the rules are not evaluated for resources that fit the filters. A rule's name may\n" +
-			"hold wildcards.",
+		Long: "Exception prints a PolicyException: the rules are not evaluated for resources that match the filters. Rule names may\n" +
+			"contain wildcards.",
 		Example: "  ephor create exception legacy --policy-rules disallow-latest,require-tag,validate-tag \\\n" +
 			"    --any kind=Pod,kind=Deployment,name=legacy-*,namespace=shop",
 		Args: cobra.ExactArgs(1),
@@ -48,10 +48,10 @@ func newCreateException() *cobra.Command {
 	f := cmd.Flags()
 	outputFlag(cmd, &output)
 	f.StringVar(&namespace, "namespace", "default", "namespace of the exception")
-	f.BoolVarP(&background, "background", "b", true, "the exception holds for scans, too")
-	f.StringArrayVar(&rules, "policy-rules", nil, "policy,rule,… that are not evaluated (repeat it)")
-	f.StringArrayVar(&anyOf, "any", nil, "a filter kind=…,name=…,namespace=…,operation=…, of which one must fit (repeat it)")
-	f.StringArrayVar(&allOf, "all", nil, "a filter kind=…,name=…,namespace=…,operation=…, of which all must fit (repeat it)")
+	f.BoolVarP(&background, "background", "b", true, "apply the exception to scans, too")
+	f.StringArrayVar(&rules, "policy-rules", nil, "rules to except, as policy,rule,… (repeat it)")
+	f.StringArrayVar(&anyOf, "any", nil, "filter kind=…,name=…,namespace=…,operation=…, of which at least one must match (repeat it)")
+	f.StringArrayVar(&allOf, "all", nil, "filter kind=…,name=…,namespace=…,operation=…, all of which must match (repeat it)")
 	return cmd
 }
 

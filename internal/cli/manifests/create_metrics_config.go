@@ -13,7 +13,7 @@ func newCreateMetricsConfig() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:     "metrics-config",
-		Short:   "Create the ConfigMap that says which namespaces are measured",
+		Short:   "Create the ConfigMap that selects the namespaces to include in metrics",
 		Example: "  ephor create metrics-config --include shop --include billing --exclude kube-system",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -33,7 +33,7 @@ func newCreateMetricsConfig() *cobra.Command {
 	outputFlag(cmd, &output)
 	f.StringVarP(&name, "name", "n", "kyverno-metrics", "name of the ConfigMap")
 	f.StringVar(&namespace, "namespace", "kyverno", "namespace of the ConfigMap")
-	f.StringSliceVarP(&include, "include", "i", nil, "namespace to measure; none means all (repeat it, or separate by commas)")
-	f.StringSliceVarP(&exclude, "exclude", "e", nil, "namespace not to measure (repeat it, or separate by commas)")
+	f.StringSliceVarP(&include, "include", "i", nil, "namespace to include in metrics; by default all (repeat it, or separate by commas)")
+	f.StringSliceVarP(&exclude, "exclude", "e", nil, "namespace to exclude from metrics (repeat it, or separate by commas)")
 	return cmd
 }

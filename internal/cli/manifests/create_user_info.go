@@ -11,7 +11,7 @@ func newCreateUserInfo() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:     "user-info",
-		Short:   "Create a file that says who makes the requests",
+		Short:   "Create a user info file: the user that makes the requests",
 		Example: "  ephor create user-info -u alice@example.com -g developers -c admin -r shop:deployer",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

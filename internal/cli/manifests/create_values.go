@@ -13,7 +13,7 @@ func newCreateValues() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "values",
-		Short: "Create a values file: the values of variables in apply and test",
+		Short: "Create a values file with the values of variables for apply and test",
 		Example: "  ephor create values -g request.mode=dev -n shop,env=production \\\n" +
 			"    --rule limits,check-memory,ceiling.data.memory=1Gi --resource limits,web,request.operation=UPDATE",
 		Args: cobra.NoArgs,
@@ -49,8 +49,8 @@ func newCreateValues() *cobra.Command {
 	}
 	f := cmd.Flags()
 	outputFlag(cmd, &output)
-	f.StringSliceVarP(&global, "global", "g", nil, "key=value for all policies and resources (repeat it, or separate by commas)")
-	f.StringArrayVarP(&selectors, "ns-selector", "n", nil, "namespace,key=value,… : labels of a namespace (repeat it)")
+	f.StringSliceVarP(&global, "global", "g", nil, "key=value that applies to all policies and resources (repeat it, or separate by commas)")
+	f.StringArrayVarP(&selectors, "ns-selector", "n", nil, "labels of a namespace, as namespace,key=value,… (repeat it)")
 	f.StringArrayVar(&rules, "rule", nil, "policy,rule,key=value,… (repeat it)")
 	f.StringArrayVar(&resources, "resource", nil, "policy,resource,key=value,… (repeat it)")
 	return cmd

@@ -19,9 +19,9 @@ import (
 func NewFix() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fix",
-		Short: "Rewrite old policies and tests in the current form",
-		Long: "Fix replaces forms that are deprecated, or no longer read, by the current ones that mean the same. Comments and the order\n" +
-			"of keys stay. Without --save it prints what would be written.",
+		Short: "Update old policies and tests to the current syntax",
+		Long: "Fix replaces deprecated and unsupported syntax with the equivalent current syntax. It keeps comments and the order of keys.\n" +
+			"Without --save it prints the result instead of writing it.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

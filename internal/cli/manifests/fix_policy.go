@@ -14,9 +14,9 @@ func newFixPolicy() *cobra.Command {
 	var save bool
 	cmd := &cobra.Command{
 		Use:   "policy PATH...",
-		Short: "Rewrite deprecated forms in policies",
-		Long: "Policy moves bare resources and users of match and exclude into any, lists of preconditions into all, and replaces the\n" +
-			"deprecated operators and spellings of the failure action. Files without any of them are left alone.",
+		Short: "Replace deprecated syntax in policies",
+		Long: "Policy moves resources and users directly under match and exclude into any, moves lists of preconditions into all, and replaces\n" +
+			"deprecated operators and spellings of the failure action. It does not change files without deprecated syntax.",
 		Example: "  ephor fix policy policies/\n  ephor fix policy policies/ --save",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

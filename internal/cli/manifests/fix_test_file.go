@@ -20,9 +20,9 @@ func newFixTest() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "test DIRECTORY...",
-		Short: "Rewrite old test files, with their values and user infos",
-		Long: "Test gives test files, and the values and user info files that they name, their apiVersion and kind, moves the name into\n" +
-			"metadata and old fields of results to where they are read now, and sorts the results and drops those that occur twice.",
+		Short: "Update old test files, and their values and user info files",
+		Long: "Test adds apiVersion and kind to test files, and to the values and user info files that they name. It moves the name to\n" +
+			"metadata and old fields of results to their current place, sorts the results, and removes duplicates.",
 		Example: "  ephor fix test tests/\n  ephor fix test tests/ --save --compress",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,7 +55,7 @@ func newFixTest() *cobra.Command {
 	f.StringVarP(&name, "file-name", "f", "kyverno-test.yaml", "name of the test files")
 	f.BoolVar(&save, "save", false, "write the files instead of printing them")
 	f.BoolVar(&force, "force", false, "also write files that need no change")
-	f.BoolVar(&compress, "compress", false, "make one result of those that differ in their resources only")
+	f.BoolVar(&compress, "compress", false, "merge results that differ only in their resources")
 	return cmd
 }
 

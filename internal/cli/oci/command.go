@@ -23,9 +23,9 @@ import (
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "oci",
-		Short: "Store policies in registries, and read them from there",
-		Long: "Oci pushes policies to a registry as an OCI artifact, and pulls them from there. The artifacts are those of Kyverno's commands.\n" +
-			"Credentials are those of docker, and of the cloud that the registry belongs to.",
+		Short: "Store policies in registries and fetch them",
+		Long: "Oci pushes policies to a registry as an OCI artifact, and pulls them from it. The format is that of Kyverno's commands.\n" +
+			"Credentials come from the Docker configuration and from the cloud to which the registry belongs.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPush(), newPull())
@@ -37,7 +37,7 @@ func newPush() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "push PATH...",
 		Short:   "Push policies to a registry",
-		Long:    "Push checks the policies in files and directories, and stores them as one artifact. Nothing is pushed when a policy has a mistake.",
+		Long:    "Push checks the policies in files and directories, and stores them as one artifact. It pushes nothing if a policy is invalid.",
 		Example: "  ephor oci push policies/ -i ghcr.io/team/policies:1.0",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return push(cmd, args, reference) },
@@ -51,7 +51,7 @@ func newPull() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "pull DIRECTORY",
 		Short:   "Pull policies from a registry",
-		Long:    "Pull writes each policy of an artifact to a file of the directory, which it creates: ⟨policy⟩.yaml.",
+		Long:    "Pull writes each policy of an artifact to the file ⟨policy⟩.yaml in the directory, which it creates if necessary.",
 		Example: "  ephor oci pull policies/ -i ghcr.io/team/policies:1.0",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return pull(cmd, args[0], reference) },

@@ -18,11 +18,11 @@ func NewAdopt() *cobra.Command {
 	var mark, all, rotate bool
 	cmd := &cobra.Command{
 		Use:   "adopt [KIND/NAME | KIND/NAMESPACE/NAME]...",
-		Short: "List and mark objects whose labels say that a generate rule made them",
-		Long: "Adopt lists the objects whose labels generate.kyverno.io/* say that a generate rule made them, and that the mark of the\n" +
-			"background controller (annotation ephor.dev/generated) does not prove: the controller neither changes nor deletes them.\n" +
-			"With --mark it marks the objects that are named, or all of them with --all: the administrator vouches for what their labels\n" +
-			"say. The policy, the rule and the trigger have to be there. The controller adopts by itself what it can prove.",
+		Short: "List and mark objects that a generate rule created according to their labels",
+		Long: "Adopt lists the objects that a generate rule created according to their labels (generate.kyverno.io/*), but that lack a valid\n" +
+			"mark of the background controller (annotation ephor.dev/generated). The controller does not change or delete such objects.\n" +
+			"With --mark, the command marks the named objects, or all of them with --all: the administrator confirms that the labels are\n" +
+			"true. The policy, the rule and the trigger must exist. The controller itself adopts the objects whose origin it can prove.",
 		Example: "  ephor adopt\n  ephor adopt --mark NetworkPolicy/team-a/default-deny\n  ephor adopt --rotate-key",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -70,9 +70,9 @@ func NewAdopt() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&mark, "mark", false, "mark the objects that are named, or all of them with --all")
-	f.BoolVar(&all, "all", false, "list the objects that are marked, too; with --mark: mark all that are not")
-	f.BoolVar(&rotate, "rotate-key", false, "make a new key for marks; those of older keys still count until they are made anew")
+	f.BoolVar(&mark, "mark", false, "mark the named objects, or all listed objects with --all")
+	f.BoolVar(&all, "all", false, "also list objects that are already marked; with --mark: mark all objects that are not")
+	f.BoolVar(&rotate, "rotate-key", false, "create a new key for marks; marks made with older keys remain valid until they are renewed")
 	f.StringVarP(&namespace, "namespace", "n", "kyverno", "namespace of the installation")
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file")
 	f.StringVar(&context, "context", "", "context of the kubeconfig to use")

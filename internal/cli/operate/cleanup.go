@@ -27,7 +27,7 @@ import (
 func NewCleanup() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cleanup",
-		Short: "Look at what policies that delete on a schedule do in a cluster",
+		Short: "Inspect policies that delete objects on a schedule",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -50,11 +50,11 @@ func newCleanupPreview() *cobra.Command {
 	p := &preview{}
 	cmd := &cobra.Command{
 		Use:   "preview [KIND/]POLICY",
-		Short: "List what a policy that deletes on a schedule would delete now; nothing is deleted",
-		Long: "Preview evaluates the objects of the cluster like the next run of the policy, and lists those that the run would\n" +
-			"delete. POLICY is the name of a " + kindsOf(false, " or ") + " or, with --namespace, of a\n" + kindsOf(true, " or ") + "; where two kinds have a policy of that name,\n" +
-			"say which one, as in " + example().Short + "/old-pods. It needs the right to list the kinds that the policy names, and to read what its\n" +
-			"expressions ask for. The annotation " + cleanup.PreviewAnnotation + "=true on the policy makes the cleanup controller list, too,\ninstead of deleting.",
+		Short: "List what a scheduled deletion policy would delete now, without deleting it",
+		Long: "Preview evaluates the objects of the cluster as the next run of the policy would, and lists those that the run would\n" +
+			"delete. POLICY is the name of a " + kindsOf(false, " or ") + " or, with --namespace, of a\n" + kindsOf(true, " or ") + ". If two kinds have a policy of that name,\n" +
+			"add the kind, as in " + example().Short + "/old-pods. The command needs permission to list the kinds that the policy names, and to read\n" +
+			"what its expressions look up. The annotation " + cleanup.PreviewAnnotation + "=true on the policy makes the cleanup controller\nlist objects instead of deleting them.",
 		Example: "  ephor cleanup preview old-pods\n  ephor cleanup preview " + example().Short + "/old-pods\n  ephor cleanup preview old-pods -n team-a -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -73,13 +73,13 @@ func newCleanupPreview() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of the policy; empty for a cluster-wide one")
-	f.StringVarP(&p.output, "output", "o", "", "json for one JSON document")
+	f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of the policy; empty for a cluster-scoped policy")
+	f.StringVarP(&p.output, "output", "o", "", "output format: json for one JSON document instead of text")
 	terminal.Choices(cmd, "output", "json")
-	f.StringVar(&p.installation, "installation-namespace", "kyverno", "namespace of the installation, whose resource filters spare objects")
+	f.StringVar(&p.installation, "installation-namespace", "kyverno", "namespace of the installation, whose resource filters exclude objects from deletion")
 	f.StringVar(&p.configMap, "configmap", "kyverno", "main ConfigMap of the installation")
-	f.StringVar(&p.exceptions, "exception-namespace", "", "namespace whose PolicyExceptions keep objects, as for the cleanup controller's flag --exceptionNamespace; * for all, empty for none")
-	f.BoolVar(&p.protect, "protect-managed-resources", false, "spare what is labelled as managed by kyverno, as the cleanup controller's flag does")
+	f.StringVar(&p.exceptions, "exception-namespace", "", "namespace whose PolicyExceptions exclude objects from deletion, like --exceptionNamespace of the cleanup controller; * for all namespaces, empty for none")
+	f.BoolVar(&p.protect, "protect-managed-resources", false, "do not delete resources that are labelled as managed by kyverno, like --protectManagedResources of the cleanup controller")
 	f.StringVar(&p.kubeconfig, "kubeconfig", "", "kubeconfig file")
 	f.StringVar(&p.context, "context", "", "context of the kubeconfig to use")
 	return cmd

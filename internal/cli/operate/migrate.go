@@ -21,9 +21,9 @@ func NewMigrate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate --resource CRD...",
 		Short: "Store the custom resources of a cluster in the current version",
-		Long: "Migrate writes every object of the given CustomResourceDefinitions once more, so that the API server stores it in the\n" +
-			"current storage version, and then takes the other versions out of status.storedVersions: only then a later release\n" +
-			"may stop serving them. Doing it twice changes nothing the second time.",
+		Long: "Migrate rewrites every object of the given CustomResourceDefinitions, so that the API server stores it in the current\n" +
+			"storage version, and then removes the other versions from status.storedVersions. Only after that can a later release stop\n" +
+			"serving them. Running it again changes nothing.",
 		Example: "  ephor migrate --resource policyexceptions.kyverno.io --resource clustercleanuppolicies.kyverno.io",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

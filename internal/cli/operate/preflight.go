@@ -23,11 +23,11 @@ func NewPreflight() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "preflight",
 		Short: "Find what would be lost or stop working when Ephor replaces Kyverno",
-		Long: "Preflight reads a cluster in which Kyverno runs and changes nothing. It finds what would be lost or stop working when Ephor replaces\n" +
-			"Kyverno, each with the command that corrects it: definitions that Helm would delete with their objects, values that the chart refuses,\n" +
-			"policies that would not be enforced, rights that are missing, webhooks without a server, and more. With --fix it sets the annotations\n" +
-			"that keep the definitions, and changes nothing else. The exit code is 1 when something would be lost or stop working, or could not be\n" +
-			"read.",
+		Long: "Preflight reads a cluster in which Kyverno runs and changes nothing. It lists what would be lost or stop working when Ephor replaces\n" +
+			"Kyverno, with the command that fixes each finding: definitions that Helm would delete with their objects, values that the chart rejects,\n" +
+			"policies that would not be enforced, missing permissions, webhooks without a server, and more. With --fix it sets the annotations\n" +
+			"that keep the definitions, and changes nothing else. The exit code is 1 when something would be lost or stop working, or when\n" +
+			"something could not be read.",
 		Example: "  ephor preflight\n  ephor preflight --fix\n  ephor preflight -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,7 +80,7 @@ func NewPreflight() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&fix, "fix", false, "set the annotations that keep the definitions, and nothing else")
+	f.BoolVar(&fix, "fix", false, "set the annotations that keep the definitions, and change nothing else")
 	f.StringVarP(&output, "output", "o", "", "json instead of text")
 	terminal.Choices(cmd, "output", "json")
 	f.StringVarP(&namespace, "namespace", "n", "kyverno", "namespace of the installation")

@@ -22,10 +22,11 @@ func NewUninstall() *cobra.Command {
 	installation := &leftover.Installation{Now: time.Now}
 	cmd := &cobra.Command{
 		Use:   "uninstall --leave-policies",
-		Short: "Remove what Ephor made itself, after going back to Kyverno",
-		Long: "Uninstall lists what Ephor made itself and Kyverno does not know (webhook configurations, Secrets with keys, records, Leases, notes\n" +
-			"on shared objects), asks, and removes it. Policies, exceptions, reports, UpdateRequests and definitions stay; so does everything that a\n" +
-			"Helm release or a manifest installed. It refuses while a controller of Ephor runs, since that would make everything again.",
+		Short: "Remove the objects that only Ephor uses, after a return to Kyverno",
+		Long: "Uninstall lists the objects that Ephor created and Kyverno does not use (webhook configurations, Secrets with keys, records, Leases,\n" +
+			"notes on shared objects), asks for confirmation, and removes them. It keeps policies, exceptions, reports, UpdateRequests, definitions\n" +
+			"and everything that a Helm release or a manifest installed. It refuses to run while a controller of Ephor runs, since the controller\n" +
+			"would create the objects again.",
 		Example: "  ephor uninstall --leave-policies\n  ephor uninstall --leave-policies --yes",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,9 +69,9 @@ func NewUninstall() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&leave, "leave-policies", false, "policies, exceptions, reports and definitions stay (required)")
-	f.BoolVarP(&yes, "yes", "y", false, "remove without asking")
-	f.BoolVar(&dry, "dry-run", false, "list only")
+	f.BoolVar(&leave, "leave-policies", false, "keep policies, exceptions, reports and definitions (required)")
+	f.BoolVarP(&yes, "yes", "y", false, "remove without asking for confirmation")
+	f.BoolVar(&dry, "dry-run", false, "only list what would be removed")
 	f.StringVarP(&installation.Namespace, "namespace", "n", "kyverno", "namespace of the installation")
 	f.StringVar(&installation.ConfigMap, "configmap", "kyverno", "main ConfigMap of the installation")
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file")

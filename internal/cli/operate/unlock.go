@@ -24,11 +24,11 @@ func NewUnlock() *cobra.Command {
 	installation := &unlock.Installation{Now: time.Now, Watch: settle}
 	cmd := &cobra.Command{
 		Use:   "unlock",
-		Short: "Take the webhook configurations away for a while: the way out when admission blocks the cluster",
-		Long: "Unlock deletes all webhook configurations of the installation, after it kept a copy of them in the Secret\n" +
-			unlock.SecretName + ", and notes on the main ConfigMap (annotation " + unlock.Annotation + ") until when\n" +
-			"controllers leave them away. Until then no policy is enforced. It works whatever state the controllers are in. With\n" +
-			"--restore everything is put back, also when no controller runs.",
+		Short: "Remove the webhook configurations temporarily, when admission blocks the cluster",
+		Long: "Unlock saves a copy of all webhook configurations of the installation in the Secret " + unlock.SecretName + "\n" +
+			"and deletes them. An annotation of the main ConfigMap (" + unlock.Annotation + ") tells the controllers until\n" +
+			"when not to create them again. Until then no policy is enforced. The command works in every state of the controllers.\n" +
+			"With --restore it restores the configurations, even when no controller runs.",
 		Example: "  ephor unlock --for 30m\n  ephor unlock --restore",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,8 +52,8 @@ func NewUnlock() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.DurationVar(&lasting, "for", time.Hour, "how long controllers leave the configurations away, such as 30m or 2h")
-	f.BoolVar(&restore, "restore", false, "put the configurations back now")
+	f.DurationVar(&lasting, "for", time.Hour, "how long the configurations stay removed, such as 30m or 2h")
+	f.BoolVar(&restore, "restore", false, "restore the configurations now")
 	f.StringVarP(&installation.Namespace, "namespace", "n", "kyverno", "namespace of the installation")
 	f.StringVar(&installation.ConfigMap, "configmap", "kyverno", "main ConfigMap of the installation")
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file")

@@ -40,9 +40,9 @@ type DecisionServer struct {
 // AddFlags adds the flags for the dashboard.
 func (o *DecisionServer) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Address, "server", "", "address of a dashboard that shows decisions, such as https://127.0.0.1:8443, instead of files")
-	f.StringVar(&o.tokenFile, "token-file", "", "file with the bearer token for --server; without it that of the kubeconfig, if there is one")
-	f.StringVar(&o.caFile, "certificate-authority", "", "file with the authorities that --server is verified with; without it those of the system")
-	f.StringVar(&o.name, "tls-server-name", "", "name in the certificate of --server; without it the host of the address")
+	f.StringVar(&o.tokenFile, "token-file", "", "file with the bearer token for --server; by default the token of the kubeconfig, if it has one")
+	f.StringVar(&o.caFile, "certificate-authority", "", "file with the certificate authorities that verify --server; by default those of the system")
+	f.StringVar(&o.name, "tls-server-name", "", "expected name in the certificate of --server; by default the host of the address")
 }
 
 // DecisionPages reads a page of decisions, like the method of decision.Reader.

@@ -16,7 +16,7 @@ import (
 )
 
 func AddRegistryFlag(f *pflag.FlagSet, to *bool) {
-	f.BoolVar(to, "registry", false, "ask registries about images, with the docker configuration of this machine")
+	f.BoolVar(to, "registry", false, "read image data from registries, with the Docker configuration of this machine")
 }
 
 // providers are the credential providers that the command line uses: those available to its user.

@@ -33,12 +33,12 @@ func NewReport() *cobra.Command {
 	o := &reportOptions{}
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "Sum up the policy reports of a cluster, or of files",
-		Long: "Report counts what policy reports say: by policy, by namespace and by severity. It reads the PolicyReports and\n" +
-			"ClusterPolicyReports of the cluster, and the Reports and ClusterReports of openreports.io where the cluster has them; with -f\n" +
+		Short: "Summarize the policy reports of a cluster or of files",
+		Long: "Report counts the results in policy reports by policy, by namespace and by severity. It reads the PolicyReports and\n" +
+			"ClusterPolicyReports of the cluster, and the Reports and ClusterReports of openreports.io if the cluster has them; with -f\n" +
 			"it reads files instead. Compliance is the share of evaluated results that pass; skipped results do not count.\n\n" +
-			"The exit code is 0, or 2 when --fail-on is reached, or 1 when some report could not be read: then all others are\n" +
-			"counted and shown.",
+			"The exit code is 2 when a result matches --fail-on, 1 when some report could not be read (the others are still counted\n" +
+			"and shown), and otherwise 0.",
 		Example: "  ephor report\n" +
 			"  ephor report -n shop --list\n" +
 			"  ephor report --policy 'require-*' --severity critical,high -o json\n" +
@@ -49,16 +49,16 @@ func NewReport() *cobra.Command {
 	}
 	f := cmd.Flags()
 	o.from.addFlags(f)
-	f.VarP(terminal.Paths(&o.filter.Namespaces), "namespace", "n", "only what is about resources in these namespaces, which may hold wildcards (repeat it, or separate by commas)")
-	f.VarP(terminal.Paths(&o.filter.Policies), "policy", "p", "only these policies, namespace/name for a Policy; may hold wildcards")
-	f.Var(terminal.Paths(&o.filter.Kinds), "kind", "only resources of these kinds; may hold wildcards")
+	f.VarP(terminal.Paths(&o.filter.Namespaces), "namespace", "n", "only results about resources in these namespaces; wildcards are allowed (repeat it, or separate by commas)")
+	f.VarP(terminal.Paths(&o.filter.Policies), "policy", "p", "only these policies (namespace/name for a Policy); wildcards are allowed")
+	f.Var(terminal.Paths(&o.filter.Kinds), "kind", "only resources of these kinds; wildcards are allowed")
 	f.Var(terminal.Paths(&o.filter.Severities), "severity", "only these severities: critical, high, medium, low, info, or none")
 	f.Var(terminal.Paths(&o.results), "result", "only these results: fail, error, warn, skip, pass")
-	f.Var(terminal.Paths(&o.filter.Sources), "source", "only reports of these engines, such as kyverno; may hold wildcards")
-	f.Var(terminal.Paths(&o.failOn), "fail-on", "exit with 2 when there is such a result: fail, error, warn …, a severity (a failure of it or of a worse one), or RESULT:SEVERITY")
-	f.BoolVarP(&o.list, "list", "l", false, "list the single results, too: those that do not pass, or those of --result")
-	f.IntVar(&o.limit, "limit", 1000, "how many single results are listed, in HTML, too")
-	f.StringVarP(&o.format, "output", "o", "table", "table, json, csv, or html (one file that needs nothing else)")
+	f.Var(terminal.Paths(&o.filter.Sources), "source", "only reports of these engines, such as kyverno; wildcards are allowed")
+	f.Var(terminal.Paths(&o.failOn), "fail-on", "exit with 2 when there is a result of this kind: fail, error, warn …, a severity (a failure of that or a higher severity), or RESULT:SEVERITY")
+	f.BoolVarP(&o.list, "list", "l", false, "also list individual results: those that do not pass, or those that --result selects")
+	f.IntVar(&o.limit, "limit", 1000, "maximum number of individual results that are listed, also in HTML")
+	f.StringVarP(&o.format, "output", "o", "table", "table, json, csv, or html (one self-contained file)")
 	terminal.Choices(cmd, "output", "table", "json", "csv", "html")
 	terminal.Choices(cmd, "severity", "critical", "high", "medium", "low", "info", "none")
 	terminal.Choices(cmd, "result", "fail", "error", "warn", "skip", "pass")

@@ -34,15 +34,15 @@ func NewRollout() *cobra.Command {
 	o := &rolloutOptions{}
 	cmd := &cobra.Command{
 		Use:   "rollout POLICY",
-		Short: "Say whether a policy can be enforced: what would be refused, where, and whose",
-		Long: "Rollout reads what the reports say of a policy and answers what is asked before Audit becomes Enforce: which resources\n" +
-			"would be refused, in which namespaces and whose, and for each namespace whether it is safe to switch. It compares with\n" +
-			"the figures of the usual guide: every resource in order, and less than 1% of violations. POLICY is the name of a\n" +
-			"ClusterPolicy, or NAMESPACE/NAME of a Policy.\n\n" +
-			"With recorded decisions it also says whose requests would have been refused: recorded requests are evaluated by\n" +
-			"the current policy. For reviews without a recorded request, the results at the time are used.\n\n" +
-			"The exit code is 0 when it is safe, 2 when it is not or when it is not known, and 1 when something could not be read.\n" +
-			"What is not known is listed, with what would answer it.",
+		Short: "Show whether a policy can be enforced, and which resources it would refuse",
+		Long: "Rollout reads the reports about a policy and answers the questions before a switch from Audit to Enforce: which resources\n" +
+			"would be refused, in which namespaces, who owns them, and for each namespace whether the switch is safe. It compares with\n" +
+			"the figures of the usual guide: all resources compliant, and less than 1% violations. POLICY is the name of a ClusterPolicy,\n" +
+			"or NAMESPACE/NAME of a Policy.\n\n" +
+			"With recorded decisions it also shows whose requests would have been refused. It evaluates recorded requests with the current\n" +
+			"policy; for records without the request it uses the recorded results of the rules.\n\n" +
+			"The exit code is 0 when the switch is safe, 2 when it is not safe or when that is unknown, and 1 when something could not be\n" +
+			"read. What is unknown is listed, with the input that would answer it.",
 		Example: "  ephor rollout require-team --owner-label team\n" +
 			"  ephor rollout require-team -n shop,lab -o json\n" +
 			"  ephor rollout require-team --decisions decisions.jsonl --since 24h --owner-label team\n" +
@@ -56,15 +56,15 @@ func NewRollout() *cobra.Command {
 	}
 	f := cmd.Flags()
 	o.from.addFlags(f)
-	f.VarP(terminal.Paths(&o.from.namespaces), "namespace", "n", "only these namespaces, which may hold wildcards (repeat it, or separate by commas)")
-	f.StringVar(&o.ownerLabel, "owner-label", "", "label that says whose a resource is: of its last owner, of those between, of itself, or of its namespace")
-	f.IntVar(&o.ownerReads, "owner-reads", 2000, "how many objects may be read to find owners")
-	f.StringVar(&o.prometheus.url, "metrics-url", "", "address of a Prometheus that scrapes the controllers, such as http://localhost:9090: requests are counted, too")
-	f.StringVar(&o.prometheus.tokenFile, "metrics-token-file", "", "file with a bearer token for the Prometheus")
+	f.VarP(terminal.Paths(&o.from.namespaces), "namespace", "n", "only these namespaces; wildcards are allowed (repeat it, or separate by commas)")
+	f.StringVar(&o.ownerLabel, "owner-label", "", "label that names the owner of a resource; the first one found on the topmost owner, the owners in between, the resource itself, or its namespace applies")
+	f.IntVar(&o.ownerReads, "owner-reads", 2000, "maximum number of objects that are read to find owners")
+	f.StringVar(&o.prometheus.url, "metrics-url", "", "address of a Prometheus server that scrapes the controllers, such as http://localhost:9090; requests are then counted, too")
+	f.StringVar(&o.prometheus.tokenFile, "metrics-token-file", "", "file with a bearer token for the Prometheus server")
 	o.decisions.AddFlags(f)
-	f.DurationVar(&o.window, "metrics-window", 24*time.Hour, "how far back requests are counted")
-	f.DurationVar(&o.minAge, "min-age", 0, "how long the policy must have been in the cluster, such as 168h; by default the guide's week is an advice")
-	f.IntVar(&o.limit, "limit", 1000, "how many resources that would be refused are listed")
+	f.DurationVar(&o.window, "metrics-window", 24*time.Hour, "period before now in which requests are counted")
+	f.DurationVar(&o.minAge, "min-age", 0, "minimum time that the policy must have been in the cluster, such as 168h; by default the week that the guide recommends is only advice")
+	f.IntVar(&o.limit, "limit", 1000, "maximum number of listed resources that would be refused")
 	f.StringVarP(&o.format, "output", "o", "table", "table or json")
 	terminal.Choices(cmd, "output", "table", "json")
 	return cmd

@@ -46,12 +46,12 @@ func New(families *compile.Registry) *cobra.Command {
 	o := &options{families: families}
 	cmd := &cobra.Command{
 		Use:   "test DIRECTORY...",
-		Short: "Check that policies give the results that tests expect",
+		Short: "Check that policies produce the results that tests expect",
 		Long: "Test runs every kyverno-test.yaml below the directories: it evaluates the policies on the resources that the file names,\n" +
-			"and compares what came out with the results that the file expects. A failure is shown with what was expected and what\n" +
-			"came out. The exit code is 1 when anything is different.\n\n" +
-			"An expectation of a rule that does not apply to the resource passes as `Excluded`, whatever result it names, as it\n" +
-			"always did; a warning says so, and with --strict it fails.",
+			"and compares the results with those that the file expects. A failure shows the expected and the actual result. The exit\n" +
+			"code is 1 when a result differs.\n\n" +
+			"If a rule does not apply to a resource, an expected result for it passes as `Excluded`, whatever the result, as in Kyverno.\n" +
+			"A warning is printed; with --strict it fails.",
 		Example: "  ephor test .\n" +
 			"  ephor test policies/ --fail-only --strict\n" +
 			"  ephor test policies/require-labels/ --watch\n" +
@@ -81,19 +81,19 @@ func New(families *compile.Registry) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.fileName, "file-name", "f", "kyverno-test.yaml", "name of the test files, looked for in all directories below")
+	f.StringVarP(&o.fileName, "file-name", "f", "kyverno-test.yaml", "name of the test files, which are searched in all subdirectories")
 	f.StringVarP(&o.selector, "test-case-selector", "t", "policy=*,rule=*,resource=*", "which results to check; wildcards are allowed")
 	f.StringVarP(&o.format, "output-format", "o", "", "format of the results instead of a table: json, yaml, markdown or junit")
 	terminal.Choices(cmd, "output-format", "json", "yaml", "markdown", "junit")
-	f.StringVar(&o.sarif, "sarif", "", "also write what fails to this file, as SARIF: code hosts show it beside the lines of a change")
-	f.BoolVar(&o.failOnly, "fail-only", false, "show only what fails, in one table at the end")
-	f.BoolVar(&o.detailed, "detailed-results", false, "show the messages in the table")
+	f.StringVar(&o.sarif, "sarif", "", "also write the failures to this file in SARIF format, which code hosts show next to the changed lines")
+	f.BoolVar(&o.failOnly, "fail-only", false, "show only failures, in one table at the end")
+	f.BoolVar(&o.detailed, "detailed-results", false, "include messages in the table")
 	f.BoolVar(&o.removeColor, "remove-color", false, "print without colours")
 	f.BoolVar(&o.requireTests, "require-tests", false, "fail when there are no tests")
-	f.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "exit with 1 when the files give warnings")
-	f.BoolVar(&o.strict, "strict", false, "fail where a rule that a result names did not apply, and where a policy, rule or resource is not there")
+	f.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "exit with 1 when the files cause warnings")
+	f.BoolVar(&o.strict, "strict", false, "fail when a rule that a result names did not apply, or when a policy, rule or resource does not exist")
 	f.BoolVar(&o.watch, "watch", false, "run again whenever a file changes, until interrupted")
-	f.StringVarP(&o.git.Branch, "git-branch", "b", "", "branch of git repositories; the rest of a URL is then a folder, and otherwise the branch (main)")
+	f.StringVarP(&o.git.Branch, "git-branch", "b", "", "branch of git repositories; the rest of a URL is then a directory. Without this flag the rest of a URL is the branch (default main)")
 	remote.AddRegistryFlag(f, &o.registry)
 	return cmd
 }

@@ -44,12 +44,12 @@ func New() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
 		Use:   "verify IMAGE",
-		Short: "Say who signed an image, and why each signature counts or not",
-		Long: "Verify finds the signatures of an image (layers below the tags .sig and .att, and Sigstore bundles that refer to it), and says\n" +
-			"of each who made it and whether it satisfies the signer that the flags describe. Policies decide with the same verifier.\n" +
-			"With --type it looks at the statements of that type instead. With --bundle it verifies one bundle about a file, and asks no registry;\n" +
-			"with --format Notary it verifies signatures of Notary, or with --bundle one envelope.\n\n" +
-			"The exit code is 0 when some signature satisfies, 1 when none does or that cannot be found out, and 2 after a mistake in the flags or their files.",
+		Short: "Show who signed an image, and why each signature is accepted or not",
+		Long: "Verify finds the signatures of an image (layers under the tags .sig and .att, and Sigstore bundles that refer to it), and shows\n" +
+			"for each who made it and whether it satisfies the signer that the flags describe. Policies use the same verifier. With --type it\n" +
+			"verifies attestations of that type instead. With --bundle it verifies one bundle for a file, and connects to no registry. With\n" +
+			"--format Notary it verifies Notary signatures or, with --bundle, one Notary envelope.\n\n" +
+			"The exit code is 0 when a signature satisfies the signer, 1 when none does or the check fails, and 2 when the flags or their files are invalid.",
 		Example: "  ephor verify ghcr.io/team/app:1 --key cosign.pub\n" +
 			"  ephor verify ghcr.io/team/app:1 --certificate-identity 'https://github.com/team/*' --certificate-oidc-issuer https://token.actions.githubusercontent.com\n" +
 			"  ephor verify ghcr.io/team/app:1 --key cosign.pub --type https://slsa.dev/provenance/v1 -o json\n" +
@@ -66,34 +66,34 @@ func New() *cobra.Command {
 		return terminal.Mistake(cmd.Root().FlagErrorFunc()(cmd, err))
 	})
 	f := cmd.Flags()
-	f.StringVar(&o.bundle, "bundle", "", "file with a Sigstore bundle, or with an envelope of Notary, instead of an image")
-	f.StringVar(&o.artifact, "artifact", "", "what the bundle is about: a file, or its digest as sha256:⟨hex⟩")
-	f.StringVar(&o.key, "key", "", "public key of the signer: a file with PEM")
-	f.StringVar(&o.certificate, "certificate", "", "certificate of the signer: a file with PEM")
-	f.StringVar(&o.chain, "certificate-chain", "", "certificates that vouch for the signer: a file with PEM")
+	f.StringVar(&o.bundle, "bundle", "", "file with a Sigstore bundle or a Notary envelope to verify instead of an image")
+	f.StringVar(&o.artifact, "artifact", "", "artifact that the bundle signs: a file, or its digest as sha256:⟨hex⟩")
+	f.StringVar(&o.key, "key", "", "PEM file with the public key of the signer")
+	f.StringVar(&o.certificate, "certificate", "", "PEM file with the certificate of the signer")
+	f.StringVar(&o.chain, "certificate-chain", "", "PEM file with the certificates that issued the signer's certificate")
 	f.StringVar(&o.subject, "certificate-identity", "", "identity of the signer in its certificate; wildcards are allowed")
-	f.StringVar(&o.subjectRegExp, "certificate-identity-regexp", "", "the same as a regular expression")
+	f.StringVar(&o.subjectRegExp, "certificate-identity-regexp", "", "identity of the signer as a regular expression")
 	f.StringVar(&o.issuer, "certificate-oidc-issuer", "", "issuer of the identity; wildcards are allowed")
-	f.StringVar(&o.issuerRegExp, "certificate-oidc-issuer-regexp", "", "the same as a regular expression")
-	f.StringToStringVar(&o.extensions, "certificate-extension", nil, "extensions that the certificate has to have, as name=wildcard (additionalExtensions of a policy)")
-	f.StringToStringVarP(&o.annotations, "annotation", "a", nil, "annotations that the signature has to have, as key=value")
-	f.StringVar(&o.algorithm, "signature-algorithm", "", "hash of signatures by keys: sha224, sha256, sha384 or sha512")
-	f.StringVar(&o.kind, "type", "", "look at statements with this predicate type")
-	f.StringVar(&o.format, "format", sigverify.Cosign, "Cosign for layers and bundles, SigstoreBundle for bundles only, Notary for signatures of the Notary Project")
+	f.StringVar(&o.issuerRegExp, "certificate-oidc-issuer-regexp", "", "issuer of the identity as a regular expression")
+	f.StringToStringVar(&o.extensions, "certificate-extension", nil, "required certificate extensions, as name=wildcard (additionalExtensions of a policy)")
+	f.StringToStringVarP(&o.annotations, "annotation", "a", nil, "required annotations of the signature, as key=value")
+	f.StringVar(&o.algorithm, "signature-algorithm", "", "hash algorithm of signatures made with keys: sha224, sha256, sha384 or sha512")
+	f.StringVar(&o.kind, "type", "", "verify attestations with this predicate type instead of signatures")
+	f.StringVar(&o.format, "format", sigverify.Cosign, "signature format: Cosign for layers and bundles, SigstoreBundle for bundles only, Notary for Notary Project signatures")
 	terminal.Choices(cmd, "format", sigverify.Cosign, sigverify.Bundle, sigverify.Notary)
-	f.StringVar(&o.repository, "repository", "", "repository that holds the signatures, if it is not that of the image")
-	f.StringVar(&o.tagPrefix, "attachment-tag-prefix", "", "prefix of the tags of signatures")
-	f.StringVar(&o.trustedRoot, "trusted-root", "", "file with a trusted root in JSON: the keys of the logs and authorities that count")
-	f.StringVar(&o.roots, "ca-roots", "", "root certificates of identities: a file with PEM")
-	f.StringVar(&o.rekorURL, "rekor-url", "", "transparency log that is searched for signatures that were stored without their entry")
-	f.StringVar(&o.rekorKey, "rekor-public-key", "", "key of the transparency log: a file with PEM")
-	f.StringVar(&o.ctKey, "ctlog-public-key", "", "key of the log of certificates: a file with PEM")
-	f.StringVar(&o.stampChain, "timestamp-certificate-chain", "", "certificates of the timestamp authority: a file with PEM")
-	f.BoolVar(&o.ignoreTlog, "insecure-ignore-tlog", false, "do without an entry in a transparency log")
-	f.BoolVar(&o.ignoreSCT, "insecure-ignore-sct", false, "do without an entry in a log of certificates")
-	f.BoolVar(&o.offline, "offline", false, "connect to registries only: trust what --trusted-root or the release holds, search no log, and do not check whether certificates are revoked")
-	f.BoolVar(&o.insecure, "allow-insecure-registry", false, "ask registries that have no TLS, or a certificate that is not trusted")
-	f.DurationVar(&o.timeout, "timeout", time.Minute, "longest time that all of it takes")
+	f.StringVar(&o.repository, "repository", "", "repository that holds the signatures; by default that of the image")
+	f.StringVar(&o.tagPrefix, "attachment-tag-prefix", "", "prefix of signature tags")
+	f.StringVar(&o.trustedRoot, "trusted-root", "", "JSON file with a trusted root: the keys of the trusted logs and authorities")
+	f.StringVar(&o.roots, "ca-roots", "", "PEM file with the root certificates of identities")
+	f.StringVar(&o.rekorURL, "rekor-url", "", "transparency log to search for signatures that are stored without their log entry")
+	f.StringVar(&o.rekorKey, "rekor-public-key", "", "PEM file with the key of the transparency log")
+	f.StringVar(&o.ctKey, "ctlog-public-key", "", "PEM file with the key of the certificate transparency log")
+	f.StringVar(&o.stampChain, "timestamp-certificate-chain", "", "PEM file with the certificates of the timestamp authority")
+	f.BoolVar(&o.ignoreTlog, "insecure-ignore-tlog", false, "do not require an entry in a transparency log")
+	f.BoolVar(&o.ignoreSCT, "insecure-ignore-sct", false, "do not require an entry in a certificate transparency log")
+	f.BoolVar(&o.offline, "offline", false, "connect only to registries: use the trusted root of --trusted-root or of the release, do not search logs, and do not check certificates for revocation")
+	f.BoolVar(&o.insecure, "allow-insecure-registry", false, "allow registries without TLS or with an untrusted certificate")
+	f.DurationVar(&o.timeout, "timeout", time.Minute, "timeout of the whole verification")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
 	terminal.Choices(cmd, "output", "table", "json")
 	return cmd
