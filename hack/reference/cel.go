@@ -18,8 +18,8 @@ var celKinds = []struct {
 }
 
 func celLibraries(p *page) error {
-	p.title("CEL libraries", "The libraries of CEL expressions: in the policies of policies.kyverno.io, and in the API server's own (native). Every example is run as a\n"+
-		"test. Besides, all policies have the functions of the API server's environment; GeneratingPolicies lack macros with two variables.")
+	p.title("CEL libraries", "The libraries of CEL expressions in the policies of policies.kyverno.io, and in the API server's own policies (native). Every example is\n"+
+		"run as a test. All policies also have the functions of the API server's environment; GeneratingPolicies lack macros with two variables.")
 	p.line("| Library |%s", columns(func(i int) string { return " " + celKinds[i].column + " |" }))
 	p.line("|---|%s", columns(func(int) string { return "---|" }))
 	for _, l := range celenv.Libraries {

@@ -15,7 +15,7 @@ import (
 
 var libAuthorizer = &Library{
 	Name:  "authorizer",
-	Doc:   "What the requester may do: authorizer, and authorizer.requestResource for the resource of the request. It asks world.Access.",
+	Doc:   "Checks of the permissions of the requester: authorizer, and authorizer.requestResource for the resource of the request.",
 	Kinds: kindsOf(Native),
 	Asks:  true,
 	options: func(Declarations) []cel.EnvOption {

@@ -17,7 +17,7 @@ var textsType = cel.ListType(cel.StringType)
 // libCheck contains the functions for check requests of both modes.
 var libCheck = &Library{
 	Name:  "check",
-	Doc:   "Answers to check requests, in policies with evaluation.mode HTTP or Envoy. A validation gives an answer, or null to leave it to the next one.",
+	Doc:   "Responses to check requests, in policies with evaluation.mode HTTP or Envoy. A validation returns a response, or null to pass the request to the next validation.",
 	Kinds: checks,
 	Functions: []Function{
 		{
@@ -26,7 +26,7 @@ var libCheck = &Library{
 				{Args: []*cel.Type{httpAllowed}, Result: httpResponse}, {Args: []*cel.Type{httpDenied}, Result: httpResponse},
 				{Args: []*cel.Type{envoyAllowed}, Result: envoyResponse}, {Args: []*cel.Type{envoyDenied}, Result: envoyResponse},
 			},
-			Doc: "The answer that was put together.", Example: "http.Allowed().Response()", Result: `{"allowed":true}`,
+			Doc: "Builds the response.", Example: "http.Allowed().Response()", Result: `{"allowed":true}`,
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
 				out := *args[0].(*reply)
 				if out.kind = envoyResponse; args[0].Type() == httpAllowed || args[0].Type() == httpDenied {
@@ -38,7 +38,7 @@ var libCheck = &Library{
 		{
 			Names:     []string{"json.Unmarshal"},
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.DynType}},
-			Doc:       "The value that a JSON text writes. Numbers are doubles.", Example: `json.Unmarshal('{"a": [1, 2]}').a`, Result: `[1,2]`,
+			Doc:       "Parses JSON. Numbers become doubles.", Example: `json.Unmarshal('{"a": [1, 2]}').a`, Result: `[1,2]`,
 			cost: unmarshalCost, call: unmarshal("json.Unmarshal"),
 		},
 	},
@@ -47,7 +47,7 @@ var libCheck = &Library{
 // libCheckHTTP contains the functions for HTTP requests.
 var libCheckHTTP = &Library{
 	Name:  "httpCheck",
-	Doc:   "The parts of HTTP requests, and answers to them, in policies with evaluation.mode HTTP. object.attributes has the fields method, header, host, protocol, contentLength, body, scheme, path, query and fragment.",
+	Doc:   "The parts of HTTP requests, and responses to them, in policies with evaluation.mode HTTP. object.attributes has the fields method, header, host, protocol, contentLength, body, scheme, path, query and fragment.",
 	Kinds: kindsOf(HTTPChecks),
 	Functions: []Function{
 		{
@@ -64,8 +64,8 @@ var libCheckHTTP = &Library{
 				return &reply{kind: httpDenied, Response: Response{Reason: text(args[0])}}
 			},
 		},
-		partOfHTTP("Header", "header", "The values of a header, in whatever case its name is written.", `["text/plain"]`, strings.EqualFold),
-		partOfHTTP("QueryParam", "query", "The values of a parameter of the query.", `[]`, func(a, b string) bool { return a == b }),
+		partOfHTTP("Header", "header", "Returns the values of a header. The case of its name does not matter.", `["text/plain"]`, strings.EqualFold),
+		partOfHTTP("QueryParam", "query", "Returns the values of a query parameter.", `[]`, func(a, b string) bool { return a == b }),
 	},
 }
 
@@ -99,7 +99,7 @@ func partOfHTTP(name, field, doc, result string, same func(a, b string) bool) Fu
 // libCheckEnvoy contains the functions for check requests of Envoy.
 var libCheckEnvoy = &Library{
 	Name:  "envoy",
-	Doc:   "Answers to Envoy's check requests, in policies with evaluation.mode Envoy. object is Envoy's CheckRequest (version 3 of the API).",
+	Doc:   "Responses to Envoy's check requests, in policies with evaluation.mode Envoy. object is Envoy's CheckRequest (API version 3).",
 	Kinds: kindsOf(EnvoyChecks),
 	Functions: []Function{
 		{
@@ -129,18 +129,18 @@ var libCheckEnvoy = &Library{
 		},
 		{
 			Names: []string{"KeepEmptyValue"}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyHeader}, Result: envoyHeader}},
-			Doc: "The header is sent even if its value is empty.", Example: "envoy.Header('x', '').KeepEmptyValue()", Result: `{"keepEmptyValue":true,"key":"x","value":""}`,
+			Doc: "Sends the header even if its value is empty.", Example: "envoy.Header('x', '').KeepEmptyValue()", Result: `{"keepEmptyValue":true,"key":"x","value":""}`,
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
 				return args[0].(*reply).with("keepEmptyValue", func(any) any { return true })
 			},
 		},
-		withHeader("WithHeader", "headers", "Adds a header: to the request that is allowed, or to the answer to the one that is denied.", envoyAllowed, envoyDenied),
-		withHeader("WithResponseHeader", "responseHeadersToAdd", "Adds a header to the answer to a request that is allowed.", envoyAllowed),
-		adding("WithoutHeader", "headersToRemove", "Removes a header from the request that is allowed."),
-		adding("WithoutQueryParam", "queryParametersToRemove", "Removes a parameter from the query of the request that is allowed."),
+		withHeader("WithHeader", "headers", "Adds a header to the allowed request, or to the response to a denied request.", envoyAllowed, envoyDenied),
+		withHeader("WithResponseHeader", "responseHeadersToAdd", "Adds a header to the response to an allowed request.", envoyAllowed),
+		adding("WithoutHeader", "headersToRemove", "Removes a header from the allowed request."),
+		adding("WithoutQueryParam", "queryParametersToRemove", "Removes a query parameter from the allowed request."),
 		{
 			Names: []string{"WithQueryParam"}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyAllowed, cel.StringType, cel.StringType}, Result: envoyAllowed}},
-			Doc: "Sets a parameter in the query of the request that is allowed.", Example: "envoy.Allowed().WithQueryParam('x', 'y').Response()",
+			Doc: "Sets a query parameter of the allowed request.", Example: "envoy.Allowed().WithQueryParam('x', 'y').Response()",
 			Result: `{"allowed":true,"queryParametersToSet":[{"key":"x","value":"y"}]}`,
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
 				return args[0].(*reply).appended("queryParametersToSet", map[string]any{"key": text(args[1]), "value": text(args[2])})
@@ -148,17 +148,17 @@ var libCheckEnvoy = &Library{
 		},
 		{
 			Names: []string{"WithBody"}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyDenied, cel.StringType}, Result: envoyDenied}},
-			Doc: "Sets the body of the answer to a request that is denied.", Example: "envoy.Denied(401).WithBody('who?').Response()",
+			Doc: "Sets the body of the response to a denied request.", Example: "envoy.Denied(401).WithBody('who?').Response()",
 			Result: `{"allowed":false,"body":"who?","status":401}`, call: setting("body"),
 		},
 		{
 			Names: []string{"WithMessage"}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyResponse, cel.StringType}, Result: envoyResponse}},
-			Doc: "Sets the message of the answer's status.", Example: "envoy.Denied(401).Response().WithMessage('no')",
+			Doc: "Sets the status message of the response.", Example: "envoy.Denied(401).Response().WithMessage('no')",
 			Result: `{"allowed":false,"message":"no","status":401}`, call: setting("message"),
 		},
 		{
 			Names: []string{"WithMetadata"}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyResponse, cel.MapType(cel.StringType, cel.DynType)}, Result: envoyResponse}},
-			Doc: "Sets the metadata for the filters of Envoy that follow.", Example: "envoy.Allowed().Response().WithMetadata({'x': 1})",
+			Doc: "Sets the dynamic metadata for subsequent Envoy filters.", Example: "envoy.Allowed().Response().WithMetadata({'x': 1})",
 			Result: `{"allowed":true,"dynamicMetadata":{"x":1}}`, cost: costOfValue,
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
 				v, err := decoded(args[1], maxNestingOfValues)

@@ -14,14 +14,14 @@ import (
 // libGenerator passes objects to Input.Generate.
 var libGenerator = &Library{
 	Name:  "generator",
-	Doc:   "What a policy generates. In a namespaced policy the function has no argument for the namespace.",
+	Doc:   "Generates objects. In namespaced policies the function has no namespace argument.",
 	Kinds: kindsOf(Generating),
 	Functions: []Function{{
 		Names: []string{"generator.apply", "generator.Apply"},
 		Overloads: []Overload{
 			onCluster(cel.BoolType, cel.StringType, generated), inNamespace(cel.BoolType, generated),
 		},
-		Doc:     "Generates the objects of a list, in the namespace if their kind has namespaces. It is always true.",
+		Doc:     "Generates the objects of a list, in the given namespace if their kind is namespaced. It always returns true.",
 		Example: "generator.apply('default', [{'apiVersion': dyn('v1'), 'kind': dyn('ConfigMap'), 'metadata': dyn({'name': 'settings'})}])",
 		Result:  `true`,
 		cost:    costOfObjects,

@@ -14,7 +14,7 @@ import (
 // libGlobalContext queries world.Globals, which namespaced policies cannot access.
 var libGlobalContext = &Library{
 	Name:  "globalContext",
-	Doc:   "The data of GlobalContextEntries. Namespaced policies may not read them.",
+	Doc:   "The data of GlobalContextEntries. Namespaced policies cannot read them.",
 	Kinds: everyPolicy,
 	Asks:  true,
 	Functions: []Function{{
@@ -22,7 +22,7 @@ var libGlobalContext = &Library{
 		Overloads: []Overload{
 			{Args: []*cel.Type{cel.StringType}, Result: cel.DynType}, {Args: []*cel.Type{cel.StringType, cel.StringType}, Result: cel.DynType},
 		},
-		Doc:     "The data of an entry, or one of its projections. An entry that does not exist is null.",
+		Doc:     "Returns the data of an entry, or one of its projections; null if the entry does not exist.",
 		Example: "globalContext.get('deployments', 'names')",
 		Result:  `["b"]`,
 		cost:    asking,

@@ -12,13 +12,13 @@ import (
 
 var libGzip = &Library{
 	Name:  "gzip",
-	Doc:   "Compressing and decompressing texts. The same text always gives the same bytes.",
+	Doc:   "Compression and decompression of strings. The same string always gives the same bytes.",
 	Kinds: everyPolicy,
 	Functions: []Function{
 		{
 			Names:     []string{"gzip.compress"},
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.BytesType}},
-			Doc:       "The compressed bytes of a text, without a time stamp.",
+			Doc:       "Compresses a string, without a time stamp.",
 			Example:   `base64.encode(gzip.compress('a')).startsWith('H4sI')`,
 			Result:    `true`,
 			// The compressor alone needs 800 kB of memory.
@@ -38,7 +38,7 @@ var libGzip = &Library{
 		{
 			Names:     []string{"gzip.decompress"},
 			Overloads: []Overload{{Args: []*cel.Type{cel.BytesType}, Result: cel.StringType}},
-			Doc:       "The text that was compressed.",
+			Doc:       "Decompresses bytes to a string.",
 			Example:   `gzip.decompress(gzip.compress('a'))`,
 			Result:    `"a"`,
 			cost: func(args []ref.Val) int {

@@ -13,7 +13,7 @@ import (
 
 var libHash = &Library{
 	Name:  "hash",
-	Doc:   "Checksums of texts, in lower-case hexadecimal digits.",
+	Doc:   "Checksums of strings, in lower-case hexadecimal digits.",
 	Kinds: everyPolicy,
 	Functions: []Function{
 		digest("md5", "0cc175b9c0f1b6a831c399e269772661", func(b []byte) []byte { s := md5.Sum(b); return s[:] }),           //nolint:gosec // as above
@@ -26,7 +26,7 @@ func digest(name, ofA string, sum func([]byte) []byte) Function {
 	return Function{
 		Names:     []string{"hash." + name, name},
 		Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.StringType}},
-		Doc:       "The " + name + " checksum of a text.",
+		Doc:       "Returns the " + name + " checksum of a string.",
 		Example:   "hash." + name + "('a')",
 		Result:    `"` + ofA + `"`,
 		call: func(_ *Evaluation, args []ref.Val) ref.Val {

@@ -19,8 +19,8 @@ var clientType = cel.OpaqueType("policies.HTTPClient")
 // libHTTP queries world.HTTP. Namespaced policies can access it only if the operator allows that.
 var libHTTP = &Library{
 	Name: "http",
-	Doc: "Requests to HTTP services. The answer is the JSON object that the service sends, with statusCode added; any other JSON is in body. " +
-		"A status other than 2xx is no error. Namespaced policies may ask where --allowHTTPInNamespacedPolicies is on.",
+	Doc: "Requests to HTTP services. The result is the JSON object that the service returns, with statusCode added; JSON of another type is in body. " +
+		"A status other than 2xx is not an error. Namespaced policies can send requests only with --allowHTTPInNamespacedPolicies.",
 	Kinds: everyPolicy | checks,
 	Asks:  true,
 	Functions: []Function{
@@ -29,7 +29,7 @@ var libHTTP = &Library{
 		{
 			Names:     []string{"http.client", "http.Client"},
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: clientType}},
-			Doc:       "A client that trusts the certificates of a PEM text instead of those of the system. It has the functions get and post.",
+			Doc:       "Returns a client that trusts the given PEM certificates instead of those of the system. It has the functions get and post.",
 			Example:   "http.client(variables.ca).get('https://service.example/x')",
 			Result:    httpResults[world.GET],
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
@@ -45,8 +45,8 @@ var libHTTP = &Library{
 }
 
 var httpDocs = map[string]string{
-	world.GET:  "Asks a URL, with headers if they are given.",
-	world.POST: "Sends data as JSON to a URL, with headers if they are given.",
+	world.GET:  "Sends a GET request to a URL, with optional headers.",
+	world.POST: "Sends data as JSON in a POST request to a URL, with optional headers.",
 }
 
 var httpResults = map[string]string{

@@ -14,13 +14,13 @@ var imageType = cel.OpaqueType("policies.Image")
 
 var libImage = &Library{
 	Name:  "image",
-	Doc:   "References of images. Docker Hub is index.docker.io, and its official images have library/ in their repository.",
+	Doc:   "Image references. Docker Hub is index.docker.io, and the repositories of its official images begin with library/.",
 	Kinds: withImages,
 	Functions: append([]Function{
 		{
 			Names:     []string{"parseImageReference", "image"},
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: imageType}},
-			Doc:       "The parts of a reference.",
+			Doc:       "Parses an image reference.",
 			Example:   "parseImageReference('nginx:1.25').tag()",
 			Result:    `"1.25"`,
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
@@ -34,7 +34,7 @@ var libImage = &Library{
 		{
 			Names:     []string{"isImage"},
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.BoolType}},
-			Doc:       "Whether a text is the reference of an image.",
+			Doc:       "Whether a string is a valid image reference.",
 			Example:   "isImage('nginx:1.25')",
 			Result:    `true`,
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
@@ -57,23 +57,23 @@ func imageParts() []Function {
 		return part(name, doc, cel.StringType, func(i image) ref.Val { return types.String(of(i)) })
 	}
 	return []Function{
-		text("registry", "The registry.", func(i image) string { return i.registry }),
-		text("repository", "The repository.", func(i image) string { return i.repository }),
-		text("identifier", "The tag, or the digest, or both: tag@digest.", func(i image) string {
+		text("registry", "Returns the registry.", func(i image) string { return i.registry }),
+		text("repository", "Returns the repository.", func(i image) string { return i.repository }),
+		text("identifier", "Returns the tag, the digest, or both as tag@digest.", func(i image) string {
 			if i.digest != "" && i.tag != "" {
 				return i.tag + "@" + i.digest
 			}
 			return i.digest + i.tagOr()
 		}),
-		text("identifierWithSeparator", "@ and the digest when there is one, else : and the tag.", func(i image) string {
+		text("identifierWithSeparator", "Returns @ and the digest if there is one, otherwise : and the tag.", func(i image) string {
 			if i.digest != "" {
 				return "@" + i.digest
 			}
 			return ":" + i.tagOr()
 		}),
-		text("tag", "The tag; latest when there is neither tag nor digest.", func(i image) string { return i.tagOr() }),
-		text("digest", "The digest; empty when there is none.", func(i image) string { return i.digest }),
-		part("containsDigest", "Whether there is a digest.", cel.BoolType, func(i image) ref.Val { return types.Bool(i.digest != "") }),
+		text("tag", "Returns the tag; latest if there is neither a tag nor a digest.", func(i image) string { return i.tagOr() }),
+		text("digest", "Returns the digest; empty if there is none.", func(i image) string { return i.digest }),
+		part("containsDigest", "Whether the reference has a digest.", cel.BoolType, func(i image) ref.Val { return types.Bool(i.digest != "") }),
 	}
 }
 

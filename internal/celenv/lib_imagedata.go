@@ -13,13 +13,13 @@ import (
 // libImageData queries world.Images, which is restricted to the policy's Reach.
 var libImageData = &Library{
 	Name:  "imagedata",
-	Doc:   "What registries say about images.",
+	Doc:   "Image metadata from registries.",
 	Kinds: everyPolicy,
 	Asks:  true,
 	Functions: []Function{{
 		Names:     []string{"image.getMetadata", "image.GetMetadata"},
 		Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.DynType}},
-		Doc:       "The fields image, resolvedImage, registry, repository, tag, digest, imageIndex, manifest and config of an image, read from its registry.",
+		Doc:       "Reads the metadata of an image from its registry. The result has the fields image, resolvedImage, registry, repository, tag, digest, imageIndex, manifest and config.",
 		Example:   "image.getMetadata('ghcr.io/team/app:1').config.config.User",
 		Result:    `"1000"`,
 		cost:      asking,

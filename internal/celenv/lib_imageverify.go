@@ -38,13 +38,13 @@ func (e *MistakeError) Error() string { return e.Reason }
 // libPolicyImageData queries world.Images with the credentials of the policy.
 var libPolicyImageData = &Library{
 	Name:  "getImageData",
-	Doc:   "What registries say about images, read with the credentials of the policy.",
+	Doc:   "Image metadata from registries, read with the credentials of the policy.",
 	Kinds: kindsOf(ImageValidating),
 	Asks:  true,
 	Functions: []Function{{
 		Names:     []string{"getImageData"},
 		Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.DynType}},
-		Doc:       "The same fields as those of image.getMetadata.",
+		Doc:       "Returns the same fields as image.getMetadata.",
 		Example:   "getImageData('ghcr.io/team/app:1').config.config.User",
 		Result:    `"1000"`,
 		cost:      asking,
@@ -61,14 +61,14 @@ var libPolicyImageData = &Library{
 // libImageVerify queries Input.Verifier.
 var libImageVerify = &Library{
 	Name:  LibraryImageVerify,
-	Doc:   "Signatures and attestations of images. Attestors and attestations are those of the policy: attestors.⟨name⟩, attestations.⟨name⟩.",
+	Doc:   "Verification of image signatures and attestations. The policy defines the attestors and attestations: attestors.⟨name⟩, attestations.⟨name⟩.",
 	Kinds: kindsOf(ImageValidating),
 	Asks:  true,
 	Functions: []Function{
 		{
 			Names:     []string{"verifyImageSignatures"},
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType, listOfAny}, Result: cel.IntType}},
-			Doc:       "How many of the attestors signed the image; 0 for an image that matchImageReferences leave out.",
+			Doc:       "Returns how many of the attestors signed the image; 0 if matchImageReferences do not match the image.",
 			Example:   "verifyImageSignatures('ghcr.io/team/app:1', [attestors.team])",
 			Result:    `1`,
 			cost:      asking,
@@ -81,7 +81,7 @@ var libImageVerify = &Library{
 		{
 			Names:     []string{"verifyAttestationSignatures"},
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType, cel.StringType, listOfAny}, Result: cel.IntType}},
-			Doc:       "How many of the attestors signed the attestation of the image; 0 for an image that matchImageReferences leave out.",
+			Doc:       "Returns how many of the attestors signed the attestation of the image; 0 if matchImageReferences do not match the image.",
 			Example:   "verifyAttestationSignatures('ghcr.io/team/app:1', attestations.sbom, [attestors.team])",
 			Result:    `1`,
 			cost:      asking,
@@ -94,7 +94,7 @@ var libImageVerify = &Library{
 		{
 			Names:     []string{"extractPayload"},
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType, cel.StringType}, Result: cel.DynType}},
-			Doc:       "What the attestation of the image says: the in-toto statement, after verifyAttestationSignatures, or the JSON that refers to the image.",
+			Doc:       "Returns the content of the attestation: the in-toto statement (call verifyAttestationSignatures first), or the JSON document that refers to the image.",
 			Example:   "extractPayload('ghcr.io/team/app:1', attestations.sbom).bomFormat",
 			Result:    `"CycloneDX"`,
 			cost:      asking,

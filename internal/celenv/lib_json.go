@@ -19,13 +19,13 @@ const maxDocument = 1 << 20
 
 var libJSON = &Library{
 	Name:  "json",
-	Doc:   "Reading and writing JSON. Numbers that are read are doubles.",
+	Doc:   "Parsing and encoding of JSON. Parsed numbers are doubles.",
 	Kinds: everyPolicy,
 	Functions: []Function{
 		{
 			Names:     []string{"json.unmarshal"},
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.DynType}},
-			Doc:       "The value that a JSON text writes.",
+			Doc:       "Parses JSON.",
 			Example:   `json.unmarshal('{"a": [1, 2]}').a`,
 			Result:    `[1,2]`,
 			cost:      unmarshalCost,
@@ -34,7 +34,7 @@ var libJSON = &Library{
 		{
 			Names:     []string{"json.marshal"},
 			Overloads: []Overload{{Args: []*cel.Type{cel.DynType}, Result: cel.StringType}},
-			Doc:       "The JSON text of a value. Keys of maps have to be texts; a duration is a number of nanoseconds, a missing optional value is null.",
+			Doc:       "Encodes a value as JSON. Map keys must be strings. A duration becomes a number of nanoseconds, an empty optional null.",
 			Example:   `json.marshal({'a': [1, 2]})`,
 			Result:    `"{\"a\":[1,2]}"`,
 			cost:      costOfValue,

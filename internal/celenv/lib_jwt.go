@@ -26,8 +26,8 @@ const exampleToken = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJyb2xlIjoiYWRtaW4if
 // libJWT queries world.HTTP for key sets, and uses the clock to check whether a token has expired.
 var libJWT = &Library{
 	Name: "jwt",
-	Doc: "JSON Web Tokens, in policies with evaluation.mode HTTP or Envoy. Claims are the claims of the token, also when it is not valid. Valid says that the signature fits the key and " +
-		"that the token is neither expired nor from the future; a text that is no token is not valid, and neither is a token without a signature.",
+	Doc: "JSON Web Tokens, in policies with evaluation.mode HTTP or Envoy. Claims holds the claims of the token, even if it is invalid. Valid is true if the signature matches the key and " +
+		"that the token is neither expired nor from the future; a string that is not a token, or a token without a signature, is invalid.",
 	Kinds: checks,
 	Asks:  true,
 	Functions: []Function{
@@ -37,7 +37,7 @@ var libJWT = &Library{
 				{Args: []*cel.Type{cel.StringType, cel.StringType}, Result: tokenShape.message.kind},
 				{Args: []*cel.Type{cel.StringType, keySetType}, Result: tokenShape.message.kind},
 			},
-			Doc: "Decodes a token and verifies it: with a shared secret (HS256, HS384, HS512), with a public key or certificate in PEM, or with a set of keys (RS, PS and ES with " +
+			Doc: "Decodes a token and verifies it: with a shared secret (HS256, HS384, HS512), with a public key or certificate in PEM, or with a key set (RS, PS and ES with " +
 				"SHA-256, SHA-384 or SHA-512, and EdDSA).",
 			Example: "jwt.Decode('" + exampleToken + "', 'secret').Claims", Result: `{"role":"admin"}`,
 			cost: func(args []ref.Val) int { return 1000 + len(text(args[0]))/4 },
@@ -68,7 +68,7 @@ var libJWT = &Library{
 		},
 		{
 			Names: []string{"jwks.Fetch"}, Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: keySetType}},
-			Doc:     "The set of keys (RFC 7517) that a URL serves. Keys of other types, and those that do not serve to verify signatures, are left out.",
+			Doc:     "Fetches a JSON Web Key Set (RFC 7517) from a URL. It ignores keys of other types and keys that are not for verifying signatures.",
 			Example: "jwt.Decode('" + exampleToken + "', jwks.Fetch('https://service.example/jwks')).Valid", Result: "false",
 			cost: asking,
 			call: func(e *Evaluation, args []ref.Val) ref.Val {

@@ -10,12 +10,12 @@ import (
 
 var libMath = &Library{
 	Name:  "math",
-	Doc:   "Rounding to a number of decimal places, besides the math functions of the extensions.",
+	Doc:   "Rounding to a number of decimal places, in addition to the math functions of the extensions.",
 	Kinds: everyPolicy,
 	Functions: []Function{{
 		Names:     []string{"math.round"},
 		Overloads: []Overload{{Args: []*cel.Type{cel.DoubleType, cel.IntType}, Result: cel.DoubleType}},
-		Doc:       "A number rounded to so many decimal places, halves away from zero; a negative number of places rounds to tens, hundreds and so on.",
+		Doc:       "Rounds a number to the given number of decimal places, halves away from zero. A negative number of places rounds to tens, hundreds and so on.",
 		Example:   "math.round(2.345, 2)",
 		Result:    `2.35`,
 		call: func(_ *Evaluation, args []ref.Val) ref.Val {

@@ -18,7 +18,7 @@ var (
 
 var libMutations = &Library{
 	Name:  "mutations",
-	Doc:   "The types Object and JSONPatch, of which mutations are made, and jsonpatch.escapeKey.",
+	Doc:   "The types Object and JSONPatch, from which mutations are built, and jsonpatch.escapeKey.",
 	Kinds: kindsOf(Native, Mutating),
 	options: func(Declarations) []cel.EnvOption {
 		return []cel.EnvOption{common.ResolverEnvOption(&mutation.DynamicTypeResolver{}), library.JSONPatch()}

@@ -11,7 +11,7 @@ import (
 // libOptional makes orValue lenient: a value that is not optional is returned as it is. The result has the type dyn, as in Kyverno.
 var libOptional = &Library{
 	Name:  "optional",
-	Doc:   "orValue takes a value that is not optional too, and gives it unchanged. The type of its result is dyn.",
+	Doc:   "orValue also accepts a value that is not optional, and returns it unchanged. The type of its result is dyn.",
 	Kinds: kindsOf(Validating, Mutating, Generating, Deleting),
 	options: func(Declarations) []cel.EnvOption {
 		return []cel.EnvOption{

@@ -17,12 +17,12 @@ const defaultPattern = "[0-9a-z]{8}"
 
 var libRandom = &Library{
 	Name:  "random",
-	Doc:   "Random texts.",
+	Doc:   "Random strings.",
 	Kinds: everyPolicy,
 	Functions: []Function{{
 		Names:     []string{"random.random", "random"},
 		Overloads: []Overload{{Result: cel.StringType}, {Args: []*cel.Type{cel.StringType}, Result: cel.StringType}},
-		Doc:       "A random text that matches a regular expression; without one, eight digits and lower-case letters. * and + repeat at most 10 times.",
+		Doc:       "Returns a random string that matches a regular expression; without an argument, eight digits and lower-case letters. * and + repeat at most 10 times.",
 		Example:   "random.random('[a-f]{4}')",
 		Result:    `"dddd"`,
 		call: func(e *Evaluation, args []ref.Val) ref.Val {

@@ -12,7 +12,7 @@ import (
 
 var libRegex = &Library{
 	Name: "regex",
-	Doc:  "Regular expressions: whether a text matches, and what it holds that matches.",
+	Doc:  "Regular expressions: matching strings and finding matches in them.",
 	prices: map[string]price{
 		"matches":          searched,
 		"find":             searched,

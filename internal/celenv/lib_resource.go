@@ -34,8 +34,8 @@ func asking([]ref.Val) int { return costOfAsking }
 // libResource queries world.Resources, which is restricted to the policy's Reach.
 var libResource = &Library{
 	Name: "resource",
-	Doc: "Objects of the cluster, read with the rights of the process. A resource is written as its plural, with a subresource behind a slash if need be. " +
-		"Namespaced policies have the same functions without the argument for the namespace, and see their own namespace only.",
+	Doc: "Objects of the cluster, read with the permissions of the process. A resource is named by its plural, followed by a slash and the subresource if there is one. " +
+		"In namespaced policies the functions have no namespace argument, and access only the namespace of the policy.",
 	Kinds: everyPolicy | checks,
 	Asks:  true,
 	Functions: []Function{
@@ -45,7 +45,7 @@ var libResource = &Library{
 				onCluster(resourceType, cel.StringType, cel.StringType, cel.StringType, cel.StringType), onCluster(resourceType, gvrType, cel.StringType, cel.StringType),
 				inNamespace(resourceType, cel.StringType, cel.StringType, cel.StringType), inNamespace(resourceType, gvrType, cel.StringType),
 			},
-			Doc:     "One object: apiVersion and resource, or what resource.toGVR gives; the namespace, which is empty for objects of the cluster; and the name. An object that does not exist is null.",
+			Doc:     "Returns an object, or null if it does not exist. The arguments are apiVersion and resource, or the result of resource.toGVR; the namespace, which is empty for cluster-scoped objects; and the name.",
 			Example: "resource.get('v1', 'configmaps', 'default', 'settings')",
 			Result:  `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings","namespace":"default"}}`,
 			cost:    asking, call: getResource,
@@ -58,7 +58,7 @@ var libResource = &Library{
 				inNamespace(resourceType, cel.StringType, cel.StringType), inNamespace(resourceType, gvrType),
 				inNamespace(resourceType, cel.StringType, cel.StringType, labelsType), inNamespace(resourceType, gvrType, labelsType),
 			},
-			Doc:     "A list of objects, in its field items. Without a namespace it has those of all namespaces. Labels select the objects that have all of them.",
+			Doc:     "Returns a list with the objects in its field items. An empty namespace means all namespaces. With labels, it contains only objects that have all of them.",
 			Example: "dyn(resource.list('v1', 'configmaps', 'default').items).size()",
 			Result:  `1`,
 			cost:    asking, call: listResources,
@@ -69,7 +69,7 @@ var libResource = &Library{
 				onCluster(resourceType, cel.StringType, cel.StringType, cel.StringType, objectArg), onCluster(resourceType, cel.StringType, cel.StringType, objectArg),
 				inNamespace(resourceType, cel.StringType, cel.StringType, objectArg),
 			},
-			Doc:     "Creates an object and gives the answer, for example that of a SubjectAccessReview.",
+			Doc:     "Creates an object and returns the response, for example that of a SubjectAccessReview.",
 			Example: "resource.post('authorization.k8s.io/v1', 'subjectaccessreviews', {'spec': {'user': 'alice'}})",
 			Result:  `{"kind":"SubjectAccessReview","status":{"allowed":true}}`,
 			cost:    asking, call: postResource,
@@ -77,7 +77,7 @@ var libResource = &Library{
 		{
 			Names:     []string{"resource.toGVR", "resource.ToGVR"},
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType, cel.StringType}, Result: gvrType}},
-			Doc:       "The group, version and resource of a kind, as an argument of the other functions.",
+			Doc:       "Returns the group, version and resource of a kind, for use as an argument of the other functions.",
 			Example:   "resource.toGVR('v1', 'ConfigMap')",
 			Result:    `{"Group":"","Resource":"configmaps","Version":"v1"}`,
 			cost:      asking, call: resourceOfKind,

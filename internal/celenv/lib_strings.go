@@ -11,7 +11,7 @@ import (
 
 var libStrings = &Library{
 	Name: "strings",
-	Doc:  "Functions of texts: replacing, joining, formatting, searching.",
+	Doc:  "Functions of strings: replacing, joining, formatting, searching.",
 	prices: map[string]price{
 		"replace":     replaced,
 		"join":        joined,

@@ -12,13 +12,13 @@ import (
 
 var libTime = &Library{
 	Name:  "time",
-	Doc:   "The time, and forms of it.",
+	Doc:   "The current time, and conversions of times.",
 	Kinds: everyPolicy,
 	Functions: []Function{
 		{
 			Names:     []string{"time.now"},
 			Overloads: []Overload{{Result: cel.TimestampType}},
-			Doc:       "The time of the evaluation.",
+			Doc:       "Returns the time of the evaluation.",
 			Example:   `time.now() > timestamp('2020-01-01T00:00:00Z')`,
 			Result:    `true`,
 			call: func(e *Evaluation, _ []ref.Val) ref.Val {
@@ -31,7 +31,7 @@ var libTime = &Library{
 		{
 			Names:     []string{"time.truncate"},
 			Overloads: []Overload{{Args: []*cel.Type{cel.TimestampType, cel.DurationType}, Result: cel.TimestampType}},
-			Doc:       "A time rounded down to a multiple of a duration since the zero time.",
+			Doc:       "Rounds a time down to a multiple of a duration since the zero time.",
 			Example:   `time.truncate(timestamp('2024-01-02T03:04:05Z'), duration('1h'))`,
 			Result:    `"2024-01-02T03:00:00Z"`,
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
@@ -42,7 +42,7 @@ var libTime = &Library{
 		{
 			Names:     []string{"time.toCron"},
 			Overloads: []Overload{{Args: []*cel.Type{cel.TimestampType}, Result: cel.StringType}},
-			Doc:       "The cron text of a time: minute, hour, day, month and weekday.",
+			Doc:       "Returns a time as a cron expression: minute, hour, day, month and weekday.",
 			Example:   `time.toCron(timestamp('2023-05-06T07:08:09Z'))`,
 			Result:    `"8 7 6 5 6"`,
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {

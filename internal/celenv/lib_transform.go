@@ -11,12 +11,12 @@ var mapsType = cel.ListType(cel.MapType(cel.StringType, cel.DynType))
 
 var libTransform = &Library{
 	Name:  "transform",
-	Doc:   "Making maps of lists of objects.",
+	Doc:   "Building maps from lists of objects.",
 	Kinds: everyPolicy,
 	Functions: []Function{{
 		Names:     []string{"transform.listObjToMap", "listObjToMap"},
 		Overloads: []Overload{{Args: []*cel.Type{mapsType, mapsType, cel.StringType, cel.StringType}, Result: cel.MapType(cel.StringType, cel.DynType)}},
-		Doc: "A map of two lists of objects that are equally long: the first gives the keys, in the field that the third argument names; the second gives " +
+		Doc: "Builds a map from two lists of objects of equal length: the first provides the keys, in the field that the third argument names; the second provides " +
 			"the values, in the field that the fourth argument names.",
 		Example: `transform.listObjToMap([{'k': 'a'}], [{'v': 'b'}], 'k', 'v')`,
 		Result:  `{"a":"b"}`,

@@ -14,12 +14,12 @@ var accountType = cel.ObjectType(accountName)
 
 var libUser = &Library{
 	Name:  "user",
-	Doc:   "Names of users.",
+	Doc:   "User names.",
 	Kinds: withUser,
 	Functions: []Function{{
 		Names:     []string{"user.parseServiceAccount", "parseServiceAccount"},
 		Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: accountType}},
-		Doc:       "The fields Name and Namespace of the service account that a user name stands for; both are empty for other users.",
+		Doc:       "Returns the Name and Namespace of the service account that a user name denotes; both are empty for other users.",
 		Example:   "user.parseServiceAccount('system:serviceaccount:team-a:builder').Namespace",
 		Result:    `"team-a"`,
 		call: func(_ *Evaluation, args []ref.Val) ref.Val {

@@ -21,7 +21,7 @@ var libX509 = &Library{
 	Functions: []Function{{
 		Names:     []string{"x509.decode"},
 		Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: objectArg}},
-		Doc:       "The fields of a PEM certificate or certificate request, under the names of Go's crypto/x509: Issuer, DNSNames, NotBefore, NotAfter, SerialNumber, PublicKey.N and so on.",
+		Doc:       "Decodes a PEM certificate or certificate request. The fields have the names of Go's crypto/x509: Issuer, DNSNames, NotBefore, NotAfter, SerialNumber, PublicKey.N and so on.",
 		Example:   "x509.decode(object.data['tls.crt']).NotAfter",
 		Result:    `"2036-11-17T00:00:00Z"`,
 		cost:      func(args []ref.Val) int { return 1000 + len(text(args[0]))/4 },

@@ -13,12 +13,12 @@ import (
 
 var libYAML = &Library{
 	Name:  "yaml",
-	Doc:   "Reading YAML, with the booleans of YAML 1.1 (yes, no, on, off, y, n). Numbers are doubles.",
+	Doc:   "Parsing of YAML, with the booleans of YAML 1.1 (yes, no, on, off, y, n). Numbers become doubles.",
 	Kinds: everyPolicy,
 	Functions: []Function{{
 		Names:     []string{"yaml.parse"},
 		Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.DynType}},
-		Doc:       "The value that a YAML text writes.",
+		Doc:       "Parses YAML.",
 		Example:   `yaml.parse('a: [1, yes]').a[1]`,
 		Result:    `true`,
 		cost:      func(args []ref.Val) int { return 1 + 2*len(text(args[0])) }, // the parser is slow
