@@ -13,16 +13,16 @@ import (
 
 // configuration writes the page of the ConfigMap and the environment.
 func configuration(p *page) error {
-	p.title("The main ConfigMap and the environment", "The ConfigMap has the name that the environment variable `INIT_CONFIG` gives (`kyverno`), in the namespace of the process. "+
-		"Every change counts at once, without a restart, from the next request on; without the ConfigMap the defaults hold. "+
-		"A key that cannot be read keeps its default, and the log reports it.\n\n"+
+	p.title("The main ConfigMap and the environment", "The environment variable `INIT_CONFIG` names the ConfigMap (default `kyverno`), in the namespace of the process. "+
+		"Changes take effect from the next request on, without a restart. Without the ConfigMap the defaults apply. "+
+		"A key with an invalid value keeps its default, and the log reports it.\n\n"+
 		"The flags of the processes are on [their own page](flags.md).")
 	p.line("| Key | Form | Default | What it does |\n|---|---|---|---|")
 	for _, k := range settings.Keys() {
 		p.line("| `%s` | %s | %s | %s |", k.Name, cell(k.Form), cell(k.Default), cell(k.Doc))
 	}
-	p.line("\nA request is excluded when an item of an exclude list matches its user, unless an item that begins with `!` does. The roles of a\nuser are only looked up when a list or a policy asks for them.\n")
-	p.line("## Environment\n\n| Variable | Default | What it is |\n|---|---|---|")
+	p.line("\nA request is excluded when an item of an exclude list matches its user, unless an item that begins with `!` matches, too. The roles\nof a user are looked up only when a list or a policy needs them.\n")
+	p.line("## Environment\n\n| Variable | Default | Meaning |\n|---|---|---|")
 	for _, v := range app.Variables() {
 		p.line("| `%s` | %s | %s |", v.Name, cell(v.Default), cell(v.Doc))
 	}

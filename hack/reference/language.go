@@ -13,7 +13,7 @@ import (
 )
 
 func functions(p *page) error {
-	p.title("Functions", "The functions of JMESPath expressions in policies. `ephor jp query` tries them, `ephor jp function` lists those that are not\n"+
+	p.title("Functions", "The functions of JMESPath expressions in policies. `ephor jp query` evaluates them, `ephor jp function` lists those that are not\n"+
 		"standard JMESPath. Every example is run as a test.")
 	for _, builtin := range []bool{false, true} {
 		if builtin {
@@ -63,8 +63,8 @@ func shorten(s string) string {
 }
 
 func operators(p *page) error {
-	p.title("Operators", "The operators of conditions: preconditions, deny rules, exceptions, cleanup policies. Key and value are what the variables in\n"+
-		"them give. Every example is run as a test.")
+	p.title("Operators", "The operators of conditions: preconditions, deny rules, exceptions, cleanup policies. Variables in key and value are\n"+
+		"evaluated first. Every example is run as a test.")
 	for _, op := range condition.Operators() {
 		p.line("## %s\n\n%s\n", op.Name, op.Doc)
 		if len(op.Aliases) > 0 {
@@ -110,7 +110,7 @@ func stageNames(s policy.Stage) (names string, known bool) {
 }
 
 func ruleKinds(p *page) error {
-	p.title("Rule kinds", "What a rule can do, by the field of the API that says it. A rule has exactly one of them. An admission request passes the\n"+
+	p.title("Rule kinds", "The kinds of rules, by the field of the API that defines them. A rule has exactly one of these fields. An admission request passes through the\n"+
 		"stages in the order mutate, verifyImages, validate, generate.")
 	p.line("| Field | Stage | What it does |\n|---|---|---|")
 	for _, k := range rule.Kinds() {
@@ -124,8 +124,8 @@ func ruleKinds(p *page) error {
 }
 
 func contextEntries(p *page) error {
-	p.title("Context entries", "The kinds of entries in the context of a rule, of a foreach, or of a target. An entry is loaded when something uses it, at\n"+
-		"most once, and sees only the entries before it.")
+	p.title("Context entries", "The kinds of entries in the context of a rule, of a foreach, or of a target. An entry is loaded when it is first used, at\n"+
+		"most once, and can use only the entries before it.")
 	for _, l := range loader.Loaders() {
 		p.line("## %s\n\n%s\n", l.Field, l.Doc)
 		p.code("yaml", l.Example)

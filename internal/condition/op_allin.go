@@ -2,7 +2,7 @@ package condition
 
 var allIn = &Operator{
 	Name: "AllIn",
-	Doc:  "Every element of the key is in the value, which is as for AnyIn.",
+	Doc:  "Every element of the key is in the value. The value has the same forms as for AnyIn.",
 	Examples: []Example{
 		{[]any{"a", "b"}, []any{"b", "a", "c"}, true},
 		{[]any{"a", "d"}, []any{"a", "b"}, false},

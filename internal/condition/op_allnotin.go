@@ -2,7 +2,7 @@ package condition
 
 var allNotIn = &Operator{
 	Name: "AllNotIn",
-	Doc:  "No element of the key is in the value, which is as for AnyIn.",
+	Doc:  "No element of the key is in the value. The value has the same forms as for AnyIn.",
 	Examples: []Example{
 		{[]any{"a", "b"}, []any{"c", "d"}, true},
 		{[]any{"a", "b"}, []any{"b"}, false},

@@ -2,7 +2,7 @@ package condition
 
 var anyIn = &Operator{
 	Name: "AnyIn",
-	Doc:  "Some element of the key is in the value. The value is a list of texts with wildcards, one such text, a JSON list in a text, or a range such as 1-10 or 1Gi!-2Gi.",
+	Doc:  "At least one element of the key is in the value. The value is a list of strings with wildcards, one such string, a string with a JSON list, or a range such as 1-10 or 1Gi!-2Gi.",
 	Examples: []Example{
 		{"nginx", []any{"ng*", "apache"}, true},
 		{[]any{"a", "b"}, []any{"b", "c"}, true},

@@ -2,7 +2,7 @@ package condition
 
 var anyNotIn = &Operator{
 	Name: "AnyNotIn",
-	Doc:  "Some element of the key is not in the value, which is as for AnyIn.",
+	Doc:  "At least one element of the key is not in the value. The value has the same forms as for AnyIn.",
 	Examples: []Example{
 		{[]any{"a", "b"}, []any{"b"}, true},
 		{[]any{"a"}, []any{"a", "b"}, false},

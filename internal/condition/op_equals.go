@@ -12,7 +12,7 @@ import (
 var equals = &Operator{
 	Name:    "Equals",
 	Aliases: []string{"Equal"},
-	Doc:     "The key equals the value: durations and quantities by what they mean, other text with the wildcards of the value, lists and maps element by element.",
+	Doc:     "The key equals the value. Durations and quantities are compared by amount, other text with the wildcards of the value, lists and maps element by element.",
 	Examples: []Example{
 		{"str", "s*", true},
 		{"s*", "str", false},
@@ -40,7 +40,7 @@ var equals = &Operator{
 var notEquals = &Operator{
 	Name:    "NotEquals",
 	Aliases: []string{"NotEqual"},
-	Doc:     "The key does not equal the value, as Equals compares them. A key that is null neither equals nor differs.",
+	Doc:     "The key does not equal the value; they are compared as by Equals. If the key is null, neither Equals nor NotEquals holds.",
 	Examples: []Example{
 		{"str", "s*", false},
 		{"str", "x*", true},

@@ -2,7 +2,7 @@ package condition
 
 var greaterThan = &Operator{
 	Name: "GreaterThan",
-	Doc:  "The key is greater than the value, both read as durations, quantities, numbers or semantic versions, whichever fits first.",
+	Doc:  "The key is greater than the value. Both are read as durations, quantities, numbers or semantic versions; the first type that fits both applies.",
 	Examples: []Example{
 		{10.0, 5.0, true},
 		{5.0, 5.0, false},

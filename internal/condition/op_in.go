@@ -9,7 +9,7 @@ var in = &Operator{
 	Name:         "In",
 	Deprecated:   true,
 	Replacements: []string{"AllIn", "AnyIn"},
-	Doc:          "Every element of the key is in the value, a list or a JSON list in a text. Elements of list keys are compared letter by letter, scalar keys with wildcards.",
+	Doc:          "Every element of the key is in the value, which is a list or a string with a JSON list. Elements of a list key are compared literally, a scalar key with wildcards.",
 	Examples: []Example{
 		{"a", []any{"a", "b"}, true},
 		{"abc", []any{"a*"}, true},
@@ -31,7 +31,7 @@ var notIn = &Operator{
 	Name:         "NotIn",
 	Deprecated:   true,
 	Replacements: []string{"AllNotIn", "AnyNotIn"},
-	Doc:          "Some element of the key is not in the value, which is as for In.",
+	Doc:          "At least one element of the key is not in the value. The value has the same forms as for In.",
 	Examples: []Example{
 		{"c", []any{"a", "b"}, true},
 		{"abc", []any{"a*"}, false},

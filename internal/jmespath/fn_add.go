@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "add", Args: one(Any, Any), Returns: []Type{Any},
-		Doc: "The sum of two numbers, two quantities or two durations.",
+		Doc: "Adds two numbers, two quantities or two durations.",
 		Examples: []Example{
 			{Expression: "add(`1.5`, `2`)", Result: `3.5`},
 			{Expression: "add('1Gi', '512Mi')", Result: `"1536Mi"`},

@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "avg", Args: one(ArrayNumber), Returns: []Type{Number}, Builtin: true,
-		Doc: "The average of the numbers of a list. An empty list has none, which is an error.",
+		Doc: "Returns the average of the numbers of a list. An empty list is an error.",
 		Examples: []Example{
 			{Expression: "avg(`[1, 2, 6]`)", Result: `3`},
 			{Expression: "avg(`[]`)", Error: `JMESPath function 'avg': at least one element in the array is required`},

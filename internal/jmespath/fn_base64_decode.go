@@ -5,7 +5,7 @@ import "encoding/base64"
 func init() {
 	register(Function{
 		Name: "base64_decode", Args: one(String), Returns: []Type{String},
-		Doc: "The text that a string encodes in standard base64.",
+		Doc: "Decodes a string from standard base64.",
 		Examples: []Example{
 			{Expression: "base64_decode('aGVsbG8=')", Result: `"hello"`},
 			{Expression: "base64_decode('!!')", Error: `illegal base64 data at input byte 0`},

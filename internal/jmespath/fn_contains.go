@@ -5,7 +5,7 @@ import "strings"
 func init() {
 	register(Function{
 		Name: "contains", Args: [][]Type{{Array, String}, {Any}}, Returns: []Type{Boolean}, Builtin: true,
-		Doc: "Whether a list has an item that equals the second argument, or a string contains it. A string never contains what is not a string.",
+		Doc: "Whether a list has an item that equals the second argument, or a string contains it. A string never contains a value of another type.",
 		Examples: []Example{
 			{Expression: "contains(`[\"a\", \"b\"]`, 'b')", Result: `true`},
 			{Expression: "contains('hello', 'ell')", Result: `true`},

@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "divide", Args: one(Any, Any), Returns: []Type{Any},
-		Doc: "The quotient of two numbers, two quantities or two durations, a number; or of a quantity or duration and a number.",
+		Doc: "Divides two numbers, two quantities or two durations, which gives a number, or a quantity or duration by a number.",
 		Examples: []Example{
 			{Expression: "divide(`6`, `2.5`)", Result: `2.4`},
 			{Expression: "divide('1Gi', '256Mi')", Result: `4`},

@@ -5,7 +5,7 @@ import "math"
 func init() {
 	register(Function{
 		Name: "floor", Args: one(Number), Returns: []Type{Number}, Builtin: true,
-		Doc:      "The next whole number that is not greater.",
+		Doc:      "Rounds down to a whole number.",
 		Examples: []Example{{Expression: "floor(`1.8`)", Result: `1`}},
 		call:     func(_ *Env, args []any) (any, error) { return math.Floor(number(args[0])), nil },
 	})

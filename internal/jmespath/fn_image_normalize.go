@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "image_normalize", Args: one(String), Returns: []Type{String},
-		Doc: "An image reference with its registry and, when it has no digest, its tag.",
+		Doc: "Adds the missing parts to an image reference: the default registry and, if it has no digest, the default tag.",
 		Examples: []Example{
 			{Expression: "image_normalize('nginx')", Result: `"docker.io/nginx:latest"`},
 			{Expression: "image_normalize('ghcr.io/x/y:1')", Result: `"ghcr.io/x/y:1"`},

@@ -11,7 +11,7 @@ import (
 func init() {
 	register(Function{
 		Name: "is_external_url", Args: one(String), Returns: []Type{Boolean},
-		Doc: "Whether none of the addresses of the host of a URL is a loopback, private or link-local address. A name is resolved; that it cannot be is an error.",
+		Doc: "Whether no address of the host of a URL is a loopback, private or link-local address. A host name is resolved; it is an error if that fails.",
 		Examples: []Example{
 			{Expression: "is_external_url('https://example.com/x')", Result: `true`},
 			{Expression: "is_external_url('https://internal.example.com')", Result: `false`},

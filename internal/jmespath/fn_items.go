@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "items", Args: [][]Type{{Object, Array}, {String}, {String}}, Returns: []Type{Array},
-		Doc: "A list of objects, one for each key of an object (sorted) or each item of a list: the second argument names the field that holds the key or the index, the third the one that holds the value. If they are equal the value wins.",
+		Doc: "Returns a list of objects, one for each key of an object (sorted) or each item of a list. The second argument names the field for the key or index, the third the field for the value. If both names are equal, the value takes precedence.",
 		Examples: []Example{
 			{Expression: "items(@, 'key', 'value')", Input: `{"b": 1, "a": 2}`, Result: `[{"key": "a", "value": 2}, {"key": "b", "value": 1}]`},
 			{Expression: "items(@, 'i', 'v')", Input: `["x"]`, Result: `[{"i": 0, "v": "x"}]`},

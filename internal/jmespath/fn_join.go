@@ -5,7 +5,7 @@ import "strings"
 func init() {
 	register(Function{
 		Name: "join", Args: one(String, ArrayString), Returns: []Type{String}, Builtin: true,
-		Doc:      "The strings of a list as one string, with the first argument between them.",
+		Doc:      "Joins the strings of a list, with the first argument between them.",
 		Examples: []Example{{Expression: "join(', ', `[\"a\", \"b\"]`)", Result: `"a, b"`}},
 		call: func(env *Env, args []any) (any, error) {
 			glue, list := args[0].(string), args[1].([]any)

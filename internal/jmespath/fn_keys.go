@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "keys", Args: one(Object), Returns: []Type{Array}, Builtin: true,
-		Doc:      "The keys of an object, sorted.",
+		Doc:      "Returns the keys of an object, sorted.",
 		Examples: []Example{{Expression: "keys(@)", Input: `{"b": 1, "a": 2}`, Result: `["a", "b"]`}},
 		call: func(env *Env, args []any) (any, error) {
 			keys := sortedKeys(args[0].(map[string]any))

@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "label_match", Args: one(Object, Object), Returns: []Type{Boolean},
-		Doc:      "Whether every pair of the first object is also in the second, as the labels of a selector in those of an object.",
+		Doc:      "Whether every key and value of the first object is also in the second, as for a label selector and the labels of an object.",
 		Examples: []Example{{Expression: "label_match(`{\"app\": \"a\"}`, `{\"app\": \"a\", \"tier\": \"b\"}`)", Result: `true`}},
 		call: func(env *Env, args []any) (any, error) {
 			labels := args[1].(map[string]any)

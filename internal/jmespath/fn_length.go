@@ -5,7 +5,7 @@ import "unicode/utf8"
 func init() {
 	register(Function{
 		Name: "length", Args: [][]Type{{String, Array, Object}}, Returns: []Type{Number}, Builtin: true,
-		Doc: "The number of characters, items or keys.",
+		Doc: "Returns the number of characters, items or keys.",
 		Examples: []Example{
 			{Expression: "length('Grüße')", Result: `5`},
 			{Expression: "length(`[1, 2]`)", Result: `2`},

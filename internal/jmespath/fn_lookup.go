@@ -5,7 +5,7 @@ import "math"
 func init() {
 	register(Function{
 		Name: "lookup", Args: [][]Type{{Object, Array}, {String, Number}}, Returns: []Type{Any},
-		Doc: "The value of a key of an object or of an index of a list that are computed; null when there is none.",
+		Doc: "Returns the value at a computed key of an object or index of a list; null if there is none.",
 		Examples: []Example{
 			{Expression: "lookup(@, 'a')", Input: `{"a": 1}`, Result: `1`},
 			{Expression: "lookup(@, 'b')", Input: `{"a": 1}`, Result: `null`},

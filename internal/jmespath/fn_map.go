@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "map", Args: one(Expression, Array), Returns: []Type{Array}, Builtin: true,
-		Doc:      "The results of an expression on each item of a list, nulls included.",
+		Doc:      "Returns the results of an expression for each item of a list, including nulls.",
 		Examples: []Example{{Expression: "map(&a, @)", Input: `[{"a": 1}, {}]`, Result: `[1, null]`}},
 		call: func(env *Env, args []any) (any, error) {
 			ref, list := args[0].(*expref), args[1].([]any)

@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "max", Args: [][]Type{{ArrayNumber, ArrayString}}, Returns: []Type{Any}, Builtin: true,
-		Doc: "The greatest of the numbers or strings of a list; null for an empty list.",
+		Doc: "Returns the greatest number or string of a list; null for an empty list.",
 		Examples: []Example{
 			{Expression: "max(`[1, 3, 2]`)", Result: `3`},
 			{Expression: "max(`[\"a\", \"b\"]`)", Result: `"b"`},

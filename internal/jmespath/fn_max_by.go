@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "max_by", Args: one(Array, Expression), Returns: []Type{Any}, Builtin: true,
-		Doc:      "The item of a list for which the expression gives the greatest number or string; null for an empty list.",
+		Doc:      "Returns the item of a list for which the expression gives the greatest number or string; null for an empty list.",
 		Examples: []Example{{Expression: "max_by(@, &n).name", Input: `[{"name": "a", "n": 1}, {"name": "b", "n": 2}]`, Result: `"b"`}},
 		call: func(env *Env, args []any) (any, error) {
 			return bestBy(env, args[0].([]any), args[1].(*expref), 1)

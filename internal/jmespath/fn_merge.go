@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "merge", Args: one(Object), Variadic: true, Returns: []Type{Object}, Builtin: true,
-		Doc: "One object with the keys of all arguments; of equal keys the last one counts.",
+		Doc: "Merges the keys of all arguments into one object; if a key occurs more than once, the last value takes precedence.",
 		Examples: []Example{
 			{Expression: "merge(`{\"a\": 1, \"b\": 2}`, `{\"b\": 3}`)", Result: `{"a": 1, "b": 3}`},
 			{Expression: "merge(`{}`, 'x')", Error: `Invalid type for: x, expected: []jmespath.JpType{"object"}`},

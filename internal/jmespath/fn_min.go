@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "min", Args: [][]Type{{ArrayNumber, ArrayString}}, Returns: []Type{Any}, Builtin: true,
-		Doc: "The least of the numbers or strings of a list; null for an empty list.",
+		Doc: "Returns the least number or string of a list; null for an empty list.",
 		Examples: []Example{
 			{Expression: "min(`[2, 1, 3]`)", Result: `1`},
 			{Expression: "min(`[]`)", Result: `null`},

@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "modulo", Args: one(Any, Any), Returns: []Type{Any},
-		Doc: "The remainder of two whole numbers, two whole quantities or two durations.",
+		Doc: "Returns the remainder of the division of two whole numbers, two whole quantities or two durations.",
 		Examples: []Example{
 			{Expression: "modulo(`7`, `3`)", Result: `1`},
 			{Expression: "modulo('1Gi', '100Mi')", Result: `"24Mi"`},

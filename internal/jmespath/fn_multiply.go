@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "multiply", Args: one(Any, Any), Returns: []Type{Any},
-		Doc: "The product of two numbers, or of a number and a quantity or duration.",
+		Doc: "Multiplies two numbers, or a number and a quantity or duration.",
 		Examples: []Example{
 			{Expression: "multiply(`2`, `2.5`)", Result: `5`},
 			{Expression: "multiply('1Gi', `6`)", Result: `"6Gi"`},

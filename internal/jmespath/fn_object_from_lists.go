@@ -5,7 +5,7 @@ import "fmt"
 func init() {
 	register(Function{
 		Name: "object_from_lists", Args: one(Array, Array), Returns: []Type{Object},
-		Doc: "An object with the keys of the first list and the values of the second. Values that are missing are null, surplus values are dropped.",
+		Doc: "Builds an object from the keys in the first list and the values in the second. Missing values are null, surplus values are ignored.",
 		Examples: []Example{
 			{Expression: "object_from_lists(`[\"a\", \"b\"]`, `[1]`)", Result: `{"a": 1, "b": null}`},
 			{Expression: "object_from_lists(`[2]`, `[1, 3]`)", Result: `{"2": 1}`},

@@ -5,7 +5,7 @@ import "github.com/ephor-dev/ephor/internal/value"
 func init() {
 	register(Function{
 		Name: "parse_json", Args: one(String), Returns: []Type{Any},
-		Doc: "The value that a JSON text writes.",
+		Doc: "Parses JSON.",
 		Examples: []Example{
 			{Expression: "parse_json('{\"a\": [1, true]}')", Result: `{"a": [1, true]}`},
 			{Expression: "parse_json('{')", Error: `unexpected end of JSON input`},

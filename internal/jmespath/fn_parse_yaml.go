@@ -17,7 +17,7 @@ const yamlSteps = 16
 func init() {
 	register(Function{
 		Name: "parse_yaml", Args: one(String), Returns: []Type{Any},
-		Doc: "The value that a YAML text writes, with the booleans of YAML 1.1 (yes, no, on, off, y, n).",
+		Doc: "Parses YAML, with the booleans of YAML 1.1 (yes, no, on, off, y, n).",
 		Examples: []Example{
 			{Expression: "parse_yaml('a: [1, yes]')", Result: `{"a": [1, true]}`},
 			{Expression: "parse_yaml('{')", Error: `yaml: line 1: did not find expected node content`},

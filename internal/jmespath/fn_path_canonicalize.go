@@ -5,7 +5,7 @@ import "path"
 func init() {
 	register(Function{
 		Name: "path_canonicalize", Args: one(String), Returns: []Type{String},
-		Doc: "A file path without double slashes, dots and what .. takes back.",
+		Doc: "Cleans a file path: removes double slashes and resolves . and .. elements.",
 		Examples: []Example{
 			{Expression: "path_canonicalize('///a/../b//c')", Result: `"/b/c"`},
 			{Expression: "path_canonicalize('../a')", Result: `"../a"`},

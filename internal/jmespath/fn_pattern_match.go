@@ -5,7 +5,7 @@ import "github.com/ephor-dev/ephor/internal/wildcard"
 func init() {
 	register(Function{
 		Name: "pattern_match", Args: [][]Type{{String}, {String, Number}}, Returns: []Type{Boolean},
-		Doc: "Whether a wildcard pattern (* any text, ? one character) covers a string or the text of a number.",
+		Doc: "Whether a wildcard pattern (* any text, ? one character) matches a string or a number written as text.",
 		Examples: []Example{
 			{Expression: "pattern_match('prefix-*', 'prefix-foo')", Result: `true`},
 			{Expression: "pattern_match('12*', `123`)", Result: `true`},

@@ -11,7 +11,7 @@ import (
 func init() {
 	register(Function{
 		Name: "random", Args: one(String), Returns: []Type{String},
-		Doc: "A random text that matches a regular expression. * and + repeat at most 10 times.",
+		Doc: "Returns a random string that matches a regular expression. * and + repeat at most 10 times.",
 		Examples: []Example{
 			{Expression: "regex_match('^[0-9a-z]{8}$', random('[0-9a-z]{8}'))", Result: `true`},
 			{Expression: "random('literal')", Result: `"literal"`},

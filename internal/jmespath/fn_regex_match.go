@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(withRegex(Function{
 		Name: "regex_match", Args: [][]Type{{String}, {String, Number}}, Returns: []Type{Boolean},
-		Doc: "Whether a regular expression (RE2) is found in a string or in the text of a number; ^ and $ bind it to the ends.",
+		Doc: "Whether a regular expression (RE2) matches a part of a string or of a number written as text; use ^ and $ to match the whole text.",
 		Examples: []Example{
 			{Expression: "regex_match('^[a-z]+$', 'abc')", Result: `true`},
 			{Expression: "regex_match('^1', `12`)", Result: `true`},

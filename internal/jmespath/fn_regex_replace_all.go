@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(withRegex(Function{
 		Name: "regex_replace_all", Args: [][]Type{{String}, {String, Number}, {String, Number}}, Returns: []Type{String},
-		Doc: "The second argument with every match of the regular expression (RE2) replaced by the third, in which $1 and ${name} stand for what groups matched.",
+		Doc: "Replaces every match of a regular expression (RE2) in the second argument by the third, in which $1 and ${name} stand for the text that a group matched.",
 		Examples: []Example{
 			{Expression: "regex_replace_all('([a-z])([0-9])', 'a1 b2', '$2$1')", Result: `"1a 2b"`},
 			{Expression: "regex_replace_all('^(.*)/', 'docker.io/nginx', '${1}.mirror/')", Result: `"docker.io.mirror/nginx"`},

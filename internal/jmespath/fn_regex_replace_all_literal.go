@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(withRegex(Function{
 		Name: "regex_replace_all_literal", Args: [][]Type{{String}, {String, Number}, {String, Number}}, Returns: []Type{String},
-		Doc:      "The second argument with every match of the regular expression (RE2) replaced by the third as it is.",
+		Doc:      "Replaces every match of a regular expression (RE2) in the second argument by the third, taken literally.",
 		Examples: []Example{{Expression: "regex_replace_all_literal('[0-9]', 'a1 b2', '$1')", Result: `"a$1 b$1"`}},
 	}, func(env *Env, re *pattern, args []any) (any, error) {
 		s, replacement := text(args[1]), text(args[2])

@@ -5,7 +5,7 @@ import "math"
 func init() {
 	register(Function{
 		Name: "replace", Args: one(String, String, String, Number), Returns: []Type{String},
-		Doc: "A string in which the second argument is replaced by the third, at most as often as the fourth says; less than zero means everywhere.",
+		Doc: "Replaces the second argument in a string by the third, up to the number of times in the fourth; a negative number means everywhere.",
 		Examples: []Example{
 			{Expression: "replace('hello', 'l', 'L', `1`)", Result: `"heLlo"`},
 			{Expression: "replace('hello', 'l', 'L', `-1`)", Result: `"heLLo"`},

@@ -5,7 +5,7 @@ import "strings"
 func init() {
 	register(Function{
 		Name: "replace_all", Args: one(String, String, String), Returns: []Type{String},
-		Doc:      "A string in which the second argument is replaced by the third everywhere.",
+		Doc:      "Replaces the second argument in a string by the third, everywhere.",
 		Examples: []Example{{Expression: "replace_all('a.b.c', '.', '-')", Result: `"a-b-c"`}},
 		call: func(env *Env, args []any) (any, error) {
 			return replace(env, args[0].(string), args[1].(string), args[2].(string), -1)

@@ -5,7 +5,7 @@ import "slices"
 func init() {
 	register(Function{
 		Name: "reverse", Args: [][]Type{{Array, String}}, Returns: []Type{Any}, Builtin: true,
-		Doc: "A list or a string, back to front.",
+		Doc: "Reverses a list or a string.",
 		Examples: []Example{
 			{Expression: "reverse(`[1, 2, 3]`)", Result: `[3, 2, 1]`},
 			{Expression: "reverse('añb')", Result: `"bña"`},

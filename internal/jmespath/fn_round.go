@@ -10,7 +10,7 @@ import (
 func init() {
 	register(Function{
 		Name: "round", Args: one(Number, Number), Returns: []Type{Number},
-		Doc: "A number rounded to a count of decimal places, halves away from zero.",
+		Doc: "Rounds a number to a number of decimal places, halves away from zero.",
 		Examples: []Example{
 			{Expression: "round(`2.555`, `2`)", Result: `2.56`},
 			{Expression: "round(`-2.5`, `0`)", Result: `-3`},

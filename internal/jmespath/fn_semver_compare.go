@@ -8,7 +8,7 @@ const maxVersion = 4096
 func init() {
 	register(Function{
 		Name: "semver_compare", Args: one(String, String), Returns: []Type{Boolean},
-		Doc: "Whether a version is in a range such as >=1.0.0 <2.0.0, 1.2.x or <1.0.0 || >2.0.0. A first argument that is not of the form x.y.z counts as 0.0.0.",
+		Doc: "Whether a version is in a range such as >=1.0.0 <2.0.0, 1.2.x or <1.0.0 || >2.0.0. A first argument that does not have the form x.y.z is taken as 0.0.0.",
 		Examples: []Example{
 			{Expression: "semver_compare('1.2.3', '>=1.0.0 <2.0.0')", Result: `true`},
 			{Expression: "semver_compare('v1.2.3', '>=1.0.0')", Result: `false`},

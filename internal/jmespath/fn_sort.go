@@ -9,7 +9,7 @@ import (
 func init() {
 	register(Function{
 		Name: "sort", Args: [][]Type{{ArrayString, ArrayNumber}}, Returns: []Type{Array}, Builtin: true,
-		Doc: "A list of strings or of numbers, sorted.",
+		Doc: "Sorts a list of strings or of numbers.",
 		Examples: []Example{
 			{Expression: "sort(`[3, 1, 2]`)", Result: `[1, 2, 3]`},
 			{Expression: "sort(`[\"b\", \"a\"]`)", Result: `["a", "b"]`},

@@ -8,7 +8,7 @@ import (
 func init() {
 	register(Function{
 		Name: "sort_by", Args: one(Array, Expression), Returns: []Type{Array}, Builtin: true,
-		Doc: "A list sorted by what the expression gives for each item: all strings or all numbers.",
+		Doc: "Sorts a list by the result of the expression for each item. The results must be all strings or all numbers.",
 		Examples: []Example{
 			{Expression: "sort_by(@, &n)[].name", Input: `[{"name": "b", "n": 2}, {"name": "a", "n": 1}]`, Result: `["a", "b"]`},
 			{Expression: "sort_by(@, &n)", Input: `[{"n": 2}, {}]`, Error: `JMESPath function 'sort_by': the expression must give strings only or numbers only`},

@@ -5,7 +5,7 @@ import "strings"
 func init() {
 	register(Function{
 		Name: "split", Args: one(String, String), Returns: []Type{Array},
-		Doc: "The parts of a string between the separators; its characters when the separator is empty.",
+		Doc: "Splits a string at a separator; an empty separator splits it into characters.",
 		Examples: []Example{
 			{Expression: "split('a,b,c', ',')", Result: `["a", "b", "c"]`},
 			{Expression: "split('abc', '')", Result: `["a", "b", "c"]`},

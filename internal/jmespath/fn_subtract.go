@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "subtract", Args: one(Any, Any), Returns: []Type{Any},
-		Doc: "The difference of two numbers, two quantities or two durations.",
+		Doc: "Subtracts two numbers, two quantities or two durations.",
 		Examples: []Example{
 			{Expression: "subtract(`1`, `2.5`)", Result: `-1.5`},
 			{Expression: "subtract('1Gi', '512Mi')", Result: `"512Mi"`},

@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "sum", Args: one(Array), Returns: []Type{Any},
-		Doc: "The sum of a list of numbers, of quantities or of durations.",
+		Doc: "Adds the numbers, quantities or durations of a list.",
 		Examples: []Example{
 			{Expression: "sum(`[1, 2, 3]`)", Result: `6`},
 			{Expression: "sum(`[\"1Mi\", \"2Mi\"]`)", Result: `"3Mi"`},

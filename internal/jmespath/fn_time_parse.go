@@ -9,7 +9,7 @@ import (
 func init() {
 	register(Function{
 		Name: "time_parse", Args: one(String, String), Returns: []Type{String},
-		Doc: "The second argument, a time in a layout of Go's time package, as RFC 3339. With a layout of digits only the second argument counts seconds since 1970 and the result is in UTC.",
+		Doc: "Converts the second argument, a time in the given layout of Go's time package, to RFC 3339. If the layout has only digits, the second argument is a number of seconds since 1970, and the result is in UTC.",
 		Examples: []Example{
 			{Expression: "time_parse('Mon Jan 02 2006', 'Fri Feb 04 2022')", Result: `"2022-02-04T00:00:00Z"`},
 			{Expression: "time_parse('1', '1643932800')", Result: `"2022-02-04T00:00:00Z"`},

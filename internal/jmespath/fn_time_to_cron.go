@@ -5,7 +5,7 @@ import "fmt"
 func init() {
 	register(Function{
 		Name: "time_to_cron", Args: one(String), Returns: []Type{String},
-		Doc:      "The cron expression (minute, hour, day, month, weekday) of a time, as it is written in its own zone.",
+		Doc:      "Returns a time as a cron expression (minute, hour, day, month, weekday), in the time zone of the argument.",
 		Examples: []Example{{Expression: "time_to_cron('2022-04-11T03:14:05-07:00')", Result: `"14 3 11 4 1"`}},
 		call: func(_ *Env, args []any) (any, error) {
 			t, err := parseTimes(args...)

@@ -5,7 +5,7 @@ import "time"
 func init() {
 	register(Function{
 		Name: "time_truncate", Args: one(String, String), Returns: []Type{String},
-		Doc: "A time rounded down to a multiple of a duration since the year 1; a duration that is not positive leaves it as it is.",
+		Doc: "Rounds a time down to a multiple of a duration since the year 1. A duration of zero or less does not change it.",
 		Examples: []Example{
 			{Expression: "time_truncate('2021-01-02T15:04:05Z', '2h')", Result: `"2021-01-02T14:00:00Z"`},
 		},

@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "to_array", Args: one(Any), Returns: []Type{Array}, Builtin: true,
-		Doc: "A list as it is; anything else as a list of one item.",
+		Doc: "Returns a list unchanged, and any other value as a list with one item.",
 		Examples: []Example{
 			{Expression: "to_array('a')", Result: `["a"]`},
 			{Expression: "to_array(`[1]`)", Result: `[1]`},

@@ -5,7 +5,7 @@ import "strings"
 func init() {
 	register(Function{
 		Name: "to_boolean", Args: one(String), Returns: []Type{Boolean},
-		Doc: "The boolean that the words true and false, in any case of letters, write.",
+		Doc: "Converts the words true and false, in any case, to a boolean.",
 		Examples: []Example{
 			{Expression: "to_boolean('True')", Result: `true`},
 			{Expression: "to_boolean('yes')", Error: `JMESPath function 'to_boolean': lowercase argument must be 'true' or 'false' (provided: 'yes')`},

@@ -5,7 +5,7 @@ import "strings"
 func init() {
 	register(Function{
 		Name: "to_lower", Args: one(String), Returns: []Type{String},
-		Doc:      "A string in lower case.",
+		Doc:      "Converts a string to lower case.",
 		Examples: []Example{{Expression: "to_lower('Abc')", Result: `"abc"`}},
 		call:     func(env *Env, args []any) (any, error) { return env.text(strings.ToLower(args[0].(string))) },
 	})

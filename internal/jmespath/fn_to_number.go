@@ -10,7 +10,7 @@ import (
 func init() {
 	register(Function{
 		Name: "to_number", Args: one(Any), Returns: []Type{Number}, Builtin: true,
-		Doc: "The number that a string writes; a number as it is; null for everything else.",
+		Doc: "Converts a string to a number; returns a number unchanged, and null for any other value.",
 		Examples: []Example{
 			{Expression: "to_number('1.5')", Result: `1.5`},
 			{Expression: "to_number('12a')", Result: `null`},

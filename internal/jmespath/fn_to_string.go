@@ -9,7 +9,7 @@ import (
 func init() {
 	register(Function{
 		Name: "to_string", Args: one(Any), Returns: []Type{String}, Builtin: true,
-		Doc: "A string as it is; anything else as JSON text.",
+		Doc: "Returns a string unchanged, and any other value as JSON.",
 		Examples: []Example{
 			{Expression: "to_string('a')", Result: `"a"`},
 			{Expression: "to_string(`[1, 2.5]`)", Result: `"[1,2.5]"`},

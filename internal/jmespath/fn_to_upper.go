@@ -5,7 +5,7 @@ import "strings"
 func init() {
 	register(Function{
 		Name: "to_upper", Args: one(String), Returns: []Type{String},
-		Doc:      "A string in upper case.",
+		Doc:      "Converts a string to upper case.",
 		Examples: []Example{{Expression: "to_upper('Abc')", Result: `"ABC"`}},
 		call:     func(env *Env, args []any) (any, error) { return env.text(strings.ToUpper(args[0].(string))) },
 	})

@@ -5,7 +5,7 @@ import "strings"
 func init() {
 	register(Function{
 		Name: "trim", Args: one(String, String), Returns: []Type{String},
-		Doc:      "A string without the characters at both its ends that are in the second argument.",
+		Doc:      "Removes the characters of the second argument from both ends of a string.",
 		Examples: []Example{{Expression: "trim('!?hello?!', '?!')", Result: `"hello"`}},
 		call: func(_ *Env, args []any) (any, error) {
 			return strings.Trim(args[0].(string), args[1].(string)), nil

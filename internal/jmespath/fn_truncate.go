@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "truncate", Args: one(String, Number), Returns: []Type{String},
-		Doc: "The first characters of a string, as many as the second argument says.",
+		Doc: "Shortens a string to the number of characters in the second argument.",
 		Examples: []Example{
 			{Expression: "truncate('Grüße', `3`)", Result: `"Grü"`},
 			{Expression: "truncate('abc', `-1`)", Result: `""`},

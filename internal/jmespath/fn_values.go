@@ -3,7 +3,7 @@ package jmespath
 func init() {
 	register(Function{
 		Name: "values", Args: one(Object), Returns: []Type{Array}, Builtin: true,
-		Doc:      "The values of an object, in the order of their keys.",
+		Doc:      "Returns the values of an object, in the order of their keys.",
 		Examples: []Example{{Expression: "values(@)", Input: `{"b": 1, "a": 2}`, Result: `[2, 1]`}},
 		call: func(env *Env, args []any) (any, error) {
 			m := args[0].(map[string]any)

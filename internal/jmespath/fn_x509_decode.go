@@ -8,7 +8,7 @@ const maxCertificate = 64 << 10
 func init() {
 	register(Function{
 		Name: "x509_decode", Args: one(String), Returns: []Type{Object},
-		Doc: "The fields of a PEM certificate or certificate request with an RSA key, under the names of Go's crypto/x509: Subject.CommonName, Issuer, DNSNames, NotBefore, NotAfter, SerialNumber, PublicKey.N, PublicKey.E and so on.",
+		Doc: "Decodes a PEM certificate or certificate request with an RSA key. The fields have the names of Go's crypto/x509: Subject.CommonName, Issuer, DNSNames, NotBefore, NotAfter, SerialNumber, PublicKey.N, PublicKey.E and so on.",
 		Examples: []Example{
 			{Expression: "x509_decode(@).[Subject.CommonName, PublicKey.E, NotAfter]", Input: exampleCertificate, Result: `["ephor.example", 65537, "2036-11-17T00:00:00Z"]`},
 			{Expression: "x509_decode('x')", Error: `failed to decode PEM block`},

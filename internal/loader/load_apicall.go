@@ -15,8 +15,8 @@ import (
 
 var apiCall = Loader{
 	Field: "apiCall",
-	Doc: "The answer of the Kubernetes API to a path, or of an HTTP service to a URL, as JSON. A default is used when the call fails. " +
-		"A namespaced policy may only read below its own namespace, and may not call services.",
+	Doc: "The JSON response of the Kubernetes API for a path, or of an HTTP service for a URL. If the call fails, the default is used. " +
+		"A namespaced policy can only read paths of its own namespace, and cannot call services.",
 	Example: `name: pods
 apiCall:
   urlPath: /api/v1/namespaces/{{ request.namespace }}/pods

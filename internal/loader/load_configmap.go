@@ -12,7 +12,7 @@ import (
 
 var configMap = Loader{
 	Field: "configMap",
-	Doc:   "The data and metadata of a ConfigMap. Values stay text, also when they look like JSON. The namespace defaults to the policy's own; a ClusterPolicy must name it.",
+	Doc:   "The data and metadata of a ConfigMap. Values remain strings, even if they look like JSON. The namespace defaults to the policy's own; a ClusterPolicy must name it.",
 	Example: `name: dictionary
 configMap:
   name: allowed-registries

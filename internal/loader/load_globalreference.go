@@ -10,7 +10,7 @@ import (
 
 var globalReference = Loader{
 	Field: "globalReference",
-	Doc:   "Data that a GlobalContextEntry keeps for all policies: the entry's data, or with `entry.projection` one of its projections. Not in namespaced policies.",
+	Doc:   "The data of a GlobalContextEntry, which all policies share, or with `entry.projection` one of its projections. Not available in namespaced policies.",
 	Example: `name: deployments
 globalReference:
   name: deployments

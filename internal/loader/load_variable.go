@@ -19,7 +19,7 @@ import (
 
 var variable = Loader{
 	Field: "variable",
-	Doc:   "A value written in the policy, or the result of a JMESPath query over that value or over all variables; a default is used when the query fails or gives null.",
+	Doc:   "A value written in the policy, or the result of a JMESPath query over that value or over all variables. If the query fails or its result is null, the default is used.",
 	Example: `name: team
 variable:
   jmesPath: request.object.metadata.labels.team

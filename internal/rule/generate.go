@@ -11,8 +11,8 @@ import (
 var generate = &Kind{
 	Name:  "generate",
 	Stage: policy.StageGenerate,
-	Doc: "Creates other objects when the matched one appears: with content of the policy's own (data), as a copy of another object (clone), " +
-		"as copies of several (cloneList), or one for each element of a list (foreach). The result is that of matching; the objects come as work.",
+	Doc: "Creates other objects for a matching resource: with content from the policy (data), as a copy of another object (clone), " +
+		"as copies of several (cloneList), or one for each element of a list (foreach). The result shows whether the rule matched; the objects are created in the background.",
 	Owns:      func(r *kyvernov1.Rule) bool { return r.Generation != nil },
 	lifecycle: newLifecycle,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {

@@ -16,8 +16,8 @@ import (
 var mutateForeach = &Kind{
 	Name:  "mutate.foreach",
 	Stage: policy.StageMutate,
-	Doc: "Applies patches for every element of a list, each to what the one before it left. " +
-		"JSON patches start with the first element and merge patches with the last, unless `order` says otherwise.",
+	Doc: "Applies patches for every element of a list, each to the result of the one before. " +
+		"JSON patches start with the first element and merge patches with the last, unless `order` is set.",
 	Owns:         func(r *kyvernov1.Rule) bool { return r.Mutation != nil && len(r.Mutation.ForEachMutation) > 0 },
 	skipOnDelete: true,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {

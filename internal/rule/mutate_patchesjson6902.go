@@ -16,7 +16,7 @@ var mutateJSONPatch = &Kind{
 	Name:  "mutate.patchesJson6902",
 	Stage: policy.StageMutate,
 	Doc: "Applies the operations of a JSON patch (RFC 6902), a YAML or JSON list in a string. " +
-		"Adding makes missing parents, and removing what is not there is no error.",
+		"Adding a value creates missing parents, and removing a missing value is not an error.",
 	Owns:         func(r *kyvernov1.Rule) bool { return r.Mutation != nil && r.Mutation.PatchesJSON6902 != "" },
 	skipOnDelete: true,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {

@@ -8,8 +8,8 @@ import (
 var mutateStrategicMerge = &Kind{
 	Name:  "mutate.patchStrategicMerge",
 	Stage: policy.StageMutate,
-	Doc: "Merges a partial document into the resource, lists of named elements by name. " +
-		"The anchors (key) and <(key) make the patch conditional, +(key) sets what is absent.",
+	Doc: "Merges a partial document into the resource; elements of lists are merged by name. " +
+		"The anchors (key) and <(key) make the patch conditional, +(key) sets a field only if it is absent.",
 	Owns:         func(r *kyvernov1.Rule) bool { return r.Mutation != nil && r.Mutation.RawPatchStrategicMerge != nil },
 	skipOnDelete: true,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {

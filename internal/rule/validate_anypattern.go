@@ -14,8 +14,8 @@ import (
 var validateAnyPattern = &Kind{
 	Name:  "validate.anyPattern",
 	Stage: policy.StageValidate,
-	Doc: "The resource has to fit at least one of the patterns. " +
-		"The result is skip when the anchors of every pattern say that it is not for this resource.",
+	Doc: "The resource must match at least one of the patterns. " +
+		"The result is skip if the anchors of every pattern exclude this resource.",
 	Owns:          func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.RawAnyPattern != nil },
 	skipOnDelete:  true,
 	allowExisting: true,

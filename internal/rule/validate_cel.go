@@ -17,8 +17,8 @@ import (
 var validateCEL = &Kind{
 	Name:  "validate.cel",
 	Stage: policy.StageValidate,
-	Doc: "CEL expressions have to hold, as in a ValidatingAdmissionPolicy: with variables, parameters and messages that are " +
-		"expressions too. Unlike patterns, they are also evaluated for DELETE requests, with object being null.",
+	Doc: "CEL expressions must hold, as in a ValidatingAdmissionPolicy: with variables, parameters and message " +
+		"expressions. Unlike patterns, they are also evaluated for DELETE requests, where object is null.",
 	lean: true,
 	Owns: func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.CEL != nil },
 	// allowExisting is not set: an update with a violation is denied, whatever the old object was. A rule that only applies to

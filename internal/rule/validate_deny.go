@@ -13,7 +13,7 @@ import (
 var validateDeny = &Kind{
 	Name:  "validate.deny",
 	Stage: policy.StageValidate,
-	Doc: "The request is denied when the conditions hold. Without conditions it is always denied. " +
+	Doc: "Denies the request if the conditions hold, or always if there are no conditions. " +
 		"Unlike patterns, deny rules are also evaluated for DELETE requests.",
 	Owns:          func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.Deny != nil },
 	allowExisting: true,

@@ -16,8 +16,8 @@ import (
 var validateForeach = &Kind{
 	Name:  "validate.foreach",
 	Stage: policy.StageValidate,
-	Doc: "Checks every element of a list by a pattern, by anyPattern, by deny conditions or by a nested foreach. " +
-		"Without any element there is no result.",
+	Doc: "Checks every element of a list with a pattern, anyPattern, deny conditions or a nested foreach. " +
+		"An empty list gives no result.",
 	Owns: func(r *kyvernov1.Rule) bool { return r.Validation != nil && len(r.Validation.ForEachValidation) > 0 },
 	lean: true,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {

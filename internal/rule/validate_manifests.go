@@ -16,8 +16,8 @@ import (
 var validateManifests = &Kind{
 	Name:  "validate.manifests",
 	Stage: policy.StageValidate,
-	Doc: "The resource has to carry a signed manifest of itself in its annotations, signed by the attestors, and may differ from it only in fields " +
-		"that are ignored or that the API server fills.",
+	Doc: "The annotations of the resource must contain a manifest of it that is signed by the attestors. The resource may differ from the manifest " +
+		"only in fields that are ignored or that the API server sets.",
 	Owns:         func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.Manifests != nil },
 	skipOnDelete: true,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {

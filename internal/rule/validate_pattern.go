@@ -13,8 +13,8 @@ import (
 var validatePattern = &Kind{
 	Name:  "validate.pattern",
 	Stage: policy.StageValidate,
-	Doc: "The resource has to fit the pattern: a partial document with wildcards, operators and anchors. " +
-		"The result is skip when the anchors say that the pattern is not for this resource.",
+	Doc: "The resource must match the pattern: a partial document with wildcards, operators and anchors. " +
+		"The result is skip if the anchors exclude this resource from the pattern.",
 	Owns:          func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.RawPattern != nil },
 	skipOnDelete:  true,
 	allowExisting: true,

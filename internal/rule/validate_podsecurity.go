@@ -14,8 +14,8 @@ import (
 var validatePodSecurity = &Kind{
 	Name:  "validate.podSecurity",
 	Stage: policy.StageValidate,
-	Doc: "Checks pods, and the pod templates of controllers, by a level of the Pod Security Standards as a version of " +
-		"Kubernetes has it. Controls may be excluded for images, fields or values.",
+	Doc: "Checks Pods, and the Pod templates of controllers, against a level of the Pod Security Standards in a given Kubernetes " +
+		"version. Controls can be excluded for images, fields or values.",
 	Owns:          func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.PodSecurity != nil },
 	skipOnDelete:  true,
 	allowExisting: true,

@@ -13,8 +13,8 @@ import (
 var verifyImages = &Kind{
 	Name:  "verifyImages",
 	Stage: policy.StageVerifyImages | policy.StageValidate,
-	Doc: "The images that the entries name have to be signed by the attestors and to carry the attestations. A mutating review verifies them, " +
-		"replaces tags by digests and records what was verified in annotations of the resource; a validating review requires digests and records.",
+	Doc: "The images that match the entries must be signed by the attestors and have the attestations. A mutating review verifies them, " +
+		"replaces tags with digests and records the result in annotations of the resource; a validating review requires the digests and records.",
 	Owns:         func(r *kyvernov1.Rule) bool { return len(r.VerifyImages) > 0 },
 	skipOnDelete: true,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {

@@ -27,14 +27,14 @@ func Keys() []Key { return slices.Clone(keys) }
 
 // Texts that several keys share.
 const (
-	formList   = "comma-separated list with wildcards; an item that begins with `!` is evaluated in any case"
+	formList   = "comma-separated list with wildcards; requests that match an item beginning with `!` are always evaluated"
 	formBool   = "true or false"
 	defaultNil = "none"
 )
 
 var keys = []Key{
 	{"resourceFilters", "groups `[kind,namespace,name]` with wildcards; the kind may be `group/version/Kind/subresource`", defaultNil,
-		"Resources for which no policy is evaluated. A missing part of a group matches only an empty value. A filter on a namespace covers the Namespace object, too. An unreadable group is left out and reported in the log.",
+		"Resources for which no policy is evaluated. A missing part of a group matches only an empty value. A filter on a namespace covers the Namespace object, too. A group that cannot be parsed is ignored and logged.",
 		func(s *Settings, v string) (err error) {
 			s.filters, err = parseFilters(v)
 			return err
@@ -43,11 +43,11 @@ var keys = []Key{
 		func(s *Settings, v string) error { s.users.names.parse(v); return nil }},
 	{"excludeGroups", formList, defaultNil, "Groups whose members' requests are admitted without evaluation.",
 		func(s *Settings, v string) error { s.users.groups.parse(v); return nil }},
-	{"excludeRoles", formList, defaultNil, "Roles (`namespace:name`) of those whose requests are admitted without evaluation.",
+	{"excludeRoles", formList, defaultNil, "Roles (`namespace:name`) whose holders' requests are admitted without evaluation.",
 		func(s *Settings, v string) error { s.users.roles.parse(v); return nil }},
-	{"excludeClusterRoles", formList, defaultNil, "Cluster roles of those whose requests are admitted without evaluation.",
+	{"excludeClusterRoles", formList, defaultNil, "Cluster roles whose holders' requests are admitted without evaluation.",
 		func(s *Settings, v string) error { s.users.clusterRoles.parse(v); return nil }},
-	{"defaultRegistry", "host name, perhaps with a port and a path", "docker.io", "The registry of image references that name none.",
+	{"defaultRegistry", "host name, optionally with a port and a path", "docker.io", "The registry of image references that do not name one.",
 		func(s *Settings, v string) error {
 			host, _, _ := strings.Cut(v, "/")
 			host, _, _ = strings.Cut(host, ":")
@@ -57,11 +57,11 @@ var keys = []Key{
 			s.DefaultRegistry = v
 			return nil
 		}},
-	{"enableDefaultRegistryMutation", formBool, "true", "Whether policies see the default registry in image references that name none.",
+	{"enableDefaultRegistryMutation", formBool, "true", "Whether policies see the default registry in image references that do not name one.",
 		func(s *Settings, v string) error { return parseBool(&s.MutateRegistry, v) }},
-	{"generateSuccessEvents", formBool, "false", "Whether events are written for what passed, was changed or made, too.",
+	{"generateSuccessEvents", formBool, "false", "Whether events are also written for successful validation, mutation and generation.",
 		func(s *Settings, v string) error { return parseBool(&s.SuccessEvents, v) }},
-	{"successEventActions", "comma-separated list of event actions, such as `Resource Mutated`", "all actions", "Of the events for successes only those with these actions are written.",
+	{"successEventActions", "comma-separated list of event actions, such as `Resource Mutated`", "all actions", "The actions for which events about successes are written.",
 		func(s *Settings, v string) error { s.SuccessEventActions = list(v); return nil }},
 	{"webhooks", "JSON object with `namespaceSelector` and `objectSelector`", "`{}`", "Selectors of the webhook configurations for resources.",
 		func(s *Settings, v string) error {
@@ -80,15 +80,15 @@ var keys = []Key{
 			s.Webhook.NamespaceSelector, s.Webhook.ObjectSelector = w.NamespaceSelector, w.ObjectSelector
 			return nil
 		}},
-	{"webhookAnnotations", "JSON object of texts", defaultNil, "Annotations of all webhook configurations.",
+	{"webhookAnnotations", "JSON object with string values", defaultNil, "Annotations of all webhook configurations.",
 		func(s *Settings, v string) error { return parseTexts(&s.Webhook.Annotations, v, nil) }},
-	{"webhookLabels", "JSON object of texts", defaultNil, "Labels of all webhook configurations, besides our own.",
+	{"webhookLabels", "JSON object with string values", defaultNil, "Labels of all webhook configurations, in addition to Ephor's own.",
 		func(s *Settings, v string) error {
 			return parseTexts(&s.Webhook.Labels, v, validation.IsValidLabelValue)
 		}},
 	{"matchConditions", "JSON list of `{name, expression}`", defaultNil, "CEL conditions of the webhook configurations.",
 		func(s *Settings, v string) error { return parseConditions(&s.Webhook.MatchConditions, v) }},
-	{"updateRequestThreshold", "number", "1000", "UpdateRequests from which on no more are added: work waits, with a warning, an event and a metric. 0 or less: no limit.",
+	{"updateRequestThreshold", "number", "1000", "Number of UpdateRequests at which no more are created. Further work waits, with a warning, an event and a metric. 0 or less for no limit.",
 		func(s *Settings, v string) (err error) {
 			n, err := strconv.Atoi(v)
 			if err == nil {
@@ -96,7 +96,7 @@ var keys = []Key{
 			}
 			return err
 		}},
-	{"maxContextSize", "quantity", "2Mi", "Limit of what the context entries of one rule load; 0: only the rule's budget counts.",
+	{"maxContextSize", "quantity", "2Mi", "Maximum amount of data that the context entries of one rule load; 0: only the rule's budget applies.",
 		func(s *Settings, v string) error {
 			q, err := resource.ParseQuantity(v)
 			switch {
@@ -109,7 +109,7 @@ var keys = []Key{
 			return nil
 		}},
 	{"expandData", "comma-separated list of names of cluster policies, without wildcards", defaultNil,
-		"Policies in which variables inside of data are evaluated: `{{ … }}` in objects, ConfigMaps and API answers, as Kyverno does. A user who writes such data can then read what the policy can read, and choose what it compares. Namespaced policies cannot be named.",
+		"Policies that evaluate variables in data, as Kyverno does: `{{ … }}` in objects, ConfigMaps and API responses. A user who can write such data can then read what the policy can read, and control what it compares. Namespaced policies cannot be named.",
 		func(s *Settings, v string) error {
 			names := map[string]bool{}
 			for _, name := range list(v) {
