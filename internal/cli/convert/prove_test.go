@@ -16,8 +16,8 @@ import (
 
 // noWay are the policies in examples/pod-security that have a rule that cannot be converted, with the obstacle.
 var noWay = map[string]string{
-	"disallow-host-ports-range.yaml":  "a range, or a list inside text, is not converted",
-	"restrict-apparmor-profiles.yaml": "a key with wildcards has no form that is evaluated alike",
+	"disallow-host-ports-range.yaml":  "a range, or a list inside a string, is not converted",
+	"restrict-apparmor-profiles.yaml": "a key with wildcards has no counterpart with the same result",
 }
 
 // TestExamples converts all policies in examples/pod-security and compares each with its conversion.

@@ -34,7 +34,7 @@ func (c *converter) conditions(v any, path string) expr {
 		}
 		return inOrder(out, fallible, true)
 	}
-	c.refuse(path, "conditions are a map with any and all, or a list", "")
+	c.refuse(path, "conditions must be a map with any and all, or a list", "")
 	return no
 }
 
@@ -118,7 +118,7 @@ var always = sync.OnceValue(func() *regexp.Regexp {
 func (c *converter) condition(m map[string]any, path string) expr {
 	operator, _ := m["operator"].(string)
 	if message, _ := m["message"].(string); message != "" {
-		c.note(path+".message", "the message of a single condition is left out", "write it as the message of a validation of its own")
+		c.note(path+".message", "the message of a single condition is omitted", "write the condition as a separate validation with a message")
 	}
 	key, ok := c.operand(m["key"], path+".key")
 	if !ok {
@@ -143,7 +143,7 @@ func (c *converter) condition(m map[string]any, path string) expr {
 		if key.shape == textShape {
 			return c.membership(key, map[string]string{"In": "AnyIn", "NotIn": "AllNotIn"}[operator], m["value"], path)
 		}
-		c.refuse(path+".operator", "the deprecated operator "+operator+" means one thing for text and another for lists", "use AnyIn, AllIn, AnyNotIn or AllNotIn")
+		c.refuse(path+".operator", "the deprecated operator "+operator+" has different meanings for strings and for lists", "use AnyIn, AllIn, AnyNotIn or AllNotIn")
 		return no
 	}
 	c.refuse(path+".operator", "the operator "+operator+" is not converted", "")
@@ -182,7 +182,7 @@ var variables = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 // texts converts text with variables into the operands of a concatenation.
 func (c *converter) texts(s, path string) ([]string, bool) {
 	if plain := variables().ReplaceAllString(s, ""); strings.Contains(plain, "{{") || strings.Contains(plain, "}}") {
-		c.refuse(path, "a variable inside a variable, or with braces, is not converted", "")
+		c.refuse(path, "a nested variable, or a variable that contains braces, is not converted", "")
 		return nil, false
 	}
 	var parts []string
@@ -290,7 +290,7 @@ func (c *converter) order(key term, operator string, v any, path string) expr {
 			return c.ordered(key.expr, operator, v, path)
 		}
 	}
-	c.refuse(path, "an order with a value that is not written out is not converted", "")
+	c.refuse(path, "a greater or less comparison with a value that is not a constant is not converted", "")
 	return no
 }
 
@@ -311,7 +311,7 @@ func (c *converter) membership(key term, operator string, v any, path string) ex
 	case []any:
 		texts, ok := textList(v)
 		if !ok {
-			c.refuse(path, "a list with variables, numbers or other values that are not text is not converted", "")
+			c.refuse(path, "a list with variables, numbers or other values that are not strings is not converted", "")
 			return no
 		}
 		digits := slices.ContainsFunc(texts, func(s string) bool { return !letters().MatchString(s) })
@@ -328,14 +328,14 @@ func (c *converter) membership(key term, operator string, v any, path string) ex
 				return no
 			}
 			if other.shape != listShape {
-				c.refuse(path, "a variable that may be text or a list is not converted here", "")
+				c.refuse(path, "a variable that may be a string or a list is not converted in this place", "")
 				return no
 			}
 			among = func(x expr) expr { return comparison(x.text + " in " + other.within(bindsUnary)) }
 			break
 		}
 		if _, isRange := measure.ParseRange(v); isRange || strings.HasPrefix(strings.TrimSpace(v), "[") {
-			c.refuse(path, "a range, or a list inside text, is not converted", "write it out")
+			c.refuse(path, "a range, or a list inside a string, is not converted", "list the values, or use comparison operators")
 			return no
 		}
 		among = func(x expr) expr { return c.anyGlob(x, []string{v}) }

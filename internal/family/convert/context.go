@@ -27,7 +27,7 @@ func (c *converter) context(all []kyvernov1.ContextEntry, path string) {
 		case e.APICall != nil && e.APICall.URLPath != "":
 			t, ok = c.contextAPICall(e.APICall, at+".apiCall")
 		default:
-			c.refuse(at, "context entries that ask services or registries are not converted", "write a variable with http.get or image.getMetadata")
+			c.refuse(at, "context entries that call services or registries are not converted", "write a variable with http.get or image.getMetadata")
 		}
 		if !ok {
 			continue
@@ -43,7 +43,7 @@ func (c *converter) context(all []kyvernov1.ContextEntry, path string) {
 func (c *converter) contextVariable(v *kyvernov1.Variable, path string) (t term, ok bool) {
 	switch {
 	case v.Value != nil && v.JMESPath != "":
-		c.refuse(path, "a query on a value that is written out is not converted", "")
+		c.refuse(path, "a query on a constant value is not converted", "")
 		return t, false
 	case v.Value != nil:
 		return c.given(v.Value.Raw, path+".value")
@@ -56,7 +56,7 @@ func (c *converter) contextVariable(v *kyvernov1.Variable, path string) (t term,
 		return t, false
 	}
 	if len(t.keys) == 0 {
-		c.refuse(path+".default", "a default for something that is not a path is not converted", "")
+		c.refuse(path+".default", "a default for a query that is not a path is not converted", "")
 		return t, false
 	}
 	return term{expr: t.orElse(instead.text), shape: instead.shape}, true
@@ -90,7 +90,7 @@ func (c *converter) contextConfigMap(m *kyvernov1.ConfigMapReference, path strin
 	arguments := "'v1', 'configmaps', " + namespace + ", " + name
 	if c.policy.Kind == "Policy" {
 		if m.Namespace != c.policy.Namespace {
-			c.refuse(path+".namespace", "a policy of a namespace reads its own namespace", "write a ClusterPolicy")
+			c.refuse(path+".namespace", "a namespaced policy can read only its own namespace", "write a ClusterPolicy")
 			return t, false
 		}
 		arguments = "'v1', 'configmaps', " + name
@@ -131,7 +131,7 @@ func (c *converter) contextAPICall(a *kyvernov1.ContextAPICall, path string) (t 
 	case !ok:
 		return t, false
 	case c.policy.Kind == "Policy" && namespace != c.policy.Namespace:
-		return refuse("a policy of a namespace reads its own namespace")
+		return refuse("a namespaced policy can read only its own namespace")
 	case c.policy.Kind != "Policy":
 		arguments = append(arguments, in)
 	}

@@ -226,7 +226,7 @@ func (c *converter) settings(r *kyvernov1.Rule, spec map[string]any) {
 	}
 	c.commonSettings(r, spec)
 	if len(s.ValidationFailureActionOverrides) > 0 && r.Validation != nil {
-		c.refuse("spec.validationFailureActionOverrides", "another action in some namespaces has no counterpart", "write two policies with different namespaceSelectors")
+		c.refuse("spec.validationFailureActionOverrides", "a different action in some namespaces has no counterpart", "write two policies with different namespaceSelectors")
 	}
 	if v := r.Validation; v != nil {
 		enforce := s.ValidationFailureAction.IsEnforce()
@@ -234,7 +234,7 @@ func (c *converter) settings(r *kyvernov1.Rule, spec map[string]any) {
 			enforce = v.FailureAction.IsEnforce()
 		}
 		if len(v.FailureActionOverrides) > 0 {
-			c.refuse(c.path+".validate.failureActionOverrides", "another action in some namespaces has no counterpart", "write two policies with different namespaceSelectors")
+			c.refuse(c.path+".validate.failureActionOverrides", "a different action in some namespaces has no counterpart", "write two policies with different namespaceSelectors")
 		}
 		actions := []any{"Audit"}
 		if enforce {
@@ -258,7 +258,7 @@ func (c *converter) commonSettings(r *kyvernov1.Rule, spec map[string]any) {
 		spec["webhookConfiguration"] = map[string]any{"timeoutSeconds": int64(*timeout)}
 	}
 	if s.ApplyRules != nil && *s.ApplyRules == kyvernov1.ApplyOne && len(s.Rules) > 1 {
-		c.refuse("spec.applyRules", "applyRules: One has no counterpart: policies in CEL are all evaluated", "")
+		c.refuse("spec.applyRules", "applyRules: One has no counterpart: all CEL policies are evaluated", "")
 	}
 	if len(r.ReportProperties) > 0 {
 		c.refuse(c.path+".reportProperties", "reportProperties with variables are not converted", "write them as auditAnnotations")
@@ -290,7 +290,7 @@ func (c *converter) validation(r *kyvernov1.Rule, spec map[string]any) {
 	case v.CEL != nil:
 		c.cel(v.CEL, v.Message, spec, path+".cel")
 	case v.PodSecurity != nil:
-		c.refuse(path+".podSecurity", "the Pod Security Standards are not one construct in CEL", "use the policies in examples/pod-security-cel")
+		c.refuse(path+".podSecurity", "podSecurity has no counterpart in CEL", "use the policies in examples/pod-security-cel")
 	case len(v.ForEachValidation) > 0:
 		c.existing(v, path)
 		c.holds(spec, c.foreach(v.ForEachValidation, path+".foreach"), v.Message, path)
@@ -316,7 +316,7 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 			c.refuse(path+".context", "context entries are not converted", "")
 		}
 		if l.ElementScope != nil && !*l.ElementScope {
-			c.refuse(path+".elementScope", "a loop whose pattern is for the whole object is not converted", "")
+			c.refuse(path+".elementScope", "a loop whose pattern applies to the whole object is not converted", "")
 		}
 		around, x := c.element, c.variable()
 		c.element = member(x)
@@ -363,7 +363,7 @@ func (c *converter) anyPattern(raw any, at expr, path string) expr {
 // existing adds the note that a CEL policy does not exempt objects that violated it before.
 func (c *converter) existing(v *kyvernov1.Validation, path string) {
 	if v.AllowExistingViolations == nil || *v.AllowExistingViolations {
-		c.note(path+".allowExistingViolations", "an update of an object that violated the rule before is allowed by the classic policy, and not by a policy in CEL", "")
+		c.note(path+".allowExistingViolations", "the classic policy allows updates of objects that already violate the rule; a CEL policy does not", "")
 	}
 }
 
@@ -404,7 +404,7 @@ func (c *converter) message(message, path string, validation map[string]any) {
 	// A message does not affect the verdict. If it cannot be converted, it stays as it is.
 	c.reasons = before
 	validation["message"] = message
-	c.note(path, "the variables of the message are not converted: they are shown as they are written", "write a messageExpression")
+	c.note(path, "the variables in the message are not converted, and appear literally", "write a messageExpression")
 }
 
 // cel converts a rule that is written in CEL.
@@ -420,7 +420,7 @@ func (c *converter) cel(v *kyvernov1.CEL, message string, spec map[string]any, p
 		}
 		if _, ok := one["reason"]; ok {
 			delete(one, "reason")
-			c.note(fmt.Sprintf("%s.expressions[%d].reason", path, i), "the reason is left out", "")
+			c.note(fmt.Sprintf("%s.expressions[%d].reason", path, i), "the reason is omitted", "")
 		}
 		validations = append(validations, one)
 	}

@@ -29,7 +29,7 @@ func (c *converter) generationSettings(r *kyvernov1.Rule, spec map[string]any) {
 	}
 	if g.Synchronize {
 		enable("synchronize")
-		c.note(c.path+".generate.synchronize", "an object that exists already is replaced by the classic rule, and left alone by a GeneratingPolicy that did not make it", "")
+		c.note(c.path+".generate.synchronize", "the classic rule replaces an object that already exists; a GeneratingPolicy does not change objects that it did not create", "")
 	}
 	if g.OrphanDownstreamOnPolicyDelete {
 		enable("orphanDownstreamOnPolicyDelete")
@@ -160,7 +160,7 @@ func (t *templating) text(s, path string) string {
 		return s
 	}
 	if plain := variables().ReplaceAllString(s, ""); strings.Contains(plain, "{{") || strings.Contains(plain, "}}") {
-		t.refuse(path, "a variable inside a variable, or with braces, is not converted", "")
+		t.refuse(path, "a nested variable, or a variable that contains braces, is not converted", "")
 		return s
 	}
 	var out strings.Builder
@@ -198,7 +198,7 @@ func (c *converter) place(s, path string) (string, bool) {
 // clone converts a copy of one object.
 func (c *converter) clone(g *kyvernov1.GeneratePattern, path string) map[string]any {
 	if g.Name != g.Clone.Name {
-		c.refuse(path+".clone", "a copy with another name than its source has no form: CEL changes no part of an object", "give the copy the name of its source, or write its fields in a template")
+		c.refuse(path+".clone", "a copy with a different name than its source has no counterpart: CEL cannot change a part of an object", "name the copy like its source, or write its fields in a template")
 		return nil
 	}
 	plural, ok := c.plural(g.APIVersion, g.Kind, path+".kind")
@@ -214,7 +214,7 @@ func (c *converter) clone(g *kyvernov1.GeneratePattern, path string) map[string]
 	arguments := []string{text(g.APIVersion), text(plural), from, name}
 	if c.policy.Kind == "Policy" {
 		if g.Clone.Namespace != g.Namespace || g.Namespace != c.policy.Namespace {
-			c.refuse(path+".clone.namespace", "a policy of a namespace reads and makes objects of its own namespace", "write a ClusterPolicy")
+			c.refuse(path+".clone.namespace", "a namespaced policy can read and create objects only in its own namespace", "write a ClusterPolicy")
 			return nil
 		}
 		arguments = []string{text(g.APIVersion), text(plural), name}
@@ -237,7 +237,7 @@ func (c *converter) cloneList(g *kyvernov1.GeneratePattern, path string) map[str
 	labels := ""
 	if s := g.CloneList.Selector; s != nil {
 		if len(s.MatchExpressions) > 0 || hasWildcards(s) {
-			c.refuse(path+".selector", "resource.list selects by the equality of labels only", "use matchLabels without wildcards")
+			c.refuse(path+".selector", "resource.list can select only by equal labels", "use matchLabels without wildcards")
 			return nil
 		}
 		var pairs []string
@@ -252,7 +252,7 @@ func (c *converter) cloneList(g *kyvernov1.GeneratePattern, path string) map[str
 	for _, kind := range g.CloneList.Kinds {
 		t, err := match.ParseKind(kind)
 		if err != nil || wildcard.Has(kind) {
-			c.refuse(path+".kinds", strconv.Quote(kind)+" names no single kind", "write group/version/Kind")
+			c.refuse(path+".kinds", strconv.Quote(kind)+" does not name a single kind", "write group/version/Kind")
 			return nil
 		}
 		apiVersion := t.Version

@@ -19,26 +19,26 @@ import (
 func (c *converter) verification(r *kyvernov1.Rule, spec map[string]any) {
 	path := c.path + ".verifyImages"
 	if len(r.ImageExtractors) > 0 {
-		c.refuse(c.path+".imageExtractors", "extractors of images are not converted", "write them as spec.images")
+		c.refuse(c.path+".imageExtractors", "imageExtractors are not converted", "write them as spec.images")
 	}
 	if len(r.VerifyImages) > 1 {
-		c.refuse(path, "several entries, each for images of its own, are not converted", "write a rule for each entry")
+		c.refuse(path, "several entries for different images are not converted", "write a rule for each entry")
 		return
 	}
 	if len(c.policy.Spec.ValidationFailureActionOverrides) > 0 {
-		c.refuse("spec.validationFailureActionOverrides", "another action in some namespaces has no counterpart", "write two policies with different namespaceSelectors")
+		c.refuse("spec.validationFailureActionOverrides", "a different action in some namespaces has no counterpart", "write two policies with different namespaceSelectors")
 	}
 	path += "[0]"
 	e := rule.ModernImages(&r.VerifyImages[0])
 	if strings.Contains(value.JSON(document(withoutConditions(e))), "{{") {
-		c.refuse(path, "variables in what verifies images are not converted", "write expressions of the attestors")
+		c.refuse(path, "variables in the verification of images are not converted", "write expressions of the attestors")
 		return
 	}
 	if e.Validation != nil {
-		c.refuse(path+".validate", "conditions on verified statements are not converted", "write a validation with extractPayload()")
+		c.refuse(path+".validate", "conditions on verified attestations are not converted", "write a validation with extractPayload()")
 	}
 	if e.UseCache != nil && !*e.UseCache {
-		c.note(path+".useCache", "useCache: false has no counterpart: answers about a digest may come from memory", "")
+		c.note(path+".useCache", "useCache: false has no counterpart: results for a digest may come from a cache", "")
 	}
 	enforce := c.policy.Spec.ValidationFailureAction.IsEnforce()
 	if e.FailureAction != nil {
@@ -68,10 +68,10 @@ func (c *converter) verification(r *kyvernov1.Rule, spec map[string]any) {
 	for i := range e.Attestations {
 		a, at := &e.Attestations[i], fmt.Sprintf("%s.attestations[%d]", path, i)
 		if len(a.Conditions) > 0 {
-			c.refuse(at+".conditions", "conditions on statements are not converted", "write a validation with extractPayload()")
+			c.refuse(at+".conditions", "conditions on attestations are not converted", "write a validation with extractPayload()")
 		}
 		if len(a.Attestors) == 0 {
-			c.refuse(at+".attestors", "a statement that anyone may sign is not converted", "name who has to sign it")
+			c.refuse(at+".attestors", "an attestation without attestors is not converted", "add attestors")
 			continue
 		}
 		kind := a.Type
@@ -218,7 +218,7 @@ func (s *signers) forms(e *kyvernov1.Attestor, path string) []map[string]any {
 		common["annotations"] = anyMap(e.Annotations)
 	}
 	if s.entry.CosignOCI11 {
-		s.refuse(path, "signatures that only OCI 1.1 referrers name are not converted", "leave cosignOCI11 out")
+		s.refuse(path, "signatures that are found only through OCI 1.1 referrers are not converted", "remove cosignOCI11")
 	}
 	with := func(key string, v map[string]any) map[string]any {
 		out := map[string]any{key: v}
@@ -266,14 +266,14 @@ func (s *signers) forms(e *kyvernov1.Attestor, path string) []map[string]any {
 		}
 		return []map[string]any{with("keyless", made)}
 	}
-	s.refuse(path, "an entry that names no attestor is not converted", "")
+	s.refuse(path, "an entry without an attestor is not converted", "")
 	return nil
 }
 
 // notaryForm returns the attestor of an entry that verifies signatures of the Notary Project.
 func (s *signers) notaryForm(e *kyvernov1.Attestor, path string) []map[string]any {
 	if e.Certificates == nil {
-		s.refuse(path, "an attestor without certificates signs nothing for the Notary Project", "")
+		s.refuse(path, "an attestor without certificates cannot verify Notary signatures", "")
 		return nil
 	}
 	certs := strings.TrimSpace(e.Certificates.Certificate + "\n" + e.Certificates.CertificateChain)

@@ -75,7 +75,7 @@ func (c *converter) search(source, path string) (term, bool) {
 		return term{}, false
 	}
 	if c.controllers && strings.Contains(source, `"object"`) {
-		c.refuse(path, "for pod controllers the classic rule reads the controller where request.\"object\" is quoted, and a policy in CEL its template", "write request.object")
+		c.refuse(path, "for Pod controllers, request.\"object\" in quotes is the controller in the classic rule, and its template in a CEL policy", "write request.object")
 		return term{}, false
 	}
 	s := &search{converter: c, path: path, source: source}
@@ -265,7 +265,7 @@ func (s *search) list(t *jmespath.Tree, current expr) (term, bool) {
 		}
 		return s.sum(&t.Children[1], left)
 	case t.Kind == "ASTIdentity" && current == (expr{}):
-		return s.unknown("a projection of nothing")
+		return s.unknown("a projection without a list")
 	}
 	left, ok := s.tree(t, current)
 	if !ok {
@@ -283,7 +283,7 @@ func (s *search) sum(t *jmespath.Tree, left term) (term, bool) {
 	for i := range t.Children {
 		child := &t.Children[i]
 		if child.Kind != "ASTField" {
-			return s.unknown("a list of what is no field")
+			return s.unknown("a multiselect list with items other than fields")
 		}
 		part, ok := s.below(left, child)
 		if !ok {
@@ -329,7 +329,7 @@ func (s *search) projection(t *jmespath.Tree, current expr) (term, bool) {
 		return item, false
 	}
 	if item.root.text != x && item.shape == anyShape {
-		return s.unknown("what follows a projection")
+		return s.unknown("an expression after a projection")
 	}
 	kept = and(kept, item.there())
 	if kept == yes {
@@ -355,7 +355,7 @@ func (s *search) either(t *jmespath.Tree, current expr) (term, bool) {
 		if left.shape == listShape && right.text == "[]" {
 			return left, true
 		}
-		return s.unknown("|| after what is no path")
+		return s.unknown("|| after an expression that is not a path")
 	}
 	if strings.Contains(left.root.text, "resource.get(") {
 		return s.unknown("|| after an object that may not exist, which is an error in the classic language,")
@@ -367,7 +367,7 @@ func (s *search) either(t *jmespath.Tree, current expr) (term, bool) {
 	switch right.text {
 	case "''", "[]", "{}", "false":
 	default:
-		s.note(s.path, "in {{ "+s.source+" }} the right side of || stands for what is missing; the classic policy takes it for an empty value and false, too", "")
+		s.note(s.path, "in {{ "+s.source+" }} the right side of || is used only if the left side is missing; the classic policy also uses it for an empty value and false", "")
 	}
 	text := left.root.text == "request" || slices.ContainsFunc(left.keys, func(k string) bool {
 		return k == "labels" || k == "annotations" || k == "name" || k == "namespace"
@@ -467,7 +467,7 @@ func (s *search) call(t *jmespath.Tree, current expr) (term, bool) {
 		case textShape:
 			return term{expr: member(arguments[0].within(bindsMember) + ".contains(" + arguments[1].text + ")"), shape: boolShape}, true
 		}
-		return s.unknown("contains() of what may be text or a list")
+		return s.unknown("contains() of a value that may be a string or a list")
 	case name == "keys" && len(arguments) == 1:
 		x := s.variable()
 		return term{expr: arguments[0].macro("map", x, member(x)), shape: listShape, needs: needs}, true

@@ -206,7 +206,7 @@ func (c *converter) resourceRule(t policy.Target, kind, path string) (out [][3]s
 		return [][3]string{{t.Group, t.Version, sub("*")}}, true
 	}
 	if wildcard.Has(t.Kind) || t.Group != "*" && wildcard.Has(t.Group) {
-		c.refuse(path, fmt.Sprintf("%q is a part of a name with wildcards, which resource rules do not have", kind), "name each kind")
+		c.refuse(path, fmt.Sprintf("%q is a partial name with wildcards, which resource rules do not support", kind), "name each kind")
 		return nil, false
 	}
 	found := c.schemas.Resources(t)
@@ -241,7 +241,7 @@ func (c *converter) filter(f filter, subject expr, kinds bool) expr {
 	if len(d.Namespaces) > 0 {
 		namespace := member(metadata.optional("namespace").text + ".orValue('')")
 		if slices.Contains(d.Kinds, "Namespace") {
-			c.refuse(f.path+".resources.namespaces", "namespaces mean the name of a Namespace, and the namespace of other objects", "write a rule for Namespaces with names")
+			c.refuse(f.path+".resources.namespaces", "namespaces selects the names of Namespaces and the namespaces of other objects", "write a rule for Namespaces with names")
 		}
 		parts = append(parts, c.anyGlob(namespace, d.Namespaces))
 	}
@@ -252,7 +252,7 @@ func (c *converter) filter(f filter, subject expr, kinds bool) expr {
 		parts = append(parts, c.selector(d.Selector, metadata, f.path+".resources.selector"))
 	}
 	if len(f.Roles) > 0 || len(f.ClusterRoles) > 0 {
-		c.refuse(f.path, "roles and clusterRoles of the requester are not known to CEL", "use subjects")
+		c.refuse(f.path, "CEL cannot read the roles and clusterRoles of the requester", "use subjects")
 	}
 	if len(f.Subjects) > 0 {
 		parts = append(parts, c.subjects(f))
@@ -281,7 +281,7 @@ func (c *converter) kinds(all []string, path string) expr {
 			return yes
 		}
 		if wildcard.Has(t.Kind) {
-			c.refuse(path+".resources.kinds", fmt.Sprintf("%q is a part of a name with wildcards, which has no form here", kind), "name each kind")
+			c.refuse(path+".resources.kinds", fmt.Sprintf("%q is a partial name with wildcards, which has no counterpart here", kind), "name each kind")
 			return yes
 		}
 		one := comparison("request.kind.kind == " + text(t.Kind))
@@ -369,7 +369,7 @@ func (c *converter) selector(s *metav1.LabelSelector, metadata expr, path string
 	}
 	for i, e := range s.MatchExpressions {
 		if wildcard.Has(e.Key) || slices.ContainsFunc(e.Values, wildcard.Has) {
-			c.refuse(fmt.Sprintf("%s.matchExpressions[%d]", path, i), "wildcards in matchExpressions have no form here", "")
+			c.refuse(fmt.Sprintf("%s.matchExpressions[%d]", path, i), "wildcards in matchExpressions have no counterpart here", "")
 			continue
 		}
 		at := metadata.optional("labels").optional(e.Key)
@@ -398,9 +398,9 @@ func (c *converter) namespaceSelector(s *metav1.LabelSelector, path string, seve
 		})
 	switch {
 	case wild:
-		c.refuse(path, "a selector of namespaces has no wildcards in CEL", "write a match condition about namespaceObject.metadata.labels")
+		c.refuse(path, "namespace selectors do not support wildcards in CEL policies", "write a match condition about namespaceObject.metadata.labels")
 	case several:
-		c.refuse(path, "a selector of namespaces holds for the whole policy, not for one of several filters", "split the rule")
+		c.refuse(path, "a namespace selector applies to the whole policy, not to one of several filters", "split the rule")
 	default:
 		constraints["namespaceSelector"] = document(s)
 	}
@@ -497,7 +497,7 @@ func (c *converter) autogen(r *kyvernov1.Rule, spec, constraints map[string]any,
 	switch {
 	case r.Generation != nil: // neither language derives generate rules for Pod controllers
 	case !pods && len(covered) > 0:
-		c.refuse(c.path+".match", "the rule covers pod controllers, and a policy in CEL does so only when it matches nothing but pods", "")
+		c.refuse(c.path+".match", "the rule also applies to Pod controllers; a CEL policy does so only if it matches only Pods", "")
 	case pods && r.Mutation != nil && len(covered) > 0:
 		constraints["resourceRules"] = append(rules, rulesFor(covered, operations)...)
 		c.inTemplates(names)
@@ -505,7 +505,7 @@ func (c *converter) autogen(r *kyvernov1.Rule, spec, constraints map[string]any,
 		if i := slices.Index(names, replicationControllers); i >= 0 {
 			names = slices.Delete(names, i, i+1)
 			c.uncovered = append(c.uncovered, "ReplicationController")
-			c.note(c.path+".match", "ReplicationControllers are covered by the classic rule, and not by a policy in CEL", "")
+			c.note(c.path+".match", "the classic rule also applies to ReplicationControllers; a CEL policy does not", "")
 		}
 		if !slices.Equal(slices.Sorted(slices.Values(names)), podControllers) {
 			spec["autogen"] = map[string]any{"podControllers": map[string]any{"controllers": anyList(names)}}

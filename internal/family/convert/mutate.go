@@ -22,7 +22,7 @@ func (c *converter) mutation(r *kyvernov1.Rule, spec map[string]any) {
 	switch {
 	case len(m.ForEachMutation) > 0:
 		if len(m.ForEachMutation) > 1 && len(c.variables) > 0 {
-			c.refuse(path+".foreach", "several loops about Pods in controllers have no form: variables keep the object as it was before the first loop", "split the rule")
+			c.refuse(path+".foreach", "several loops over Pods in controllers have no counterpart: variables keep the object as it was before the first loop", "split the rule")
 			return
 		}
 		for i := range m.ForEachMutation {
@@ -69,7 +69,7 @@ func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string
 		c.refuse(path+".context", textContext, hintContext)
 		return ""
 	case len(l.ForEachMutation) > 0:
-		c.refuse(path+".foreach", "a loop in a loop that mutates is not converted", "")
+		c.refuse(path+".foreach", "a nested mutate loop is not converted", "")
 		return ""
 	}
 	all, ok := c.search(strings.TrimSpace(l.List), path+".list")

@@ -58,7 +58,7 @@ func (p *patching) json(source string, root location, path string) (out []string
 			}
 			out = append(out, "[JSONPatch{op: '"+op+"', from: "+source.pathText()+", path: "+place.pathText()+"}]")
 		default:
-			p.refuse(at+".op", "the operation "+op+" has another meaning in a MutatingPolicy: a test that fails makes the patch empty, without an error", "write a match condition")
+			p.refuse(at+".op", "the operation "+op+" has a different meaning in a MutatingPolicy: a failed test makes the patch empty, without an error", "write a match condition")
 		}
 	}
 	return out
@@ -78,7 +78,7 @@ func (p *patching) walk(root location, pointer, path string) (walked, bool) {
 	out := walked{location: root}
 	segments := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
 	if !strings.HasPrefix(pointer, "/") || pointer == "/" {
-		p.refuse(path, "the path "+strconv.Quote(pointer)+" names no field", "")
+		p.refuse(path, "the path "+strconv.Quote(pointer)+" does not name a field", "")
 		return out, false
 	}
 	optional := root.at // the optional value of the place

@@ -226,9 +226,9 @@ func (c *converter) patternEntry(e entry, at expr, path string) verdict {
 func (c *converter) badKey(key, path string) bool {
 	switch {
 	case strings.Contains(key, "{{"):
-		c.refuse(path, "a key that is made of a variable has no form in CEL", "")
+		c.refuse(path, "a key with a variable has no counterpart in CEL", "")
 	case wildcard.Has(key):
-		c.refuse(path, "a key with wildcards has no form that is evaluated alike", "write a validation with exists() over the map by hand")
+		c.refuse(path, "a key with wildcards has no counterpart with the same result", "write a validation with exists() over the map by hand")
 	default:
 		return false
 	}
@@ -251,7 +251,7 @@ func (c *converter) patternList(l []any, at expr, path string) verdict {
 		}
 		return out
 	case []any:
-		c.refuse(below, "a list of lists has no form in CEL here", "")
+		c.refuse(below, "a list of lists has no counterpart in CEL here", "")
 		return sure(no)
 	default:
 		return sure(at.macro("all", x, c.patternScalar(first, member(x), below)))
@@ -294,7 +294,7 @@ func number(at expr, digits string) expr {
 func (c *converter) patternText(s string, at expr, path string) expr {
 	switch {
 	case strings.Contains(s, "{{") || strings.Contains(s, "$("):
-		c.refuse(path, "a variable inside a pattern stands for operators and wildcards that are known only when it is evaluated", "write the comparison as a deny condition")
+		c.refuse(path, "a variable in a pattern may contain operators and wildcards that are known only at evaluation", "write the comparison as a deny condition")
 		return no
 	case s == "":
 		return comparison(at.text + " == ''")

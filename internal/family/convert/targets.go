@@ -21,7 +21,7 @@ func (c *converter) targets(r *kyvernov1.Rule, spec map[string]any) {
 	}
 	matched, _ := filters(&r.MatchResources, c.path+".match")
 	if slices.ContainsFunc(matched, func(f filter) bool { return slices.Contains(operationsOf(f), "DELETE") }) {
-		c.refuse(c.path+".match", "on a deletion request.object is the deleted object in the classic language, and null in CEL", "write a MutatingPolicy that reads oldObject")
+		c.refuse(c.path+".match", "for deletions, request.object is the deleted object in the classic language, and null in CEL", "write a MutatingPolicy that reads oldObject")
 		return
 	}
 	var lists []string
@@ -86,10 +86,10 @@ func (c *converter) existingSettings(r *kyvernov1.Rule, spec map[string]any) {
 		onChange, path = *own, c.path+".mutate.mutateExistingOnPolicyUpdate"
 	}
 	if onChange {
-		c.note(path, "the classic rule is evaluated again at each background interval, and a policy in CEL at requests and when it changes", "")
+		c.note(path, "the classic rule is evaluated again at each background interval; a CEL policy is evaluated for requests and when it changes", "")
 		return
 	}
-	c.note(path, "a change of the policy also changes the targets of triggers that exist; that of the classic policy does not", "")
+	c.note(path, "a change of the policy also changes the targets of existing triggers; a change of the classic policy does not", "")
 }
 
 // target returns the expression for the targets of one entry. filtered is false if all items of a list are targets.
@@ -99,7 +99,7 @@ func (c *converter) target(t *kyvernov1.TargetResourceSpec, path string) (list s
 		c.refuse(path+".uid", "a target with a UID is not converted", "name the target")
 		return "", false, gvr, false
 	case wildcard.Has(t.APIVersion+t.Kind) || strings.Contains(t.APIVersion+t.Kind, "{{"):
-		c.refuse(path+".kind", "targets of a kind with wildcards or variables have no resource rule", "name the kind")
+		c.refuse(path+".kind", "a kind with wildcards or variables has no resource rule", "name the kind")
 		return "", false, gvr, false
 	}
 	kind, subresource, _ := strings.Cut(t.Kind, "/")
@@ -126,7 +126,7 @@ func (c *converter) target(t *kyvernov1.TargetResourceSpec, path string) (list s
 			}
 		} else if t.Namespace != "" && t.Namespace != "*" {
 			if strings.Contains(t.Namespace, "{{") {
-				c.refuse(path+".namespace", "a wildcard beside a variable is not converted", "")
+				c.refuse(path+".namespace", "a wildcard next to a variable is not converted", "")
 			}
 			// For resources without a namespace, the namespace is not a condition.
 			kept = or(not(member(metadata.optional("namespace").text+".hasValue()")), c.anyGlob(metadata.field("namespace"), []string{t.Namespace}))
@@ -159,7 +159,7 @@ func (c *converter) targetName(name string, at expr, path string) (expr, bool) {
 	case !strings.Contains(name, "{{"):
 		return c.anyGlob(at, []string{name}), true
 	case wildcard.Has(variables().ReplaceAllString(name, "")):
-		c.refuse(path, "a wildcard beside a variable is not converted", "")
+		c.refuse(path, "a wildcard next to a variable is not converted", "")
 		return no, false
 	}
 	wanted, ok := c.operand(name, path)
@@ -170,6 +170,6 @@ func (c *converter) targetName(name string, at expr, path string) (expr, bool) {
 	if wanted.text == "object.metadata.name" || wanted.text == "request.name" || wanted.text == "object.metadata.namespace" {
 		return same, true
 	}
-	c.note(path, "a name from a variable is taken as it is; the classic rule takes * and ? in it for wildcards", "")
+	c.note(path, "a name from a variable is taken literally; the classic rule interprets * and ? in it as wildcards", "")
 	return or(comparison(wanted.within(bindsUnary)+" == ''"), same), true
 }
