@@ -64,7 +64,7 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 	cel, diags := compiled(rule.Policy)
 	if diags.HasErrors() {
 		for _, d := range diags.Errors() {
-			fmt.Fprintf(w, "%s: the converted policy has a mistake: %s\n", where, d.String())
+			fmt.Fprintf(w, "%s: the converted policy is invalid: %s\n", where, d.String())
 		}
 		return false, nil
 	}
@@ -107,11 +107,11 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		if differences++; differences > maxShown {
 			continue
 		}
-		origin := "made for the comparison"
+		origin := "generated for the comparison"
 		if i >= len(objects)-len(p.given) {
 			origin = "given"
 		}
-		fmt.Fprintf(w, "%s: a difference in a resource that was %s: the classic rule says %s, the policy in CEL says %s\n  %s\n", where, origin, before, after, value.JSON(o))
+		fmt.Fprintf(w, "%s: the results for a resource that was %s differ: the classic rule gives %s, the CEL policy gives %s\n  %s\n", where, origin, before, after, value.JSON(o))
 	}
 	fmt.Fprintf(w, "%s: %s compared, %d of them matched, %d %s, %d different\n", where, terminal.Counted(len(objects), "resource", "resources"), applied, denied, did[stage], differences)
 	return differences == 0, nil

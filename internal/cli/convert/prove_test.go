@@ -113,7 +113,7 @@ func TestCompareEffects(t *testing.T) {
 		rules[0].Policy = v.(map[string]any)
 		var report strings.Builder
 		same, err := prover{known: known, samples: 200, seed: 1}.compare(t.Context(), &report, "rule", oneRule(objects[0].Value, 0), rules[0])
-		if err != nil || same || !strings.Contains(report.String(), "a difference in a resource") {
+		if err != nil || same || !strings.Contains(report.String(), " differ: the classic rule gives") {
 			t.Errorf("%s: %v %v\n%s", file, same, err, &report)
 		}
 	}
@@ -133,9 +133,9 @@ func TestCompare(t *testing.T) {
 	validation := rules[0].Policy["spec"].(map[string]any)["validations"].([]any)[0].(map[string]any)
 	for name, c := range map[string]struct{ from, to, want string }{
 		"the same":  {"object", "object", " 0 different"},
-		"less":      {"object.spec.initContainers", "object.spec.ephemeralContainers", "the classic rule says fail"},
-		"more":      {"has(object.spec) &&", "has(object.spec) && object.metadata.name == 'x' &&", "the policy in CEL says fail"},
-		"a mistake": {"has(object.spec)", "has(object.spec", "the converted policy has a mistake"},
+		"less":      {"object.spec.initContainers", "object.spec.ephemeralContainers", "the classic rule gives fail"},
+		"more":      {"has(object.spec) &&", "has(object.spec) && object.metadata.name == 'x' &&", "the CEL policy gives fail"},
+		"a mistake": {"has(object.spec)", "has(object.spec", "the converted policy is invalid"},
 	} {
 		expression := validation["expression"].(string)
 		if !strings.Contains(expression, c.from) {

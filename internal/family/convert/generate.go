@@ -122,7 +122,7 @@ func (t *templating) value(v any, path string) any {
 		out := make(map[string]any, len(v))
 		for k, e := range v {
 			if strings.Contains(k, "{{") {
-				t.refuse(path+"."+k, "a key that is made of a variable has no form in a template", "write an expression with generator.apply")
+				t.refuse(path+"."+k, "a key with a variable has no counterpart in a template", "write an expression with generator.apply")
 				continue
 			}
 			out[k] = t.value(e, path+"."+k)
