@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	openreports "github.com/ephor-dev/ephor/api/openreports/v1alpha1"
@@ -83,7 +84,7 @@ func (c *reporting) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	objects, err := dynamic.NewForConfigAndClient(dynamic.ConfigFor(c.base.workConfig), c.connections)
+	objects, err := rest.UnversionedRESTClientForConfigAndClient(dynamic.ConfigFor(c.base.workConfig), c.connections)
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (c *reporting) build(ctx context.Context) error {
 	observing := c.base.observing
 	over := results.NewExceeded(c.policies, c.manager.GetClient(), c.log)
 	o := scan.Options{
-		Catalog: c.catalog, Resources: c.discovery, Dynamic: objects, Metadata: listed, Sink: sink, Share: c.ring,
+		Catalog: c.catalog, Resources: c.discovery, Objects: objects, Metadata: listed, Sink: sink, Share: c.ring,
 		Root: root, Eval: observing.Tracer.Eval(engine.Eval), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
 		Evaluated: over.Evaluated(observing.Metrics.Evaluated), Observer: observing.Metrics, Reported: c.recordEvents, Unlistable: c.unlistable, Omitted: c.omitted.Fire,
 		Workers: c.flags.workers, Interval: c.flags.interval, Log: c.log, Now: time.Now,

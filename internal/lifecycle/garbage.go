@@ -3,9 +3,9 @@ package lifecycle
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"time"
 )
 
 // Garbage bounds the uncollected garbage in the heap of a process, in percent of the live heap. While the live heap is small, the garbage
@@ -24,30 +24,43 @@ var (
 	AdmissionGarbage = Garbage{Most: 500, Spare: 52 << 20, Least: 200}
 )
 
-// garbageEvery is the interval at which the live heap is compared with the bounds. A burst of reviews doubles it within one collection.
-const garbageEvery = 100 * time.Millisecond
-
-// Bound applies the bounds until ctx is done, unless the environment tunes the collector.
+// Bound applies the bounds after each collection until ctx is done, unless the environment tunes the collector.
 func (g Garbage) Bound(ctx context.Context) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
+	collected := make(chan struct{}, 1)
+	afterCollections(ctx, collected)
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	percent := gcPercent
-	tick := time.NewTicker(garbageEvery)
-	defer tick.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 		metrics.Read(live)
 		if now := g.percent(live[0].Value.Uint64()); now != percent {
 			percent = now
 			debug.SetGCPercent(percent)
 		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-collected:
+		}
 	}
+}
+
+// afterCollections sends to collected after each collection until ctx is done. It needs no timer: a burst of requests doubles the live heap
+// within one collection, so a timer would have to be short, and would wake an idle process.
+func afterCollections(ctx context.Context, collected chan<- struct{}) {
+	// An object without a reference is cleaned up after the next collection. The pointer keeps it apart from other small objects.
+	runtime.AddCleanup(&struct{ *Garbage }{}, func(struct{}) {
+		if ctx.Err() != nil {
+			return
+		}
+		select {
+		case collected <- struct{}{}:
+		default:
+		}
+		afterCollections(ctx, collected)
+	}, struct{}{})
 }
 
 // percent returns how far the heap may grow beyond the live heap before a collection, in steps, since each change triggers a collection.

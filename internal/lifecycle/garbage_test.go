@@ -1,7 +1,10 @@
 package lifecycle
 
 import (
+	"context"
+	"runtime"
 	"testing"
+	"time"
 )
 
 // A small heap is collected rarely, a large one before it holds much more than the live heap.
@@ -27,5 +30,34 @@ func TestGarbage(t *testing.T) {
 		if got := c.bounds.percent(c.live); got != c.want {
 			t.Errorf("%s: %d %%, want %d", c.name, got, c.want)
 		}
+	}
+}
+
+// Each collection is followed by a message, until the context is done.
+func TestAfterCollections(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	collected := make(chan struct{}, 1)
+	afterCollections(ctx, collected)
+	for range 3 {
+		runtime.GC()
+		select {
+		case <-collected:
+		case <-time.After(time.Minute):
+			t.Fatal("a collection was not noticed")
+		}
+	}
+	stop()
+	runtime.GC()
+	runtime.GC()
+	select {
+	case <-collected: // of a cleanup that had begun
+	default:
+	}
+	runtime.GC()
+	time.Sleep(10 * time.Millisecond)
+	select {
+	case <-collected:
+		t.Error("a message after the end")
+	default:
 	}
 }

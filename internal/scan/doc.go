@@ -1,7 +1,7 @@
 // Package scan evaluates existing resources: all of the kinds that policies with background: true name. It evaluates a resource again when
 // it, a policy or an exception changes, and all of them once per interval.
 //
-//	s := scan.New(scan.Options{Catalog: catalog, Resources: discovery, Dynamic: client, Metadata: client, Sink: writer, …})
+//	s := scan.New(scan.Options{Catalog: catalog, Resources: discovery, Objects: client, Metadata: client, Sink: writer, …})
 //	err := s.Run(ctx)
 //
 // Each kind is listed in pages, whose objects are evaluated at once, and then watched as metadata. The state of an object is a hash of its

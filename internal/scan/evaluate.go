@@ -4,13 +4,10 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
-	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // evalTimeout bounds the evaluation of one resource.
@@ -18,58 +15,61 @@ const evalTimeout = 30 * time.Second
 
 // evaluateIfChanged evaluates the policies for the object unless neither has changed since the last time; if only some policies changed, it
 // evaluates those. It skips objects in the share of another process.
-func (l *loop) evaluateIfChanged(ctx context.Context, u *unstructured.Unstructured, always bool) {
-	ctx, release, ok := l.hold(ctx, u.GetNamespace())
+func (l *loop) evaluateIfChanged(ctx context.Context, i *item, always bool) {
+	ctx, release, ok := l.hold(ctx, i.namespace)
 	if !ok {
 		return
 	}
 	defer release()
-	s, uid := l.set.Load(), string(u.GetUID())
-	hash, meta := contentHash(u.Object), metaHash(u.GetResourceVersion(), u.GetGeneration(), u.GetLabels(), u.GetAnnotations())
+	s := l.set.Load()
 	l.known.Lock()
-	o := l.objects[uid]
+	o := l.objects[i.uid]
 	if o == nil {
-		o = &object{namespace: u.GetNamespace(), name: u.GetName()}
-		l.objects[uid] = o
+		o = &object{namespace: i.namespace, name: i.name}
+		l.objects[i.uid] = o
 	}
-	o.meta, o.sweep = meta, l.sweeps
-	current := o.revision == s.revision && o.hash == hash
+	o.meta, o.sweep = i.meta, l.sweeps
+	current := o.revision == s.revision && o.hash == i.hash
 	evaluated := report.Evaluated{Elsewhere: s.rules.Elsewhere}
-	if o.revision != 0 && o.hash == hash && !always {
+	if o.revision != 0 && o.hash == i.hash && !always {
 		evaluated.Policies = s.since(o.revision)
 	}
 	l.known.Unlock()
 	if current && !always || ctx.Err() != nil {
 		return
 	}
-	err := l.evaluate(ctx, s, u, evaluated)
+	err := l.evaluate(ctx, s, i, evaluated)
 	l.s.o.Observer.Reconciled(Name)
 	if err != nil {
 		if ctx.Err() == nil {
 			l.s.o.Observer.Requeued(Name, 1)
-			l.s.o.Log.Warn("result not reported, will try again", "kind", u.GetKind(), "namespace", u.GetNamespace(), "name", u.GetName(), "error", err)
+			l.s.o.Log.Warn("result not reported, will try again", "kind", s.resource.Kind, "namespace", i.namespace, "name", i.name, "error", err)
 		}
 		l.known.Lock()
 		o.revision = 0
-		l.pending[uid] = pending{u.GetNamespace(), u.GetName(), uid}
+		l.pending[i.uid] = pending{i.namespace, i.name, i.uid}
 		l.known.Unlock()
 		return
 	}
 	l.known.Lock()
-	o.revision, o.hash = s.revision, hash
+	o.revision, o.hash = s.revision, i.hash
 	l.known.Unlock()
 }
 
 // evaluate evaluates the policies in evaluated on the object, and reports the results.
-func (l *loop) evaluate(ctx context.Context, s *set, u *unstructured.Unstructured, evaluated report.Evaluated) error {
+func (l *loop) evaluate(ctx context.Context, s *set, i *item, evaluated report.Evaluated) error {
 	o, gvk := &l.s.o, s.resource.GVK()
 	req := &policy.Request{
 		Origin: policy.FromScan, Operation: policy.Create, GVK: gvk, RequestGVK: gvk, GVR: s.resource.GroupVersionResource,
-		Namespace: u.GetNamespace(), Name: u.GetName(), Object: value.Of(u.Object), Conf: o.Conf(),
-		ResolveNamespace: func(ctx context.Context) (map[string]string, error) { return o.Labels(ctx, u.GetNamespace()) },
+		Namespace: i.namespace, Name: i.name, Conf: o.Conf(),
+		ResolveNamespace: func(ctx context.Context) (map[string]string, error) { return o.Labels(ctx, i.namespace) },
+	}
+	var err error
+	if req.Object, err = i.decode(s.reads(req)); err != nil {
+		return err
 	}
 	out := policy.Outcome{Request: req}
-	if o.Skip == nil || !o.Skip(gvk, u.GetNamespace(), u.GetName()) {
+	if o.Skip == nil || !o.Skip(gvk, i.namespace, i.name) {
 		l.s.workers <- struct{}{}
 		limited, cancel := context.WithTimeout(ctx, evalTimeout)
 		out = o.Eval(limited, engine.Input{

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
@@ -52,14 +51,17 @@ func TestEvaluatedAreCounted(t *testing.T) {
 	})
 	l := newLoop(s)
 	l.set.Store(&set{resource: Resource{served[2].GVR(), served[2].Kind}, snapshot: catalog.NewStatic([]*policy.Program{p}), programs: []*policy.Program{p}, revision: 1, changes: []change{{revision: 1}}})
-	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "namespace": "a", "uid": "1"}}}
-	l.evaluateIfChanged(t.Context(), u, false)
+	i, err := itemOf(`{"metadata": {"name": "c", "namespace": "a", "uid": "1"}}`, l.set.Load().resource.GVK())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.evaluateIfChanged(t.Context(), i, false)
 	if *seen != (tally{1, 1}) {
 		t.Errorf("failed: %+v", seen)
 	}
 	to.err = nil
 	for range 2 {
-		l.evaluateIfChanged(t.Context(), u, false)
+		l.evaluateIfChanged(t.Context(), i, false)
 	}
 	if *seen != (tally{2, 1}) {
 		t.Errorf("evaluated: %+v", seen)

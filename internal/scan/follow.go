@@ -9,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -122,7 +121,7 @@ func (l *loop) look(ctx context.Context) (failed bool) {
 	todo := slices.Collect(maps.Values(l.pending))
 	clear(l.pending)
 	l.known.Unlock()
-	client := l.s.o.Dynamic.Resource(l.set.Load().resource.GroupVersionResource)
+	resource := l.set.Load().resource
 	var running sync.WaitGroup
 	for _, p := range todo {
 		l.s.objects <- struct{}{}
@@ -131,13 +130,7 @@ func (l *loop) look(ctx context.Context) (failed bool) {
 			if ctx.Err() != nil {
 				return
 			}
-			var u *unstructured.Unstructured
-			var err error
-			if p.namespace != "" {
-				u, err = client.Namespace(p.namespace).Get(ctx, p.name, metav1.GetOptions{})
-			} else {
-				u, err = client.Get(ctx, p.name, metav1.GetOptions{})
-			}
+			i, err := get(ctx, l.s.o.Objects, resource, p.namespace, p.name)
 			switch {
 			case apierrors.IsNotFound(err):
 			case err != nil:
@@ -145,7 +138,7 @@ func (l *loop) look(ctx context.Context) (failed bool) {
 				l.pending[p.uid] = p
 				l.known.Unlock()
 			default:
-				l.evaluateIfChanged(ctx, u, false)
+				l.evaluateIfChanged(ctx, i, false)
 			}
 		})
 	}

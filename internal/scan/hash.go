@@ -5,25 +5,10 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-
-	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // seed is the seed of all hashes of this process.
 var seed = maphash.MakeSeed()
-
-// contentHash returns a hash of the fields that policies evaluate: labels, annotations and everything except metadata and status.
-func contentHash(o map[string]any) uint64 {
-	content := make(map[string]any, len(o)+2)
-	for k, v := range o {
-		if k != "metadata" && k != "status" {
-			content[k] = v
-		}
-	}
-	meta, _ := o["metadata"].(map[string]any)
-	content["\x00labels"], content["\x00annotations"] = meta["labels"], meta["annotations"]
-	return maphash.Bytes(seed, value.AppendJSON(make([]byte, 0, 4096), content))
-}
 
 // metaHash returns a hash of the fields by which a metadata watch shows a change of content: the generation, which the API server raises
 // with the spec, or for kinds without one the resource version, which every write raises.

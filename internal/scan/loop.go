@@ -8,7 +8,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // pageSize is the number of objects of a kind that are in memory at once.
@@ -127,18 +126,18 @@ func (l *loop) sweep(ctx context.Context, all bool) (string, error) {
 	began, version := l.set.Load(), ""
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
-		page, err := l.s.o.Dynamic.Resource(began.resource.GroupVersionResource).List(ctx, options)
+		page, err := list(ctx, l.s.o.Objects, began.resource, options)
 		if err != nil {
 			return "", err
 		}
 		if version == "" {
-			version = page.GetResourceVersion()
+			version = page.version
 		}
-		l.each(page.Items, func(u *unstructured.Unstructured) { l.evaluateIfChanged(ctx, u, all) })
+		l.each(page.items, func(i *item) { l.evaluateIfChanged(ctx, i, all) })
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
+		if options.Continue = page.next; options.Continue == "" {
 			break
 		}
 	}
@@ -147,13 +146,13 @@ func (l *loop) sweep(ctx context.Context, all bool) (string, error) {
 }
 
 // each calls f for the objects of a page, in parallel up to the limit.
-func (l *loop) each(items []unstructured.Unstructured, f func(*unstructured.Unstructured)) {
+func (l *loop) each(items []*item, f func(*item)) {
 	var running sync.WaitGroup
-	for i := range items {
+	for _, i := range items {
 		l.s.objects <- struct{}{}
 		running.Go(func() {
 			defer func() { <-l.s.objects }()
-			f(&items[i])
+			f(i)
 		})
 	}
 	running.Wait()

@@ -8,8 +8,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/discovery"
@@ -40,9 +40,10 @@ type Options struct {
 	Catalog *catalog.Catalog
 	// Resources resolves the kinds that policies name.
 	Resources discovery.Resources
-	Dynamic   dynamic.Interface
-	Metadata  metadata.Interface
-	Sink      Sink
+	// Objects reads the scanned objects, as JSON.
+	Objects  rest.Interface
+	Metadata metadata.Interface
+	Sink     Sink
 	// Share is the part of the work that this process does; nil for all of it.
 	Share Share
 

@@ -7,6 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // set is a kind with the policies that name it. It is immutable.
@@ -83,9 +84,15 @@ func (s *set) since(revision uint64) map[report.ID]bool {
 	return nil
 }
 
+// route selects the rules that scans evaluate.
+var route = catalog.Route{Stages: ephemeral.ScanStages}
+
+// reads returns the fields of the request's object that the policies read; nil if they may read any field.
+func (s *set) reads(req *policy.Request) *value.Fields { return s.snapshot.Reads(req, route) }
+
 // selections returns the policies to evaluate for the request, limited to only; a nil map means all policies.
 func (s *set) selections(req *policy.Request, only map[report.ID]bool) []policy.Selection {
-	all := s.snapshot.For(req, catalog.Route{Stages: ephemeral.ScanStages})
+	all := s.snapshot.For(req, route)
 	out := make([]policy.Selection, 0, len(all))
 	for _, sel := range all {
 		if only != nil && !only[report.IDOf(sel.Program)] {
