@@ -20,7 +20,7 @@ type Garbage struct {
 // scan is not urgent. A review of the admission controller costs a tenth less CPU with collections at 500 % than at 300 %. Under load that
 // controller holds many requests at once, so the live heap is larger and Spare limits the garbage.
 var (
-	ReportsGarbage   = Garbage{Most: gcPercent, Spare: 32 << 20, Least: 40}
+	ReportsGarbage   = Garbage{Most: gcPercent, Spare: 20 << 20, Least: 40}
 	AdmissionGarbage = Garbage{Most: 500, Spare: 52 << 20, Least: 200}
 )
 

@@ -16,10 +16,10 @@ func TestGarbage(t *testing.T) {
 		want   int
 	}{
 		{"reports, nothing", ReportsGarbage, 0, 300},
-		{"reports, small", ReportsGarbage, 10 << 20, 300},
-		{"reports, one step", ReportsGarbage, 11 << 20, 225},
-		{"reports, three steps", ReportsGarbage, 20 << 20, 126},
-		{"reports, five steps", ReportsGarbage, 40 << 20, 70},
+		{"reports, small", ReportsGarbage, 6 << 20, 300},
+		{"reports, one step", ReportsGarbage, 7 << 20, 225},
+		{"reports, three steps", ReportsGarbage, 12 << 20, 126},
+		{"reports, five steps", ReportsGarbage, 25 << 20, 70},
 		{"reports, large", ReportsGarbage, 1 << 30, 40},
 		{"admission, small", AdmissionGarbage, 10 << 20, 500},
 		{"admission, one step", AdmissionGarbage, 12 << 20, 375},
