@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -17,8 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	"k8s.io/client-go/rest"
+	restfake "k8s.io/client-go/rest/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
@@ -246,7 +250,7 @@ func (s *sketch) scan(t *testing.T) {
 	written := make(chan struct{}, 2)
 	scanner := scan.New(scan.Options{
 		Catalog: s.catalog, Resources: banServed, Metadata: metadata, Root: fixed.New(fixed.Values{}), Eval: engine.Eval,
-		Dynamic:  dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{configMaps: "ConfigMapList"}, decoded(t, labeled), decoded(t, plain)),
+		Objects:  configMapsOf(t, decoded(t, labeled), decoded(t, plain)),
 		Sink:     reports.New(reports.Options{Client: client, Metadata: metadata, Form: reports.PolicyReports, Log: s.log, Now: time.Now}),
 		Conf:     func() policy.Conf { return policy.Conf{} },
 		Labels:   banServed.NamespaceLabels,
@@ -277,6 +281,22 @@ func (s *sketch) scan(t *testing.T) {
 			t.Errorf("the report %s holds %+v, want %s", r.Name, r.Results, want)
 		}
 	}
+}
+
+// configMapsOf returns a client whose API server has these ConfigMaps.
+func configMapsOf(t *testing.T, objects ...*unstructured.Unstructured) rest.Interface {
+	t.Helper()
+	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMapList", "metadata": map[string]any{"resourceVersion": "1"}}}
+	for _, o := range objects {
+		list.Items = append(list.Items, *o)
+	}
+	text, err := list.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &restfake.RESTClient{NegotiatedSerializer: clientscheme.Codecs.WithoutConversion(), Client: restfake.CreateHTTPClient(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(text))}, nil
+	})}
 }
 
 // commands apply a policy to files, with text and with a report, and test it.

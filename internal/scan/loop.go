@@ -2,6 +2,7 @@ package scan
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -127,6 +128,10 @@ func (l *loop) sweep(ctx context.Context, all bool) (string, error) {
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		page, err := list(ctx, l.s.o.Objects, began.resource, options)
+		if errors.Is(err, errTooLarge) && options.Limit > 1 {
+			options.Limit = max(1, options.Limit/8) // also for the pages that follow
+			continue
+		}
 		if err != nil {
 			return "", err
 		}

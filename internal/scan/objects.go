@@ -2,6 +2,7 @@ package scan
 
 import (
 	"context"
+	"fmt"
 	"hash/maphash"
 	"io"
 	"strconv"
@@ -34,7 +35,13 @@ type page struct {
 	items         []*item
 }
 
-// list reads one page of objects of the kind.
+// pageBytes bounds the text of a page. A page with more is read again in smaller pages; one object has at most a few MiB.
+const pageBytes = 16 << 20
+
+// errTooLarge is the error for a page or an object with more than pageBytes.
+var errTooLarge = fmt.Errorf("the answer of the API server has more than %d MiB", pageBytes>>20)
+
+// list reads one page of objects of the kind; errTooLarge if fewer have to be read at once.
 func list(ctx context.Context, c rest.Interface, r Resource, options metav1.ListOptions) (*page, error) {
 	text, err := read(ctx, c.Get().AbsPath(path(r, "", "")...).SpecificallyVersionedParams(&options, metav1.ParameterCodec, metav1.SchemeGroupVersion))
 	if err != nil {
@@ -68,6 +75,7 @@ func path(r Resource, namespace, name string) []string {
 	return out
 }
 
+// read returns the body of the answer.
 func read(ctx context.Context, r *rest.Request) (string, error) {
 	body, err := r.Stream(ctx)
 	if err != nil {
@@ -75,8 +83,11 @@ func read(ctx context.Context, r *rest.Request) (string, error) {
 	}
 	defer func() { _ = body.Close() }()
 	var text strings.Builder
-	if _, err := io.Copy(&text, body); err != nil {
+	switch n, err := io.Copy(&text, io.LimitReader(body, pageBytes+1)); {
+	case err != nil:
 		return "", err
+	case n > pageBytes:
+		return "", errTooLarge
 	}
 	return text.String(), nil
 }

@@ -1,11 +1,27 @@
 package scan
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -102,6 +118,86 @@ func TestPageOf(t *testing.T) {
 		if _, err := pageOf(text, pods); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// A kind is read in pages, in smaller ones where objects are large, and each object once. An object by name has its own path.
+func TestSweepReadsPages(t *testing.T) {
+	large := strings.Repeat("x", pageBytes/3)
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.String())
+		w.Header().Set("Content-Type", "application/json")
+		object := func(i int) string {
+			return fmt.Sprintf(`{"metadata": {"name": "c%d", "namespace": "a", "uid": "%d"}, "data": {"x": "%s"}}`, i, i, large)
+		}
+		switch limit, _ := strconv.Atoi(r.FormValue("limit")); {
+		case strings.HasSuffix(r.URL.Path, "/gone"):
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
+		case limit == 0:
+			fmt.Fprint(w, object(7))
+		default:
+			first, _ := strconv.Atoi(r.FormValue("continue"))
+			var items []string
+			for i := first; i < min(5, first+limit); i++ {
+				items = append(items, object(i))
+			}
+			next := ""
+			if first+limit < 5 {
+				next = strconv.Itoa(first + limit)
+			}
+			fmt.Fprintf(w, `{"kind": "ConfigMapList", "metadata": {"resourceVersion": "9", "continue": "%s"}, "items": [%s]}`, next, strings.Join(items, ","))
+		}
+	}))
+	defer server.Close()
+	client, err := rest.UnversionedRESTClientFor(dynamic.ConfigFor(&rest.Config{Host: server.URL}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := rule(t, "", `resources: {kinds: [ConfigMap]}`, pattern)
+	var evaluated sync.Map
+	s := New(Options{
+		Objects: client, Sink: &sink{}, Workers: 1, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Conf: func() policy.Conf { return policy.Conf{} },
+		Eval: func(_ context.Context, in engine.Input) policy.Outcome {
+			if _, twice := evaluated.LoadOrStore(in.Request.Name, true); twice {
+				t.Errorf("%s is evaluated twice", in.Request.Name)
+			}
+			return policy.Outcome{Request: in.Request}
+		},
+	})
+	l := newLoop(s)
+	resource := Resource{served[2].GVR(), served[2].Kind}
+	l.set.Store(&set{resource: resource, snapshot: catalog.NewStatic([]*policy.Program{p}), programs: []*policy.Program{p}, revision: 1, changes: []change{{revision: 1}}})
+	version, err := l.sweep(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version != "9" || len(l.objects) != 5 {
+		t.Errorf("version %s, %d objects", version, len(l.objects))
+	}
+	for i := range 5 {
+		if _, ok := evaluated.Load(fmt.Sprint("c", i)); !ok {
+			t.Errorf("c%d is not evaluated", i)
+		}
+	}
+	var limits []string
+	for _, a := range asked {
+		u, _ := url.Parse(a)
+		limits = append(limits, u.Path+" "+u.Query().Get("continue")+" "+u.Query().Get("limit"))
+	}
+	const of = "/api/v1/configmaps "
+	want := []string{of + " 100", of + " 12", of + " 1", of + "1 1", of + "2 1", of + "3 1", of + "4 1"}
+	if !slices.Equal(limits, want) {
+		t.Errorf("requests %q, want %q", limits, want)
+	}
+	i, err := get(t.Context(), client, resource, "a", "c7")
+	if err != nil || i.name != "c7" || !strings.HasSuffix(asked[len(asked)-1], "/api/v1/namespaces/a/configmaps/c7") {
+		t.Errorf("by name: %v %v", i, err)
+	}
+	if _, err := get(t.Context(), client, resource, "a", "gone"); !apierrors.IsNotFound(err) {
+		t.Errorf("an object that is gone: %v", err)
 	}
 }
 
