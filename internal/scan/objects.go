@@ -2,7 +2,7 @@ package scan
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"hash/maphash"
 	"io"
 	"strconv"
@@ -35,15 +35,23 @@ type page struct {
 	items         []*item
 }
 
-// pageBytes bounds the text of a page. A page with more is read again in smaller pages; one object has at most a few MiB.
-const pageBytes = 16 << 20
+// pageBytes bounds the text of a page. A page with more is read again in smaller pages; one object has at most a few MiB. wholeBytes bounds
+// pages of one object: some servers ignore the limit and send the whole list.
+const (
+	pageBytes  = 16 << 20
+	wholeBytes = 256 << 20
+)
 
-// errTooLarge is the error for a page or an object with more than pageBytes.
-var errTooLarge = fmt.Errorf("the answer of the API server has more than %d MiB", pageBytes>>20)
+// errTooLarge is the error for a page that is larger than its bound.
+var errTooLarge = errors.New("the answer of the API server is too large")
 
 // list reads one page of objects of the kind; errTooLarge if fewer have to be read at once.
 func list(ctx context.Context, c rest.Interface, r Resource, options metav1.ListOptions) (*page, error) {
-	text, err := read(ctx, c.Get().AbsPath(path(r, "", "")...).SpecificallyVersionedParams(&options, metav1.ParameterCodec, metav1.SchemeGroupVersion))
+	bound := int64(pageBytes)
+	if options.Limit == 1 {
+		bound = wholeBytes
+	}
+	text, err := read(ctx, c.Get().AbsPath(path(r, "", "")...).SpecificallyVersionedParams(&options, metav1.ParameterCodec, metav1.SchemeGroupVersion), bound)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +60,7 @@ func list(ctx context.Context, c rest.Interface, r Resource, options metav1.List
 
 // get reads one object of the kind; namespace is empty for one that is not in a namespace.
 func get(ctx context.Context, c rest.Interface, r Resource, namespace, name string) (*item, error) {
-	text, err := read(ctx, c.Get().AbsPath(path(r, namespace, name)...))
+	text, err := read(ctx, c.Get().AbsPath(path(r, namespace, name)...), pageBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -75,18 +83,18 @@ func path(r Resource, namespace, name string) []string {
 	return out
 }
 
-// read returns the body of the answer.
-func read(ctx context.Context, r *rest.Request) (string, error) {
+// read returns the body of the answer, which has at most bound bytes.
+func read(ctx context.Context, r *rest.Request, bound int64) (string, error) {
 	body, err := r.Stream(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = body.Close() }()
 	var text strings.Builder
-	switch n, err := io.Copy(&text, io.LimitReader(body, pageBytes+1)); {
+	switch n, err := io.Copy(&text, io.LimitReader(body, bound+1)); {
 	case err != nil:
 		return "", err
-	case n > pageBytes:
+	case n > bound:
 		return "", errTooLarge
 	}
 	return text.String(), nil

@@ -2,6 +2,7 @@ package scan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -137,6 +139,8 @@ func TestSweepReadsPages(t *testing.T) {
 			fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
 		case limit == 0:
 			fmt.Fprint(w, object(7))
+		case strings.HasSuffix(r.URL.Path, "/nodes"): // ignores the limit
+			fmt.Fprintf(w, `{"items": [%s]}`, strings.Join([]string{object(0), object(1), object(2), object(3)}, ","))
 		default:
 			first, _ := strconv.Atoi(r.FormValue("continue"))
 			var items []string
@@ -191,6 +195,13 @@ func TestSweepReadsPages(t *testing.T) {
 	want := []string{of + " 100", of + " 12", of + " 1", of + "1 1", of + "2 1", of + "3 1", of + "4 1"}
 	if !slices.Equal(limits, want) {
 		t.Errorf("requests %q, want %q", limits, want)
+	}
+	nodes := Resource{schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, "Node"}
+	if _, err := list(t.Context(), client, nodes, metav1.ListOptions{Limit: 2}); !errors.Is(err, errTooLarge) {
+		t.Errorf("a large page: %v", err)
+	}
+	if p, err := list(t.Context(), client, nodes, metav1.ListOptions{Limit: 1}); err != nil || len(p.items) != 4 {
+		t.Errorf("a server without pages: %v", err)
 	}
 	i, err := get(t.Context(), client, resource, "a", "c7")
 	if err != nil || i.name != "c7" || !strings.HasSuffix(asked[len(asked)-1], "/api/v1/namespaces/a/configmaps/c7") {
