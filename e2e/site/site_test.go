@@ -176,7 +176,7 @@ func TestWithoutScripts(t *testing.T) {
 	b.Size(400, 800)
 	b.Scripts(false)
 	b.Open(address(dir, "policies/patterns.html"))
-	if got := b.Text("main"); !strings.Contains(got, "An anchor is a mark around a key") || !strings.Contains(got, "imagePullPolicy: Always") {
+	if got := b.Text("main"); !strings.Contains(got, "Patterns and anchors") || !strings.Contains(got, "imagePullPolicy: Always") {
 		t.Errorf("the text: %.300s", got)
 	}
 	var form string
