@@ -162,7 +162,9 @@ func itemOf(text string, kind schema.GroupVersionKind) (*item, error) {
 		return nil, err
 	}
 	out.hash, out.meta = content.Sum64(), metaHash(m.ResourceVersion, m.Generation, m.Labels, m.Annotations)
-	if out.text = strings.Clone(text); !typed {
+	if typed {
+		out.text = strings.Clone(text)
+	} else {
 		out.text = withKind(text, kind)
 	}
 	return out, nil
