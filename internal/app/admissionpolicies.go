@@ -125,7 +125,7 @@ func (r *nativeRound) reconcile(ctx context.Context, native *vapgen.Native) erro
 	if version == "" || !asked && r.settled[native] {
 		return nil
 	}
-	failed, kept, err := r.apply.Apply(ctx, vapgen.Round{Native: native, Version: version, Want: want, Keep: r.keeps})
+	failed, unfinished, err := r.apply.Apply(ctx, vapgen.Round{Native: native, Version: version, Want: want, Keep: r.keeps})
 	for id, failure := range failed {
 		r.out[id] = vapgen.Output{Reason: reasonOf(native, failure)}
 		r.again(retryNative)
@@ -142,10 +142,10 @@ func (r *nativeRound) reconcile(ctx context.Context, native *vapgen.Native) erro
 		}
 		err = nil
 	}
-	if kept {
+	if unfinished {
 		r.again(keepNative)
 	}
-	r.settled[native] = err == nil && !asked && !kept
+	r.settled[native] = err == nil && !asked && !unfinished
 	return err
 }
 

@@ -49,8 +49,9 @@ type Round struct {
 }
 
 // Apply creates, updates and deletes objects until they are as the round wants. failed has the errors by policy; err concerns
-// all. kept reports that objects stay for now.
-func (r *Reconciler) Apply(ctx context.Context, round Round) (failed map[policy.ID]error, kept bool, err error) {
+// all. unfinished reports that another round has to follow soon: objects stay for now, or another client changed them after Apply had
+// read them, such as the API server's controller that writes the status of new policies.
+func (r *Reconciler) Apply(ctx context.Context, round Round) (failed map[policy.ID]error, unfinished bool, err error) {
 	n := round.Native
 	policies, err := r.stored(ctx, round.Version, n.Kind, n.new)
 	if err != nil {
@@ -68,10 +69,15 @@ func (r *Reconciler) Apply(ctx context.Context, round Round) (failed map[policy.
 		p, b := policies[o.Policy.GetName()], bindings[o.Binding.GetName()]
 		delete(policies, o.Policy.GetName())
 		delete(bindings, o.Binding.GetName())
-		if err := r.write(ctx, &round, o.Policy, p, id.Name, false); err != nil {
-			failed[id] = &WriteError{name: o.Policy.GetName(), err: err}
-		} else if err := r.write(ctx, &round, o.Binding, b, id.Name, true); err != nil {
-			failed[id] = &WriteError{Binding: true, name: o.Binding.GetName(), err: err}
+		failure := &WriteError{name: o.Policy.GetName(), err: r.write(ctx, &round, o.Policy, p, id.Name, false)}
+		if failure.err == nil {
+			failure = &WriteError{Binding: true, name: o.Binding.GetName(), err: r.write(ctx, &round, o.Binding, b, id.Name, true)}
+		}
+		switch {
+		case apierrors.IsConflict(failure.err):
+			unfinished = true
+		case failure.err != nil:
+			failed[id] = failure
 		}
 	}
 	var errs []error
@@ -80,9 +86,13 @@ func (r *Reconciler) Apply(ctx context.Context, round Round) (failed map[policy.
 		switch {
 		case t == nil || t.Native != n:
 		case round.Keep != nil && round.Keep(policy.ID{Kind: t.kind, Name: o.GetOwnerReferences()[0].Name}):
-			kept = true
+			unfinished = true
 		default:
-			errs = append(errs, r.remove(ctx, o, round.Version, kind))
+			err := r.remove(ctx, o, round.Version, kind)
+			if apierrors.IsConflict(err) {
+				unfinished, err = true, nil
+			}
+			errs = append(errs, err)
 		}
 	}
 	for _, b := range bindings {
@@ -91,7 +101,7 @@ func (r *Reconciler) Apply(ctx context.Context, round Round) (failed map[policy.
 	for _, p := range policies {
 		remove(p, n.Kind, "")
 	}
-	return failed, kept, errors.Join(errs...)
+	return failed, unfinished, errors.Join(errs...)
 }
 
 // stored returns the objects with our label, by name. Every version has the same fields, and the types are those of the first.
