@@ -17,9 +17,9 @@ type DeletingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is deleted.
+	// Which resources are deleted, and when.
 	Spec policiesv1beta1.DeletingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.DeletingPolicyStatus `json:"status,omitempty,omitzero"`
 }
@@ -33,7 +33,7 @@ type DeletingPolicyList struct {
 	Items           []DeletingPolicy `json:"items"`
 }
 
-// NamespacedDeletingPolicy deletes resources on a schedule, in its own namespace.
+// NamespacedDeletingPolicy deletes resources of its own namespace on a schedule.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -44,9 +44,9 @@ type NamespacedDeletingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is deleted.
+	// Which resources are deleted, and when.
 	Spec policiesv1beta1.DeletingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.DeletingPolicyStatus `json:"status,omitempty,omitzero"`
 }

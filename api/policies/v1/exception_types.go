@@ -14,7 +14,7 @@ type PolicyException struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is exempt.
+	// Which resources are exempt, and from which policies.
 	Spec policiesv1beta1.PolicyExceptionSpec `json:"spec"`
 }
 

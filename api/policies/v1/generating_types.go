@@ -6,7 +6,7 @@ import (
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 )
 
-// GeneratingPolicy makes resources when others are created or changed.
+// GeneratingPolicy creates resources when other resources are created, updated or deleted.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -16,9 +16,9 @@ type GeneratingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is made.
+	// Which resources trigger the policy, and which resources it creates.
 	Spec policiesv1beta1.GeneratingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.GeneratingPolicyStatus `json:"status,omitempty,omitzero"`
 }
@@ -32,7 +32,7 @@ type GeneratingPolicyList struct {
 	Items           []GeneratingPolicy `json:"items"`
 }
 
-// NamespacedGeneratingPolicy makes resources when others are created or changed, in its own namespace.
+// NamespacedGeneratingPolicy creates resources in its own namespace when other resources of the namespace are created, updated or deleted.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -42,9 +42,9 @@ type NamespacedGeneratingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is made.
+	// Which resources trigger the policy, and which resources it creates.
 	Spec policiesv1beta1.GeneratingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.GeneratingPolicyStatus `json:"status,omitempty,omitzero"`
 }

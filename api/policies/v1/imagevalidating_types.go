@@ -6,7 +6,7 @@ import (
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 )
 
-// ImageValidatingPolicy checks the images of resources: their signatures, attestations and metadata.
+// ImageValidatingPolicy validates the container images of resources: their signatures, attestations and metadata.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -17,9 +17,9 @@ type ImageValidatingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is checked.
+	// Which resources are validated, and how.
 	Spec policiesv1beta1.ImageValidatingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.ImageValidatingPolicyStatus `json:"status,omitempty,omitzero"`
 }
@@ -33,7 +33,8 @@ type ImageValidatingPolicyList struct {
 	Items           []ImageValidatingPolicy `json:"items"`
 }
 
-// NamespacedImageValidatingPolicy checks the images of resources: their signatures, attestations and metadata, in its own namespace.
+// NamespacedImageValidatingPolicy validates the container images of resources in its own namespace: their signatures, attestations and
+// metadata.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -44,9 +45,9 @@ type NamespacedImageValidatingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is checked.
+	// Which resources are validated, and how.
 	Spec policiesv1beta1.ImageValidatingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.ImageValidatingPolicyStatus `json:"status,omitempty,omitzero"`
 }

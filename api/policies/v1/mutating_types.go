@@ -6,7 +6,7 @@ import (
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 )
 
-// MutatingPolicy changes resources with expressions.
+// MutatingPolicy changes resources with CEL expressions.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -18,9 +18,9 @@ type MutatingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is changed.
+	// Which resources are changed, and how.
 	Spec policiesv1beta1.MutatingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.MutatingPolicyStatus `json:"status,omitempty,omitzero"`
 }
@@ -34,7 +34,7 @@ type MutatingPolicyList struct {
 	Items           []MutatingPolicy `json:"items"`
 }
 
-// NamespacedMutatingPolicy changes resources with expressions, in its own namespace.
+// NamespacedMutatingPolicy changes resources of its own namespace with CEL expressions.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -46,9 +46,9 @@ type NamespacedMutatingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is changed.
+	// Which resources are changed, and how.
 	Spec policiesv1beta1.MutatingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.MutatingPolicyStatus `json:"status,omitempty,omitzero"`
 }

@@ -18,9 +18,9 @@ type DeletingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is deleted.
+	// Which resources are deleted, and when.
 	Spec policiesv1beta1.DeletingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.DeletingPolicyStatus `json:"status,omitempty,omitzero"`
 }

@@ -6,7 +6,7 @@ import (
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 )
 
-// ValidatingPolicy checks resources with expressions.
+// ValidatingPolicy validates resources with CEL expressions.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -19,9 +19,9 @@ type ValidatingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is checked.
+	// Which resources are validated, and how.
 	Spec policiesv1beta1.ValidatingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.ValidatingPolicyStatus `json:"status,omitempty,omitzero"`
 }

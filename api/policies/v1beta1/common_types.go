@@ -4,33 +4,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Switch turns one part of a policy on or off.
+// Switch enables one part of a policy.
 type Switch struct {
-	// Whether the part is on.
+	// Whether this part is enabled.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 }
 
-// SwitchOn is a Switch that is on when it says nothing.
+// SwitchOn is a Switch that is enabled by default.
 type SwitchOn struct {
-	// Whether the part is on.
+	// Whether this part is enabled.
 	// +optional
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
 }
 
-// SwitchOff is a Switch that is off when it says nothing.
+// SwitchOff is a Switch that is disabled by default.
 type SwitchOff struct {
-	// Whether the part is on.
+	// Whether this part is enabled.
 	// +optional
 	// +kubebuilder:default=false
 	Enabled *bool `json:"enabled,omitempty"`
 }
 
-// EvaluationMode says what a policy is evaluated for.
+// EvaluationMode is the type of input that a policy evaluates.
 type EvaluationMode string
 
-// The modes; an empty one is Kubernetes.
+// The evaluation modes. An empty mode is Kubernetes.
 const (
 	EvaluationModeKubernetes EvaluationMode = "Kubernetes"
 	EvaluationModeJSON       EvaluationMode = "JSON"
@@ -38,54 +38,55 @@ const (
 	EvaluationModeEnvoy      EvaluationMode = "Envoy"
 )
 
-// Evaluation says when and for what a policy is evaluated.
+// Evaluation defines the input of a policy, and when it is evaluated.
 type Evaluation struct {
-	// What the policy is evaluated for: Kubernetes (the default), JSON, HTTP, or Envoy.
+	// Type of the input. Kubernetes (the default): resources and admission requests. JSON: any JSON documents. HTTP and Envoy: requests
+	// that an HTTP server or an Envoy proxy authorizes. The controllers evaluate Kubernetes only.
 	// +optional
 	Mode EvaluationMode `json:"mode,omitempty"`
-	// Evaluation of admission requests.
+	// Whether the policy is evaluated at admission. The default is true.
 	// +optional
 	Admission *SwitchOn `json:"admission,omitempty"`
-	// Evaluation of existing resources.
+	// Whether the policy is evaluated on existing resources, for reports. The default is true.
 	// +optional
 	Background *SwitchOn `json:"background,omitempty"`
 }
 
-// WebhookConfiguration configures the webhook of a policy.
+// WebhookConfiguration configures the admission webhook of a policy.
 type WebhookConfiguration struct {
-	// Seconds that the API server waits for the answer.
+	// Timeout of the webhook in seconds, from 1 to 30. The default is 10.
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
 
-// PodControllers names the controllers of Pods that a policy for Pods is generated for.
+// PodControllers lists the controllers of Pods for which a policy for Pods is also generated.
 type PodControllers struct {
-	// Resources such as deployments; all six built-in ones when absent, none when empty.
+	// Resources such as deployments. All six built-in controllers if absent, none if empty.
 	// +optional
 	Controllers []string `json:"controllers,omitempty"`
 }
 
-// ConditionStatus says whether a policy is ready, and why not.
+// ConditionStatus reports whether a policy is ready, and the reason if it is not.
 type ConditionStatus struct {
-	// Whether all conditions are true.
+	// Whether all conditions are true, so that the policy is in force.
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
-	// Whether the policy is served, and whether the controllers have the rights that it needs.
+	// The conditions of the policy: whether the webhooks are configured, and whether the controllers have the permissions that it needs.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Why no native admission policy was generated, or that one was.
+	// Reports that an admission policy of the API server was generated, or the reason why none was.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// Target is a resource that a generated policy is for.
+// Target is a resource to which a generated policy applies.
 type Target struct {
-	// API group; empty for the core group.
+	// API group. Empty for the core group.
 	// +optional
 	Group string `json:"group,omitempty"`
 	// API version.
 	Version string `json:"version"`
-	// Name of the resource in paths.
+	// Plural name of the resource, such as deployments.
 	Resource string `json:"resource"`
 	// Kind of the resource.
 	Kind string `json:"kind"`

@@ -17,9 +17,9 @@ type DeletingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is deleted.
+	// Which resources are deleted, and when.
 	Spec DeletingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status DeletingPolicyStatus `json:"status,omitempty,omitzero"`
 }
@@ -33,7 +33,7 @@ type DeletingPolicyList struct {
 	Items           []DeletingPolicy `json:"items"`
 }
 
-// NamespacedDeletingPolicy deletes resources on a schedule, in its own namespace.
+// NamespacedDeletingPolicy deletes resources of its own namespace on a schedule.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -45,9 +45,9 @@ type NamespacedDeletingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is deleted.
+	// Which resources are deleted, and when.
 	Spec DeletingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status DeletingPolicyStatus `json:"status,omitempty,omitzero"`
 }
@@ -61,35 +61,35 @@ type NamespacedDeletingPolicyList struct {
 	Items           []NamespacedDeletingPolicy `json:"items"`
 }
 
-// DeletingPolicySpec says which resources are deleted, and when.
+// DeletingPolicySpec defines which resources are deleted, and when.
 type DeletingPolicySpec struct {
-	// The resources that the policy is for.
+	// Selects the resources to which the policy applies, by group, version, resource, operation, namespace and labels.
 	// +optional
 	MatchConstraints *admissionregistrationv1.MatchResources `json:"matchConstraints,omitempty"`
-	// What has to be true of a resource.
+	// CEL conditions that must all be true for a resource.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Conditions []admissionregistrationv1.MatchCondition `json:"conditions,omitempty"`
-	// Values that the conditions read as variables.⟨name⟩.
+	// Named CEL expressions. The conditions read their values as variables.⟨name⟩.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Variables []admissionregistrationv1.Variable `json:"variables,omitempty"`
-	// When the policy runs, in cron format.
+	// Schedule in cron format, such as "0 2 * * *".
 	Schedule string `json:"schedule"`
-	// What becomes of dependents; the default of the resource's kind when not given.
+	// How dependents of a deleted resource are treated: Foreground, Background or Orphan. The default depends on the kind of the resource.
 	// +optional
 	// +kubebuilder:validation:Enum=Foreground;Background;Orphan
 	DeletionPropagationPolicy *metav1.DeletionPropagation `json:"deletionPropagationPolicy,omitempty"`
 }
 
-// DeletingPolicyStatus says what the controllers made of a policy.
+// DeletingPolicyStatus is the state of a DeletingPolicy in the cluster.
 type DeletingPolicyStatus struct {
-	// Whether the policy is ready.
+	// Whether the policy is ready, and its conditions.
 	// +optional
 	ConditionStatus *ConditionStatus `json:"conditionStatus,omitempty"`
-	// When the policy ran last.
+	// Time of the last run.
 	// +optional
 	LastExecutionTime metav1.Time `json:"lastExecutionTime,omitempty,omitzero"`
 }

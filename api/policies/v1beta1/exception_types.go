@@ -14,7 +14,7 @@ type PolicyException struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is exempt.
+	// Which resources are exempt, and from which policies.
 	Spec PolicyExceptionSpec `json:"spec"`
 }
 
@@ -27,36 +27,37 @@ type PolicyExceptionList struct {
 	Items           []PolicyException `json:"items"`
 }
 
-// PolicyExceptionSpec says which resources are exempt, and from what.
+// PolicyExceptionSpec defines which resources are exempt, and from which policies.
 type PolicyExceptionSpec struct {
-	// The policies.
+	// The policies from which matching resources are exempt.
 	PolicyRefs []PolicyRef `json:"policyRefs"`
-	// What has to be true of a resource.
+	// CEL conditions that must all be true for a resource.
 	// +optional
 	MatchConditions []admissionregistrationv1.MatchCondition `json:"matchConditions,omitempty"`
-	// Images that the expressions of policies read as exceptions.allowedImages.
+	// Image references that policies read as exceptions.allowedImages. An exception with images or allowedValues exempts only where the
+	// policy's expressions read these fields.
 	// +optional
 	Images []string `json:"images,omitempty"`
-	// Values that the expressions of policies read as exceptions.allowedValues.
+	// Values that policies read as exceptions.allowedValues.
 	// +optional
 	AllowedValues []string `json:"allowedValues,omitempty"`
-	// What the report of an exempt resource says: skip (the default) or pass.
+	// Result that reports contain for an exempt resource: skip or pass. The default is skip.
 	// +optional
 	// +kubebuilder:validation:Enum=skip;pass
 	// +kubebuilder:default=skip
 	ReportResult string `json:"reportResult,omitempty"`
-	// The moment after which the exception does not count.
+	// Time at which the exception expires. Expired exceptions have no effect.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
-	// Free fields of the author.
+	// Additional fields for the author's own use. They have no effect.
 	// +optional
 	Properties map[string]string `json:"properties,omitempty"`
-	// Not used.
+	// Stored without effect.
 	// +optional
 	EvaluationMode string `json:"evaluationMode,omitempty"`
 }
 
-// PolicyRef names a policy.
+// PolicyRef is a reference to a policy.
 type PolicyRef struct {
 	// Name of the policy, without its namespace.
 	Name string `json:"name"`

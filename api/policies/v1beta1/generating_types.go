@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// GeneratingPolicy makes resources when others are created or changed.
+// GeneratingPolicy creates resources when other resources are created, updated or deleted.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -16,9 +16,9 @@ type GeneratingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is made.
+	// Which resources trigger the policy, and which resources it creates.
 	Spec GeneratingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status GeneratingPolicyStatus `json:"status,omitempty,omitzero"`
 }
@@ -32,7 +32,7 @@ type GeneratingPolicyList struct {
 	Items           []GeneratingPolicy `json:"items"`
 }
 
-// NamespacedGeneratingPolicy makes resources when others are created or changed, in its own namespace.
+// NamespacedGeneratingPolicy creates resources in its own namespace when other resources of the namespace are created, updated or deleted.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -43,9 +43,9 @@ type NamespacedGeneratingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is made.
+	// Which resources trigger the policy, and which resources it creates.
 	Spec GeneratingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status GeneratingPolicyStatus `json:"status,omitempty,omitzero"`
 }
@@ -59,85 +59,85 @@ type NamespacedGeneratingPolicyList struct {
 	Items           []NamespacedGeneratingPolicy `json:"items"`
 }
 
-// GeneratingPolicySpec says what triggers the policy, and what it makes.
+// GeneratingPolicySpec defines which resources trigger the policy, and which resources it creates.
 type GeneratingPolicySpec struct {
-	// The resources that trigger the policy.
+	// Selects the resources that trigger the policy, by group, version, resource, operation, namespace and labels.
 	// +optional
 	MatchConstraints *admissionregistrationv1.MatchResources `json:"matchConstraints,omitempty"`
-	// What has to be true for the policy to be for a resource.
+	// CEL conditions that must all be true for the policy to apply to a resource. They are evaluated before all other expressions.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	MatchConditions []admissionregistrationv1.MatchCondition `json:"matchConditions,omitempty"`
-	// Values that other expressions read as variables.⟨name⟩.
+	// Named CEL expressions. Later expressions read their values as variables.⟨name⟩.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Variables []admissionregistrationv1.Variable `json:"variables,omitempty"`
-	// When the policy is evaluated, and what becomes of what it made.
+	// When the policy is evaluated, and how generated resources are kept in sync.
 	// +optional
 	Evaluation *GeneratingPolicyEvaluation `json:"evaluation,omitempty"`
-	// The webhook of the policy.
+	// Settings of the webhook that calls the policy.
 	// +optional
 	WebhookConfiguration *WebhookConfiguration `json:"webhookConfiguration,omitempty"`
-	// What is made, in order.
+	// The resources to create, as expressions or templates, in this order.
 	// +kubebuilder:validation:MinItems=1
 	Generate []Generation `json:"generate"`
-	// Values that are added to the entries of reports.
+	// CEL expressions whose values are added to the results in reports, and to the audit events of requests.
 	// +optional
 	AuditAnnotations []admissionregistrationv1.AuditAnnotation `json:"auditAnnotations,omitempty"`
-	// Whether resources are written by server-side apply.
+	// Whether resources are written with server-side apply. The default is false.
 	// +optional
 	UseServerSideApply *bool `json:"useServerSideApply,omitempty"`
 }
 
-// Generation is one expression or one template that makes resources.
+// Generation is one expression or one template that creates resources.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.expression) && !has(self.template)) || (!has(self.expression) && has(self.template))",message="exactly one of expression or template must be set"
 type Generation struct {
-	// An expression that calls generator.Apply.
+	// A CEL expression that calls generator.Apply(namespace, resources).
 	// +optional
 	Expression string `json:"expression,omitempty"`
-	// YAML documents.
+	// A template of YAML documents.
 	// +optional
 	Template *GenerationTemplate `json:"template,omitempty"`
 }
 
-// GenerationTemplate is a text of YAML documents.
+// GenerationTemplate is a text of YAML documents, each of which describes one resource.
 type GenerationTemplate struct {
-	// The text.
+	// The literal text.
 	// +kubebuilder:validation:MinLength=1
 	Value string `json:"value"`
-	// Whether the text has placeholders: none (the default), or cel for (( expression )).
+	// Type of the placeholders in the text: none, or cel for (( expression )). The default is none.
 	// +optional
 	// +kubebuilder:validation:Enum=none;cel
 	// +kubebuilder:default=none
 	Interpolate string `json:"interpolate,omitempty"`
 }
 
-// GeneratingPolicyEvaluation says when a GeneratingPolicy is evaluated, and what becomes of what it made.
+// GeneratingPolicyEvaluation defines when a GeneratingPolicy is evaluated, and how generated resources are kept in sync.
 type GeneratingPolicyEvaluation struct {
-	// Evaluation of admission requests.
+	// Whether the policy is evaluated at admission. The default is true.
 	// +optional
 	Admission *SwitchOn `json:"admission,omitempty"`
-	// Evaluation of existing triggers when the policy changes.
+	// Whether existing resources trigger the policy when it is created or changed. The default is false.
 	// +optional
 	GenerateExisting *SwitchOff `json:"generateExisting,omitempty"`
-	// Whether generated resources follow their trigger, their source and the policy.
+	// Whether generated resources follow changes of their trigger, their source and the policy. The default is false.
 	// +optional
 	Synchronize *SwitchOff `json:"synchronize,omitempty"`
-	// Whether generated resources stay when the policy is deleted.
+	// Whether generated resources are kept when the policy is deleted. The default is false.
 	// +optional
 	OrphanDownstreamOnPolicyDelete *SwitchOff `json:"orphanDownstreamOnPolicyDelete,omitempty"`
-	// Whether requests of the background controller are left out.
+	// Whether requests of the background controller are ignored, which prevents endless loops. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	SkipBackgroundRequests *bool `json:"skipBackgroundRequests,omitempty"`
 }
 
-// GeneratingPolicyStatus says what the controllers made of a policy.
+// GeneratingPolicyStatus is the state of a GeneratingPolicy in the cluster.
 type GeneratingPolicyStatus struct {
-	// Whether the policy is ready.
+	// Whether the policy is ready, and its conditions.
 	// +optional
 	ConditionStatus *ConditionStatus `json:"conditionStatus,omitempty"`
 }

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ImageValidatingPolicy checks the images of resources: their signatures, attestations and metadata.
+// ImageValidatingPolicy validates the container images of resources: their signatures, attestations and metadata.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -17,9 +17,9 @@ type ImageValidatingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is checked.
+	// Which resources are validated, and how.
 	Spec ImageValidatingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status ImageValidatingPolicyStatus `json:"status,omitempty,omitzero"`
 }
@@ -33,7 +33,8 @@ type ImageValidatingPolicyList struct {
 	Items           []ImageValidatingPolicy `json:"items"`
 }
 
-// NamespacedImageValidatingPolicy checks the images of resources: their signatures, attestations and metadata, in its own namespace.
+// NamespacedImageValidatingPolicy validates the container images of resources in its own namespace: their signatures, attestations and
+// metadata.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -45,9 +46,9 @@ type NamespacedImageValidatingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is checked.
+	// Which resources are validated, and how.
 	Spec ImageValidatingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status ImageValidatingPolicyStatus `json:"status,omitempty,omitzero"`
 }
@@ -61,73 +62,75 @@ type NamespacedImageValidatingPolicyList struct {
 	Items           []NamespacedImageValidatingPolicy `json:"items"`
 }
 
-// ImageValidatingPolicySpec says which images are checked, and how.
+// ImageValidatingPolicySpec defines which images are validated, and how.
 type ImageValidatingPolicySpec struct {
-	// The resources that the policy is for.
+	// Selects the resources to which the policy applies, by group, version, resource, operation, namespace and labels.
 	// +optional
 	MatchConstraints *admissionregistrationv1.MatchResources `json:"matchConstraints,omitempty"`
-	// What an error means.
+	// Whether an error during evaluation denies the request (Fail) or admits it (Ignore). The default is Fail.
 	// +optional
 	// +kubebuilder:validation:Enum=Ignore;Fail
 	FailurePolicy *admissionregistrationv1.FailurePolicyType `json:"failurePolicy,omitempty"`
-	// Values that are added to the entries of reports.
+	// CEL expressions whose values are added to the results in reports, and to the audit events of requests.
 	// +optional
 	// +listType=atomic
 	AuditAnnotations []admissionregistrationv1.AuditAnnotation `json:"auditAnnotations,omitempty"`
-	// What a failure means at admission: Deny (the default), Audit, Warn.
+	// How a failed validation affects a request: Deny denies it, Warn admits it with a warning, Audit admits it and reports the failure.
+	// The default is Deny.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:items:Enum=Deny;Audit;Warn
 	ValidationActions []admissionregistrationv1.ValidationAction `json:"validationActions,omitempty"`
-	// What has to be true for the policy to be for a resource.
+	// CEL conditions that must all be true for the policy to apply to a resource. They are evaluated before all other expressions.
 	// +optional
 	MatchConditions []admissionregistrationv1.MatchCondition `json:"matchConditions,omitempty"`
-	// Values that other expressions read as variables.⟨name⟩.
+	// Named CEL expressions. Later expressions read their values as variables.⟨name⟩.
 	// +optional
 	Variables []admissionregistrationv1.Variable `json:"variables,omitempty"`
-	// What is checked of images besides the validations.
+	// Checks that apply to every selected image, in addition to the validations.
 	// +optional
 	// +kubebuilder:default={}
 	ValidationConfigurations ValidationConfiguration `json:"validationConfigurations,omitempty,omitzero"`
-	// The images that the policy is for; all when empty.
+	// Selects the images to which the policy applies. All images if empty.
 	// +optional
 	MatchImageReferences []MatchImageReference `json:"matchImageReferences,omitempty"`
-	// How registries are read.
+	// Access to the registries of the images.
 	// +optional
 	Credentials *Credentials `json:"credentials,omitempty"`
-	// Where a resource has images, besides the fields of Pods and their controllers.
+	// Expressions that find images in resources other than Pods and their controllers.
 	// +optional
 	ImageExtractors []ImageExtractor `json:"images,omitempty"`
-	// Who may sign.
+	// The accepted signers. For keyless signing, one matching identity is sufficient.
 	Attestors []Attestor `json:"attestors"`
-	// The statements about images that validations use.
+	// The types of attestations that the validations verify.
 	// +optional
 	Attestations []Attestation `json:"attestations,omitempty"`
-	// What has to be true of each resource; the first that is false or has no value decides.
+	// CEL expressions that must be true for a resource, with the message of a failure. The first one that is false or fails determines the
+	// result.
 	// +listType=atomic
 	Validations []admissionregistrationv1.Validation `json:"validations"`
-	// The webhook of the policy.
+	// Settings of the webhook that calls the policy.
 	// +optional
 	WebhookConfiguration *WebhookConfiguration `json:"webhookConfiguration,omitempty"`
-	// When and for what the policy is evaluated.
+	// The input of the policy, and when it is evaluated.
 	// +optional
 	Evaluation *Evaluation `json:"evaluation,omitempty"`
-	// The policies that are generated from this one.
+	// Policies that are generated from this policy.
 	// +optional
 	Autogen *ImageValidatingPolicyAutogen `json:"autogen,omitempty"`
 }
 
-// ValidationConfiguration says what is checked of images besides the validations.
+// ValidationConfiguration enables checks that apply to every selected image, in addition to the validations.
 type ValidationConfiguration struct {
-	// Whether tags are replaced by digests at admission.
+	// Whether the digest is added to image references with a tag at admission. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	MutateDigest *bool `json:"mutateDigest,omitempty"`
-	// Whether images must have a digest.
+	// Whether every image must have a digest. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	VerifyDigest *bool `json:"verifyDigest,omitempty"`
-	// Whether images must have been verified.
+	// Whether a signature or attestation of every image must have been verified. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	Required *bool `json:"required,omitempty"`
@@ -137,50 +140,50 @@ type ValidationConfiguration struct {
 //
 // +ephor:exactlyOneOf=glob;expression
 type MatchImageReference struct {
-	// A pattern of references.
+	// A pattern of image references. "*" matches any text, slashes included.
 	// +optional
 	Glob string `json:"glob,omitempty"`
-	// An expression over ref, the reference.
+	// A CEL expression that returns whether the image matches. It reads the image reference as ref.
 	// +optional
 	Expression string `json:"expression,omitempty"`
 }
 
-// ImageExtractor finds images in a resource.
+// ImageExtractor finds image references in a resource.
 type ImageExtractor struct {
-	// The name under which expressions read the images: images.⟨name⟩.
+	// Name of the list of images. Expressions read it as images.⟨name⟩.
 	Name string `json:"name"`
-	// Gives a list of references.
+	// A CEL expression whose value is a list of image references.
 	Expression string `json:"expression"`
 }
 
-// ImageValidatingPolicyAutogen says which policies are generated from an ImageValidatingPolicy.
+// ImageValidatingPolicyAutogen defines the policies that are generated from an ImageValidatingPolicy.
 type ImageValidatingPolicyAutogen struct {
-	// Policies for the controllers of Pods.
+	// Generation of policies for the controllers of Pods.
 	// +optional
 	PodControllers *PodControllers `json:"podControllers,omitempty"`
 }
 
-// ImageValidatingPolicyStatus says what the controllers made of a policy.
+// ImageValidatingPolicyStatus is the state of an ImageValidatingPolicy in the cluster.
 type ImageValidatingPolicyStatus struct {
-	// Whether the policy is ready.
+	// Whether the policy is ready, and its conditions.
 	// +optional
 	ConditionStatus *ConditionStatus `json:"conditionStatus,omitempty"`
-	// The policies for the controllers of Pods.
+	// The generated policies for the controllers of Pods.
 	// +optional
 	Autogen *ImageValidatingPolicyAutogenStatus `json:"autogen,omitempty"`
 }
 
 // ImageValidatingPolicyAutogenStatus holds the generated policies, by the name of their configuration.
 type ImageValidatingPolicyAutogenStatus struct {
-	// The generated policies.
+	// The generated policies, by the name of their configuration.
 	// +optional
 	Configs map[string]ImageValidatingPolicyAutogenConfig `json:"configs,omitempty"`
 }
 
-// ImageValidatingPolicyAutogenConfig is a generated policy.
+// ImageValidatingPolicyAutogenConfig is one generated policy.
 type ImageValidatingPolicyAutogenConfig struct {
-	// The resources that it is for.
+	// The resources to which the generated policy applies.
 	Targets []Target `json:"targets"`
-	// Its spec.
+	// Spec of the generated policy.
 	Spec ImageValidatingPolicySpec `json:"spec"`
 }

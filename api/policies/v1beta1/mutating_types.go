@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MutatingPolicy changes resources with expressions.
+// MutatingPolicy changes resources with CEL expressions.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -18,9 +18,9 @@ type MutatingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is changed.
+	// Which resources are changed, and how.
 	Spec MutatingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status MutatingPolicyStatus `json:"status,omitempty,omitzero"`
 }
@@ -34,7 +34,7 @@ type MutatingPolicyList struct {
 	Items           []MutatingPolicy `json:"items"`
 }
 
-// NamespacedMutatingPolicy changes resources with expressions, in its own namespace.
+// NamespacedMutatingPolicy changes resources of its own namespace with CEL expressions.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -47,9 +47,9 @@ type NamespacedMutatingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is changed.
+	// Which resources are changed, and how.
 	Spec MutatingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status MutatingPolicyStatus `json:"status,omitempty,omitzero"`
 }
@@ -63,103 +63,104 @@ type NamespacedMutatingPolicyList struct {
 	Items           []NamespacedMutatingPolicy `json:"items"`
 }
 
-// MutatingPolicySpec says which resources are changed, and how.
+// MutatingPolicySpec defines which resources are changed, and how.
 type MutatingPolicySpec struct {
-	// The resources that the policy is for.
+	// Selects the resources to which the policy applies, by group, version, resource, operation, namespace and labels.
 	// +optional
 	MatchConstraints *admissionregistrationv1.MatchResources `json:"matchConstraints,omitempty"`
-	// What an error means: Fail (the default) denies the request, Ignore admits it as it is.
+	// Whether an error during evaluation denies the request (Fail) or admits it unchanged (Ignore). The default is Fail.
 	// +optional
 	// +kubebuilder:validation:Enum=Ignore;Fail
 	FailurePolicy *admissionregistrationv1.FailurePolicyType `json:"failurePolicy,omitempty"`
-	// What has to be true for the policy to be for a resource.
+	// CEL conditions that must all be true for the policy to apply to a resource. They are evaluated before all other expressions.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	MatchConditions []admissionregistrationv1.MatchCondition `json:"matchConditions,omitempty"`
-	// Values that other expressions read as variables.⟨name⟩.
+	// Named CEL expressions. Later expressions read their values as variables.⟨name⟩.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Variables []admissionregistrationv1.Variable `json:"variables,omitempty"`
-	// The policies that are generated from this one.
+	// Policies that are generated from this policy.
 	// +optional
 	Autogen *MutatingPolicyAutogen `json:"autogen,omitempty"`
-	// The existing resources that are changed, instead of the resource that is admitted.
+	// Selects existing resources to change, instead of the resource in the admission request. Requires evaluation.mutateExisting.
 	// +optional
 	TargetMatchConstraints *TargetMatchConstraints `json:"targetMatchConstraints,omitempty"`
-	// What has to be true of an existing resource.
+	// CEL conditions that must all be true for an existing resource to be changed.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	TargetMatchConditions []admissionregistrationv1.MatchCondition `json:"targetMatchConditions,omitempty"`
-	// The changes, in order.
+	// The changes: apply configurations or JSON patches, in this order. Each reads the result of the changes before it.
 	// +optional
 	// +listType=atomic
 	Mutations []admissionregistrationv1.Mutation `json:"mutations,omitempty"`
-	// The webhook of the policy.
+	// Settings of the webhook that calls the policy.
 	// +optional
 	WebhookConfiguration *WebhookConfiguration `json:"webhookConfiguration,omitempty"`
-	// When and for what the policy is evaluated.
+	// The input of the policy, and when it is evaluated.
 	// +optional
 	Evaluation *MutatingPolicyEvaluation `json:"evaluation,omitempty"`
-	// Whether a generated MutatingAdmissionPolicy is evaluated again after others: Never (the default) or IfNeeded.
+	// Whether the API server evaluates a generated MutatingAdmissionPolicy again after other changes: Never or IfNeeded. The default is
+	// Never. It has no effect on Ephor's webhooks.
 	// +optional
 	ReinvocationPolicy admissionregistrationv1.ReinvocationPolicyType `json:"reinvocationPolicy,omitempty"`
-	// Values that are added to the entries of reports.
+	// CEL expressions whose values are added to the results in reports, and to the audit events of requests.
 	// +optional
 	AuditAnnotations []admissionregistrationv1.AuditAnnotation `json:"auditAnnotations,omitempty"`
 }
 
-// TargetMatchConstraints says which existing resources are changed: by constraints, or by an expression.
+// TargetMatchConstraints selects existing resources to change, by constraints or by an expression.
 //
 // +structType=atomic
 type TargetMatchConstraints struct {
 	admissionregistrationv1.MatchResources `json:",inline"`
-	// Gives the resource, or an object with items.
+	// A CEL expression whose value is the resource to change, or a list of resources (an object with items).
 	// +optional
 	Expression string `json:"expression,omitempty"`
 }
 
-// MutatingPolicyEvaluation says when and for what a MutatingPolicy is evaluated.
+// MutatingPolicyEvaluation defines the input of a MutatingPolicy, and when it is evaluated.
 type MutatingPolicyEvaluation struct {
-	// What the policy is evaluated for; only Kubernetes has a meaning.
+	// Type of the input. Only Kubernetes (the default) has an effect.
 	// +optional
 	Mode EvaluationMode `json:"mode,omitempty"`
-	// Evaluation of admission requests.
+	// Whether the policy is evaluated at admission. The default is true.
 	// +optional
 	Admission *SwitchOn `json:"admission,omitempty"`
-	// Evaluation of existing resources, for reports.
+	// Whether the policy is evaluated on existing resources, for reports. The default is true.
 	// +optional
 	Background *SwitchOn `json:"background,omitempty"`
-	// Changes of existing resources.
+	// Whether the policy changes existing resources when one of them triggers it or the policy changes. The default is false.
 	// +optional
 	MutateExisting *SwitchOff `json:"mutateExisting,omitempty"`
-	// Whether requests of the background controller are left out.
+	// Whether requests of the background controller are ignored, which prevents endless loops. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	SkipBackgroundRequests *bool `json:"skipBackgroundRequests,omitempty"`
-	// Whether apply configurations may change atomic lists, maps and structs.
+	// Whether apply configurations may change atomic lists, maps and structs. The default is false.
 	// +optional
 	UseServerSideApply *bool `json:"useServerSideApply,omitempty"`
 }
 
-// MutatingPolicyAutogen says which policies are generated from a MutatingPolicy.
+// MutatingPolicyAutogen defines the policies that are generated from a MutatingPolicy.
 type MutatingPolicyAutogen struct {
-	// Policies for the controllers of Pods.
+	// Generation of policies for the controllers of Pods.
 	// +optional
 	PodControllers *PodControllers `json:"podControllers,omitempty"`
-	// A MutatingAdmissionPolicy of the API server.
+	// Generation of a MutatingAdmissionPolicy, which the API server evaluates itself. The default is false.
 	// +optional
 	MutatingAdmissionPolicy *Switch `json:"mutatingAdmissionPolicy,omitempty"`
 }
 
-// MutatingPolicyStatus says what the controllers made of a policy.
+// MutatingPolicyStatus is the state of a MutatingPolicy in the cluster.
 type MutatingPolicyStatus struct {
-	// Whether the policy is ready.
+	// Whether the policy is ready, and its conditions.
 	// +optional
 	ConditionStatus *ConditionStatus `json:"conditionStatus,omitempty"`
-	// The policies for the controllers of Pods.
+	// The generated policies for the controllers of Pods.
 	// +optional
 	Autogen *MutatingPolicyAutogenStatus `json:"autogen,omitempty"`
 	// Whether a MutatingAdmissionPolicy was generated.
@@ -169,15 +170,15 @@ type MutatingPolicyStatus struct {
 
 // MutatingPolicyAutogenStatus holds the generated policies, by the name of their configuration.
 type MutatingPolicyAutogenStatus struct {
-	// The generated policies.
+	// The generated policies, by the name of their configuration.
 	// +optional
 	Configs map[string]MutatingPolicyAutogenConfig `json:"configs,omitempty"`
 }
 
-// MutatingPolicyAutogenConfig is a generated policy.
+// MutatingPolicyAutogenConfig is one generated policy.
 type MutatingPolicyAutogenConfig struct {
-	// The resources that it is for.
+	// The resources to which the generated policy applies.
 	Targets []Target `json:"targets"`
-	// Its spec.
+	// Spec of the generated policy.
 	Spec MutatingPolicySpec `json:"spec"`
 }

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ValidatingPolicy checks resources with expressions.
+// ValidatingPolicy validates resources with CEL expressions.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -18,9 +18,9 @@ type ValidatingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is checked.
+	// Which resources are validated, and how.
 	Spec ValidatingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status ValidatingPolicyStatus `json:"status,omitempty,omitzero"`
 }
@@ -34,7 +34,7 @@ type ValidatingPolicyList struct {
 	Items           []ValidatingPolicy `json:"items"`
 }
 
-// NamespacedValidatingPolicy checks resources with expressions, in its own namespace.
+// NamespacedValidatingPolicy validates resources of its own namespace with CEL expressions.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -47,9 +47,9 @@ type NamespacedValidatingPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is checked.
+	// Which resources are validated, and how.
 	Spec ValidatingPolicySpec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status ValidatingPolicyStatus `json:"status,omitempty,omitzero"`
 }
@@ -63,65 +63,67 @@ type NamespacedValidatingPolicyList struct {
 	Items           []NamespacedValidatingPolicy `json:"items"`
 }
 
-// ValidatingPolicySpec says which resources are checked, and how.
+// ValidatingPolicySpec defines which resources are validated, and how.
 type ValidatingPolicySpec struct {
-	// The resources that the policy is for.
+	// Selects the resources to which the policy applies, by group, version, resource, operation, namespace and labels.
 	// +optional
 	MatchConstraints *admissionregistrationv1.MatchResources `json:"matchConstraints,omitempty"`
-	// What has to be true of each resource; the first that is false or has no value decides.
+	// CEL expressions that must be true for a resource, with the message of a failure. The first one that is false or fails determines the
+	// result.
 	// +optional
 	// +listType=atomic
 	Validations []admissionregistrationv1.Validation `json:"validations,omitempty"`
-	// What an error of the match conditions means.
+	// Whether an error during evaluation denies the request (Fail) or admits it (Ignore). The default is Fail.
 	// +optional
 	// +kubebuilder:validation:Enum=Ignore;Fail
 	FailurePolicy *admissionregistrationv1.FailurePolicyType `json:"failurePolicy,omitempty"`
-	// Values that are added to the entries of reports.
+	// CEL expressions whose values are added to the results in reports, and to the audit events of requests.
 	// +optional
 	// +listType=atomic
 	AuditAnnotations []admissionregistrationv1.AuditAnnotation `json:"auditAnnotations,omitempty"`
-	// What has to be true for the policy to be for a resource.
+	// CEL conditions that must all be true for the policy to apply to a resource. They are evaluated before all other expressions.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	MatchConditions []admissionregistrationv1.MatchCondition `json:"matchConditions,omitempty"`
-	// Values that other expressions read as variables.⟨name⟩.
+	// Named CEL expressions. Later expressions read their values as variables.⟨name⟩.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Variables []admissionregistrationv1.Variable `json:"variables,omitempty"`
-	// The policies that are generated from this one.
+	// Policies that are generated from this policy.
 	// +optional
 	Autogen *ValidatingPolicyAutogen `json:"autogen,omitempty"`
-	// What a failure means at admission: Deny (the default), Audit, Warn.
+	// How a failed validation affects a request: Deny denies it, Warn admits it with a warning, Audit admits it and reports the failure.
+	// The default is Deny.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:items:Enum=Deny;Audit;Warn
 	ValidationActions []admissionregistrationv1.ValidationAction `json:"validationActions,omitempty"`
-	// The webhook of the policy.
+	// Settings of the webhook that calls the policy.
 	// +optional
 	WebhookConfiguration *WebhookConfiguration `json:"webhookConfiguration,omitempty"`
-	// When and for what the policy is evaluated.
+	// The input of the policy, and when it is evaluated.
 	// +optional
 	Evaluation *Evaluation `json:"evaluation,omitempty"`
 }
 
-// ValidatingPolicyAutogen says which policies are generated from a ValidatingPolicy.
+// ValidatingPolicyAutogen defines the policies that are generated from a ValidatingPolicy.
 type ValidatingPolicyAutogen struct {
-	// Policies for the controllers of Pods.
+	// Generation of policies for the controllers of Pods.
 	// +optional
 	PodControllers *PodControllers `json:"podControllers,omitempty"`
-	// A ValidatingAdmissionPolicy of the API server.
+	// Generation of a ValidatingAdmissionPolicy, which the API server evaluates itself. The default is false.
 	// +optional
 	ValidatingAdmissionPolicy *Switch `json:"validatingAdmissionPolicy,omitempty"`
 }
 
-// ValidatingPolicyStatus says what the controllers made of a policy.
+// ValidatingPolicyStatus is the state of a ValidatingPolicy in the cluster.
 type ValidatingPolicyStatus struct {
-	// Whether the policy is ready.
+	// Whether the policy is ready, and its conditions.
 	// +optional
 	ConditionStatus *ConditionStatus `json:"conditionStatus,omitempty"`
-	// The policies for the controllers of Pods.
+	// The generated policies for the controllers of Pods.
 	// +optional
 	Autogen *ValidatingPolicyAutogenStatus `json:"autogen,omitempty"`
 	// Whether a ValidatingAdmissionPolicy was generated.
@@ -131,15 +133,15 @@ type ValidatingPolicyStatus struct {
 
 // ValidatingPolicyAutogenStatus holds the generated policies, by the name of their configuration.
 type ValidatingPolicyAutogenStatus struct {
-	// The generated policies.
+	// The generated policies, by the name of their configuration.
 	// +optional
 	Configs map[string]ValidatingPolicyAutogenConfig `json:"configs,omitempty"`
 }
 
-// ValidatingPolicyAutogenConfig is a generated policy.
+// ValidatingPolicyAutogenConfig is one generated policy.
 type ValidatingPolicyAutogenConfig struct {
-	// The resources that it is for.
+	// The resources to which the generated policy applies.
 	Targets []Target `json:"targets"`
-	// Its spec.
+	// Spec of the generated policy.
 	Spec ValidatingPolicySpec `json:"spec"`
 }
