@@ -4,28 +4,28 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// AnyAllConditions holds when at least one condition of any and every condition of all hold; an empty list holds.
+// AnyAllConditions is true if at least one condition of any and every condition of all is true. An empty list is true.
 type AnyAllConditions struct {
-	// At least one of these holds.
+	// At least one of these conditions must be true.
 	// +optional
 	AnyConditions []Condition `json:"any,omitempty"`
-	// Every one of these holds.
+	// Every one of these conditions must be true.
 	// +optional
 	AllConditions []Condition `json:"all,omitempty"`
 }
 
 // Condition compares a key with a value.
 type Condition struct {
-	// Any JSON value, most often an expression.
+	// The value to compare: any JSON value, usually a variable such as "{{ request.object.spec.replicas }}".
 	// +optional
 	RawKey *apiextensionsv1.JSON `json:"key,omitempty" null:"value"`
-	// How key and value are compared.
+	// How key and value are compared, such as Equals or AnyIn.
 	// +optional
 	Operator ConditionOperator `json:"operator,omitempty"`
-	// Any JSON value; it may hold variables.
+	// The value to compare with: any JSON value. It may contain variables.
 	// +optional
 	RawValue *apiextensionsv1.JSON `json:"value,omitempty" null:"value"`
-	// Shown when the condition is why a rule failed.
+	// Message of the rule if this condition makes it fail.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

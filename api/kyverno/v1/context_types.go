@@ -4,67 +4,67 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// ContextEntry gives a name to a value from one source.
+// ContextEntry defines a named value from exactly one source.
 //
 // +ephor:exactlyOneOf=configMap;apiCall;imageRegistry;variable;globalReference
 type ContextEntry struct {
-	// The name under which expressions read the value.
+	// Name of the variable that expressions read.
 	Name string `json:"name"`
-	// A ConfigMap.
+	// Reads a ConfigMap.
 	// +optional
 	ConfigMap *ConfigMapReference `json:"configMap,omitempty"`
-	// The answer of the API server or of another HTTP service.
+	// Calls the API server or another HTTP service, and reads the response.
 	// +optional
 	APICall *ContextAPICall `json:"apiCall,omitempty"`
-	// What a registry says about an image.
+	// Reads the manifest and configuration of an image from its registry.
 	// +optional
 	ImageRegistry *ImageRegistry `json:"imageRegistry,omitempty"`
-	// A value written here or computed from other values.
+	// A literal value, or one that an expression computes.
 	// +optional
 	Variable *Variable `json:"variable,omitempty"`
-	// A GlobalContextEntry, kept up to date for all policies.
+	// Reads a GlobalContextEntry, which is kept up to date for all policies.
 	// +optional
 	GlobalReference *GlobalContextEntryReference `json:"globalReference,omitempty"`
 }
 
 // Variable is a value written in the policy or computed by an expression.
 type Variable struct {
-	// Any JSON value; it may hold variables.
+	// The value to compare with: any JSON value. It may contain variables.
 	// +optional
 	Value *apiextensionsv1.JSON `json:"value,omitempty"`
-	// Expression applied to value, or to everything that is known when there is no value.
+	// A JMESPath expression. It reads value; without a value it reads all variables of the rule.
 	// +optional
 	JMESPath string `json:"jmesPath,omitempty"`
-	// Taken when the expression fails or gives null.
+	// Value that is used if the expression fails or returns null.
 	// +optional
 	Default *apiextensionsv1.JSON `json:"default,omitempty"`
 }
 
-// ConfigMapReference names a ConfigMap.
+// ConfigMapReference is a reference to a ConfigMap.
 type ConfigMapReference struct {
 	// Name of the ConfigMap.
 	Name string `json:"name"`
-	// Namespace of the ConfigMap; default when empty.
+	// Namespace of the ConfigMap. The default is the namespace "default".
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// GlobalContextEntryReference names a GlobalContextEntry.
+// GlobalContextEntryReference is a reference to a GlobalContextEntry.
 type GlobalContextEntryReference struct {
-	// Name of the entry, with .⟨projection⟩ behind it to read one of its projections.
+	// Name of the entry. ⟨name⟩.⟨projection⟩ reads one of its projections.
 	Name string `json:"name"`
-	// Expression applied to the entry's data.
+	// A JMESPath expression that is evaluated on the entry's data.
 	// +optional
 	JMESPath string `json:"jmesPath,omitempty"`
 }
 
-// ContextAPICall is an HTTP call whose answer becomes a value.
+// ContextAPICall is an HTTP call whose response is the value.
 type ContextAPICall struct {
 	APICall `json:",inline"`
-	// Taken when the call fails or gives null.
+	// Value that is used if the call fails or returns null.
 	// +optional
 	Default *apiextensionsv1.JSON `json:"default,omitempty"`
-	// Expression applied to the answer.
+	// A JMESPath expression that is evaluated on the response.
 	// +optional
 	JMESPath string `json:"jmesPath,omitempty"`
 }
@@ -74,11 +74,11 @@ type APICall struct {
 	// Path on the API server, such as /api/v1/namespaces.
 	// +optional
 	URLPath string `json:"urlPath,omitempty"`
-	// HTTP method.
+	// HTTP method: GET or POST. The default is GET.
 	// +optional
 	// +kubebuilder:default=GET
 	Method Method `json:"method,omitempty"`
-	// Body of a POST, as keys and values of a JSON object.
+	// Body of a POST request: the fields of a JSON object.
 	// +optional
 	Data []RequestData `json:"data,omitempty"`
 	// A service other than the API server.
@@ -95,18 +95,18 @@ type Method string
 type RequestData struct {
 	// Name of the field.
 	Key string `json:"key"`
-	// Any JSON value; it may hold variables.
+	// The value to compare with: any JSON value. It may contain variables.
 	Value *apiextensionsv1.JSON `json:"value"`
 }
 
-// ServiceCall names an HTTP service.
+// ServiceCall is a call of an HTTP service.
 type ServiceCall struct {
 	// URL of the service.
 	URL string `json:"url"`
 	// Headers of the request.
 	// +optional
 	Headers []HTTPHeader `json:"headers,omitempty"`
-	// PEM certificates that the service's certificate is checked against.
+	// CA certificates in PEM that verify the service's certificate.
 	// +optional
 	CABundle string `json:"caBundle,omitempty"`
 }
@@ -121,25 +121,26 @@ type HTTPHeader struct {
 
 // ImageRegistry reads an image's manifest and configuration.
 type ImageRegistry struct {
-	// Reference of the image; it may hold variables.
+	// Reference of the image. It may contain variables.
 	Reference string `json:"reference"`
-	// Expression applied to what the registry answered.
+	// A JMESPath expression that is evaluated on the image's data.
 	// +optional
 	JMESPath string `json:"jmesPath,omitempty"`
-	// How to log in to the registry.
+	// Credentials for the registry.
 	// +optional
 	ImageRegistryCredentials *ImageRegistryCredentials `json:"imageRegistryCredentials,omitempty"`
 }
 
-// ImageRegistryCredentials says how to log in to registries.
+// ImageRegistryCredentials configures the access to image registries.
 type ImageRegistryCredentials struct {
-	// Allows registries without TLS or with a certificate that is not trusted.
+	// Allows registries without TLS, and those whose certificate is not trusted. The default is false.
 	// +optional
 	AllowInsecureRegistry bool `json:"allowInsecureRegistry,omitempty"`
-	// Sources of credentials.
+	// Providers of registry credentials: default, amazon, azure, google, github. The identity of the controller is used.
 	// +optional
 	Providers []ImageRegistryCredentialsProvider `json:"providers,omitempty"`
-	// Pull secrets, in the engine's namespace unless written as namespace/name.
+	// Names of pull secrets in the namespace of the installation, or namespace/name. Those of a namespaced policy are read from the
+	// policy's namespace.
 	// +optional
 	Secrets []string `json:"secrets,omitempty"`
 }

@@ -7,30 +7,30 @@ import (
 
 // Generation creates resources: one, or one for each element of a list.
 type Generation struct {
-	// Applies the rule to resources that are already there.
+	// Applies the rule to resources that already exist. The default is false.
 	// +optional
 	GenerateExisting *bool `json:"generateExisting,omitempty"`
-	// Keeps the generated resources equal to their source.
+	// Keeps the generated resources equal to their source, and deletes them with their trigger. The default is false.
 	// +optional
 	Synchronize bool `json:"synchronize,omitempty"`
-	// Keeps the generated resources when the policy is deleted.
+	// Keeps the generated resources when the policy is deleted. The default is false. It only has an effect with synchronize.
 	// +optional
 	OrphanDownstreamOnPolicyDelete bool `json:"orphanDownstreamOnPolicyDelete,omitempty"`
 
 	GeneratePattern `json:",inline"`
 
-	// Resources for each element of a list.
+	// Creates resources for each element of a list.
 	// +optional
 	ForEachGeneration []ForEachGeneration `json:"foreach,omitempty"`
 }
 
-// GeneratePattern names a resource to create and where its content comes from: data, clone or cloneList.
+// GeneratePattern defines a resource to create, and the source of its content: data, clone or cloneList.
 type GeneratePattern struct {
 	ResourceSpec `json:",inline"`
-	// The content, written here.
+	// The content of the resource. It may contain variables.
 	// +optional
 	RawData *apiextensionsv1.JSON `json:"data,omitempty"`
-	// The content is that of another resource of the same kind.
+	// Copies another resource of the same kind.
 	// +optional
 	Clone CloneFrom `json:"clone,omitempty,omitzero"`
 	// Copies of several resources.
@@ -38,7 +38,7 @@ type GeneratePattern struct {
 	CloneList CloneList `json:"cloneList,omitempty,omitzero"`
 }
 
-// CloneFrom names the resource to copy.
+// CloneFrom is a reference to the resource to copy.
 type CloneFrom struct {
 	// Namespace of the source.
 	// +optional
@@ -56,20 +56,20 @@ type CloneList struct {
 	// Kinds of the sources, as version/Kind or group/version/Kind.
 	// +optional
 	Kinds []string `json:"kinds,omitempty"`
-	// Labels of the sources.
+	// Selects the sources by labels.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
 // ForEachGeneration creates a resource for each element of a list.
 type ForEachGeneration struct {
-	// Expression that gives the list.
+	// A JMESPath expression that returns the list.
 	// +optional
 	List string `json:"list,omitempty"`
-	// Values for the expressions, which may use element and elementIndex.
+	// Named values for the expressions of an element. They may use element and elementIndex.
 	// +optional
 	Context []ContextEntry `json:"context,omitempty"`
-	// Conditions under which a resource is created for an element.
+	// Conditions that must be true for a resource to be created for an element.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	AnyAllConditions *AnyAllConditions `json:"preconditions,omitempty"`

@@ -1,35 +1,35 @@
 package v1
 
-// Manifests requires that the resource's manifest is signed.
+// Manifests requires a signature on the manifest of the resource.
 type Manifests struct {
-	// Who has to sign.
+	// The required signers.
 	// +optional
 	Attestors []AttestorSet `json:"attestors,omitempty"`
-	// Domain of the annotations that carry signatures; cosign.sigstore.dev when empty.
+	// Domain of the annotations that contain signatures. The default is cosign.sigstore.dev.
 	// +optional
 	AnnotationDomain string `json:"annotationDomain,omitempty"`
 	// Fields in which the resource may differ from the signed manifest.
 	// +optional
 	IgnoreFields []ObjectFieldBinding `json:"ignoreFields,omitempty"`
-	// Compares with the manifest as the API server would store it.
+	// Compares the resource with the manifest as the API server would store it.
 	// +optional
 	DryRunOption DryRunOption `json:"dryRun,omitempty,omitzero"`
-	// Image repository that holds the signatures.
+	// Image repository that contains the signatures.
 	// +optional
 	Repository string `json:"repository,omitempty"`
 }
 
-// ObjectFieldBinding names fields of some resources.
+// ObjectFieldBinding selects fields of some resources.
 type ObjectFieldBinding struct {
-	// The fields.
+	// Paths of the fields, such as spec.replicas.
 	// +optional
 	Fields []string `json:"fields,omitempty"`
-	// The resources.
+	// The resources whose fields are selected.
 	// +optional
 	Objects []ObjectReference `json:"objects,omitempty"`
 }
 
-// ObjectReference selects resources; an empty field selects all.
+// ObjectReference selects resources. An empty field matches all.
 type ObjectReference struct {
 	// API group.
 	// +optional
@@ -48,9 +48,9 @@ type ObjectReference struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// DryRunOption configures the dry run of a manifest check.
+// DryRunOption configures the dry run that a comparison of manifests uses.
 type DryRunOption struct {
-	// Whether a dry run is made.
+	// Whether the manifest is sent to the API server in a dry run.
 	// +optional
 	Enable bool `json:"enable,omitempty"`
 	// Namespace of the dry run.

@@ -9,15 +9,15 @@ import (
 //
 // +ephor:notTogether=any;all
 type MatchResources struct {
-	// At least one of the filters holds.
+	// At least one of the filters must match.
 	// +optional
 	Any ResourceFilters `json:"any,omitempty"`
-	// Every filter holds.
+	// Every filter must match.
 	// +optional
 	All ResourceFilters `json:"all,omitempty"`
-	// Who made the request (older form; use any or all).
+	// Selects by the requester (older form; use any or all).
 	UserInfo `json:",inline"`
-	// What the request is about (older form; use any or all).
+	// Selects by the resource (older form; use any or all).
 	// +optional
 	ResourceDescription ResourceDescription `json:"resources,omitempty"`
 }
@@ -25,16 +25,16 @@ type MatchResources struct {
 // ResourceFilters is a list of filters.
 type ResourceFilters []ResourceFilter
 
-// ResourceFilter holds when all that it says holds.
+// ResourceFilter matches if all its attributes match.
 type ResourceFilter struct {
-	// Who made the request.
+	// Selects by the requester.
 	UserInfo `json:",inline"`
-	// What the request is about.
+	// Selects by the resource.
 	// +optional
 	ResourceDescription ResourceDescription `json:"resources,omitempty"`
 }
 
-// UserInfo selects by the requester. Lists that are given must each hold one that fits.
+// UserInfo selects by the requester. Of each list that is set, at least one entry must match.
 type UserInfo struct {
 	// Roles of the requester, as namespace:name.
 	// +optional
@@ -47,12 +47,11 @@ type UserInfo struct {
 	Subjects []rbacv1.Subject `json:"subjects,omitempty"`
 }
 
-// ResourceDescription selects by the resource. All attributes that are given must hold.
+// ResourceDescription selects by the resource. All attributes that are set must match.
 //
 // +ephor:notTogether=name;names
 type ResourceDescription struct {
-	// Kinds, as Kind, version/Kind, group/version/Kind, each with a subresource behind / if wanted; wildcards are
-	// allowed.
+	// Kinds, as Kind, version/Kind or group/version/Kind, optionally followed by / and a subresource. Wildcards are allowed.
 	// +optional
 	Kinds []string `json:"kinds,omitempty"`
 	// Name of the resource (older form; use names).
@@ -73,7 +72,7 @@ type ResourceDescription struct {
 	// Labels of the resource's namespace; wildcards are allowed in matchLabels.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
-	// Operations of the request; any when empty.
+	// Operations of the request: CREATE, UPDATE, DELETE, CONNECT. All operations if empty.
 	// +optional
 	Operations []AdmissionOperation `json:"operations,omitempty"`
 }

@@ -5,21 +5,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Mutation changes the resource of the request, or the targets when there are some.
+// Mutation changes the resource of the request, or existing resources if it has targets.
 type Mutation struct {
-	// Applies the rule to the targets when the policy changes.
+	// Applies the rule to the targets when the policy is created or changed. The default is false.
 	// +optional
 	MutateExistingOnPolicyUpdate *bool `json:"mutateExistingOnPolicyUpdate,omitempty"`
-	// Existing resources to change instead of the resource of the request.
+	// Selects existing resources to change, instead of the resource of the request.
 	// +optional
 	Targets []TargetResourceSpec `json:"targets,omitempty"`
-	// Strategic merge patch; anchors and variables are allowed.
+	// A strategic merge patch. Anchors and variables are allowed.
 	// +optional
 	RawPatchStrategicMerge *apiextensionsv1.JSON `json:"patchStrategicMerge,omitempty"`
-	// JSON patch (RFC 6902), as a YAML or JSON list in a string.
+	// A JSON patch (RFC 6902) as text: a list in YAML or JSON.
 	// +optional
 	PatchesJSON6902 string `json:"patchesJson6902,omitempty"`
-	// Patches for each element of a list.
+	// Patches the resource for each element of a list.
 	// +optional
 	ForEachMutation []ForEachMutation `json:"foreach,omitempty"`
 }
@@ -27,18 +27,18 @@ type Mutation struct {
 // TargetResourceSpec selects existing resources.
 type TargetResourceSpec struct {
 	ResourceSpec `json:",inline"`
-	// Labels of the resources.
+	// Selects the resources by labels.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// Values for the expressions, which may use target.
+	// Named values for the expressions of a target. They may use target.
 	// +optional
 	Context []ContextEntry `json:"context,omitempty"`
-	// Conditions under which a target is changed.
+	// Conditions that must be true for a target to be changed.
 	// +optional
 	RawAnyAllConditions *apiextensionsv1.JSON `json:"preconditions,omitempty"`
 }
 
-// ResourceSpec names a resource.
+// ResourceSpec is a reference to a resource.
 type ResourceSpec struct {
 	// API group and version.
 	// +optional
@@ -59,23 +59,23 @@ type ResourceSpec struct {
 
 // ForEachMutation patches the resource for each element of a list.
 type ForEachMutation struct {
-	// Expression that gives the list.
+	// A JMESPath expression that returns the list.
 	// +optional
 	List string `json:"list,omitempty"`
-	// The order of the elements. Ascending when empty, except for patches that remove elements.
+	// The order of the elements: Ascending or Descending. The default is Ascending, and Descending for JSON patches that remove elements.
 	// +optional
 	Order *ForeachOrder `json:"order,omitempty"`
-	// Values for the expressions, which may use element and elementIndex.
+	// Named values for the expressions of an element. They may use element and elementIndex.
 	// +optional
 	Context []ContextEntry `json:"context,omitempty"`
-	// Conditions under which an element is patched.
+	// Conditions that must be true for an element to be patched.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	AnyAllConditions *AnyAllConditions `json:"preconditions,omitempty"`
-	// Strategic merge patch of the whole resource.
+	// A strategic merge patch of the whole resource.
 	// +optional
 	RawPatchStrategicMerge *apiextensionsv1.JSON `json:"patchStrategicMerge,omitempty"`
-	// JSON patch of the whole resource.
+	// A JSON patch of the whole resource.
 	// +optional
 	PatchesJSON6902 string `json:"patchesJson6902,omitempty"`
 	// Patches for each element of a list inside the element.

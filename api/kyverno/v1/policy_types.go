@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ClusterPolicy holds rules for resources of the whole cluster.
+// ClusterPolicy contains rules for resources of the whole cluster.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -24,9 +24,9 @@ type ClusterPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// The rules and how they are applied.
+	// The rules of the policy, and how they are evaluated.
 	Spec Spec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status PolicyStatus `json:"status,omitempty"`
 }
@@ -40,7 +40,7 @@ type ClusterPolicyList struct {
 	Items           []ClusterPolicy `json:"items"`
 }
 
-// Policy holds rules for the resources of its own namespace.
+// Policy contains rules for the resources of its own namespace.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -60,9 +60,9 @@ type Policy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// The rules and how they are applied.
+	// The rules of the policy, and how they are evaluated.
 	Spec Spec `json:"spec"`
-	// What the controllers made of the policy.
+	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status PolicyStatus `json:"status,omitempty"`
 }

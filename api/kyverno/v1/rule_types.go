@@ -5,41 +5,40 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Rule is one statement of a policy: which resources it is about, and one of mutate, validate, generate or
-// verifyImages.
+// Rule is one rule of a policy: the resources to which it applies, and one of mutate, validate, generate or verifyImages.
 type Rule struct {
-	// Unique within the policy.
+	// Name of the rule. It is unique within the policy, and has at most 63 characters.
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 
-	// Values that the rule's expressions may use, read in this order and only when needed.
+	// Named values that the rule's expressions may use. They are loaded in this order, and only when they are read.
 	// +optional
 	Context []ContextEntry `json:"context,omitempty"`
 
-	// Extra properties of the rule's results in reports. The values may hold variables.
+	// Additional properties of the rule's results in reports. The values may contain variables.
 	// +optional
 	ReportProperties map[string]string `json:"reportProperties,omitempty"`
 
-	// Which requests and resources the rule is about.
+	// Selects the requests and resources to which the rule applies.
 	MatchResources MatchResources `json:"match"`
 
-	// Which of the matched ones it is not about.
+	// Excludes requests and resources that match.
 	// +optional
 	ExcludeResources *MatchResources `json:"exclude,omitempty"`
 
-	// Where custom resources keep their image references, by kind.
+	// Finds image references in custom resources, by kind.
 	// +optional
 	ImageExtractors ImageExtractorConfigs `json:"imageExtractors,omitempty"`
 
-	// Conditions under which the rule applies: a map of any and all, or a plain list, which means all.
+	// Conditions that must be true for the rule to apply: a map of any and all, or a list, which means all.
 	// +optional
 	Preconditions *apiextensionsv1.JSON `json:"preconditions,omitempty"`
 
-	// CEL conditions under which a validate.cel rule applies.
+	// CEL conditions that must be true for a validate.cel rule to apply.
 	// +optional
 	CELPreconditions []admissionregistrationv1.MatchCondition `json:"celPreconditions,omitempty"`
 
-	// Changes resources.
+	// Changes the resource of a request, or existing resources.
 	// +optional
 	Mutation *Mutation `json:"mutate,omitempty"`
 
@@ -51,33 +50,33 @@ type Rule struct {
 	// +optional
 	Generation *Generation `json:"generate,omitempty"`
 
-	// Checks signatures and attestations of images.
+	// Verifies signatures and attestations of images.
 	// +optional
 	VerifyImages []ImageVerification `json:"verifyImages,omitempty"`
 
-	// Ignores requests that the background controller itself makes, for generate and mutate-existing rules.
+	// Whether generate rules and mutate rules with targets ignore requests of the background controller. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	SkipBackgroundRequests *bool `json:"skipBackgroundRequests,omitempty"`
 }
 
-// ImageExtractorConfigs are image extractors by kind.
+// ImageExtractorConfigs contains image extractors by kind.
 type ImageExtractorConfigs map[string][]ImageExtractorConfig
 
-// ImageExtractorConfig says where images are found in a kind of resource.
+// ImageExtractorConfig finds image references in resources of one kind.
 type ImageExtractorConfig struct {
 	// Path to the images, such as /spec/containers/*.
 	Path string `json:"path"`
-	// Field of the object at path that holds the image; its last segment when empty.
+	// Field of the object at path that contains the image. If empty, path ends with this field.
 	// +optional
 	Value string `json:"value,omitempty"`
-	// Name under which the images appear in the variable images; custom when empty.
+	// Name of the group of images in the variable images. The default is custom.
 	// +optional
 	Name string `json:"name,omitempty"`
-	// Field of the object at path that names the image.
+	// Field of the object at path whose value is the key of the image in its group.
 	// +optional
 	Key string `json:"key,omitempty"`
-	// Expression that turns the field into an image reference.
+	// A JMESPath expression that converts the field to an image reference.
 	// +optional
 	JMESPath string `json:"jmesPath,omitempty"`
 }

@@ -7,55 +7,54 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Spec is the body of a ClusterPolicy or Policy.
+// Spec contains the rules and settings of a ClusterPolicy or Policy.
 type Spec struct {
-	// The rules, evaluated in this order. Their names differ.
+	// The rules, which are evaluated in this order. Their names must be unique.
 	Rules []Rule `json:"rules,omitempty"`
 
-	// All applies every rule; One stops after the first rule that passes or fails. All when empty.
+	// How many rules are evaluated: All, or One, which stops after the first rule that passes or fails. The default is All.
 	// +optional
 	ApplyRules *ApplyRules `json:"applyRules,omitempty"`
 
-	// Whether a request is refused (Fail) or admitted (Ignore) when a rule cannot be evaluated or the webhook cannot
-	// be reached. Older form of webhookConfiguration.failurePolicy. Fail when empty.
+	// Whether a request is denied (Fail) or admitted (Ignore) if a rule cannot be evaluated or the webhook cannot be reached. The default
+	// is Fail. Older form of webhookConfiguration.failurePolicy.
 	// +optional
 	FailurePolicy *FailurePolicyType `json:"failurePolicy,omitempty"`
 
-	// What a failed validation means for rules that do not say it themselves: Enforce refuses the request, Audit
-	// records the failure. Older form of the rule's validate.failureAction.
+	// How a failed validation affects a request: Enforce denies it, Audit admits it and reports the failure. The default is Audit. Older
+	// form of the rule's validate.failureAction, which takes precedence.
 	// +optional
 	// +kubebuilder:default=Audit
 	ValidationFailureAction ValidationFailureAction `json:"validationFailureAction,omitempty"`
 
-	// Other failure actions for some namespaces. Older form of the rule's validate.failureActionOverrides.
+	// Failure actions for some namespaces. Older form of the rule's validate.failureActionOverrides.
 	// +optional
 	ValidationFailureActionOverrides []ValidationFailureActionOverride `json:"validationFailureActionOverrides,omitempty"`
 
-	// Adds a warning to the answer for each result that is not a skip.
+	// Whether the response to a request contains a warning for each result except skip. The default is false.
 	// +optional
 	// +kubebuilder:default=false
 	EmitWarning *bool `json:"emitWarning,omitempty"`
 
-	// Whether the rules are applied to admission requests.
+	// Whether the rules are evaluated for admission requests. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	Admission *bool `json:"admission,omitempty"`
 
-	// Whether the rules are applied to existing resources by the periodic scan.
+	// Whether the rules are evaluated for existing resources by background scans. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	Background *bool `json:"background,omitempty"`
 
-	// Accepted for old manifests; without effect.
+	// Accepted for old manifests. It has no effect.
 	// +optional
 	SchemaValidation *bool `json:"schemaValidation,omitempty"`
 
-	// Seconds that the API server waits for the webhook, 1 to 30. Older form of webhookConfiguration.timeoutSeconds.
+	// Timeout of the webhook in seconds, from 1 to 30. The default is 10. Older form of webhookConfiguration.timeoutSeconds.
 	// +optional
 	WebhookTimeoutSeconds *int32 `json:"webhookTimeoutSeconds,omitempty"`
 
-	// Applies mutations of existing resources when the policy itself changes. Older form of the field of the same name
-	// in the rule.
+	// Applies mutate rules to their targets when the policy is created or changed. Older form of the field of the same name in the rule.
 	// +optional
 	MutateExistingOnPolicyUpdate bool `json:"mutateExistingOnPolicyUpdate,omitempty"`
 
@@ -63,11 +62,11 @@ type Spec struct {
 	// +optional
 	GenerateExistingOnPolicyUpdate *bool `json:"generateExistingOnPolicyUpdate,omitempty"`
 
-	// Applies generate rules to resources that are already there. Older form of the field of the same name in the rule.
+	// Applies generate rules to resources that already exist. Older form of the field of the same name in the rule.
 	// +optional
 	GenerateExisting bool `json:"generateExisting,omitempty"`
 
-	// Writes generated resources by server-side apply.
+	// Whether generated resources are written with server-side apply. The default is false.
 	// +optional
 	UseServerSideApply bool `json:"useServerSideApply,omitempty"`
 
@@ -76,7 +75,7 @@ type Spec struct {
 	WebhookConfiguration *WebhookConfiguration `json:"webhookConfiguration,omitempty"`
 }
 
-// ApplyRules says how many rules of a policy are applied.
+// ApplyRules defines how many rules of a policy are evaluated.
 //
 // +kubebuilder:validation:Enum=All;One
 type ApplyRules string
@@ -87,7 +86,7 @@ const (
 	ApplyOne ApplyRules = "One"
 )
 
-// FailurePolicyType says what an error means for the request.
+// FailurePolicyType defines how an error affects a request.
 //
 // +kubebuilder:validation:Enum=Ignore;Fail
 type FailurePolicyType string
@@ -98,12 +97,12 @@ const (
 	Fail   FailurePolicyType = "Fail"
 )
 
-// ValidationFailureAction says what a failed validation means, in either case of letters.
+// ValidationFailureAction defines how a failed validation affects a request. Upper and lower case are equal.
 //
 // +kubebuilder:validation:Enum=audit;enforce;Audit;Enforce
 type ValidationFailureAction string
 
-// FailureAction says what a failed rule means.
+// FailureAction defines how a failed rule affects a request.
 //
 // +kubebuilder:validation:Enum=Audit;Enforce
 type FailureAction string
@@ -114,34 +113,34 @@ const (
 	Enforce = "Enforce"
 )
 
-// IsEnforce reports whether the action refuses requests, in either case of letters.
+// IsEnforce reports whether the action denies requests. It ignores case.
 func (a ValidationFailureAction) IsEnforce() bool { return strings.EqualFold(string(a), Enforce) }
 
-// IsEnforce reports whether the action refuses requests.
+// IsEnforce reports whether the action denies requests.
 func (a FailureAction) IsEnforce() bool { return strings.EqualFold(string(a), Enforce) }
 
-// ValidationFailureActionOverride sets the failure action for some namespaces. Without namespaces and selector it
-// covers all of them.
+// ValidationFailureActionOverride sets the failure action for some namespaces. Without namespaces and selector it applies to all namespaces.
 type ValidationFailureActionOverride struct {
 	// The action for these namespaces.
 	Action ValidationFailureAction `json:"action,omitempty"`
 	// Names of namespaces; wildcards are allowed.
 	// +optional
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Labels of namespaces.
+	// Selects namespaces by labels.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 }
 
-// WebhookConfiguration says how the API server calls the webhook for a policy.
+// WebhookConfiguration defines how the API server calls the webhook for a policy.
 type WebhookConfiguration struct {
-	// Fail or Ignore. Replaces spec.failurePolicy.
+	// Whether a request is denied (Fail) or admitted (Ignore) if a rule cannot be evaluated or the webhook cannot be reached. It takes
+	// precedence over spec.failurePolicy.
 	// +optional
 	FailurePolicy *FailurePolicyType `json:"failurePolicy,omitempty"`
-	// Seconds that the API server waits, 1 to 30. Replaces spec.webhookTimeoutSeconds.
+	// Timeout of the webhook in seconds, from 1 to 30. It takes precedence over spec.webhookTimeoutSeconds.
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
-	// CEL conditions under which the webhook is called at all.
+	// CEL conditions that must be true for the API server to call the webhook.
 	// +optional
 	MatchConditions []admissionregistrationv1.MatchCondition `json:"matchConditions,omitempty"`
 }

@@ -4,44 +4,44 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PolicyStatus says what the controllers made of a policy.
+// PolicyStatus is the state of a policy in the cluster.
 type PolicyStatus struct {
-	// Whether the policy is served (older form; read the condition Ready).
+	// Whether the policy is in force (older form; read the condition Ready).
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
-	// The condition Ready says whether the policy is served.
+	// The condition Ready reports whether the policy is in force.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// The rules that were derived for controllers of Pods.
+	// The rules that are generated for controllers of Pods.
 	// +optional
 	Autogen AutogenStatus `json:"autogen,omitempty"`
-	// How many rules of each sort the policy has, without derived ones.
+	// Number of rules of each type, without generated rules.
 	// +optional
 	RuleCount RuleCountStatus `json:"rulecount,omitempty"`
-	// The ValidatingAdmissionPolicy made from the policy.
+	// The ValidatingAdmissionPolicy that is generated from the policy.
 	// +optional
 	ValidatingAdmissionPolicy ValidatingAdmissionPolicyStatus `json:"validatingadmissionpolicy,omitempty"`
-	// What scans of existing resources leave out, written by the reports controller.
+	// Rules and kinds that background scans leave out. The reports controller writes it.
 	// +optional
 	BackgroundScan *BackgroundScanStatus `json:"backgroundScan,omitempty"`
-	// The last time that the policy used up what it may take for one request, and was an error from there on.
+	// The last request for which the policy exceeded its budget of time or size, so that its remaining rules were errors.
 	// +optional
 	Budget *BudgetStatus `json:"budget,omitempty"`
 }
 
-// BudgetStatus says when and where a policy used up its budget.
+// BudgetStatus reports when, and at which rule, a policy exceeded its budget.
 type BudgetStatus struct {
-	// When that was; it is not renewed within five minutes.
+	// Time of the request. It is updated at most every five minutes.
 	ExceededAt metav1.Time `json:"exceededAt"`
 	// The generation of the policy that was evaluated.
 	ObservedGeneration int64 `json:"observedGeneration"`
-	// The rule at which it happened, or the first one that was no longer evaluated.
+	// The rule that exceeded the budget, or the first rule that was no longer evaluated.
 	Rule string `json:"rule"`
-	// Which budget, and what can be done.
+	// The budget that was exceeded, and how to correct the policy.
 	Message string `json:"message"`
 }
 
-// BackgroundScanStatus says what scans of existing resources leave out.
+// BackgroundScanStatus lists rules and kinds that background scans leave out.
 type BackgroundScanStatus struct {
 	// Rules that scans do not evaluate, and kinds that they cannot read.
 	// +optional
@@ -50,13 +50,13 @@ type BackgroundScanStatus struct {
 
 // NotScanned is a rule that scans do not evaluate, or a kind that they cannot read.
 type NotScanned struct {
-	// The rule; empty where the kind is meant.
+	// Name of the rule. Empty for an entry about a kind.
 	// +optional
 	Rule string `json:"rule,omitempty"`
-	// The kind, as in v1/Secret; empty where the rule is meant.
+	// The kind, such as v1/Secret. Empty for an entry about a rule.
 	// +optional
 	Kind string `json:"kind,omitempty"`
-	// Why.
+	// Why scans leave out the rule or kind.
 	Reason string `json:"reason"`
 }
 
@@ -67,29 +67,29 @@ const (
 	PolicyReasonFailed    = "Failed"
 )
 
-// AutogenStatus lists derived rules.
+// AutogenStatus lists generated rules.
 type AutogenStatus struct {
-	// The derived rules.
+	// The generated rules.
 	// +optional
 	Rules []Rule `json:"rules,omitempty"`
 }
 
-// RuleCountStatus counts rules by sort.
+// RuleCountStatus counts rules by type.
 type RuleCountStatus struct {
-	// Rules with validate.
+	// Number of validate rules.
 	Validate int `json:"validate"`
-	// Rules with generate.
+	// Number of generate rules.
 	Generate int `json:"generate"`
-	// Rules with mutate.
+	// Number of mutate rules.
 	Mutate int `json:"mutate"`
-	// Rules with verifyImages.
+	// Number of verifyImages rules.
 	VerifyImages int `json:"verifyimages"`
 }
 
-// ValidatingAdmissionPolicyStatus says whether a ValidatingAdmissionPolicy was made from the policy.
+// ValidatingAdmissionPolicyStatus reports whether a ValidatingAdmissionPolicy was generated from the policy.
 type ValidatingAdmissionPolicyStatus struct {
-	// Whether it was made.
+	// Whether it was generated.
 	Generated bool `json:"generated"`
-	// Why not, or what is noteworthy.
+	// The reason why it was not generated.
 	Message string `json:"message"`
 }

@@ -1,20 +1,21 @@
 package v1
 
-// ImageVerification checks signatures and attestations of the images that it names.
+// ImageVerification verifies the signatures and attestations of the images that it selects.
 type ImageVerification struct {
-	// Enforce refuses requests that fail, Audit records them; the policy's action when empty.
+	// How a failure affects a request: Enforce denies it, Audit admits it and reports the failure. The default is the policy's
+	// validationFailureAction.
 	// +optional
 	FailureAction *FailureAction `json:"failureAction,omitempty"`
-	// Kind of signature. Cosign when empty.
+	// Type of the signatures: Cosign, SigstoreBundle or Notary. The default is Cosign.
 	// +optional
 	Type ImageVerificationType `json:"type,omitempty"`
 	// One image pattern (older form; use imageReferences).
 	// +optional
 	Image string `json:"image,omitempty"`
-	// Images that are checked; wildcards are allowed.
+	// Images that are verified. Wildcards are allowed.
 	// +optional
 	ImageReferences []string `json:"imageReferences,omitempty"`
-	// Images that are not; wildcards are allowed.
+	// Images that are not verified although imageReferences selects them. Wildcards are allowed.
 	// +optional
 	SkipImageReferences []string `json:"skipImageReferences,omitempty"`
 	// Public key (older form; use attestors).
@@ -35,60 +36,60 @@ type ImageVerification struct {
 	// Annotations of the signature (older form; use attestors).
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Who has to sign; every set has to be satisfied.
+	// The required signers. Every set must be satisfied.
 	// +optional
 	Attestors []AttestorSet `json:"attestors,omitempty"`
-	// Statements about the image that have to be there.
+	// Signed statements about the image that must exist.
 	// +optional
 	Attestations []Attestation `json:"attestations,omitempty"`
-	// Repository of the signatures; that of the image when empty.
+	// Repository of the signatures. The default is the repository of the image.
 	// +optional
 	Repository string `json:"repository,omitempty"`
-	// Looks signatures up as OCI 1.1 referrers.
+	// Whether signatures are looked up as OCI 1.1 referrers. The default is false.
 	// +optional
 	CosignOCI11 bool `json:"cosignOCI11,omitempty"`
-	// Replaces tags by digests.
+	// Whether tags are replaced by digests at admission. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	MutateDigest *bool `json:"mutateDigest,omitempty"`
-	// Requires digests.
+	// Whether every image must have a digest. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	VerifyDigest *bool `json:"verifyDigest,omitempty"`
-	// Requires that the images are verified.
+	// Whether every image must have been verified. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	Required *bool `json:"required,omitempty"`
-	// Remembers verified images for some time.
+	// Whether verified images are cached. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	UseCache *bool `json:"useCache,omitempty"`
-	// How to log in to the registry.
+	// Credentials for the registry.
 	// +optional
 	ImageRegistryCredentials *ImageRegistryCredentials `json:"imageRegistryCredentials,omitempty"`
-	// Further conditions, evaluated when the images are verified.
+	// Conditions that are evaluated on the data of verified images.
 	// +optional
 	Validation *ValidateImageVerification `json:"validate,omitempty"`
 }
 
-// ImageVerificationType is a kind of signature.
+// ImageVerificationType is a type of signatures.
 //
 // +kubebuilder:validation:Enum=Cosign;SigstoreBundle;Notary
 type ImageVerificationType string
 
 // ValidateImageVerification checks the data of verified images.
 type ValidateImageVerification struct {
-	// Shown when the conditions deny.
+	// Message of a failure.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Conditions under which the rule fails.
+	// Conditions that make the rule fail.
 	// +optional
 	Deny *Deny `json:"deny,omitempty"`
 }
 
-// AttestorSet is satisfied by count of its entries, or by all of them without a count.
+// AttestorSet is satisfied if count of its entries are, or all entries without a count.
 type AttestorSet struct {
-	// How many entries suffice.
+	// Number of entries that are sufficient. The default is all.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Count *int `json:"count,omitempty"`
@@ -105,7 +106,7 @@ type Attestor struct {
 	// Certificates.
 	// +optional
 	Certificates *CertificateAttestor `json:"certificates,omitempty"`
-	// An identity that an issuer vouches for.
+	// An identity in a certificate for keyless signing.
 	// +optional
 	Keyless *KeylessAttestor `json:"keyless,omitempty"`
 	// A nested set.
@@ -113,7 +114,7 @@ type Attestor struct {
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Attestor *AttestorSet `json:"attestor,omitempty"`
-	// Annotations that the signature must carry.
+	// Annotations that the signature must contain.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Repository of the signatures.
@@ -125,9 +126,9 @@ type Attestor struct {
 	SignatureAlgorithm string `json:"signatureAlgorithm,omitempty"`
 }
 
-// StaticKeyAttestor names public keys, in one of several places.
+// StaticKeyAttestor defines public keys, from one of several sources.
 type StaticKeyAttestor struct {
-	// PEM keys, a file, a KMS URI, or k8s://namespace/name.
+	// Public keys in PEM, the URI of a key in a key management service, or k8s://⟨namespace⟩/⟨name⟩ of a Secret.
 	// +optional
 	PublicKeys string `json:"publicKeys,omitempty"`
 	// Hash algorithm of the signature.
@@ -140,7 +141,7 @@ type StaticKeyAttestor struct {
 	// A Secret with the key.
 	// +optional
 	Secret *SecretReference `json:"secret,omitempty"`
-	// The transparency log.
+	// The transparency log of signatures.
 	// +optional
 	Rekor *Rekor `json:"rekor,omitempty"`
 	// The certificate transparency log.
@@ -148,7 +149,7 @@ type StaticKeyAttestor struct {
 	CTLog *CTLog `json:"ctlog,omitempty"`
 }
 
-// SecretReference names a Secret.
+// SecretReference is a reference to a Secret.
 type SecretReference struct {
 	// Name of the Secret.
 	Name string `json:"name"`
@@ -156,7 +157,7 @@ type SecretReference struct {
 	Namespace string `json:"namespace"`
 }
 
-// CertificateAttestor names certificates.
+// CertificateAttestor defines a signer by a certificate.
 type CertificateAttestor struct {
 	// PEM certificate of the signer.
 	// +optional
@@ -164,7 +165,7 @@ type CertificateAttestor struct {
 	// PEM certificates from the signer's issuer to the root.
 	// +optional
 	CertificateChain string `json:"certChain,omitempty"`
-	// The transparency log.
+	// The transparency log of signatures.
 	// +optional
 	Rekor *Rekor `json:"rekor,omitempty"`
 	// The certificate transparency log.
@@ -172,7 +173,7 @@ type CertificateAttestor struct {
 	CTLog *CTLog `json:"ctlog,omitempty"`
 }
 
-// KeylessAttestor names an identity by its issuer and subject.
+// KeylessAttestor defines a signer by the issuer and subject of an identity.
 type KeylessAttestor struct {
 	// Issuer of the identity.
 	// +optional
@@ -186,36 +187,36 @@ type KeylessAttestor struct {
 	// Regular expression for the identity.
 	// +optional
 	SubjectRegExp string `json:"subjectRegExp,omitempty"`
-	// PEM root certificates; the public ones when empty.
+	// Root certificates in PEM. The default is the trusted root of sigstore.
 	// +optional
 	Roots string `json:"roots,omitempty"`
-	// The transparency log.
+	// The transparency log of signatures.
 	// +optional
 	Rekor *Rekor `json:"rekor,omitempty"`
 	// The certificate transparency log.
 	// +optional
 	CTLog *CTLog `json:"ctlog,omitempty"`
-	// Extensions that the signer's certificate must carry.
+	// Extensions that the signer's certificate must contain, with their values.
 	// +optional
 	AdditionalExtensions map[string]string `json:"additionalExtensions,omitempty"`
 }
 
-// Rekor is a transparency log.
+// Rekor configures the transparency log of signatures.
 type Rekor struct {
-	// Address of the log.
+	// URL of the log.
 	// +optional
 	URL string `json:"url,omitempty"`
 	// PEM public key of the log.
 	// +optional
 	RekorPubKey string `json:"pubkey,omitempty"`
-	// Does without an entry in the log.
+	// Accepts signatures without an entry in the log. The default is false.
 	// +optional
 	IgnoreTlog bool `json:"ignoreTlog,omitempty"`
 }
 
-// CTLog is a certificate transparency log.
+// CTLog configures the certificate transparency log.
 type CTLog struct {
-	// Does without a signed timestamp of the log.
+	// Accepts certificates without a signed timestamp of the log. The default is false.
 	// +optional
 	IgnoreSCT bool `json:"ignoreSCT,omitempty"`
 	// PEM public key of the log.
@@ -228,7 +229,7 @@ type CTLog struct {
 
 // Attestation is a signed statement about an image.
 type Attestation struct {
-	// Name under which conditions read the statement.
+	// Name of the variable with which conditions read the statement.
 	// +optional
 	Name string `json:"name,omitempty"`
 	// Type of the statement.
@@ -237,10 +238,10 @@ type Attestation struct {
 	// Type of the statement (older form; use type).
 	// +optional
 	PredicateType string `json:"predicateType,omitempty"`
-	// Who has to sign the statement.
+	// The required signers of the statement.
 	// +optional
 	Attestors []AttestorSet `json:"attestors,omitempty"`
-	// Conditions on the statement's content; every entry has to hold.
+	// Conditions on the content of the statement. Every entry must be true.
 	// +optional
 	Conditions []AnyAllConditions `json:"conditions,omitempty"`
 }

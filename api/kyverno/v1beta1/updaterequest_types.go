@@ -7,7 +7,7 @@ import (
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 )
 
-// UpdateRequest is work that a request asked for and that is carried out after it.
+// UpdateRequest is work that a request triggered. It is executed after the request is admitted.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -25,10 +25,10 @@ type UpdateRequest struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is to be done.
+	// The work.
 	// +optional
 	Spec UpdateRequestSpec `json:"spec,omitempty"`
-	// What became of it.
+	// The state of the work.
 	// +optional
 	Status UpdateRequestStatus `json:"status,omitempty,omitzero"`
 }
@@ -42,70 +42,70 @@ type UpdateRequestList struct {
 	Items           []UpdateRequest `json:"items"`
 }
 
-// RequestType says what kind of rule asks for the work.
+// RequestType is the type of the rule that requires the work.
 //
 // +kubebuilder:validation:Enum=mutate;generate
 type RequestType string
 
-// UpdateRequestSpec is the work of one rule, with all that is needed to evaluate it again.
+// UpdateRequestSpec contains the work of one rule, and the request that is needed to evaluate it again.
 type UpdateRequestSpec struct {
-	// What kind of rule asks for the work.
+	// Type of the rule.
 	// +optional
 	RequestType RequestType `json:"requestType,omitempty"`
-	// The policy: its name, with its namespace and a slash before it when it has one.
+	// The policy: its name, or namespace/name.
 	Policy string `json:"policy"`
-	// The rule.
+	// Name of the rule.
 	Rule string `json:"rule"`
-	// Whether what was generated is deleted.
+	// Whether the generated resources are deleted.
 	DeleteDownstream bool `json:"deleteDownstream"`
-	// Whether what is generated is kept equal to its source.
+	// Whether the generated resources are kept equal to their source.
 	// +optional
 	Synchronize bool `json:"synchronize,omitempty"`
-	// The object whose request asked for the work.
+	// The object whose request triggered the work.
 	Resource kyvernov2.ResourceSpec `json:"resource"`
-	// The request that asked for the work.
+	// The request that triggered the work.
 	Context UpdateRequestContext `json:"context"`
 }
 
-// UpdateRequestContext is the request that asked for the work.
+// UpdateRequestContext contains the request that triggered the work.
 type UpdateRequestContext struct {
-	// Who made it.
+	// The requester.
 	// +optional
 	UserInfo RequestInfo `json:"userInfo,omitempty"`
-	// What it was.
+	// The admission request.
 	// +optional
 	AdmissionRequestInfo kyvernov2.AdmissionRequestInfo `json:"admissionRequestInfo,omitempty"`
 }
 
-// RequestInfo is a user with the roles that were bound to them.
+// RequestInfo is a user and the roles that are bound to the user.
 type RequestInfo struct {
-	// Roles, each as namespace:name.
+	// Roles of the user, each as namespace:name.
 	// +optional
 	// +nullable
 	Roles []string `json:"roles"`
-	// Cluster roles.
+	// Cluster roles of the user.
 	// +optional
 	// +nullable
 	ClusterRoles []string `json:"clusterRoles"`
-	// The user as the API server knows them.
+	// The user, as the API server authenticated the request.
 	// +optional
 	UserInfo authenticationv1.UserInfo `json:"userInfo"`
 }
 
-// UpdateRequestStatus is what became of the work.
+// UpdateRequestStatus is the state of the work.
 type UpdateRequestStatus struct {
-	// The instance that carried it out.
+	// The replica that executed the work.
 	// +optional
 	Handler string `json:"handler,omitempty"`
-	// How far it is.
+	// State of the work: Pending, Completed, Failed or Skip.
 	State kyvernov2.UpdateRequestState `json:"state"`
-	// Why it failed.
+	// The reason of a failure.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// What was generated.
+	// The resources that were generated.
 	// +optional
 	GeneratedResources []kyvernov2.ResourceSpec `json:"generatedResources,omitempty"`
-	// How often it was tried again.
+	// Number of retries.
 	// +optional
 	RetryCount int `json:"retryCount,omitempty"`
 }

@@ -18,9 +18,9 @@ type CleanupPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is deleted, and when.
+	// Which resources are deleted, and when.
 	Spec kyvernov2beta1.CleanupPolicySpec `json:"spec"`
-	// What the controller made of the policy.
+	// The state of the policy in the cluster. The controller writes it.
 	// +optional
 	Status kyvernov2beta1.CleanupPolicyStatus `json:"status,omitempty"`
 }
@@ -46,9 +46,9 @@ type ClusterCleanupPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is deleted, and when.
+	// Which resources are deleted, and when.
 	Spec kyvernov2beta1.CleanupPolicySpec `json:"spec"`
-	// What the controller made of the policy.
+	// The state of the policy in the cluster. The controller writes it.
 	// +optional
 	Status kyvernov2beta1.CleanupPolicyStatus `json:"status,omitempty"`
 }

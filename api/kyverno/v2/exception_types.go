@@ -15,7 +15,7 @@ type PolicyException struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is exempt, and from which rules.
+	// Which resources are exempt, and from which rules.
 	Spec kyvernov2beta1.PolicyExceptionSpec `json:"spec"`
 }
 

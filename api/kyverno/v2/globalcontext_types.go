@@ -6,7 +6,7 @@ import (
 	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
 )
 
-// GlobalContextEntry keeps data for the policies of the whole cluster.
+// GlobalContextEntry caches data for all policies, and keeps them up to date.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -18,9 +18,9 @@ type GlobalContextEntry struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Where the data come from.
+	// The source of the data.
 	Spec kyvernov2beta1.GlobalContextEntrySpec `json:"spec"`
-	// What the controllers made of the entry.
+	// The state of the entry in the cluster. The controllers write it.
 	// +optional
 	Status GlobalContextEntryStatus `json:"status,omitempty"`
 }
@@ -34,12 +34,12 @@ type GlobalContextEntryList struct {
 	Items           []GlobalContextEntry `json:"items"`
 }
 
-// GlobalContextEntryStatus says what the controllers made of an entry.
+// GlobalContextEntryStatus is the state of an entry in the cluster.
 type GlobalContextEntryStatus struct {
-	// The condition Ready says whether the data are there.
+	// The condition Ready reports whether the data are available.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// When the data were refreshed last.
+	// Time of the last refresh.
 	// +optional
 	LastRefreshTime metav1.Time `json:"lastRefreshTime,omitempty,omitzero"`
 }

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// UpdateRequest is work that a request asked for and that is carried out after it: objects to generate, targets to
-// change. The admission controller writes it, the background controller carries it out and deletes it.
+// UpdateRequest is work that a request triggered: objects to generate, or targets to change. The admission controller writes it; the
+// background controller executes and deletes it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -26,10 +26,10 @@ type UpdateRequest struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is to be done.
+	// The work.
 	// +optional
 	Spec UpdateRequestSpec `json:"spec,omitempty"`
-	// What became of it.
+	// The state of the work.
 	// +optional
 	Status UpdateRequestStatus `json:"status,omitempty,omitzero"`
 }
@@ -43,7 +43,7 @@ type UpdateRequestList struct {
 	Items           []UpdateRequest `json:"items"`
 }
 
-// RequestType says what kind of policy asks for the work.
+// RequestType is the type of the policy that requires the work.
 //
 // +kubebuilder:validation:Enum=mutate;generate;cel-generate;cel-mutate
 type RequestType string
@@ -56,30 +56,30 @@ const (
 	CELMutate   RequestType = "cel-mutate"
 )
 
-// UpdateRequestSpec is the work, with all that is needed to evaluate the rules again.
+// UpdateRequestSpec contains the work, and the request that is needed to evaluate the rules again.
 type UpdateRequestSpec struct {
-	// What kind of policy asks for the work.
+	// Type of the policy.
 	// +optional
 	RequestType RequestType `json:"requestType,omitempty"`
-	// The policy: its name, with its namespace and a slash before it when it has one.
+	// The policy: its name, or namespace/name.
 	Policy string `json:"policy"`
 	// The mutate rule.
 	Rule string `json:"rule"`
-	// Whether what was generated is deleted. Older form of the field in ruleContext.
+	// Whether the generated resources are deleted. Older form of the field in ruleContext.
 	DeleteDownstream bool `json:"deleteDownstream"`
-	// Whether what is generated is kept equal to its source. Older form of the field in ruleContext.
+	// Whether the generated resources are kept equal to their source. Older form of the field in ruleContext.
 	// +optional
 	Synchronize bool `json:"synchronize,omitempty"`
-	// The object whose request asked for the work.
+	// The object whose request triggered the work.
 	Resource ResourceSpec `json:"resource"`
-	// The rules, each with what triggered it.
+	// The rules, each with its trigger.
 	// +optional
 	RuleContext []RuleContext `json:"ruleContext,omitempty"`
-	// The request that asked for the work.
+	// The request that triggered the work.
 	Context UpdateRequestContext `json:"context"`
 }
 
-// ResourceSpec names an object.
+// ResourceSpec is a reference to an object.
 type ResourceSpec struct {
 	// +optional
 	APIVersion string `json:"apiVersion,omitempty"`
@@ -97,9 +97,9 @@ type ResourceSpec struct {
 type RuleContext struct {
 	// The rule's name.
 	Rule string `json:"rule"`
-	// Whether what the rule generated for the trigger is deleted.
+	// Whether the resources that the rule generated for the trigger are deleted.
 	DeleteDownstream bool `json:"deleteDownstream"`
-	// Whether what is generated is kept equal to its source.
+	// Whether the generated resources are kept equal to their source.
 	// +optional
 	Synchronize bool `json:"synchronize,omitempty"`
 	// Whether the work is done again after a restart, for what is only kept in memory.
@@ -109,27 +109,27 @@ type RuleContext struct {
 	Trigger ResourceSpec `json:"trigger"`
 }
 
-// UpdateRequestContext is the request that asked for the work.
+// UpdateRequestContext contains the request that triggered the work.
 type UpdateRequestContext struct {
-	// Who made it.
+	// The requester.
 	// +optional
 	UserInfo RequestInfo `json:"userInfo,omitempty"`
-	// What it was.
+	// The admission request.
 	// +optional
 	AdmissionRequestInfo AdmissionRequestInfo `json:"admissionRequestInfo,omitempty"`
 }
 
-// RequestInfo is a user with the roles that were bound to them.
+// RequestInfo is a user and the roles that are bound to the user.
 type RequestInfo struct {
-	// Roles, each as namespace:name.
+	// Roles of the user, each as namespace:name.
 	// +optional
 	// +nullable
 	Roles []string `json:"roles"`
-	// Cluster roles.
+	// Cluster roles of the user.
 	// +optional
 	// +nullable
 	ClusterRoles []string `json:"clusterRoles"`
-	// The user as the API server knows them.
+	// The user, as the API server authenticated the request.
 	// +optional
 	UserInfo authenticationv1.UserInfo `json:"userInfo"`
 	// Whether the request was a dry run. The name is that of the documented API.
@@ -184,10 +184,10 @@ type AdmissionRequest struct {
 	Options runtime.RawExtension `json:"options,omitempty"`
 }
 
-// UpdateRequestState is how far an UpdateRequest is.
+// UpdateRequestState is the state of the work of an UpdateRequest.
 type UpdateRequestState string
 
-// The states. One that is empty is the same as Pending.
+// The states. An empty state is Pending.
 const (
 	Pending   UpdateRequestState = "Pending"
 	Failed    UpdateRequestState = "Failed"
@@ -195,20 +195,20 @@ const (
 	Skip      UpdateRequestState = "Skip"
 )
 
-// UpdateRequestStatus is what became of the work.
+// UpdateRequestStatus is the state of the work.
 type UpdateRequestStatus struct {
-	// How far it is.
+	// State of the work: Pending, Completed, Failed or Skip.
 	State UpdateRequestState `json:"state"`
-	// Why it failed.
+	// The reason of a failure.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// What was generated.
+	// The resources that were generated.
 	// +optional
 	GeneratedResources []ResourceSpec `json:"generatedResources,omitempty"`
-	// How often it was tried again.
+	// Number of retries.
 	// +optional
 	RetryCount int `json:"retryCount,omitempty"`
-	// The generation that state, message and retryCount are about.
+	// The generation to which state, message and retryCount belong.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }

@@ -6,7 +6,7 @@ import (
 	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
 )
 
-// GlobalContextEntry keeps data for the policies of the whole cluster.
+// GlobalContextEntry caches data for all policies, and keeps them up to date.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -18,9 +18,9 @@ type GlobalContextEntry struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Where the data come from.
+	// The source of the data.
 	Spec kyvernov2beta1.GlobalContextEntrySpec `json:"spec"`
-	// What the controllers made of the entry.
+	// The state of the entry in the cluster. The controllers write it.
 	// +optional
 	Status kyvernov2beta1.GlobalContextEntryStatus `json:"status,omitempty"`
 }

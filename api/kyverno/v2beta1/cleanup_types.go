@@ -17,9 +17,9 @@ type CleanupPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is deleted, and when.
+	// Which resources are deleted, and when.
 	Spec CleanupPolicySpec `json:"spec"`
-	// What the controller made of the policy.
+	// The state of the policy in the cluster. The controller writes it.
 	// +optional
 	Status CleanupPolicyStatus `json:"status,omitempty"`
 }
@@ -44,9 +44,9 @@ type ClusterCleanupPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is deleted, and when.
+	// Which resources are deleted, and when.
 	Spec CleanupPolicySpec `json:"spec"`
-	// What the controller made of the policy.
+	// The state of the policy in the cluster. The controller writes it.
 	// +optional
 	Status CleanupPolicyStatus `json:"status,omitempty"`
 }
@@ -60,33 +60,33 @@ type ClusterCleanupPolicyList struct {
 	Items           []ClusterCleanupPolicy `json:"items"`
 }
 
-// CleanupPolicySpec says what is deleted, and when.
+// CleanupPolicySpec defines which resources are deleted, and when.
 type CleanupPolicySpec struct {
-	// Values for the conditions: apiCall, globalReference and variable entries.
+	// Named values for the conditions: entries with apiCall, globalReference or variable.
 	// +optional
 	Context []kyvernov1.ContextEntry `json:"context,omitempty"`
-	// The resources to delete. Operations and requesters are not looked at.
+	// Selects the resources to delete. Operations and requesters are ignored.
 	MatchResources MatchResources `json:"match"`
-	// The resources to keep although they match.
+	// Excludes resources that match.
 	// +optional
 	ExcludeResources *MatchResources `json:"exclude,omitempty"`
-	// When to delete, in cron format.
+	// Schedule in cron format, such as "0 2 * * *".
 	Schedule string `json:"schedule"`
-	// Conditions under which a resource is deleted; `target` is the resource.
+	// Conditions that must be true for a resource to be deleted. `target` is the resource.
 	// +optional
 	Conditions *AnyAllConditions `json:"conditions,omitempty"`
-	// What becomes of dependents; the default of the resource's kind when not given.
+	// How dependents of a deleted resource are treated: Foreground, Background or Orphan. The default depends on the kind of the resource.
 	// +optional
 	// +kubebuilder:validation:Enum=Foreground;Background;Orphan
 	DeletionPropagationPolicy *metav1.DeletionPropagation `json:"deletionPropagationPolicy,omitempty"`
 }
 
-// CleanupPolicyStatus says what the controller made of the policy.
+// CleanupPolicyStatus is the state of a policy in the cluster.
 type CleanupPolicyStatus struct {
-	// The condition Ready says whether the policy is executed.
+	// The condition Ready reports whether the policy is executed.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// When the policy was executed last.
+	// Time of the last execution.
 	// +optional
 	LastExecutionTime metav1.Time `json:"lastExecutionTime,omitempty,omitzero"`
 }

@@ -14,7 +14,7 @@ type PolicyException struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is exempt, and from which rules.
+	// Which resources are exempt, and from which rules.
 	Spec PolicyExceptionSpec `json:"spec"`
 }
 
@@ -27,28 +27,29 @@ type PolicyExceptionList struct {
 	Items           []PolicyException `json:"items"`
 }
 
-// PolicyExceptionSpec says what is exempt, and from which rules.
+// PolicyExceptionSpec defines which resources are exempt, and from which rules.
 type PolicyExceptionSpec struct {
-	// Whether the exception also holds in background scans; true when not given. An exception that looks at the requester
-	// has to say false.
+	// Whether the exception also applies in background scans. The default is true. It must be false for an exception that selects by the
+	// requester.
 	// +optional
 	Background *bool `json:"background,omitempty"`
-	// The resources that are exempt. Operations are not looked at.
+	// Selects the exempt resources. Operations are ignored.
 	Match MatchResources `json:"match"`
-	// Conditions under which they are exempt; they see the context of the rule.
+	// Conditions that must be true for a resource to be exempt. They may use the context of the rule.
 	// +optional
 	Conditions *AnyAllConditions `json:"conditions,omitempty"`
-	// The rules from which they are exempt.
+	// The rules from which the resources are exempt.
 	Exceptions []Exception `json:"exceptions"`
-	// For podSecurity rules: the only controls from which they are exempt; all when empty.
+	// For podSecurity rules: the controls from which the resources are exempt. All controls if empty.
 	// +optional
 	PodSecurity []kyvernov1.PodSecurityStandard `json:"podSecurity,omitempty"`
 }
 
-// Exception names rules of one policy.
+// Exception selects rules of one policy.
 type Exception struct {
-	// Name of a ClusterPolicy, or namespace/name of a Policy; without wildcards.
+	// Name of a ClusterPolicy, or namespace/name of a Policy. Wildcards are not allowed.
 	PolicyName string `json:"policyName"`
-	// Names of its rules; wildcards are allowed. Rules generated for pod controllers have to be named too.
+	// Names of its rules. Wildcards are allowed. Rules that are generated for controllers of Pods, such as autogen-⟨rule⟩, must be listed
+	// too.
 	RuleNames []string `json:"ruleNames"`
 }

@@ -6,7 +6,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 )
 
-// GlobalContextEntry keeps data for the policies of the whole cluster.
+// GlobalContextEntry caches data for all policies, and keeps them up to date.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -19,9 +19,9 @@ type GlobalContextEntry struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Where the data come from.
+	// The source of the data.
 	Spec GlobalContextEntrySpec `json:"spec"`
-	// What the controllers made of the entry.
+	// The state of the entry in the cluster. The controllers write it.
 	// +optional
 	Status GlobalContextEntryStatus `json:"status,omitempty"`
 }
@@ -35,67 +35,67 @@ type GlobalContextEntryList struct {
 	Items           []GlobalContextEntry `json:"items"`
 }
 
-// GlobalContextEntrySpec says where the data come from.
+// GlobalContextEntrySpec defines the source of the data.
 //
 // +ephor:exactlyOneOf=kubernetesResource;apiCall
 type GlobalContextEntrySpec struct {
-	// All resources of a kind, kept up to date.
+	// Caches all resources of a kind, and keeps them up to date.
 	// +optional
 	KubernetesResource *KubernetesResource `json:"kubernetesResource,omitempty"`
-	// The answer of an HTTP call, repeated at an interval.
+	// Caches the response of an HTTP call, which is repeated at an interval.
 	// +optional
 	APICall *ExternalAPICall `json:"apiCall,omitempty"`
-	// Parts of the data that expressions can read without computing them each time.
+	// Named parts of the data, which are computed once for each change of the data.
 	// +optional
 	Projections []GlobalContextEntryProjection `json:"projections,omitempty"`
 }
 
-// KubernetesResource names a kind of resources.
+// KubernetesResource selects resources of one kind.
 type KubernetesResource struct {
-	// API group; empty for the core group.
+	// API group. Empty for the core group.
 	// +optional
 	Group string `json:"group,omitempty"`
 	// API version.
 	Version string `json:"version"`
-	// Name of the resource in paths: pods, deployments.
+	// Plural name of the resource, such as deployments.
 	Resource string `json:"resource"`
-	// The only namespace; all namespaces when empty.
+	// Namespace of the resources. All namespaces if empty.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// ExternalAPICall is a call that is repeated.
+// ExternalAPICall is an HTTP call that is repeated at an interval.
 type ExternalAPICall struct {
 	kyvernov1.APICall `json:",inline"`
-	// Time between calls.
+	// Time between calls, such as 10m.
 	// +optional
 	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:default=`10m`
 	RefreshInterval *metav1.Duration `json:"refreshInterval,omitempty"`
-	// How often a call that failed is repeated at once.
+	// Number of immediate retries of a failed call.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:default=3
 	RetryLimit int `json:"retryLimit,omitempty"`
 }
 
-// GlobalContextEntryProjection is a part of the data under a name of its own.
+// GlobalContextEntryProjection is a named part of the data.
 type GlobalContextEntryProjection struct {
-	// The name behind the entry's: entry.name.
+	// Name of the part. References read it as ⟨entry⟩.⟨name⟩.
 	Name string `json:"name"`
-	// The expression that gives the part.
+	// A JMESPath expression that returns the part.
 	JMESPath string `json:"jmesPath"`
 }
 
-// GlobalContextEntryStatus says what the controllers made of an entry.
+// GlobalContextEntryStatus is the state of an entry in the cluster.
 type GlobalContextEntryStatus struct {
-	// Whether the data are there (older form; read the condition Ready).
+	// Whether the data are available (older form; read the condition Ready).
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
-	// The condition Ready says whether the data are there.
+	// The condition Ready reports whether the data are available.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// When the data were refreshed last.
+	// Time of the last refresh.
 	// +optional
 	LastRefreshTime metav1.Time `json:"lastRefreshTime,omitempty,omitzero"`
 }

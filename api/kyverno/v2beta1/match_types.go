@@ -8,10 +8,10 @@ import (
 //
 // +ephor:notTogether=any;all
 type MatchResources struct {
-	// At least one of the filters holds.
+	// At least one of the filters must match.
 	// +optional
 	Any kyvernov1.ResourceFilters `json:"any,omitempty"`
-	// Every filter holds.
+	// Every filter must match.
 	// +optional
 	All kyvernov1.ResourceFilters `json:"all,omitempty"`
 }

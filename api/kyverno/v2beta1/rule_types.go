@@ -6,41 +6,40 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 )
 
-// Rule is one statement of a policy: which resources it is about, and one of mutate, validate, generate or
-// verifyImages.
+// Rule is one rule of a policy: the resources to which it applies, and one of mutate, validate, generate or verifyImages.
 type Rule struct {
-	// Unique within the policy.
+	// Name of the rule. It is unique within the policy, and has at most 63 characters.
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 
-	// Values that the rule's expressions may use, read in this order and only when needed.
+	// Named values that the rule's expressions may use. They are loaded in this order, and only when they are read.
 	// +optional
 	Context []kyvernov1.ContextEntry `json:"context,omitempty"`
 
-	// Extra properties of the rule's results in reports. The values may hold variables.
+	// Additional properties of the rule's results in reports. The values may contain variables.
 	// +optional
 	ReportProperties map[string]string `json:"reportProperties,omitempty"`
 
-	// Which requests and resources the rule is about.
+	// Selects the requests and resources to which the rule applies.
 	MatchResources MatchResources `json:"match"`
 
-	// Which of the matched ones it is not about.
+	// Excludes requests and resources that match.
 	// +optional
 	ExcludeResources *MatchResources `json:"exclude,omitempty"`
 
-	// Where custom resources keep their image references, by kind.
+	// Finds image references in custom resources, by kind.
 	// +optional
 	ImageExtractors kyvernov1.ImageExtractorConfigs `json:"imageExtractors,omitempty"`
 
-	// Conditions under which the rule applies.
+	// Conditions that must be true for the rule to apply.
 	// +optional
 	Preconditions *AnyAllConditions `json:"preconditions,omitempty"`
 
-	// CEL conditions under which a validate.cel rule applies.
+	// CEL conditions that must be true for a validate.cel rule to apply.
 	// +optional
 	CELPreconditions []admissionregistrationv1.MatchCondition `json:"celPreconditions,omitempty"`
 
-	// Changes resources.
+	// Changes the resource of a request, or existing resources.
 	// +optional
 	Mutation *kyvernov1.Mutation `json:"mutate,omitempty"`
 
@@ -52,11 +51,11 @@ type Rule struct {
 	// +optional
 	Generation *kyvernov1.Generation `json:"generate,omitempty"`
 
-	// Checks signatures and attestations of images.
+	// Verifies signatures and attestations of images.
 	// +optional
 	VerifyImages []ImageVerification `json:"verifyImages,omitempty"`
 
-	// Ignores requests that the background controller itself makes, for generate and mutate-existing rules.
+	// Whether generate rules and mutate rules with targets ignore requests of the background controller. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	SkipBackgroundRequests *bool `json:"skipBackgroundRequests,omitempty"`

@@ -6,36 +6,37 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 )
 
-// Validation checks resources by one of pattern, anyPattern, deny, foreach, podSecurity, cel, manifests or assert.
+// Validation validates resources by one of pattern, anyPattern, deny, foreach, podSecurity, cel, manifests or assert.
 type Validation struct {
-	// Enforce refuses requests that fail, Audit records them; the policy's action when empty.
+	// How a failure affects a request: Enforce denies it, Audit admits it and reports the failure. The default is the policy's
+	// validationFailureAction.
 	// +optional
 	FailureAction *kyvernov1.FailureAction `json:"failureAction,omitempty"`
-	// Other actions for some namespaces; the first that covers a namespace counts.
+	// Failure actions for some namespaces. The first entry that matches a namespace applies.
 	// +optional
 	FailureActionOverrides []kyvernov1.ValidationFailureActionOverride `json:"failureActionOverrides,omitempty"`
-	// Shown when the rule fails; it may hold variables and references.
+	// Message of a failure. It may contain variables and references.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Manifests that have to be signed.
+	// Requires a signature on the manifest of the resource.
 	// +optional
 	Manifests *kyvernov1.Manifests `json:"manifests,omitempty"`
-	// Checks for each element of a list.
+	// Validates each element of a list.
 	// +optional
 	ForEachValidation []kyvernov1.ForEachValidation `json:"foreach,omitempty"`
-	// The shape that the resource must have.
+	// A pattern that the resource must match.
 	// +optional
 	RawPattern *apiextensionsv1.JSON `json:"pattern,omitempty"`
-	// Shapes of which the resource must have one.
+	// Patterns of which the resource must match at least one.
 	// +optional
 	RawAnyPattern *apiextensionsv1.JSON `json:"anyPattern,omitempty"`
-	// Conditions under which the rule fails.
+	// Conditions that make the rule fail.
 	// +optional
 	Deny *Deny `json:"deny,omitempty"`
-	// Controls of the Pod Security Standards.
+	// Validates Pods by the controls of the Pod Security Standards.
 	// +optional
 	PodSecurity *kyvernov1.PodSecurity `json:"podSecurity,omitempty"`
-	// CEL expressions that must hold.
+	// Validates resources by CEL expressions.
 	// +optional
 	CEL *kyvernov1.CEL `json:"cel,omitempty"`
 	// Assertion tree; accepted and not evaluated.
@@ -43,7 +44,7 @@ type Validation struct {
 	Assert *apiextensionsv1.JSON `json:"assert,omitempty"`
 }
 
-// Deny fails the rule when its conditions hold; without conditions it always does.
+// Deny makes the rule fail if its conditions are true. Without conditions the rule always fails.
 type Deny struct {
 	// The conditions.
 	// +optional

@@ -4,49 +4,50 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 )
 
-// ImageVerification checks signatures and attestations of the images that it names.
+// ImageVerification verifies the signatures and attestations of the images that it selects.
 type ImageVerification struct {
-	// Enforce refuses requests that fail, Audit records them; the policy's action when empty.
+	// How a failure affects a request: Enforce denies it, Audit admits it and reports the failure. The default is the policy's
+	// validationFailureAction.
 	// +optional
 	FailureAction *kyvernov1.FailureAction `json:"failureAction,omitempty"`
-	// Kind of signature. Cosign when empty.
+	// Type of the signatures: Cosign, SigstoreBundle or Notary. The default is Cosign.
 	// +optional
 	Type kyvernov1.ImageVerificationType `json:"type,omitempty"`
-	// Images that are checked; wildcards are allowed.
+	// Images that are verified. Wildcards are allowed.
 	// +optional
 	ImageReferences []string `json:"imageReferences,omitempty"`
-	// Images that are not; wildcards are allowed.
+	// Images that are not verified although imageReferences selects them. Wildcards are allowed.
 	// +optional
 	SkipImageReferences []string `json:"skipImageReferences,omitempty"`
-	// Who has to sign; every set has to be satisfied.
+	// The required signers. Every set must be satisfied.
 	// +optional
 	Attestors []kyvernov1.AttestorSet `json:"attestors,omitempty"`
-	// Statements about the image that have to be there.
+	// Signed statements about the image that must exist.
 	// +optional
 	Attestations []kyvernov1.Attestation `json:"attestations,omitempty"`
-	// Repository of the signatures; that of the image when empty.
+	// Repository of the signatures. The default is the repository of the image.
 	// +optional
 	Repository string `json:"repository,omitempty"`
-	// Replaces tags by digests.
+	// Whether tags are replaced by digests at admission. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	MutateDigest *bool `json:"mutateDigest,omitempty"`
-	// Requires digests.
+	// Whether every image must have a digest. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	VerifyDigest *bool `json:"verifyDigest,omitempty"`
-	// Requires that the images are verified.
+	// Whether every image must have been verified. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	Required *bool `json:"required,omitempty"`
-	// Remembers verified images for some time.
+	// Whether verified images are cached. The default is true.
 	// +optional
 	// +kubebuilder:default=true
 	UseCache *bool `json:"useCache,omitempty"`
-	// How to log in to the registry.
+	// Credentials for the registry.
 	// +optional
 	ImageRegistryCredentials *kyvernov1.ImageRegistryCredentials `json:"imageRegistryCredentials,omitempty"`
-	// Further conditions, evaluated when the images are verified.
+	// Conditions that are evaluated on the data of verified images.
 	// +optional
 	Validation *kyvernov1.ValidateImageVerification `json:"validate,omitempty"`
 }
