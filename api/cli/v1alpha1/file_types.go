@@ -10,36 +10,36 @@ type UserInfo struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Roles and ClusterRoles are those that the user is bound to; a role is written namespace:name.
+	// Roles and ClusterRoles are bound to the user. A role is written as namespace:name.
 	Roles        []string `json:"roles,omitempty"`
 	ClusterRoles []string `json:"clusterRoles,omitempty"`
 	// AdmissionUserInfo is the user.
 	AdmissionUserInfo authenticationv1.UserInfo `json:"userInfo,omitempty"`
 }
 
-// Context is what the libraries of CEL policies find.
+// Context contains the objects and images that the libraries of CEL policies read.
 type Context struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	ContextSpec       ContextSpec `json:"spec,omitempty"`
 }
 
-// ContextSpec are objects and images.
+// ContextSpec contains objects and images.
 type ContextSpec struct {
 	// Resources are objects of a cluster.
 	Resources []any `json:"resources,omitempty"`
-	// Images are data of images, as a registry would give them.
+	// Images are data of images, in the form that a registry returns.
 	Images []any `json:"images,omitempty"`
 }
 
-// ClusterResource is what a cluster holds.
+// ClusterResource contains the objects of a cluster.
 type ClusterResource struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              ClusterResourceSpec `json:"spec,omitempty"`
 }
 
-// ClusterResourceSpec are custom kinds and objects.
+// ClusterResourceSpec contains custom kinds and objects.
 type ClusterResourceSpec struct {
 	// CRDs are files of CustomResourceDefinitions, relative to the ClusterResource's own file.
 	CRDs []string `json:"crds,omitempty"`

@@ -1,6 +1,6 @@
 package v1alpha1
 
-// APICallResponse is the answer to one call. Either URL or URLPath is set.
+// APICallResponse is the response to one call. Either URL or URLPath is set.
 type APICallResponse struct {
 	// URL is the absolute address of a service.
 	URL string `json:"url,omitempty"`
@@ -8,15 +8,15 @@ type APICallResponse struct {
 	URLPath string `json:"urlPath,omitempty"`
 	// Method is GET or POST; empty is GET.
 	Method string `json:"method,omitempty"`
-	// Response is the answer.
+	// Response is the response of the server.
 	Response MockResponse `json:"response"`
 }
 
-// MockResponse is what a service answers.
+// MockResponse is the response of a service.
 type MockResponse struct {
-	// StatusCode of the answer; 0 is 200. Any code outside 200–299 makes the call fail.
+	// StatusCode of the response; 0 is 200. Any code outside 200–299 makes the call fail.
 	StatusCode int `json:"statusCode,omitempty"`
-	// Body is the decoded JSON of the answer.
+	// Body is the decoded JSON of the response.
 	Body any `json:"body"`
 }
 
@@ -30,7 +30,7 @@ type GlobalContextEntryValue struct {
 	Resources []any `json:"resources,omitempty"`
 	// ResourceFiles are files of such objects, inside the folder of the Test.
 	ResourceFiles []string `json:"resourceFiles,omitempty"`
-	// FieldPath picks a part of each object, or of the data, by its path.
+	// FieldPath selects a part of each object, or of the data, by its path.
 	FieldPath string `json:"fieldPath,omitempty"`
 	// Projections are named parts of the value.
 	Projections []GlobalContextProjection `json:"projections,omitempty"`

@@ -4,16 +4,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Test says which results policies must give for resources. All paths are relative to the Test's own file.
+// Test defines the expected results of policies for resources. All paths are relative to the Test's own file.
 type Test struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Name is the deprecated place of the test's name; a Test that has it is refused.
+	// Name is the deprecated field for the test's name. A Test with this field is rejected.
 	Name string `json:"name,omitempty"`
 	// Policies are files and directories of policies.
 	Policies []string `json:"policies,omitempty"`
-	// Resources are files of the resources to evaluate, or one directory in the first place.
+	// Resources are files of the resources to evaluate. Only the first entry may be a directory.
 	Resources []string `json:"resources,omitempty"`
 	// JSONPayload is the deprecated form of JSONPayloads with one entry.
 	JSONPayload string `json:"jsonPayload,omitempty"`
@@ -22,8 +22,8 @@ type Test struct {
 	// HTTPPayloads and EnvoyPayloads are files of check requests for authorization policies.
 	HTTPPayloads  []string `json:"httpPayloads,omitempty"`
 	EnvoyPayloads []string `json:"envoyPayloads,omitempty"`
-	// Requests are files of recorded AdmissionReviews, in JSON or YAML: each is evaluated as it was made. Results name a request by its UID, or
-	// by its object.
+	// Requests are files of recorded AdmissionReviews, in JSON or YAML. Each is evaluated as it was recorded. Results refer to a request
+	// by its UID or its object.
 	Requests []string `json:"requests,omitempty"`
 	// TargetResources are files of the objects that rules for existing resources may change.
 	TargetResources []string `json:"targetResources,omitempty"`
@@ -49,34 +49,34 @@ type Test struct {
 	GlobalContextEntries []GlobalContextEntryValue `json:"globalContextEntries,omitempty"`
 }
 
-// TestResult is what one rule is expected to give for some resources.
+// TestResult is the expected result of one rule for some resources.
 type TestResult struct {
 	// Policy is the name of the policy, or namespace/name.
 	Policy string `json:"policy"`
-	// Rule is the rule's name; also the rules generated from it are meant. Without it all rules are.
+	// Rule is the name of the rule, which includes the rules generated from it. Without it the entry applies to all rules.
 	Rule string `json:"rule,omitempty"`
 	// Result is the expected status: pass, fail, skip, warn or error.
 	Result string `json:"result,omitempty"`
-	// Resources name the objects, as name or namespace/name. Without them all objects are meant.
+	// Resources select objects by name or namespace/name. Without them the entry applies to all objects.
 	Resources []string `json:"resources,omitempty"`
-	// ResourceSpecs name further objects field by field.
+	// ResourceSpecs select further objects field by field.
 	ResourceSpecs []ResourceSpec `json:"resourceSpecs,omitempty"`
-	// Kind of the resources, for the reader.
+	// Kind of the resources. It only informs the reader.
 	Kind string `json:"kind,omitempty"`
-	// Operation evaluates all resources once more as CREATE, UPDATE or DELETE, and expects that result.
+	// Operation is CREATE, UPDATE or DELETE. All resources are evaluated once more with this operation, and must have the result.
 	Operation string `json:"operation,omitempty"`
 
-	// PatchedResources is the file of the objects as they must be after the rule.
+	// PatchedResources is the file of the objects that the rule must return.
 	PatchedResources string `json:"patchedResources,omitempty"`
 	// GeneratedResource and GeneratedResources are files of the objects that the rule must generate.
 	GeneratedResource  string   `json:"generatedResource,omitempty"`
 	GeneratedResources []string `json:"generatedResources,omitempty"`
 	// CloneSourceResource is the file of the objects that the rule clones.
 	CloneSourceResource string `json:"cloneSourceResource,omitempty"`
-	// FailOnMissingResources makes an object that PatchedResources lacks a failure.
+	// FailOnMissingResources makes the test fail if an object is missing in PatchedResources.
 	FailOnMissingResources bool `json:"failOnMissingResources,omitempty"`
 
-	// What kind of policy is meant, for the reader.
+	// The kind of the policy. It only informs the reader.
 	IsValidatingAdmissionPolicy bool `json:"isValidatingAdmissionPolicy,omitempty"`
 	IsMutatingAdmissionPolicy   bool `json:"isMutatingAdmissionPolicy,omitempty"`
 	IsValidatingPolicy          bool `json:"isValidatingPolicy,omitempty"`
@@ -86,11 +86,10 @@ type TestResult struct {
 	IsMutatingPolicy            bool `json:"isMutatingPolicy,omitempty"`
 }
 
-// Deletes reports whether the policy deletes what exists on a schedule, so that there is no operation.
+// Deletes reports whether the policy deletes objects on a schedule, so that the result has no operation.
 func (r *TestResult) Deletes() bool { return r.IsDeletingPolicy }
 
-// ResourceSpec names an object field by field; the empty fields must be empty in the object too, but Kind and
-// Subresource are not looked at.
+// ResourceSpec selects an object field by field. Empty fields must be empty in the object too; Kind and Subresource are ignored.
 type ResourceSpec struct {
 	Group       string `json:"group,omitempty"`
 	Version     string `json:"version,omitempty"`

@@ -5,33 +5,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Values give variables their values where no cluster can be asked.
+// Values contains values of variables for evaluations without a cluster.
 type Values struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	ValuesSpec        `json:",inline"`
 }
 
-// ValuesSpec are the values. The keys of values are variable names, also with dots: request.operation, cm.data.key.
+// ValuesSpec contains the values. Their keys are names of variables, which may contain dots: request.operation, cm.data.key.
 type ValuesSpec struct {
-	// GlobalValues hold for all policies and resources.
+	// GlobalValues apply to all policies and resources.
 	GlobalValues map[string]any `json:"globalValues,omitempty"`
-	// Policies hold the values for single policies.
+	// Policies contain the values for single policies.
 	Policies []PolicyValues `json:"policies,omitempty"`
 	// NamespaceSelectors are the labels of namespaces.
 	NamespaceSelectors []NamespaceSelector `json:"namespaceSelector,omitempty"`
-	// Namespaces are whole Namespace objects; they win over NamespaceSelectors.
+	// Namespaces are whole Namespace objects. They take precedence over NamespaceSelectors.
 	Namespaces []corev1.Namespace `json:"namespaces,omitempty"`
-	// Subresources say which kinds are subresources of which others.
+	// Subresources define which kinds are subresources of other kinds.
 	Subresources []Subresource `json:"subresources,omitempty"`
 }
 
 // PolicyValues are values for the policy of that name.
 type PolicyValues struct {
 	Name string `json:"name"`
-	// Resources hold the values for single resources.
+	// Resources contain the values for single resources.
 	Resources []ResourceValues `json:"resources,omitempty"`
-	// Rules hold the values of context entries of single rules.
+	// Rules contain the values of context entries of single rules.
 	Rules []RuleValues `json:"rules,omitempty"`
 }
 
@@ -45,17 +45,17 @@ type ResourceValues struct {
 type RuleValues struct {
 	Name   string         `json:"name"`
 	Values map[string]any `json:"values,omitempty"`
-	// ForeachValues hold for each variable one value for each element of a foreach.
+	// ForeachValues contain, for each variable, one value for each element of a foreach.
 	ForeachValues map[string][]any `json:"foreachValues,omitempty"`
 }
 
-// NamespaceSelector gives a namespace its labels.
+// NamespaceSelector contains the labels of a namespace.
 type NamespaceSelector struct {
 	Name   string            `json:"name"`
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// Subresource says that objects of one kind are subresources of another.
+// Subresource defines that objects of one kind are subresources of another.
 type Subresource struct {
 	Subresource    metav1.APIResource `json:"subresource"`
 	ParentResource metav1.APIResource `json:"parentResource"`

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Report says what the policies make of a resource in its namespace.
+// Report contains the results of policies for a resource in its namespace.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -34,7 +34,7 @@ type ReportList struct {
 	Items           []Report `json:"items"`
 }
 
-// ClusterReport says what the policies make of a cluster-scoped resource.
+// ClusterReport contains the results of policies for a cluster-scoped resource.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -63,59 +63,59 @@ type ClusterReportList struct {
 	Items           []ClusterReport `json:"items"`
 }
 
-// ReportContent is what both kinds of reports hold.
+// ReportContent contains the fields that both kinds of reports have.
 type ReportContent struct {
-	// The engine that all results come from; each result may name its own.
+	// The engine that evaluated the rules. A result may name another one.
 	// +optional
 	Source string `json:"source"`
-	// The resource that the report is about.
+	// The resource to which the results apply.
 	// +optional
 	Scope *corev1.ObjectReference `json:"scope,omitempty"`
-	// The resources that the report is about, where it is not one.
+	// Selects the resources to which the results apply, if there are several.
 	// +optional
 	ScopeSelector *metav1.LabelSelector `json:"scopeSelector,omitempty"`
-	// What the writer of the report leaves out.
+	// The limits that the writer of the report applied.
 	// +optional
 	Configuration *Configuration `json:"configuration,omitempty"`
-	// How many results there are of each kind.
+	// Number of results by status.
 	// +optional
 	Summary Summary `json:"summary,omitempty"`
-	// What each rule says.
+	// The results of the rules.
 	// +optional
 	Results []Result `json:"results,omitempty"`
 }
 
-// Configuration is what the writer of a report leaves out.
+// Configuration contains the limits that the writer of a report applied.
 type Configuration struct {
-	// What is left out.
+	// The limits.
 	Limits Limits `json:"limits"`
 }
 
 // Limits of a report.
 type Limits struct {
-	// The most results that the report holds.
+	// Maximum number of results in the report.
 	// +optional
 	MaxResults int `json:"maxResults"`
-	// The results that the report holds.
+	// Statuses of the results in the report.
 	// +optional
 	StatusFilter []Status `json:"statusFilter,omitempty"`
 }
 
 // Summary counts results.
 type Summary struct {
-	// Rules that the resource fulfils.
+	// Number of rules that pass.
 	// +optional
 	Pass int `json:"pass"`
-	// Rules that it violates.
+	// Number of rules that fail.
 	// +optional
 	Fail int `json:"fail"`
-	// Rules of policies that are not scored, that it violates.
+	// Number of rules that fail in policies that are not scored.
 	// +optional
 	Warn int `json:"warn"`
-	// Rules that could not be evaluated.
+	// Number of rules that could not be evaluated.
 	// +optional
 	Error int `json:"error"`
-	// Rules that were not applied to it.
+	// Number of rules that were skipped.
 	// +optional
 	Skip int `json:"skip"`
 }
@@ -125,40 +125,40 @@ type Summary struct {
 // +kubebuilder:validation:Enum=pass;fail;warn;error;skip
 type Status string
 
-// Severity is how much a violation of a policy matters.
+// Severity is the severity of a violation.
 //
 // +kubebuilder:validation:Enum=critical;high;low;medium;info
 type Severity string
 
-// Result is what one rule says.
+// Result is the result of one rule.
 type Result struct {
-	// The engine that the result comes from.
+	// The engine that evaluated the rule, such as kyverno.
 	// +optional
 	Source string `json:"source"`
-	// The policy: its name, with its namespace and a slash before it when it has one.
+	// The policy: its name, or namespace/name.
 	Policy string `json:"policy"`
-	// The rule.
+	// Name of the rule.
 	// +optional
 	Rule string `json:"rule,omitempty"`
-	// The resources, where the report is not about one.
+	// The resources to which the result applies, if the report has no scope.
 	// +optional
 	Subjects []corev1.ObjectReference `json:"resources,omitempty"`
-	// The resources by their labels, where the report is not about one.
+	// Selects the resources to which the result applies, if the report has no scope.
 	// +optional
 	ResourceSelector *metav1.LabelSelector `json:"resourceSelector,omitempty"`
-	// In words what the rule says.
+	// Message of the result.
 	// +optional
 	Description string `json:"message,omitempty"`
-	// The result.
+	// The status: pass, fail, warn, error or skip.
 	// +optional
 	Result Status `json:"result,omitempty"`
-	// Whether a violation counts as a failure.
+	// Whether a violation is a failure. Otherwise it is a warning.
 	// +optional
 	Scored bool `json:"scored,omitempty"`
-	// What else there is to say.
+	// Additional information about the result.
 	// +optional
 	Properties map[string]string `json:"properties,omitempty"`
-	// When the result was found.
+	// Time of the evaluation.
 	// +optional
 	Timestamp metav1.Timestamp `json:"timestamp,omitempty"`
 	// The policy's category.

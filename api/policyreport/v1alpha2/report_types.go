@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PolicyReport says what the policies make of a resource in its namespace.
+// PolicyReport contains the results of policies for a resource in its namespace.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -34,7 +34,7 @@ type PolicyReportList struct {
 	Items           []PolicyReport `json:"items"`
 }
 
-// ClusterPolicyReport says what the policies make of a cluster-scoped resource.
+// ClusterPolicyReport contains the results of policies for a cluster-scoped resource.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -63,37 +63,37 @@ type ClusterPolicyReportList struct {
 	Items           []ClusterPolicyReport `json:"items"`
 }
 
-// ReportContent is what both kinds of reports hold.
+// ReportContent contains the fields that both kinds of reports have.
 type ReportContent struct {
-	// The resource that the report is about.
+	// The resource to which the results apply.
 	// +optional
 	Scope *corev1.ObjectReference `json:"scope,omitempty"`
-	// The resources that the report is about, where it is not one.
+	// Selects the resources to which the results apply, if there are several.
 	// +optional
 	ScopeSelector *metav1.LabelSelector `json:"scopeSelector,omitempty"`
-	// How many results there are of each kind.
+	// Number of results by status.
 	// +optional
 	Summary Summary `json:"summary,omitempty"`
-	// What each rule says.
+	// The results of the rules.
 	// +optional
 	Results []Result `json:"results,omitempty"`
 }
 
 // Summary counts results.
 type Summary struct {
-	// Rules that the resource fulfils.
+	// Number of rules that pass.
 	// +optional
 	Pass int `json:"pass"`
-	// Rules that it violates.
+	// Number of rules that fail.
 	// +optional
 	Fail int `json:"fail"`
-	// Rules of policies that are not scored, that it violates.
+	// Number of rules that fail in policies that are not scored.
 	// +optional
 	Warn int `json:"warn"`
-	// Rules that could not be evaluated.
+	// Number of rules that could not be evaluated.
 	// +optional
 	Error int `json:"error"`
-	// Rules that were not applied to it.
+	// Number of rules that were skipped.
 	// +optional
 	Skip int `json:"skip"`
 }
@@ -103,40 +103,40 @@ type Summary struct {
 // +kubebuilder:validation:Enum=pass;fail;warn;error;skip
 type Status string
 
-// Severity is how much a violation of a policy matters.
+// Severity is the severity of a violation.
 //
 // +kubebuilder:validation:Enum=critical;high;low;medium;info
 type Severity string
 
-// Result is what one rule says.
+// Result is the result of one rule.
 type Result struct {
-	// The engine that the result comes from.
+	// The engine that evaluated the rule, such as kyverno.
 	// +optional
 	Source string `json:"source,omitempty"`
-	// The policy: its name, with its namespace and a slash before it when it has one.
+	// The policy: its name, or namespace/name.
 	Policy string `json:"policy"`
-	// The rule.
+	// Name of the rule.
 	// +optional
 	Rule string `json:"rule,omitempty"`
-	// The resources, where the report is not about one.
+	// The resources to which the result applies, if the report has no scope.
 	// +optional
 	Resources []corev1.ObjectReference `json:"resources,omitempty"`
-	// The resources by their labels, where the report is not about one.
+	// Selects the resources to which the result applies, if the report has no scope.
 	// +optional
 	ResourceSelector *metav1.LabelSelector `json:"resourceSelector,omitempty"`
-	// In words what the rule says.
+	// Message of the result.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// The result.
+	// The status: pass, fail, warn, error or skip.
 	// +optional
 	Result Status `json:"result,omitempty"`
-	// Whether a violation counts as a failure.
+	// Whether a violation is a failure. Otherwise it is a warning.
 	// +optional
 	Scored bool `json:"scored,omitempty"`
-	// What else there is to say.
+	// Additional information about the result.
 	// +optional
 	Properties map[string]string `json:"properties,omitempty"`
-	// When the result was found.
+	// Time of the evaluation.
 	// +optional
 	Timestamp metav1.Timestamp `json:"timestamp,omitempty"`
 	// The policy's category.

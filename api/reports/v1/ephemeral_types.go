@@ -6,7 +6,7 @@ import (
 	policyreportv1alpha2 "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 )
 
-// EphemeralReport holds results about a resource in its namespace, until they are part of its policy report.
+// EphemeralReport contains results about a resource in its namespace, until the reports controller adds them to the policy report.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -40,7 +40,7 @@ type EphemeralReportList struct {
 	Items           []EphemeralReport `json:"items"`
 }
 
-// ClusterEphemeralReport holds results about a cluster-scoped resource, until they are part of its policy report.
+// ClusterEphemeralReport contains results about a cluster-scoped resource, until the reports controller adds them to the policy report.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -74,14 +74,14 @@ type ClusterEphemeralReportList struct {
 	Items           []ClusterEphemeralReport `json:"items"`
 }
 
-// EphemeralReportSpec holds results about one resource.
+// EphemeralReportSpec contains results about one resource.
 type EphemeralReportSpec struct {
 	// The resource. Older form of the owner reference.
 	Owner metav1.OwnerReference `json:"owner"`
-	// How many results there are of each kind.
+	// Number of results by status.
 	// +optional
 	Summary policyreportv1alpha2.Summary `json:"summary,omitempty"`
-	// What each rule says.
+	// The results of the rules.
 	// +optional
 	Results []policyreportv1alpha2.Result `json:"results,omitempty"`
 }
