@@ -57,7 +57,8 @@ spec:
     validate: {failureAction: Enforce, message: bad, deny: {conditions: {all: [{key: "{{ answer }}", operator: Equals, value: x}]}}}
 `
 
-// Context entries ask the real API server with the rights of the process, and no server that they may not call.
+// TestAPICalls checks that context entries query the real API server with the rights of the process, and cannot call other servers unless
+// they are permitted.
 func TestAPICalls(t *testing.T) {
 	must(t, "", "create", "namespace", "calls")
 	t.Cleanup(func() {
@@ -90,7 +91,7 @@ func TestAPICalls(t *testing.T) {
 	}
 }
 
-// A namespaced policy that would read elsewhere is refused when it is made (S1 in docs/security/threat-model.md).
+// A namespaced policy that reads outside its namespace is rejected at admission (S1 in docs/security/threat-model.md).
 func TestAPICallsOfNamespacedPolicies(t *testing.T) {
 	for path, want := range map[string]string{
 		"/api/v1/namespaces/kube-system/secrets":                      "is out of reach",
@@ -117,8 +118,7 @@ spec:
 	}
 }
 
-// The definitions of cleanup policies and global context entries are those of Kyverno: the API server takes them in every
-// served version, and fills defaults in.
+// The API server accepts cleanup policies and global context entries in every served version, and sets Kyverno's defaults.
 func TestCleanupAndGlobalEntriesAreStored(t *testing.T) {
 	const objects = `
 apiVersion: kyverno.io/v2beta1

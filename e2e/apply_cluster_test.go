@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli"
 )
 
-// applyCluster runs `ephor apply --cluster` with the policies on files of their own, and gives what it printed.
+// applyCluster runs `ephor apply --cluster` with each policy in its own file, and returns its output.
 func applyCluster(t *testing.T, policies string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "policies.yaml")
@@ -39,8 +39,8 @@ spec:
 `, name, kinds, strings.ReplaceAll(strings.TrimSpace(rest), "\n", "\n    "))
 }
 
-// The objects of a cluster are evaluated: of the kinds that the policies name, in the scope that the flags name, with the
-// labels of their namespaces and what rules look up in the cluster.
+// `ephor apply --cluster` evaluates the cluster's objects of the policies' kinds, in the scope that the flags select, with the labels of
+// namespaces and with lookups in the cluster.
 func TestApplyCluster(t *testing.T) {
 	must(t, `
 {apiVersion: v1, kind: Namespace, metadata: {name: judged, labels: {tier: gold}}}

@@ -30,8 +30,8 @@ spec:
   match: {any: [{resources: {kinds: [ConfigMap], %s}}]}
 `
 
-// A CEL rule with generate: true is also a ValidatingAdmissionPolicy, which follows the policy and its exceptions, goes with
-// it, is restored after it is deleted and the policy changes, and denies when we do not answer.
+// For a CEL rule with generate: true, Ephor also writes a ValidatingAdmissionPolicy. It follows the policy and its exceptions, is deleted
+// with it, is restored after a deletion, and denies requests while Ephor does not answer.
 func TestCELGenerate(t *testing.T) {
 	must(t, "", "create", "namespace", "native")
 	t.Cleanup(func() {
@@ -60,7 +60,7 @@ func TestCELGenerate(t *testing.T) {
 	must(t, fmt.Sprintf(celGeneratePolicy, "native", "Enforce"), "apply", "-f", "-")
 	is("the binding", `["Deny"]`, vap+"binding", "cpol-native-binding", "-o", "jsonpath={.spec.validationActions}")
 
-	// An exception that can be said there is; one that cannot ends it, with the reason.
+	// An exception that the API server's policy can express is translated; any other ends the generation, with the reason.
 	must(t, fmt.Sprintf(celGenerateException, "names: [spared]"), "apply", "-f", "-")
 	is("what is excluded", `["spared"]`, vap, "cpol-native", "-o", "jsonpath={.spec.matchConstraints.excludeResourceRules[0].resourceNames}")
 	must(t, fmt.Sprintf(celGenerateException, "selector: {matchLabels: {a: b}}"), "apply", "-f", "-")
@@ -69,7 +69,7 @@ func TestCELGenerate(t *testing.T) {
 	must(t, "", "delete", "policyexception", "native", "-n", "native")
 	status("true ")
 
-	// Ours evaluates, too.
+	// Ephor also evaluates the rule itself.
 	eventually(t, func() error {
 		_, err := kubectl(t, "", "create", "configmap", "bare", "-n", "native")
 		if err == nil || !strings.Contains(err.Error(), "labels are needed") {

@@ -32,7 +32,7 @@ spec:
           message: "only for administrators"
 `
 
-// Expressions see parameters, the namespace and the requester's rights, read with the controller's own permissions.
+// Expressions read parameters, the namespace and the requester's rights, with the permissions of the controller.
 func TestCEL(t *testing.T) {
 	must(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: e2e-cel, labels: {team: blue}}\n", "create", "-f", "-")
 	applyPolicies(t, policyFile(t, celPolicy))

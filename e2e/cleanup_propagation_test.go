@@ -7,18 +7,19 @@ import (
 	"testing"
 )
 
-// owned is a kind with which propagation is tried: an owner, and a dependent that a finalizer holds.
+// owned is a kind that serves as owner and as dependent in the tests of deletion propagation; a finalizer delays the deletion of the
+// dependent.
 type owned struct{ kind, apiVersion, namespace string }
 
 var ownedKinds = []owned{{"ConfigMap", "v1", "e2e-cleanup"}, {"Trinket", "example.com/v1", ""}}
 
-// get is a field of one of its objects; empty when it is gone.
+// get returns a field of one of its objects; empty if the object does not exist.
 func (k owned) get(t *testing.T, name, path string) string {
 	return must(t, "", "get", k.kind, name, "-n", k.namespace, "--ignore-not-found", "-o", "jsonpath="+path)
 }
 
-// family makes an owner with a dependent for each way to propagate its deletion, and calls begin to have the owner deleted. It
-// waits until the owner and the dependent are as that way leaves them.
+// family creates an owner with a dependent for each propagation policy, and calls begin to have the owner deleted. It waits until owner and
+// dependent are in the state that the propagation policy defines.
 func (k owned) family(t *testing.T, prefix string, begin func(owner, propagation string)) {
 	t.Helper()
 	for _, propagation := range []string{"Foreground", "Background", "Orphan"} {
@@ -51,7 +52,7 @@ func (k owned) family(t *testing.T, prefix string, begin func(owner, propagation
 	}
 }
 
-// The annotation beside a TTL label says what becomes of dependents.
+// The annotation next to a TTL label selects the propagation policy.
 func ttlPropagation(t *testing.T) {
 	for _, k := range ownedKinds {
 		k.family(t, "ttl", func(owner, propagation string) {
@@ -61,7 +62,7 @@ func ttlPropagation(t *testing.T) {
 	}
 }
 
-// A policy's deletionPropagationPolicy does.
+// deletionPropagationPolicy of a cleanup policy selects the propagation policy.
 func policyPropagation(t *testing.T) {
 	for _, k := range ownedKinds {
 		k.family(t, "run", func(owner, propagation string) {

@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// cleanupObjects are a kind of our own and the rights to delete: the chart grants none.
+// cleanupObjects defines a custom kind, and the rights to delete its objects, since the chart grants none.
 const cleanupObjects = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -55,7 +55,7 @@ func startCleanup(t *testing.T, f func(*devcluster.Replica), args ...string) {
 			t.Errorf("%v\n%s", err, r.Tail(20))
 		}
 	}()
-	// Both configurations are there, and the server answers.
+	// Both webhook configurations exist, and the server answers.
 	eventually(t, func() error {
 		if _, err := kubectl(t, "", "get", "validatingwebhookconfiguration", "kyverno-cleanup-validating-webhook-cfg", "kyverno-ttl-validating-webhook-cfg"); err != nil {
 			return err
@@ -69,7 +69,7 @@ func startCleanup(t *testing.T, f func(*devcluster.Replica), args ...string) {
 	f(r)
 }
 
-// cleanupPolicy is a policy that is never due by itself; more are further fields of its metadata.
+// cleanupPolicy returns a policy whose schedule is never due during the test; more contains further fields of its metadata.
 func cleanupPolicy(name, schedule, kind, more string) string {
 	return fmt.Sprintf(`{"apiVersion":"kyverno.io/v2","kind":"ClusterCleanupPolicy","metadata":{"name":%q%s},"spec":{"schedule":%q,"deletionPropagationPolicy":"Background",
 "match":{"any":[{"resources":{"kinds":[%q],"selector":{"matchLabels":{"batch":%q}}}}]},
@@ -79,10 +79,10 @@ func cleanupPolicy(name, schedule, kind, more string) string {
 
 const onceAYear = "0 0 1 1 *"
 
-// runPolicy makes a policy and has it run at once: its last run was long ago.
+// runPolicy creates a policy that is due at once, because its status reports a last run long ago.
 func runPolicy(t *testing.T, policy, kind, name string, args ...string) {
 	t.Helper()
-	eventually(t, func() error { // rights that were just granted take a moment
+	eventually(t, func() error { // granted rights take effect after a moment
 		_, err := kubectl(t, policy, "apply", "-f", "-")
 		return err
 	})
@@ -92,7 +92,7 @@ func runPolicy(t *testing.T, policy, kind, name string, args ...string) {
 	must(t, "", append([]string{"patch", kind, name, "--subresource=status", "--type=merge", "-p", `{"status":{"lastExecutionTime":"2020-01-01T00:00:00Z"}}`}, args...)...)
 }
 
-// runs waits until the condition Ready of a policy has the reason, and returns its status.
+// runs waits until the condition Ready of a policy has the reason, and returns the policy's status.
 func runs(t *testing.T, reason, kind, name string, args ...string) (message, last string) {
 	t.Helper()
 	eventually(t, func() error {
@@ -114,7 +114,7 @@ func sized(name, namespace, batch, size string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: %s, labels: {batch: %s}}\ndata: {size: %q}\n---\n", name, namespace, batch, size)
 }
 
-// names are the ConfigMaps of a namespace with a label.
+// names returns the names of the ConfigMaps in a namespace with a label.
 func names(t *testing.T, namespace, selector string) string {
 	t.Helper()
 	return must(t, "", "get", "configmaps", "-n", namespace, "-l", selector, "-o", "jsonpath={.items[*].metadata.name}")
@@ -131,7 +131,7 @@ func hasEvent(t *testing.T, namespace, reason, note string) {
 	})
 }
 
-// Cleanup policies and TTL labels delete what they say and nothing else, list it when asked to, and stop at the limit.
+// Cleanup policies and TTL labels delete the selected objects only, list them in a preview, and stop at the limit.
 func TestCleanup(t *testing.T) {
 	must(t, cleanupObjects, "apply", "-f", "-")
 	t.Cleanup(func() {
@@ -152,7 +152,7 @@ func TestCleanup(t *testing.T) {
 	}, "--ttlReconciliationInterval=1s", "--maxDeletionsPerRun=2")
 }
 
-// A policy over what the controller may not delete is refused.
+// A policy for kinds that the controller may not delete is rejected.
 func cleanupRights(t *testing.T) {
 	_, err := kubectl(t, cleanupPolicy("secrets", onceAYear, "Secret", ""), "create", "-f", "-")
 	if got, ok := refused(err); !ok || !strings.Contains(got, "cleanup controller has no permission to delete kind Secret") {
@@ -180,7 +180,7 @@ func cleanupPolicies(t *testing.T, r *devcluster.Replica) {
 		t.Error("the metric does not count the deletion")
 	}
 
-	// A namespaced policy deletes in its namespace only, and an object that cannot be evaluated is reported and stays.
+	// A namespaced policy deletes objects in its namespace only. An object whose evaluation fails is reported and not deleted.
 	own := strings.NewReplacer("ClusterCleanupPolicy", "CleanupPolicy", `"name":"own"`, `"name":"own","namespace":"e2e-cleanup"`).Replace(cleanupPolicy("own", onceAYear, "ConfigMap", ""))
 	must(t, sized("large", "e2e-cleanup", "own", "50")+sized("large", "e2e-cleanup-other", "own", "50"), "apply", "-f", "-")
 	must(t, "", "create", "configmap", "sizeless", "-n", "e2e-cleanup")
@@ -197,13 +197,13 @@ func cleanupPolicies(t *testing.T, r *devcluster.Replica) {
 	if got := names(t, "e2e-cleanup", "batch=own") + "|" + names(t, "e2e-cleanup-other", "batch=own"); got != "sizeless|large" {
 		t.Errorf("left are %s", got)
 	}
-	must(t, "", "label", "configmap", "sizeless", "-n", "e2e-cleanup", "batch-") // what failed is tried again
+	must(t, "", "label", "configmap", "sizeless", "-n", "e2e-cleanup", "batch-") // failed objects are retried
 	if message, _ = runs(t, "Succeeded", "cleanuppolicy", "own", "-n", "e2e-cleanup"); message != "deleted 0 objects" {
 		t.Errorf("status %q", message)
 	}
 }
 
-// A policy with the annotation only lists; so does the command line.
+// A policy with the preview annotation only lists objects, and so does the command line.
 func cleanupPreview(t *testing.T) {
 	must(t, sized("one", "e2e-cleanup", "listed", "50")+sized("two", "e2e-cleanup-other", "listed", "50"), "apply", "-f", "-")
 	runPolicy(t, cleanupPolicy("listed", onceAYear, "ConfigMap", `,"annotations":{"ephor.dev/cleanup-preview":"true"}`), "clustercleanuppolicy", "listed")
@@ -235,7 +235,7 @@ func cleanupPreview(t *testing.T) {
 	}
 }
 
-// Each format of the label, on objects of a namespace and on cluster-wide ones of a custom kind.
+// Each format of the TTL label works, on objects of a namespace and on cluster-scoped objects of a custom kind.
 func ttlFormats(t *testing.T, r *devcluster.Replica) {
 	soon := time.Now().Add(4 * time.Second).UTC().Format("2006-01-02T150405Z")
 	var manifests strings.Builder
@@ -257,7 +257,7 @@ func ttlFormats(t *testing.T, r *devcluster.Replica) {
 		return nil
 	}
 	eventually(t, left)
-	// A label that is changed counts from then on.
+	// A changed label takes effect at once.
 	must(t, "", "label", "--overwrite", "configmap", "stay-0", "-n", "e2e-cleanup", "cleanup.kyverno.io/ttl=2023-07-19")
 	eventually(t, func() error {
 		if got := names(t, "e2e-cleanup", "cleanup.kyverno.io/ttl"); got != strings.TrimPrefix(want, "stay-0 ") {
@@ -274,7 +274,7 @@ func ttlFormats(t *testing.T, r *devcluster.Replica) {
 	must(t, "", "delete", "configmap", "-n", "e2e-cleanup", "-l", "cleanup.kyverno.io/ttl")
 }
 
-// A run that would delete more than the limit deletes nothing.
+// A run that would delete more objects than the limit deletes nothing.
 func cleanupLimit(t *testing.T, r *devcluster.Replica) {
 	must(t, sized("a", "e2e-cleanup", "limited", "50")+sized("b", "e2e-cleanup", "limited", "50")+sized("c", "e2e-cleanup", "limited", "50"), "apply", "-f", "-")
 	runPolicy(t, cleanupPolicy("limited", onceAYear, "ConfigMap", ""), "clustercleanuppolicy", "limited")
@@ -292,7 +292,7 @@ func cleanupLimit(t *testing.T, r *devcluster.Replica) {
 }
 
 func ttlLimit(t *testing.T, r *devcluster.Replica) {
-	// The TTL of all ends at the same moment, some time after the last is created: no round sees only some of them.
+	// All TTLs end at the same moment, some time after the last object is created, so that no round sees only some of them.
 	end := time.Now().UTC().Add(15 * time.Second).Format("2006-01-02T150405Z")
 	var manifests strings.Builder
 	for i := range 3 {

@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// object reads one object as JSON data.
+// object returns one object as JSON data.
 func object(t testing.TB, args ...string) (map[string]any, error) {
 	t.Helper()
 	out, err := kubectl(t, "", append([]string{"get", "-o", "json"}, args...)...)
@@ -44,7 +44,8 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// isRefused waits until creating the manifest is refused with the text, or, with an empty text, admitted.
+// isRefused waits until the API server denies the creation of the manifest with the text. With an empty text it waits until the creation is
+// admitted.
 func isRefused(t testing.TB, manifest, text string, flags ...string) {
 	t.Helper()
 	eventually(t, func() error {
@@ -61,7 +62,7 @@ func isRefused(t testing.TB, manifest, text string, flags ...string) {
 	})
 }
 
-// The status says that the policy is ready, how many rules it has, and which were derived.
+// The status reports that the policy is ready, the number of its rules, and the generated rules.
 func TestStatus(t *testing.T) {
 	applyPolicies(t, policyFile(t, `
 apiVersion: kyverno.io/v1
@@ -87,7 +88,7 @@ spec:
 	})
 }
 
-// A Policy matches objects of its own namespace and of no other.
+// A Policy matches objects of its own namespace only.
 func TestNamespacedPolicy(t *testing.T) {
 	must(t, "", "create", "namespace", "own")
 	t.Cleanup(func() { cluster.Kubectl(context.Background(), nil, "delete", "namespace", "own", "--wait=false") })
@@ -100,7 +101,7 @@ func TestNamespacedPolicy(t *testing.T) {
 	isRefused(t, in("default"), "")
 }
 
-// A namespaceSelector sees the labels of a namespace that was made a moment ago.
+// A namespaceSelector matches the labels of a namespace that was just created.
 func TestNamespaceSelector(t *testing.T) {
 	applyPolicies(t, policyFile(t, strings.Replace(suite.RequireTeam, "namespaces: [default]", "namespaceSelector: {matchLabels: {tier: prod}}", 1)))
 	isRefused(t, configMap("c"), "")
@@ -153,7 +154,7 @@ subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: joe}]
 	isRefused(t, configMap("c"), "the label team is required", "--as=somebody", "--as-group=leads")
 }
 
-// Match conditions give a webhook of its own, and the API server asks it only when they hold.
+// A policy with match conditions gets its own webhook, and the API server calls it only if they are true.
 func TestMatchConditions(t *testing.T) {
 	applyPolicies(t, policyFile(t, strings.Replace(suite.RequireTeam, "spec:\n", `spec:
   webhookConfiguration:
@@ -163,7 +164,7 @@ func TestMatchConditions(t *testing.T) {
 	isRefused(t, configMap("exempt"), "")
 }
 
-// The ConfigMap's filters take effect without a restart.
+// Changes of the resource filters in the ConfigMap take effect without a restart.
 func TestResourceFilters(t *testing.T) {
 	applyPolicies(t, policyFile(t, suite.RequireTeam))
 	isRefused(t, configMap("c"), "the label team is required")
@@ -182,7 +183,7 @@ func TestResourceFilters(t *testing.T) {
 	isRefused(t, configMap("c"), "the label team is required")
 }
 
-// A change of our webhook configurations by another client is reverted, and a deleted one comes back.
+// The controller reverts changes of its webhook configurations by other clients, and restores deleted configurations.
 func TestDriftIsReverted(t *testing.T) {
 	applyPolicies(t, policyFile(t, suite.RequireTeam))
 	const name = "kyverno-resource-validating-webhook-cfg"
@@ -206,7 +207,8 @@ func TestDriftIsReverted(t *testing.T) {
 	isRefused(t, configMap("c"), "the label team is required")
 }
 
-// The certificates are Kyverno's Secrets; when they are deleted new ones are made, served and trusted without a restart.
+// The certificates are in Secrets with Kyverno's names. After they are deleted the controller creates new ones, serves with them and updates
+// the CA bundles without a restart.
 func TestCertificates(t *testing.T) {
 	applyPolicies(t, policyFile(t, suite.RequireTeam))
 	read := func() (ca string, err error) {
@@ -244,7 +246,7 @@ func TestCertificates(t *testing.T) {
 	isRefused(t, configMap("c"), "the label team is required")
 }
 
-// A second replica serves at once; the lease stays with the first until that ends.
+// A second replica serves at once. The first keeps the Lease until it stops.
 func TestSecondReplica(t *testing.T) {
 	applyPolicies(t, policyFile(t, suite.RequireTeam))
 	isRefused(t, configMap("c"), "the label team is required")
@@ -270,12 +272,12 @@ func TestSecondReplica(t *testing.T) {
 		}
 		return nil
 	})
-	// The new leader does the leader's work.
+	// The new leader reconciles the webhook configurations.
 	must(t, "", "delete", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg")
 	isRefused(t, configMap("c"), "the label team is required")
 }
 
-// The heartbeat lease passes through our webhook, which writes the time.
+// Updates of the heartbeat Lease pass through our webhook, which sets the time.
 func TestHeartbeat(t *testing.T) {
 	eventually(t, func() error {
 		o, err := object(t, "lease", "kyverno-health", "-n", charts.Namespace)
@@ -291,7 +293,7 @@ func TestHeartbeat(t *testing.T) {
 		}
 		return nil
 	})
-	// Another writer's time does not get through: the webhook knows better.
+	// The webhook replaces a time that another client sets.
 	must(t, "", "annotate", "--overwrite", "lease", "kyverno-health", "-n", charts.Namespace, "kyverno.io/last-request-time=2000-01-01T00:00:00Z")
 	o, err := object(t, "lease", "kyverno-health", "-n", charts.Namespace)
 	if err != nil {
@@ -302,7 +304,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// Our process logs in with the rights of the manifests, and they suffice: nothing it tried was forbidden.
+// The rights of the manifests are sufficient: the API server denied no request of the controller.
 func TestNothingIsForbidden(t *testing.T) {
 	var forbidden []string
 	for line := range bytes.Lines([]byte(replica.Tail(5000))) {

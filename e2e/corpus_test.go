@@ -13,15 +13,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// What the API server does to objects before the webhooks see them, or refuses by itself, makes these cases others.
+// notLive lists cases with other results on a live API server, because it changes or rejects the objects before the webhooks receive them.
 var notLive = sets.New(
-	"match/kinds",      // a Deployment that is not valid
+	"match/kinds",      // an invalid Deployment
 	"validate/numbers", // a field that ConfigMaps do not have
-	"limits/budget",    // refused with an error of several pages
+	"limits/budget",    // denied with a message of several pages
 )
 
-// TestCorpus sends the objects of the shared corpus to the live API server: it admits and refuses what the engine admits
-// and refuses, and names the same rules. Updates are left out, since they would need the old object to be stored.
+// TestCorpus sends the objects of the shared corpus to the live API server. It must admit and deny the same objects as the engine, and name
+// the same rules. Updates are left out, since they need a stored old object.
 func TestCorpus(t *testing.T) {
 	cases, err := corpus.Load("../corpus/testdata")
 	if err != nil {
@@ -56,7 +56,7 @@ func TestCorpus(t *testing.T) {
 				t.Cleanup(func() { relabel(t, c, "-") })
 				relabel(t, c, "")
 			}
-			// The refusals first: they show that the webhooks are there.
+			// Denied objects come first: they prove that the webhooks are in force.
 			for _, allowed := range []bool{false, true} {
 				for _, r := range c.Resources {
 					want := c.Evaluate(snapshot, r, false)
@@ -78,7 +78,7 @@ func TestCorpus(t *testing.T) {
 	t.Logf("%d of %d cases, %d objects", ran, len(cases), evaluated)
 }
 
-// refusing are the rules that a refusal names, as it names them.
+// refusing returns the rules that deny the object, in the form of the message.
 func refusing(j corpus.Evaluation, programs []*policy.Program) []string {
 	var out []string
 	for _, p := range programs {
@@ -103,7 +103,7 @@ func makeNamespace(t *testing.T, made sets.Set[string], ns string) {
 	must(t, "", "wait", "--for=create", "--timeout=30s", "serviceaccount/default", "-n", ns)
 }
 
-// relabel gives the namespaces of the case their labels, or takes them away with the suffix "-".
+// relabel sets the labels of the case's namespaces, or removes them with the suffix "-".
 func relabel(t *testing.T, c *corpus.Case, suffix string) {
 	t.Helper()
 	for ns, labels := range c.Namespaces {

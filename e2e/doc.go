@@ -1,5 +1,5 @@
-// Package e2e holds the tests that need the whole system: a real API server asks our processes about real objects, and
-// the tests assert what the API server then says and stores.
+// Package e2e contains the tests of the whole system: a real API server calls our processes about real objects, and the tests check its
+// answers and the stored objects.
 //
-// It holds no code of the product.
+// It contains no code of the product.
 package e2e

@@ -27,8 +27,8 @@ spec:
       pattern: {metadata: {labels: {team: "?*"}}}
 `
 
-// A violation is an event where its author looks (on the policy) and where the owner of the object looks, in the layout of
-// Kyverno; a denied request is an event on the policy alone, and a dry run none at all.
+// A violation creates an event on the policy and one on the resource, in Kyverno's format. A denied request creates an event on the policy
+// only, and a dry run creates none.
 func TestEvents(t *testing.T) {
 	must(t, "", "create", "namespace", "e2e-events")
 	applyPolicies(t, policyFile(t, eventsPolicy))

@@ -30,7 +30,7 @@ spec:
   exceptions: [{policyName: e2e-exceptions, ruleNames: [owner]}]
 `
 
-// An exception exempts what it names, as soon as it is stored and until it is deleted; one with a mistake is refused.
+// An exception applies from its creation to its deletion, to the selected rules and resources only. An invalid one is rejected.
 func TestException(t *testing.T) {
 	must(t, "", "create", "namespace", "e2e-exceptions")
 	applyPolicies(t, policyFile(t, hostsPolicy))

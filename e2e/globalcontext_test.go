@@ -53,8 +53,8 @@ spec:
     validate: {failureAction: Enforce, message: m, deny: {conditions: {all: [{key: "{{ data }}", operator: Equals, value: x}]}}}
 `
 
-// Policies read the data of entries, which follow the cluster; an entry that is missing or has no data is an error, and
-// its status and an event say why.
+// Policies read the data of global context entries, which follow the cluster. A missing entry, or one without data, is an error, and the
+// entry's status and an event report the reason.
 func TestGlobalContext(t *testing.T) {
 	must(t, "", "create", "namespace", "e2e-global")
 	t.Cleanup(func() { _, _ = cluster.Kubectl(context.Background(), nil, "delete", "globalcontextentry", "--all") })

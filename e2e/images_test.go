@@ -38,7 +38,7 @@ spec:
     context: [{name: missing, configMap: {name: images-missing, namespace: default}}]
 `
 
-// Rules about images: digests are required without a request to a registry, and what cannot be verified is refused with the reason.
+// Rules about images require digests without a request to a registry, and deny images that cannot be verified, with the reason.
 func TestImages(t *testing.T) {
 	applyPolicies(t, policyFile(t, imagePolicy))
 	pod := func(image string) string {
@@ -83,7 +83,7 @@ spec:
           - keys: {publicKeys: %q}
 `
 
-// Objects as the API server fills them are still what was signed; anything else is refused.
+// A signed manifest still matches after the API server sets defaults. Any other change is denied.
 func TestSignedManifests(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestSignedManifests(t *testing.T) {
 	public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 	applyPolicies(t, policyFile(t, fmt.Sprintf(manifestPolicy, public)))
 
-	// The annotations of a signed manifest stand where it says ANNOTATIONS.
+	// The annotations of the signed manifest replace ANNOTATIONS in the text.
 	sign := func(manifest string) string {
 		text := []byte(strings.ReplaceAll(manifest, "ANNOTATIONS", ""))
 		sum := sha256.Sum256(text)

@@ -18,7 +18,7 @@ func configMap(name string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", namespace: default}\n"
 }
 
-// A policy switched to Audit admits, and the result is recorded in the log.
+// A policy that is changed to Audit admits violations and logs their results.
 func TestAuditAdmitsAndRecords(t *testing.T) {
 	applyPolicies(t, policyFile(t, suite.RequireTeam))
 	eventually(t, func() error {
@@ -45,8 +45,7 @@ func TestAuditAdmitsAndRecords(t *testing.T) {
 
 func second(_ string, err error) error { return err }
 
-// The webhook configurations follow the policies: deleting the last one empties their rules, and reconciling what is
-// already there writes nothing.
+// The webhook configurations follow the policies: without policies they have no rules. A round without changes writes nothing.
 func TestWebhookConfigurationsFollowThePolicies(t *testing.T) {
 	webhooks := func() (kinds []string, resourceVersion string) {
 		var cfg struct {
@@ -79,7 +78,7 @@ func TestWebhookConfigurationsFollowThePolicies(t *testing.T) {
 		}
 		return nil
 	})
-	// A change of a label of the policy makes the controllers look again; nothing about the rules changes.
+	// A changed label of the policy starts a round, but does not change the rules.
 	must(t, "", "label", "clusterpolicy", "require-team", "touched=yes")
 	time.Sleep(2 * time.Second)
 	if _, now := webhooks(); now != version {
@@ -94,8 +93,8 @@ func TestWebhookConfigurationsFollowThePolicies(t *testing.T) {
 	})
 }
 
-// kill -9 under load: while the process is down the API server refuses what it cannot ask about (failurePolicy Fail),
-// so no violating object gets in, neither then nor while the process comes back.
+// kill -9 under load admits no violating object: with failurePolicy Fail the API server denies requests while the process is down and while
+// it restarts.
 func TestKillUnderLoadAdmitsNothing(t *testing.T) {
 	applyPolicies(t, policyFile(t, suite.RequireTeam))
 	eventually(t, func() error {
@@ -118,7 +117,7 @@ func TestKillUnderLoadAdmitsNothing(t *testing.T) {
 			}
 		})
 	}
-	// more waits for some seconds, and then until objects were created in vain.
+	// more waits some seconds, and then until further creations were denied.
 	more := func(what string) int64 {
 		from := asked.Load()
 		time.Sleep(2 * time.Second)
@@ -146,7 +145,7 @@ func TestKillUnderLoadAdmitsNothing(t *testing.T) {
 	if admitted.Load() > 0 {
 		t.Errorf("%d of %d violating objects were admitted", admitted.Load(), asked.Load())
 	}
-	// The restarted process decides by itself again.
+	// The restarted process evaluates requests again.
 	_, err = kubectl(t, configMap("after"), "create", "--dry-run=server", "-f", "-")
 	if text, ok := refused(err); !ok || !strings.Contains(text, "the label team is required") {
 		t.Errorf("after the restart: %v", err)
@@ -154,7 +153,7 @@ func TestKillUnderLoadAdmitsNothing(t *testing.T) {
 	t.Logf("%d creations were tried, %d of them while the process was down", asked.Load(), during-before)
 }
 
-// SIGTERM drains: no request that the API server sends during a rolling change fails.
+// After SIGTERM the process drains: no request of the API server fails during a rolling update.
 func TestDrainLosesNoRequest(t *testing.T) {
 	applyPolicies(t, policyFile(t, suite.RequireTeam))
 	old := replica

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// One control plane and one Ephor serve all tests of the package; a test that changes policies removes them again.
+// One control plane and one admission controller serve all tests of the package. A test that creates policies deletes them.
 var (
 	cluster suite.Cluster
 	replica *devcluster.Replica
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	}}))
 }
 
-// startReplica starts one more admission controller. All have the same flags, since the API server asks any of them.
+// startReplica starts another admission controller with the same flags, since the API server may call any of them.
 func startReplica(ctx context.Context) (*devcluster.Replica, error) {
 	return cluster.Ephor.StartAdmission(ctx)
 }
@@ -58,7 +58,7 @@ func policyFile(t *testing.T, policy string) string {
 	return path
 }
 
-// refused reports whether err is a refusal by our webhook, and its text.
+// refused reports whether err is a denial by our webhook, and returns its text.
 func refused(err error) (text string, ok bool) {
 	if err == nil {
 		return "", false

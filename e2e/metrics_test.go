@@ -80,15 +80,15 @@ spec:
     jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/metadata/labels/seen', value: 'yes'}]"}
 `
 
-// Every query of the dashboard, of the alerts and of docs/operating/metrics.md has data in PromQL's own engine, over two pages that
-// the running controller showed; and the metrics ConfigMap is followed.
+// Every query of the dashboard, of the alerts and of docs/operating/metrics.md returns data in Prometheus's own engine, for two pages of
+// metrics of the running controller. Changes of the metrics ConfigMap take effect.
 func TestMetrics(t *testing.T) {
 	applyPolicies(t, policyFile(t, metricsPolicies))
 	pod := func(i int, labels string) string {
 		return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: metrics-%d, namespace: default, labels: {%s}}\nspec: {containers: [{name: c, image: x}]}\n", i, labels)
 	}
 	made := 0
-	// work makes Pods until the page holds more than the results that it held before.
+	// work creates Pods until the page counts more results than given.
 	work := func(results int) string {
 		t.Helper()
 		var page string
@@ -129,7 +129,7 @@ func TestMetrics(t *testing.T) {
 		}
 		pages = append(pages, file)
 	}
-	tool := filepath.Join(t.TempDir(), "promql") // another package may build and run it at the same time
+	tool := filepath.Join(t.TempDir(), "promql") // another package may build and run the tool at the same time
 	build := exec.Command("go", "build", "-C", filepath.Join(root, "hack", "tools", "promql"), "-o", tool, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -146,7 +146,7 @@ func TestMetrics(t *testing.T) {
 		t.Error(err)
 	}
 
-	// The check can fail.
+	// The check rejects a wrong query.
 	wrong := filepath.Join(dir, "wrong.md")
 	if err := os.WriteFile(wrong, []byte("```promql\nkyverno_policy_results{rule_result=\"none\"}\n\nsum(\n```\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("queries without data are not found: %v\n%s", err, out)
 	}
 
-	// The ConfigMap is followed: a label and a metric go, and come back.
+	// Changes of the ConfigMap remove a label and a metric, and restore them.
 	name := "kyverno-metrics"
 	kept, err := kubectl(t, "", "get", "configmap", name, "-n", "kyverno", "--ignore-not-found", "-o", "jsonpath={.data}")
 	if err != nil {
@@ -192,7 +192,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// afterwards runs kubectl when the test's own context is over.
+// afterwards runs kubectl after the end of the test's own context.
 func afterwards(t *testing.T, args ...string) {
 	t.Helper()
 	if _, err := cluster.Kubectl(context.Background(), nil, args...); err != nil {
@@ -200,10 +200,10 @@ func afterwards(t *testing.T, args ...string) {
 	}
 }
 
-// scrape returns what the controller shows on /metrics.
+// scrape returns the controller's page of metrics.
 func scrape(t *testing.T) string { return suite.Metrics(t, replica.MetricsAddr) }
 
-// value is the number at the end of the first line that contains text; 0 when there is none.
+// value returns the number at the end of the first line that contains text; 0 if there is none.
 func value(page, text string) int {
 	for _, line := range strings.Split(page, "\n") {
 		if strings.Contains(line, text) {
@@ -215,8 +215,8 @@ func value(page, text string) int {
 	return 0
 }
 
-// A replica with the flags for it serves its metrics over TLS with a certificate that it makes itself, and sends the traces of
-// its reviews to a collector.
+// With the flags for TLS, a replica serves its metrics with a certificate that it creates, and sends the traces of its reviews to a
+// collector.
 func TestMetricsOverTLSAndTraces(t *testing.T) {
 	applyPolicies(t, policyFile(t, metricsPolicies))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -261,7 +261,7 @@ func TestMetricsOverTLSAndTraces(t *testing.T) {
 		}
 		return err
 	})
-	// The API server stays with the replica that it is connected to, so this one is asked directly.
+	// The API server keeps its connection to the first replica, so the test calls this one directly.
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
 	review := `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "traced", "operation": "CREATE", "dryRun": true,
@@ -285,7 +285,7 @@ func TestMetricsOverTLSAndTraces(t *testing.T) {
 	})
 }
 
-// spans is a collector that remembers the names of spans.
+// spans is a collector that records the names of spans.
 type spans struct {
 	collectortrace.UnimplementedTraceServiceServer
 	mu    sync.Mutex

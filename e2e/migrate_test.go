@@ -22,8 +22,8 @@ spec:
   - {name: v1, served: true, storage: NEW, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
 `
 
-// Objects that were stored in an old version are stored in the new one, which is the only one left; the second time there
-// is nothing to do.
+// `ephor migrate` rewrites objects of an old version in the stored version, and removes the old version from the definition. A second run
+// changes nothing.
 func TestMigrate(t *testing.T) {
 	definition := func(old, new string) string {
 		return strings.NewReplacer("OLD", old, "NEW", new).Replace(gadgets)
@@ -48,7 +48,7 @@ func TestMigrate(t *testing.T) {
 	}
 	before := must(t, "", "get", "gadget", "g", "-n", "default", "-o", "jsonpath={.metadata.resourceVersion}")
 
-	// The API server needs a moment until it writes the new version. Then it writes an object again that a patch does not change.
+	// The API server writes the new version after a moment. From then on it rewrites an object even for a patch without a change.
 	version := func() string {
 		return must(t, "", "get", "gadget", "probe", "-n", "default", "-o", "jsonpath={.metadata.resourceVersion}")
 	}

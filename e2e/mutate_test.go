@@ -44,7 +44,7 @@ spec:
       pattern: {metadata: {labels: {owner: "A*"}}}
 `
 
-// What mutate rules make of objects is what the API server stores, and what validate rules evaluate.
+// The API server stores the objects that mutate rules return, and validate rules evaluate these objects.
 func TestMutation(t *testing.T) {
 	applyPolicies(t, policyFile(t, mutatePolicies))
 	get := func(manifest, path string) string {

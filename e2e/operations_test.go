@@ -40,8 +40,8 @@ spec:
       deny: {conditions: {any: [{key: "{{ request.object.data.why }}", operator: NotEquals, value: "{{ request.oldObject.data.why }}"}]}}
 `
 
-// Policies evaluate every operation that they name, with the object as it was: DELETE, UPDATE, CONNECT and the writing of
-// subresources; also of a dry run.
+// Policies are evaluated for each operation that they name, with the old object: DELETE, UPDATE, CONNECT and writes of subresources, also in
+// dry runs.
 func TestOperations(t *testing.T) {
 	const ns = "e2e-operations"
 	must(t, `

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Each policy of examples/pod-security, in Enforce and alone, refuses its bad Pod and its bad Deployment (autogen) in
-// Kyverno's message layout and admits the good ones.
+// Each policy of examples/pod-security alone, with Enforce, denies its bad Pod and its bad Deployment (autogen) with Kyverno's message, and
+// admits the good ones.
 func TestPodSecurityPoliciesRefuse(t *testing.T) {
 	policies, err := filepath.Glob(filepath.Join(root, "examples", "pod-security", "*.yaml"))
 	if err != nil || len(policies) != 18 {
@@ -48,7 +48,7 @@ func TestPodSecurityPoliciesRefuse(t *testing.T) {
 	}
 }
 
-// All 18 at once: the denial names every policy that the Pod violates, and the good Pod is stored.
+// With all 18 policies, the message names every policy that the Pod violates, and the good Pod is stored.
 func TestPodSecurityAllAtOnce(t *testing.T) {
 	applyPolicies(t, filepath.Join(root, "examples", "pod-security"))
 	_, err := kubectl(t, `

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Jane administers a namespace; Joe may write policies there and nothing else. The background controller may do what the
-// policies ask for.
+// Jane is an administrator of a namespace. Joe may only write policies there. The background controller has the rights that the policies
+// need.
 const reviewRights = `
 apiVersion: v1
 kind: Namespace
@@ -56,8 +56,8 @@ func policyBy(name, rule string) string {
 	return strings.NewReplacer("NAME", name, "RULE", rule).Replace(namespacedPolicy)
 }
 
-// Row S7 of docs/security/threat-model.md: a namespaced policy that makes or changes something is accepted only from a user
-// who may do that himself.
+// Row S7 of docs/security/threat-model.md: a namespaced policy that creates or changes objects is admitted only if its author has the rights
+// to do so.
 func TestS7AuthorsRights(t *testing.T) {
 	must(t, reviewRights, "apply", "-f", "-")
 	t.Cleanup(func() {
@@ -87,7 +87,7 @@ func TestS7AuthorsRights(t *testing.T) {
 	if err := as("jane", policyBy("config-map", configMap)); err != nil {
 		t.Fatal(err)
 	}
-	// Joe may touch her policy, but not what it makes.
+	// Joe may change Jane's policy, except for the objects that it creates.
 	if _, err := kubectl(t, "", "label", "policies.kyverno.io", "config-map", "-n", "e2e-review", "a=b", "--as", "joe"); err != nil {
 		t.Error(err)
 	}
@@ -96,7 +96,7 @@ func TestS7AuthorsRights(t *testing.T) {
 	}
 }
 
-// Policies are reviewed in every served version, also in a dry run; what is only doubtful is a warning.
+// Policies are reviewed in every served version, also in dry runs. Likely mistakes are warnings.
 func TestReviewInEveryVersion(t *testing.T) {
 	for _, version := range []string{"v1", "v2beta1"} {
 		text := `{apiVersion: kyverno.io/` + version + `, kind: ClusterPolicy, metadata: {name: e2e-versions}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [%s]}}]}, validate: {message: m, pattern: {%s: x}}}]}}`
@@ -108,7 +108,7 @@ func TestReviewInEveryVersion(t *testing.T) {
 		if message, ok := refused(err); !ok || !strings.Contains(message, "background scan enabled with subresource Scale") || !strings.Contains(message, "Deployment/scale") {
 			t.Errorf("%s: %v", version, err)
 		}
-		// kubectl turns warnings into errors with its flag.
+		// With its flag, kubectl turns warnings into errors.
 		_, err = kubectl(t, fmt.Sprintf(text, "Strange", "a"), "create", "--dry-run=server", "--warnings-as-errors", "-f", "-")
 		if err == nil || !strings.Contains(err.Error(), "unable to convert GVK to GVR for kinds Strange") {
 			t.Errorf("%s: %v", version, err)
@@ -116,7 +116,8 @@ func TestReviewInEveryVersion(t *testing.T) {
 	}
 }
 
-// A path that has no resource's name is a warning: only the API server knows what it serves, and the rule ends in an error when it is evaluated.
+// A path without the name of a known resource is a warning, since only the API server knows its resources. The evaluation of the rule ends
+// in an error.
 func TestReviewOfAnUnservedPath(t *testing.T) {
 	const text = `
 apiVersion: kyverno.io/v1

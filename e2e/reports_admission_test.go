@@ -15,8 +15,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// Results that scans do not find come from admission: of rules that look at the requester, of other operations than CREATE,
-// of mutation. They are in the one report of the resource, and stay there until the rule or the resource is gone.
+// Admission reports results that scans do not find: of rules that read the requester, of operations other than CREATE, of mutations. They
+// are in the report of the resource until the rule or the resource is deleted.
 func TestReportsOfAdmission(t *testing.T) {
 	const ns = "reports-admission"
 	must(t, "", "create", "namespace", ns)
@@ -40,13 +40,13 @@ func TestReportsOfAdmission(t *testing.T) {
 	})
 	eventually(t, func() error { return intermediate(t, ns, 0) })
 
-	// An update adds what only updates are asked; a scan, which follows, keeps it.
+	// An update adds the results of rules for updates; the following scan keeps them.
 	must(t, "", "label", "configmap", "one", "-n", ns, "team=a")
 	eventually(t, func() error {
 		return reportSays(t, ns, "one", "e2e-mutate/mark skip|pass", "e2e-scanned/team pass", "e2e-updates/frozen fail", "e2e-who/admin fail")
 	})
 
-	// Another process finds all of it.
+	// Another process finds all results.
 	suite.Stop(t, r)
 	cluster.Start(t, devcluster.Reports)
 	must(t, "", "label", "configmap", "one", "-n", ns, "--overwrite", "team=b", "admin=yes")
@@ -54,7 +54,7 @@ func TestReportsOfAdmission(t *testing.T) {
 		return reportSays(t, ns, "one", "e2e-mutate/mark skip|pass", "e2e-scanned/team pass", "e2e-updates/frozen fail", "e2e-who/admin pass")
 	})
 
-	// What goes away with its policy, and with its resource.
+	// Results are removed with their policy, and with their resource.
 	must(t, "", "delete", "clusterpolicy", "e2e-who")
 	eventually(t, func() error {
 		return reportSays(t, ns, "one", "e2e-mutate/mark skip|pass", "e2e-scanned/team pass", "e2e-updates/frozen fail")
@@ -67,7 +67,7 @@ func TestReportsOfAdmission(t *testing.T) {
 		return nil
 	})
 
-	// An object whose name the API server makes up is found by its UID; a kind that is not scanned is reported, too.
+	// The resource of a generated name is found by its UID. A kind that is not scanned is reported too.
 	must(t, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"generateName":"made-"}}`, "create", "-n", ns, "-f", "-")
 	eventually(t, func() error {
 		var list policyreport.PolicyReportList
@@ -87,18 +87,18 @@ func TestReportsOfAdmission(t *testing.T) {
 	}
 }
 
-// scanned says why admission does not know yet that the kind is scanned.
+// scanned returns an error until admission knows that the kind is scanned.
 func scanned(kind string) error {
 	lease, err := cluster.Kubectl(context.Background(), nil, "get", "lease", "kyverno-reports-controller", "-n", suite.Namespace,
 		"-o", `jsonpath={.metadata.annotations.ephor\.dev/scanned-kinds}`)
 	if err == nil && !slices.Contains(strings.Split(lease, ","), kind) {
 		err = fmt.Errorf("the Lease names %q, and not %s", lease, kind)
 	}
-	time.Sleep(100 * time.Millisecond) // admission sees it a moment later
+	time.Sleep(100 * time.Millisecond) // admission notices the change a moment later
 	return err
 }
 
-// intermediate says why there are not as many EphemeralReports in the namespace.
+// intermediate returns an error unless the namespace has that number of EphemeralReports.
 func intermediate(t *testing.T, ns string, want int) error {
 	t.Helper()
 	if out := must(t, "", "get", "ephr", "-n", ns, "-o", "name"); strings.Count(out, "\n") != want {
@@ -107,8 +107,8 @@ func intermediate(t *testing.T, ns string, want int) error {
 	return nil
 }
 
-// reportSays says why the report about a ConfigMap does not hold just these results: "policy/rule result", where results may
-// be alternatives.
+// reportSays returns an error unless the report about a ConfigMap has exactly these results: "policy/rule result", where results may be
+// alternatives.
 func reportSays(t *testing.T, ns, name string, want ...string) error {
 	t.Helper()
 	r, err := reportOf(t, ns, name)
@@ -181,8 +181,7 @@ spec:
     validate: {pattern: {metadata: {labels: {team: "?*"}}}}
 `
 
-// Where nothing is scanned, admission sends what scans would find elsewhere; what is left of a rule that is gone is taken out
-// without them.
+// Without scans, admission sends the results that scans find otherwise, and results of deleted rules are removed.
 func TestReportsWithoutScans(t *testing.T) {
 	const ns = "reports-unscanned"
 	must(t, "", "create", "namespace", ns)
@@ -194,7 +193,7 @@ func TestReportsWithoutScans(t *testing.T) {
 		if err != nil || !strings.Contains(notes, `"ephor.dev/scanned-kinds":""`) {
 			return fmt.Errorf("the Lease does not say that nothing is scanned: %s %v", notes, err)
 		}
-		time.Sleep(100 * time.Millisecond) // admission sees it a moment later
+		time.Sleep(100 * time.Millisecond) // admission notices the change a moment later
 		return nil
 	})
 	must(t, labelled("one", "{}"), "apply", "-n", ns, "-f", "-")
@@ -203,7 +202,7 @@ func TestReportsWithoutScans(t *testing.T) {
 	})
 	must(t, "", "delete", "clusterpolicy", "e2e-scanned")
 	eventually(t, func() error { return reportSays(t, ns, "one", "e2e-mutate/mark pass", "e2e-who/admin fail") })
-	// A rule that is removed while no controller runs is noticed later.
+	// A rule that is deleted while no controller runs is noticed at the next start.
 	suite.Stop(t, r)
 	must(t, "", "delete", "clusterpolicy", "e2e-who")
 	cluster.Start(t, devcluster.Reports, "--backgroundScan=false")

@@ -26,8 +26,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/seal"
 )
 
-// What becomes of EphemeralReports: they are taken into the report of their resource, where the later result of a rule counts,
-// or dropped when there is nothing to report about.
+// The controller merges EphemeralReports into the report of their resource, where the latest result of a rule applies, and drops them if the
+// resource does not exist.
 func TestEphemeralReportsTaken(t *testing.T) {
 	const ns = "taken"
 	must(t, "", "create", "namespace", ns)
@@ -50,7 +50,7 @@ func TestEphemeralReportsTaken(t *testing.T) {
 		r.Timestamp.Seconds = seconds
 		return r
 	}
-	// take runs a consumer as that user, at a time that is ahead by that much, until as many are left.
+	// take runs a consumer as the user, with a clock that is ahead by the duration, until the given number of EphemeralReports remains.
 	take := func(user string, ahead time.Duration, left int) {
 		t.Helper()
 		ctx, stop := context.WithCancel(t.Context())
@@ -84,7 +84,7 @@ func TestEphemeralReportsTaken(t *testing.T) {
 	take("", 0, 0)
 	says("p/x pass", "p/y skip")
 
-	// What a request was to create, and did not; and what may not be read.
+	// A request that did not create its object, and a resource that the user may not read.
 	refused := report.Resource{APIVersion: "v1", Kind: "ConfigMap", Namespace: ns, Name: "", UID: "nobody"}
 	send(refused, result("x", "pass", 10))
 	take("", 0, 1)
@@ -97,7 +97,7 @@ func TestEphemeralReportsTaken(t *testing.T) {
 	}
 }
 
-// reportKeys are the keys that the tests seal reports with, and believe.
+// reportKeys holds the keys with which the tests seal reports and check seals.
 var reportKeys = &keystore.Cached{Now: time.Now, Load: func(context.Context) (*seal.Keyring, error) {
 	key, err := seal.NewKey(bytes.Repeat([]byte{1}, seal.KeySize))
 	if err != nil {
@@ -123,7 +123,7 @@ func reportsClient(t *testing.T) client.WithWatch {
 	return c
 }
 
-// consume runs a consumer until ctx is done. Only the resources are read as the user, when one is given.
+// consume runs a consumer until ctx is done. If a user is given, it reads the resources with the user's rights.
 func consume(t *testing.T, ctx context.Context, user string, ahead time.Duration) (done chan struct{}) {
 	t.Helper()
 	mine, err := metadata.NewForConfig(cluster.Config)

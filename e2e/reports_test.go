@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// The guides' own way: Audit, look at the reports with the usual commands, fix, delete.
+// TestReports follows the guide: apply a policy in Audit, read the reports with the usual commands, correct and delete objects.
 func TestReports(t *testing.T) {
 	const ns = "reports"
 	must(t, "", "create", "namespace", ns)
@@ -33,7 +33,7 @@ func TestReports(t *testing.T) {
 	policies := policyFile(t, reportsPolicy)
 	applyPolicies(t, policies)
 
-	// One report per resource, named by its UID, owned by it, and gone with it.
+	// Each resource has one report, named by the UID, owned by the resource, and deleted with it.
 	var bad policyreport.PolicyReport
 	eventually(t, func() (err error) { bad, err = reportOf(t, ns, "new"); return err })
 	uid := strings.TrimSpace(must(t, "", "get", "configmap", "new", "-n", ns, "-o", "jsonpath={.metadata.uid}"))
@@ -44,14 +44,14 @@ func TestReports(t *testing.T) {
 	if bad.Summary != (policyreport.Summary{Fail: 1, Warn: 1, Skip: 1}) {
 		t.Errorf("summary %+v", bad.Summary)
 	}
-	first := bad.Results[1] // they are sorted by policy and rule
+	first := bad.Results[1] // results are sorted by policy and rule
 	if first.Policy != "e2e-reports" || first.Rule != "team" || first.Result != "fail" || !first.Scored || first.Severity != "high" ||
 		first.Category != "Sample" || first.Source != "kyverno" || first.Properties["process"] != "background scan" || first.Timestamp.Seconds == 0 ||
 		first.Message != "validation error: label team is required. rule team failed at path /metadata/labels/" {
 		t.Errorf("result %+v", first)
 	}
 
-	// The commands of the guides.
+	// The commands of the guide.
 	if out := must(t, "", "get", "polr", "-A", "-o", "wide"); !strings.Contains(out, "KIND") || !strings.Contains(out, "PASS") || !strings.Contains(out, "new") {
 		t.Error(out)
 	}
@@ -73,7 +73,7 @@ func TestReports(t *testing.T) {
 		}
 		return nil
 	})
-	// What may not be read is named.
+	// The status names kinds that the controller may not read.
 	eventually(t, func() error {
 		notes := must(t, "", "get", "events", "-n", "default", "-o", `jsonpath={range .items[*]}{.involvedObject.name} {.reason} {.message}{"\n"}{end}`)
 		if !strings.Contains(notes, "e2e-unlistable PolicyError v1 Secret cannot be scanned, and is missing in reports: ") {
@@ -85,7 +85,7 @@ func TestReports(t *testing.T) {
 		t.Error("no results of scans among the metrics")
 	}
 
-	// Another process finds everything said already.
+	// A new process writes nothing, since all results are already reported.
 	good, err := reportOf(t, ns, "good")
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestReports(t *testing.T) {
 	}
 	cluster.Start(t, devcluster.Reports)
 
-	// What is edited by hand is put right; what is fixed passes; what is deleted has no report.
+	// Manual changes are reverted, corrected objects pass, and reports of deleted objects are deleted.
 	must(t, "", "patch", "polr", uid, "-n", ns, "--type=merge", "-p", `{"summary":{"fail":0},"results":[]}`)
 	eventually(t, func() error { return summaryIs(t, ns, "new", 0, 1) })
 	if same, err := reportOf(t, ns, "good"); err != nil || same.ResourceVersion != good.ResourceVersion {
@@ -180,7 +180,7 @@ func labelled(name, labels string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", labels: " + labels + "}\n"
 }
 
-// reportOf finds the report about a ConfigMap.
+// reportOf returns the report about a ConfigMap.
 func reportOf(t *testing.T, ns, name string) (policyreport.PolicyReport, error) {
 	t.Helper()
 	var list policyreport.PolicyReportList
@@ -201,7 +201,7 @@ func summaryIs(t *testing.T, ns, name string, pass, fail int) error {
 	if err != nil {
 		return err
 	}
-	// What admission found of an update comes beside what scans find, at any time.
+	// The results of admission for updates come in addition to those of scans, at any time.
 	scans := slices.DeleteFunc(slices.Clone(r.Results), func(x policyreport.Result) bool { return x.Policy == "e2e-not-scanned" })
 	if s := report.Summarize(scans); s.Pass != pass || s.Fail != fail || len(scans) != 3 {
 		return fmt.Errorf("summary %+v of %d results of scans", s, len(scans))
@@ -209,7 +209,7 @@ func summaryIs(t *testing.T, ns, name string, pass, fail int) error {
 	return nil
 }
 
-// jq counts the reports of the namespace that pass and fail, as the guides do.
+// jq counts passing and failing reports of the namespace with the command of the guide.
 func jq(t *testing.T, ns string, pass, fail int) error {
 	t.Helper()
 	if !suite.Tool(t, "jq") {

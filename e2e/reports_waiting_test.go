@@ -20,8 +20,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// What travels to the reports controller: one object for each resource, whichever replica writes, with the names that users
-// know, owned by the resource and gone with it; and no more of them than there may be.
+// Processes send results to the reports controller in one object for each resource, whichever replica writes it. It has the names that users
+// know, is owned by the resource and deleted with it, and the number of objects is bounded.
 func TestEphemeralReports(t *testing.T) {
 	const ns = "ephemeral"
 	must(t, "", "create", "namespace", ns)
@@ -97,7 +97,7 @@ func TestEphemeralReports(t *testing.T) {
 		t.Error("what has not changed was written again")
 	}
 
-	// An object that is being created has no UID yet, and a cluster-scoped one has no namespace.
+	// An object that is being created has no UID yet, and a cluster-scoped object has no namespace.
 	write(one, report.Resource{APIVersion: "v1", Kind: "ConfigMap", Namespace: ns, Name: "new"}, result("x", "pass", 10))
 	uid := must(t, "", "get", "namespace", ns, "-o", "jsonpath={.metadata.uid}")
 	write(one, report.Resource{APIVersion: "v1", Kind: "Namespace", Name: ns, UID: uid}, result("x", "pass", 10))
@@ -117,8 +117,8 @@ func TestEphemeralReports(t *testing.T) {
 	must(t, "", "delete", "cephr", "--all")
 }
 
-// While no controller merges results, the same resources that come, change and go leave no more of them behind; they are taken when
-// a controller returns. Without a reports controller nothing is sent, which is counted.
+// While no controller merges results, repeated changes of the same resources do not add objects. They are merged when a controller returns.
+// Without a reports controller admission sends nothing, and counts the results that it drops.
 func TestReportsWithoutConsumer(t *testing.T) {
 	const ns = "reports-waiting"
 	must(t, "", "create", "namespace", ns)
@@ -136,7 +136,7 @@ func TestReportsWithoutConsumer(t *testing.T) {
 					must(t, "", "label", "configmap", name, "-n", ns, "--overwrite", "team=t"+strconv.Itoa(i))
 				}
 			}
-			time.Sleep(3 * time.Second) // for what is on its way
+			time.Sleep(3 * time.Second) // for results that are on their way
 			most = max(most, strings.Count(must(t, "", "get", "ephr", "-n", ns, "-o", "name"), "\n"))
 			must(t, "", "delete", "configmap", "one", "dry", "-n", ns)
 		}
@@ -154,7 +154,7 @@ func TestReportsWithoutConsumer(t *testing.T) {
 
 	suite.Stop(t, r)
 	must(t, "", "delete", "lease", "kyverno-reports-controller", "-n", suite.Namespace)
-	// Admission learns of it a moment later, and counts what it does not send.
+	// Admission notices it a moment later, and counts the results that it does not send.
 	unsent := func() int { return value(suite.Metrics(t, replica.MetricsAddr), `reason="no reports controller"`) }
 	before := unsent()
 	eventually(t, func() error {

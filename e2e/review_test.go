@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A policy that does not compile is refused when it is created, with the field path of its mistakes, all of them.
+// A policy that does not compile is denied at its creation, with the field paths of all mistakes.
 func TestBrokenPolicyIsRefused(t *testing.T) {
 	_, err := kubectl(t, `
 apiVersion: kyverno.io/v1

@@ -32,7 +32,7 @@ spec:
     validate: {failureAction: Enforce, message: "{{ request.roles }} {{ request.clusterRoles }}", deny: {}}
 `
 
-// lists is the number of lists and gets of role bindings that the API server has answered.
+// lists returns the number of lists and gets of role bindings that the API server has answered.
 func lists(t *testing.T) int {
 	t.Helper()
 	n := 0
@@ -46,8 +46,8 @@ func lists(t *testing.T) int {
 	return n
 }
 
-// The roles of a requester come from an index over the bindings, which follows the cluster: hundreds of reviews ask the
-// API server nothing.
+// The roles of a requester come from an index of the bindings, which follows the cluster: hundreds of reviews send no requests to the API
+// server.
 func TestRolesComeFromAnIndex(t *testing.T) {
 	var objects strings.Builder
 	for i := range 100 {
@@ -67,7 +67,7 @@ func TestRolesComeFromAnIndex(t *testing.T) {
 `, "create", "-f", "-")
 	applyPolicies(t, policyFile(t, rolesPolicy))
 
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // who we are is not the point
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // TLS verification is not tested here
 	review := func(user, group, namespace string) (message string) {
 		t.Helper()
 		body := fmt.Sprintf(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"CREATE","name":"s","namespace":%q,"kind":{"version":"v1","kind":"Secret"},"resource":{"version":"v1","resource":"secrets"},`+
@@ -90,7 +90,7 @@ func TestRolesComeFromAnIndex(t *testing.T) {
 		}
 		return out.Response.Result.Message
 	}
-	eventually(t, func() error { // the index is made once a policy asks for roles
+	eventually(t, func() error { // the index exists after the first policy that needs roles
 		if review("jane", "x", "roles-a") == "" {
 			return fmt.Errorf("jane is not known")
 		}
@@ -100,7 +100,7 @@ func TestRolesComeFromAnIndex(t *testing.T) {
 	for i := range 300 {
 		for _, c := range []struct{ user, group, namespace, want string }{
 			{"jane", "x", "roles-a", `[] ["shop-admin"]`},
-			{"jane", "x", "roles-b", ""}, // a cluster role that a RoleBinding gives counts in its namespace only
+			{"jane", "x", "roles-b", ""}, // a ClusterRole in a RoleBinding applies in its namespace only
 			{"jane", "readers", "roles-b", `["roles-a:reader"] []`},
 			{"system:serviceaccount:roles-a:robot", "x", "roles-b", `["roles-a:reader"] []`},
 			{"system:serviceaccount:roles-b:robot", "x", "roles-a", ""},
@@ -112,7 +112,7 @@ func TestRolesComeFromAnIndex(t *testing.T) {
 			}
 		}
 	}
-	if after := lists(t); after-before > 5 { // others in the cluster may look, too
+	if after := lists(t); after-before > 5 { // other clients may read bindings too
 		t.Errorf("2,100 reviews made the API server answer %d lists of bindings", after-before)
 	}
 	must(t, "", "delete", "rolebinding", "jane", "-n", "roles-a")

@@ -24,7 +24,7 @@ spec:
     mutate: {targets: [{apiVersion: v1, kind: ConfigMap, namespace: default, name: marked}], patchStrategicMerge: {data: {by: "{{ request.object.metadata.name }}"}}}
 `
 
-// workRights are what the background controller needs for the policy.
+// workRights are the rights that the background controller needs for the policy.
 const workRights = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -32,7 +32,7 @@ metadata: {name: work-rights, labels: {rbac.kyverno.io/aggregate-to-background-c
 rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, list, create, update, delete]}]
 `
 
-// downstream is what the policy would have made for a namespace.
+// downstream is the object that the policy generates for a namespace.
 const downstream = `
 apiVersion: v1
 kind: ConfigMap
@@ -51,7 +51,7 @@ metadata:
     generate.kyverno.io/trigger-uid: %s
 `
 
-// updateRequests are those of the policy, by type and trigger.
+// updateRequests returns the UpdateRequests of the policy, by type and trigger.
 func updateRequests(t *testing.T) map[string]kyvernov2.UpdateRequest {
 	t.Helper()
 	var list kyvernov2.UpdateRequestList
@@ -69,12 +69,12 @@ func updateRequests(t *testing.T) map[string]kyvernov2.UpdateRequest {
 	return out
 }
 
-// Work that a request asks for is written as an UpdateRequest by the time the request is answered; a repeat raises the
-// generation; what is beyond the threshold waits, with a warning and an event, and is written later.
+// An UpdateRequest is written before the request is answered, and a repeated request raises its generation. Requests beyond the threshold
+// are delayed, with a warning and an event, and written later.
 func TestWorkIsWrittenBeforeTheAnswer(t *testing.T) {
 	must(t, workRights, "apply", "-f", "-")
 	policy := policyFile(t, workPolicy)
-	eventually(t, func() error { // the rights are aggregated
+	eventually(t, func() error { // once the rights are aggregated
 		_, err := kubectl(t, "", "apply", "--dry-run=server", "-f", policy)
 		return err
 	})
@@ -100,7 +100,7 @@ func TestWorkIsWrittenBeforeTheAnswer(t *testing.T) {
 		t.Errorf("a dry run asks for work: %v", got)
 	}
 	must(t, namespace("work-1"), "create", "-f", "-")
-	got := updateRequests(t) // at once: it was written before the namespace was
+	got := updateRequests(t) // without waiting: it was written before the namespace was stored
 	generate, mutate := got["generate work-1"], got["mutate work-1"]
 	if len(got) != 2 || !strings.HasPrefix(generate.Name, "ur-") || generate.Labels["generate.kyverno.io/policy-name"] != "work" || mutate.Spec.Rule != "mark" || mutate.Labels["mutate.updaterequest.kyverno.io/trigger-name"] != "work-1" {
 		t.Fatalf("%+v", got)
@@ -123,7 +123,7 @@ func TestWorkIsWrittenBeforeTheAnswer(t *testing.T) {
 	}
 	must(t, "", "label", "namespace", "work-1", "work=yes")
 
-	// Another client deletes what the rule made.
+	// Another client deletes the generated object.
 	must(t, fmt.Sprintf(downstream, uid), "create", "-f", "-")
 	must(t, "", "delete", "configmap", "quota", "-n", "work-1")
 	got = updateRequests(t)
@@ -147,7 +147,7 @@ func TestWorkIsWrittenBeforeTheAnswer(t *testing.T) {
 		return nil
 	})
 	last := fmt.Sprint("work-", next-1)
-	must(t, "", "get", "namespace", last) // the answer was not changed
+	must(t, "", "get", "namespace", last) // the answer was the same
 	if _, there := updateRequests(t)["generate "+last]; there {
 		t.Error("more UpdateRequests than the threshold allows")
 	}
