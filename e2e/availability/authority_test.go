@@ -23,13 +23,13 @@ func decode(text string) (string, error) {
 	return string(b), err
 }
 
-// authority is a CA of another owner: its certificates look different from ours.
+// authority is a CA of another owner, whose certificates differ from those of Ephor.
 type authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-// issue signs a certificate; a nil parent is the authority itself.
+// issue signs a certificate; a nil parent means self-signed.
 func issue(t *testing.T, parent *authority, algorithm x509.PublicKeyAlgorithm, template x509.Certificate) *authority {
 	t.Helper()
 	var key crypto.Signer
@@ -80,7 +80,7 @@ func newLeaf(t *testing.T, parent *authority, algorithm x509.PublicKeyAlgorithm)
 	})
 }
 
-// keyPEM writes a key as cert-manager does by default: PKCS#1, SEC 1.
+// keyPEM returns a key in cert-manager's default formats: PKCS#1, SEC 1.
 func (a *authority) keyPEM(t *testing.T) []byte {
 	t.Helper()
 	switch key := a.key.(type) {
@@ -101,7 +101,7 @@ func (a *authority) certPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// supply writes both Secrets at once, for a new CA with a certificate between it and the leaf.
+// supply writes both Secrets at once, for a new CA with an intermediate certificate.
 func supply(t *testing.T, algorithm x509.PublicKeyAlgorithm) {
 	t.Helper()
 	root := newAuthority(t, nil, algorithm, "root")
@@ -113,7 +113,7 @@ func supply(t *testing.T, algorithm x509.PublicKeyAlgorithm) {
 	pair := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: pairName}, Type: corev1.SecretTypeTLS, Data: map[string][]byte{
 		"tls.crt": append(leaf.certPEM(), between.certPEM()...), "tls.key": leaf.keyPEM(t), "ca.crt": root.certPEM(),
 	}}
-	if algorithm == x509.ECDSA { // by hand, in Secrets of no type
+	if algorithm == x509.ECDSA { // as an administrator does, in Secrets without a type
 		ca.Type, pair.Type = corev1.SecretTypeOpaque, corev1.SecretTypeOpaque
 		delete(ca.Data, "tls.key")
 	}
@@ -130,7 +130,7 @@ func supply(t *testing.T, algorithm x509.PublicKeyAlgorithm) {
 	}
 }
 
-// foreignPair is a pair in a Secret of ours that no CA of ours signed.
+// foreignPair returns a certificate pair in one of our Secrets that is not signed by a CA of Ephor.
 func foreignPair(t *testing.T) *corev1.Secret {
 	t.Helper()
 	leaf := newLeaf(t, newAuthority(t, nil, x509.ECDSA, "foreign"), x509.ECDSA)

@@ -27,7 +27,7 @@ const (
 	day      = 24 * time.Hour
 )
 
-// secret reads a Secret, nil when there is none.
+// secret reads a Secret, and returns nil if it does not exist.
 func secret(t *testing.T, name string) *corev1.Secret {
 	t.Helper()
 	s, err := cluster.Client.CoreV1().Secrets(namespace).Get(context.Background(), name, metav1.GetOptions{})
@@ -37,7 +37,7 @@ func secret(t *testing.T, name string) *corev1.Secret {
 	return s
 }
 
-// read takes a Secret apart.
+// read parses a Secret.
 func read(t *testing.T, name string) *certs.Pair {
 	t.Helper()
 	s := secret(t, name)
@@ -58,7 +58,7 @@ func deleteSecrets(t *testing.T, names ...string) {
 	}
 }
 
-// issuedAt writes the Secrets that are missing as if it were then.
+// issuedAt writes the missing Secrets as if it were the given time.
 func issuedAt(t *testing.T, then time.Time) {
 	t.Helper()
 	c, err := ctrlclient.New(cluster.Config, ctrlclient.Options{})
@@ -77,13 +77,13 @@ func issuedAt(t *testing.T, then time.Time) {
 	}
 }
 
-// mine takes the label away by which the controllers know their own.
+// mine removes the label by which the controllers recognize their own Secrets.
 func mine(t *testing.T) {
 	t.Helper()
 	cluster.Must(t, "", "label", "secret", caName, pairName, "-n", namespace, certs.ManagedLabel+"-")
 }
 
-// settled waits until the pair is signed by the CA, all configurations carry the CA, and the policy is enforced.
+// settled waits until the CA has signed the pair, all configurations contain the CA, and the policy is enforced.
 func settled(t *testing.T) time.Duration {
 	t.Helper()
 	return suite.Until(t, "the certificates are at rest", func() error {
@@ -116,9 +116,8 @@ func settled(t *testing.T) time.Duration {
 	})
 }
 
-// handshakes makes new connections to the replicas all the time, as a client that trusts what the configurations hold at
-// that moment. (The API server keeps its connections, so that it meets few new certificates.) It ends with the returned
-// function, which fails the test when a replica was not trusted.
+// handshakes opens new connections to the replicas continuously, as a client that trusts the CA bundle of the configurations at that moment,
+// since the API server reuses its connections. The returned function stops it, and fails the test if a certificate was not trusted.
 func handshakes(t *testing.T, replicas ...*devcluster.Replica) (finish func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -146,7 +145,7 @@ func handshakes(t *testing.T, replicas ...*devcluster.Replica) (finish func()) {
 				case err == nil:
 					conn.Close()
 					made++
-				case bytes.Equal(bundle(), trusted): // else what was read before the connection is not what is trusted now
+				case bytes.Equal(bundle(), trusted): // otherwise the bundle changed during the connection
 					failures[r.Name+": "+err.Error()] = time.Now().Format(time.TimeOnly)
 				}
 			}
@@ -166,8 +165,8 @@ func handshakes(t *testing.T, replicas ...*devcluster.Replica) (finish func()) {
 	}
 }
 
-// Every algorithm of --tlsKeyAlgorithm: the Secrets have Kyverno's names, type, label and contents, and the API server
-// accepts the server.
+// For every algorithm of --tlsKeyAlgorithm, the Secrets have Kyverno's names, type, labels and contents, and the API server accepts the
+// server.
 func TestKeyAlgorithms(t *testing.T) {
 	for _, algorithm := range []string{"RSA", "ECDSA", "Ed25519"} {
 		t.Run(algorithm, func(t *testing.T) {
@@ -190,11 +189,10 @@ func TestKeyAlgorithms(t *testing.T) {
 	}
 }
 
-// Another algorithm is a rotation: what is there is used until it has to be renewed, and the new keys are of the other
-// algorithm then.
+// A new algorithm is a rotation: the existing pair is used until its renewal, which creates keys of the new algorithm.
 func TestAlgorithmChanges(t *testing.T) {
 	deleteSecrets(t, caName, pairName)
-	issuedAt(t, time.Now().Add(-350*day)) // the CA has to be renewed now, and the pair has ended
+	issuedAt(t, time.Now().Add(-350*day)) // the CA must be renewed now, and the pair has expired
 	cluster.StartEnforcing(t, 1, "--tlsKeyAlgorithm=Ed25519")
 	settled(t)
 	if ca := read(t, caName); ca.Newest().PublicKeyAlgorithm != x509.Ed25519 || len(ca.Certs) != 2 {
@@ -205,8 +203,8 @@ func TestAlgorithmChanges(t *testing.T) {
 	}
 }
 
-// Whatever happens to the Secrets, with two replicas and continuous requests: they are restored within a minute,
-// a line of the log says so, and no request fails.
+// With two replicas and continuous requests, damaged or deleted Secrets are restored within a minute, the log reports it, and no request
+// fails.
 func TestSecretsAreRestored(t *testing.T) {
 	replicas := cluster.StartEnforcing(t, 2)
 	r := leader(t, "kyverno", replicas)
@@ -259,13 +257,13 @@ func TestSecretsAreRestored(t *testing.T) {
 	t.Logf("%d objects were tried", finish())
 }
 
-// The clock passes the time of a renewal while nothing else happens.
+// A pair is renewed when the time for it comes, without any other event.
 func TestClockPassesRenewal(t *testing.T) {
 	var r *devcluster.Replica
-	// A busy machine needs longer than the first of these until the policy is enforced.
+	// A busy machine needs longer than the first duration until the policy is enforced.
 	for _, soon := range []time.Duration{8 * time.Second, 20 * time.Second, 60 * time.Second} {
 		deleteSecrets(t, caName, pairName)
-		// A pair is renewed a tenth of its life and an hour before its end.
+		// A pair is renewed after nine tenths of its lifetime, and at the latest an hour before its end.
 		life := 150*day + time.Hour
 		issuedAt(t, time.Now().Add(soon+life/10+time.Hour-150*day))
 		before := read(t, pairName).Newest()
@@ -281,7 +279,7 @@ func TestClockPassesRenewal(t *testing.T) {
 	}
 	finish := load(t, 1)
 	suite.Says(t, r, "issuing the serving certificate", "the certificate ends")
-	// The log reports it before the Secret is written.
+	// The log reports the renewal before the Secret is written.
 	suite.Until(t, "the new pair is there", func() error {
 		if got := read(t, pairName).Newest(); time.Until(got.NotAfter) < 149*day {
 			return fmt.Errorf("it ends %s", got.NotAfter)
@@ -292,7 +290,7 @@ func TestClockPassesRenewal(t *testing.T) {
 	finish()
 }
 
-// Certificates that expired while no replica ran.
+// Certificates that expired while no replica ran are renewed at the start.
 func TestEverythingHasEnded(t *testing.T) {
 	deleteSecrets(t, caName, pairName)
 	issuedAt(t, time.Now().Add(-400*day))
@@ -303,11 +301,11 @@ func TestEverythingHasEnded(t *testing.T) {
 	}
 }
 
-// Secrets of another owner are served as they are and never written; near their end an event and the log say so;
-// after it nothing is renewed, and the log says why.
+// Secrets of another owner are served unchanged and never written. An event and the log report that they will expire soon; after their
+// expiry nothing is renewed, and the log reports the reason.
 func TestSuppliedSecrets(t *testing.T) {
 	deleteSecrets(t, caName, pairName)
-	issuedAt(t, time.Now().Add(-140*day)) // 10 of 150 days are left
+	issuedAt(t, time.Now().Add(-140*day)) // 10 of 150 days remain
 	mine(t)
 	before := secret(t, pairName).ResourceVersion
 	r := cluster.StartEnforcing(t, 1)[0]
@@ -334,7 +332,7 @@ func TestSuppliedSecrets(t *testing.T) {
 	}
 }
 
-// startUnready starts a replica whose certificate has ended and waits until it says that it cannot help it.
+// startUnready starts a replica whose certificate has expired, and waits until it reports that it cannot renew it.
 func startUnready(t *testing.T) (*devcluster.Replica, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -350,8 +348,8 @@ func startUnready(t *testing.T) (*devcluster.Replica, error) {
 	return r, nil
 }
 
-// With --disableCertManagerController nothing is made and nothing renewed; the Secrets may come later, be of any type,
-// hold other forms of keys and a chain, as cert-manager writes them; and both may be exchanged under load.
+// With --disableCertManagerController the controllers neither create nor renew Secrets. The Secrets may be created later, be of any type,
+// and contain other key formats and a chain, as cert-manager writes them. Both can be replaced under load.
 func TestSecretsOfAnotherManager(t *testing.T) {
 	for _, algorithm := range []x509.PublicKeyAlgorithm{x509.RSA, x509.ECDSA} {
 		t.Run(algorithm.String(), func(t *testing.T) {

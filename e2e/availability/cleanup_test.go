@@ -24,7 +24,7 @@ const (
 	cleanupPair = "kyverno-cleanup-controller.kyverno.svc.kyverno-tls-pair"
 )
 
-// healthy asks a server for its health, trusting nothing but the CA in the Secret.
+// healthy requests the health of a server, and trusts only the CA in the Secret.
 func healthy(t *testing.T, addr, ca, name string) error {
 	t.Helper()
 	s := secret(t, ca)
@@ -61,13 +61,13 @@ func holder(t *testing.T, lease, want string) {
 	})
 }
 
-// withoutCleanup removes the configurations of a cleanup controller that is gone.
+// withoutCleanup deletes the webhook configurations of a cleanup controller that was killed.
 func withoutCleanup() {
 	_, _ = cluster.Kubectl(context.Background(), nil, "delete", "--ignore-not-found", "validatingwebhookconfiguration",
 		"kyverno-cleanup-validating-webhook-cfg", "kyverno-ttl-validating-webhook-cfg")
 }
 
-// The cleanup controller has a lease, certificates and a server of its own.
+// The cleanup controller has its own Lease, certificates and server.
 func TestCleanupController(t *testing.T) {
 	r, err := cluster.Ephor.Start(t.Context(), devcluster.Cleanup)
 	if err != nil {
@@ -84,7 +84,7 @@ func TestCleanupController(t *testing.T) {
 		}
 	}
 	deleteSecrets(t, cleanupCA, cleanupPair)
-	// The new certificate comes once the webhook configurations trust its authority; until then the old one is served.
+	// The server uses the new certificate once the webhook configurations trust its CA, and the old one until then.
 	suite.Until(t, "the Secrets are back and served", func() error {
 		if secret(t, cleanupPair) == nil {
 			return fmt.Errorf("there is no Secret %s", cleanupPair)
@@ -93,13 +93,13 @@ func TestCleanupController(t *testing.T) {
 	})
 }
 
-// `controller all` is all four controllers in one process: two servers, four leases, one port for metrics.
+// `controller all` runs all four controllers in one process: two servers, four Leases, one port for metrics.
 func TestControllerAll(t *testing.T) {
 	root, err := devcluster.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One account does what four do otherwise, as in the chart with singleProcess.enabled.
+	// One account has the rights of all four, as in the chart with singleProcess.enabled.
 	for _, name := range []string{"background", "cleanup", "reports"} {
 		binding := "all-in-one-" + name
 		cluster.Must(t, "", "create", "clusterrolebinding", binding, "--clusterrole=kyverno:"+name+"-controller", "--serviceaccount="+namespace+":kyverno-admission-controller")
@@ -149,7 +149,7 @@ func TestControllerAll(t *testing.T) {
 	}
 }
 
-// grep are the lines that hold the text.
+// grep returns the lines that contain the text.
 func grep(lines, text string) string {
 	var out []string
 	for line := range strings.Lines(lines) {

@@ -1,5 +1,5 @@
-// Package availability holds the tests of what happens when something goes away: a leader, a lease, a certificate, the
-// webhooks, all replicas. A real API server calls our processes throughout.
+// Package availability tests failures: of a leader, a Lease, certificates, webhook configurations, and all replicas. A real API server calls
+// our processes throughout.
 //
-// It holds no code of the product.
+// It contains no code of the product.
 package availability

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// leader is the replica that holds the lease.
+// leader returns the replica that holds the Lease.
 func leader(t *testing.T, lease string, among []*devcluster.Replica) (found *devcluster.Replica) {
 	t.Helper()
 	suite.Until(t, "a replica leads", func() (err error) {
@@ -34,7 +34,7 @@ func others(all []*devcluster.Replica, not *devcluster.Replica) (out []*devclust
 	return out
 }
 
-// The lease has Kyverno's name, holder and times, and so does the heartbeat: its stamp is written by our webhook alone.
+// The Lease has Kyverno's name, holder format and durations, and so has the heartbeat, whose timestamp only our webhook sets.
 func TestLeasesLookLikeKyvernos(t *testing.T) {
 	r := cluster.StartEnforcing(t, 1)
 	leader(t, "kyverno", r)
@@ -59,7 +59,7 @@ func TestLeasesLookLikeKyvernos(t *testing.T) {
 	suite.Says(t, r[0], "reviews are answered")
 }
 
-// kill -9 of the leader: the others go on answering, and one of them leads as soon as the lease has run out.
+// After kill -9 of the leader, the other replicas answer reviews, and one of them becomes the leader when the Lease expires.
 func TestLeaderKilled(t *testing.T) {
 	replicas := cluster.StartEnforcing(t, 2)
 	first := leader(t, "kyverno", replicas)
@@ -68,13 +68,13 @@ func TestLeaderKilled(t *testing.T) {
 	begin := time.Now()
 	suite.Until(t, "the policy is enforced without the leader", func() error { return cluster.Enforced(t.Context()) })
 	next := leader(t, "kyverno", rest)
-	// What only the leader does is done again.
+	// The new leader does the work of the leader.
 	cluster.Must(t, "", "delete", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg")
 	suite.Until(t, "the configuration is back", func() error { return cluster.Enforced(t.Context()) })
 	t.Logf("%s followed %s after %s", next.Name, first.Name, time.Since(begin).Round(time.Second))
 }
 
-// SIGTERM to the leader: it gives the lease back, so that no replica has to wait for it to expire.
+// After SIGTERM the leader releases the Lease, so that no replica waits for its expiry.
 func TestLeaderStopped(t *testing.T) {
 	replicas := cluster.StartEnforcing(t, 2)
 	first := leader(t, "kyverno", replicas)
@@ -95,8 +95,8 @@ func TestLeaderStopped(t *testing.T) {
 	finish()
 }
 
-// Another client takes the lease: the controllers of the leader stop within a few seconds, the process does not, and it leads
-// again when the thief lets the lease run out. Reviews are answered all the while.
+// If another client takes the Lease, the leader's controllers stop within seconds, but the process does not, and it leads again after the
+// Lease expires. Reviews are answered throughout.
 func TestLeaseStolen(t *testing.T) {
 	r := cluster.StartEnforcing(t, 1)[0]
 	leader(t, "kyverno", []*devcluster.Replica{r})
@@ -123,7 +123,7 @@ func TestLeaseStolen(t *testing.T) {
 	}
 }
 
-// A deleted lease is made again by the leader, which continues to lead.
+// The leader recreates a deleted Lease, and remains the leader.
 func TestLeaseDeleted(t *testing.T) {
 	r := cluster.StartEnforcing(t, 1)[0]
 	leader(t, "kyverno", []*devcluster.Replica{r})

@@ -13,8 +13,8 @@ var cluster suite.Cluster
 
 const namespace = suite.Namespace
 
-// Requests are not audited here: a test runs all controllers in one process with the account of admission, and docs/security/rbac.md lists the
-// rights of each controller by its own account.
+// Requests are not audited in this package: a test runs all controllers in one process with the account of admission, but
+// docs/security/rbac.md lists the rights of each controller for its own account.
 func TestMain(m *testing.M) {
 	os.Exit(cluster.Main(m, suite.Options{Setup: func(ctx context.Context) error {
 		_, err := cluster.Kubectl(ctx, []byte(suite.RequireTeam), "apply", "-f", "-")
@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 	}}))
 }
 
-// load asks all the time, until the returned function is called, which fails the test when a clean object was refused, a
-// violating one admitted, or a review not answered.
+// load sends requests continuously until the returned function is called. It fails the test if a clean object was denied, a violating one
+// admitted, or a review not answered.
 func load(t *testing.T, clients int) (finish func() (asked int64)) {
 	t.Helper()
 	end := cluster.Load(t, clients)

@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli"
 )
 
-// unlock runs the command and returns what it printed.
+// unlock runs the command and returns its output.
 func unlock(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	root := cli.NewRoot()
@@ -27,7 +27,7 @@ func unlock(t *testing.T, args ...string) (string, int) {
 	return out.String(), code
 }
 
-// unlockedUntil reads when the time that unlock printed is over.
+// unlockedUntil returns the end of the time that unlock printed.
 func unlockedUntil(t *testing.T, out string) time.Time {
 	t.Helper()
 	_, rest, _ := strings.Cut(out, "unlocked until ")
@@ -39,14 +39,15 @@ func unlockedUntil(t *testing.T, out string) time.Time {
 	return end
 }
 
-// configurations are the names of all webhook configurations of ours.
+// configurations returns the names of all our webhook configurations.
 func configurations(t *testing.T) []string {
 	t.Helper()
 	return strings.Fields(cluster.Must(t, "", "get", "validatingwebhookconfigurations,mutatingwebhookconfigurations",
 		"-l", "webhook.kyverno.io/managed-by=kyverno", "-o", "jsonpath={.items[*].metadata.name}"))
 }
 
-// Unlocked, nothing is enforced, and the running controllers leave it so; locked again, everything is as before.
+// While the cluster is unlocked, nothing is enforced, and running controllers do not change that. After it is locked, everything is as
+// before.
 func TestUnlock(t *testing.T) {
 	r := cluster.StartEnforcing(t, 2)[0]
 	before := configurations(t)
@@ -65,13 +66,13 @@ func TestUnlock(t *testing.T) {
 		t.Errorf("unlocked, a violating object is refused: %v", err)
 	}
 	suite.Says(t, r, "the cluster is unlocked")
-	// News does not tempt the controllers.
+	// A changed policy does not make the controllers write configurations.
 	cluster.Must(t, "", "label", "clusterpolicy", "require-team", "touched=yes", "--overwrite")
 	time.Sleep(3 * time.Second)
 	if got := configurations(t); len(got) > 0 {
 		t.Errorf("%q were made again", got)
 	}
-	// Twice does not lose what was kept the first time.
+	// A second unlock keeps the configurations that the first one saved.
 	if out, code := unlock(t, "--for", "2h"); code != 0 || !strings.Contains(out, "there were no webhook configurations") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
@@ -91,7 +92,7 @@ func TestUnlock(t *testing.T) {
 	if out, code := unlock(t, "--restore"); code != 0 || !strings.Contains(out, "there is no copy") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
-	// A ConfigMap that the controllers do not read unlocks nothing, which is said.
+	// A ConfigMap that the controllers do not read does not unlock the cluster, and the command reports it.
 	t.Cleanup(func() { cluster.Must(t, "", "delete", "configmap", "another", "-n", namespace, "--ignore-not-found") })
 	if out, code := unlock(t, "--configmap", "another"); code != 0 || !strings.Contains(out, "Warning: there was no ConfigMap "+namespace+"/another") {
 		t.Errorf("exit code %d:\n%s", code, out)
@@ -102,7 +103,7 @@ func TestUnlock(t *testing.T) {
 	suite.Until(t, "the policy is enforced again", func() error { return cluster.Enforced(t.Context()) })
 }
 
-// The same by hand, as docs/operating/availability.md has it: the deletion may be heard of before the note, which makes no difference.
+// The same steps by hand, as docs/operating/availability.md describes them. A controller may notice the deletion before the note.
 func TestUnlockByHand(t *testing.T) {
 	r := cluster.StartEnforcing(t, 1)[0]
 	before := strings.Join(configurations(t), " ")
@@ -138,8 +139,7 @@ func TestUnlockByHand(t *testing.T) {
 	suite.Says(t, r, "the cluster is unlocked")
 }
 
-// When the time is over the controllers make the configurations again by themselves; an unreadable note is
-// none.
+// When the time has passed, the controllers recreate the configurations. An unreadable note is ignored.
 func TestUnlockEnds(t *testing.T) {
 	r := cluster.StartEnforcing(t, 1)[0]
 	out, code := unlock(t, "--for", "8s")
@@ -163,8 +163,8 @@ func TestUnlockEnds(t *testing.T) {
 	}
 }
 
-// A cluster whose controllers are all gone, and whose webhooks fail closed for everything, our own namespace included:
-// that is what the command is for. With --restore it is as locked as before, without any controller.
+// All controllers are gone, and the webhooks fail closed for everything, Ephor's own namespace included. unlock works in this state, and
+// --restore restores the configurations without a controller.
 func TestUnlockWithoutControllers(t *testing.T) {
 	cluster.StartEnforcing(t, 1)[0].Kill()
 	hooks := cluster.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
@@ -172,7 +172,7 @@ func TestUnlockWithoutControllers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Ephor never asks for its own namespace; the configurations of others, or edited ones, do.
+	// Ephor's own configurations exclude its namespace; edited ones, and those of other products, may not.
 	for i := range cfg.Webhooks {
 		w := &cfg.Webhooks[i]
 		w.NamespaceSelector, w.MatchConditions = nil, nil
@@ -208,8 +208,8 @@ func TestUnlockWithoutControllers(t *testing.T) {
 	if err := cluster.CreateConfigMap(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
 		t.Errorf("restored without controllers: %v", err)
 	}
-	// The next replica to start restores the cluster.
+	// The next replica that starts locks the cluster.
 	cluster.StartEnforcing(t, 1)
-	// The webhooks that are back may have been in the way of this, or not yet.
+	// The restored webhooks may already deny this request.
 	cluster.Must(t, "", "delete", "secret", "ephor-unlocked-webhooks", "-n", namespace, "--ignore-not-found")
 }

@@ -1,4 +1,3 @@
-// Package background tests what the background controller carries out, on a real API server: every row of the life cycle of
-// generated objects, what mutate rules with targets change, and how work fails, ends and is kept
-// within bounds.
+// Package background tests the work of the background controller on a real API server: the lifecycle of generated objects, the changes of
+// mutate rules with targets, and the failures, ends and bounds of work.
 package background

@@ -10,8 +10,8 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// generatingPolicy makes, for each ConfigMap NAME-t* of a namespace, a copy of NAME-source and an object with data, in another namespace.
-// The variables are NAME, whether it synchronizes, more of its evaluation, and the first namespace.
+// generatingPolicy creates, for each ConfigMap NAME-t* of a namespace, a copy of NAME-source and an object with data in another namespace.
+// The parameters are NAME, whether it synchronizes, further fields of evaluation, and the first namespace.
 const generatingPolicy = `
 apiVersion: policies.kyverno.io/v1
 kind: GeneratingPolicy
@@ -35,7 +35,7 @@ spec:
         data: {k: "p1-(( object.data.v ))"}
 `
 
-// celApply applies policies in CEL, waits until each is ready, and deletes them when the test ends.
+// celApply applies CEL policies, waits until each is ready, and deletes them at the end of the test.
 func celApply(t *testing.T, resource, manifest string) {
 	t.Helper()
 	cluster.Apply(t, manifest)
@@ -55,8 +55,8 @@ func celReady(t *testing.T, resource string) {
 	})
 }
 
-// A GeneratingPolicy makes objects for its triggers. One that synchronizes keeps them equal to what it makes, and deletes what it no
-// longer makes; one that does not leaves them alone.
+// A GeneratingPolicy creates objects for its triggers. With synchronize it keeps them equal to its result, and deletes objects that are no
+// longer part of the result; without, it leaves them unchanged.
 func TestGeneratingPolicy(t *testing.T) {
 	r := start(t)
 	namespaces(t, "gen", "gen-made")
@@ -90,11 +90,11 @@ func TestGeneratingPolicy(t *testing.T) {
 			change(t, "gen", source, func(o *corev1.ConfigMap) { o.Data["k"] = "s2" })
 			has(t, "gen-made", copied, "k", pick("s2", "s1"))
 			change(t, "gen", trigger, func(o *corev1.ConfigMap) { o.Data["v"] = "2" })
-			has(t, "gen-made", made, "k", "p1-2") // an update of the trigger makes everything anew
+			has(t, "gen-made", made, "k", "p1-2") // an update of the trigger creates all objects again
 			has(t, "gen-made", copied, "k", "s2")
 			drained(t)
 
-			// The policy makes another object in the place of one.
+			// The changed policy creates another object instead.
 			cluster.Must(t, strings.ReplaceAll(manifest, "-data", "-renamed"), "apply", "-f", "-")
 			has(t, "gen-made", trigger+"-renamed", "k", pick("p1-2", gone))
 			has(t, "gen-made", made, "k", pick(gone, "p1-2"))
@@ -121,8 +121,7 @@ func TestGeneratingPolicy(t *testing.T) {
 	}
 }
 
-// What a deleted GeneratingPolicy made goes with it, unless it is an orphan or a copy. What exists already is a trigger where the policy
-// asks for that.
+// Deleting a GeneratingPolicy deletes its objects, except orphans and copies. With generateExisting, existing objects are triggers.
 func TestGeneratingPolicyDeleted(t *testing.T) {
 	start(t)
 	namespaces(t, "gendel", "gendel-made")
@@ -144,7 +143,7 @@ func TestGeneratingPolicyDeleted(t *testing.T) {
 	has(t, "gendel-made", "stays-t-data", "k", "p1-1")
 }
 
-// A GeneratingPolicy leaves an object alone that others made under the name of one of its own.
+// A GeneratingPolicy does not change an object of the same name that another client created.
 func TestGeneratingPolicyLeavesOthersAlone(t *testing.T) {
 	start(t)
 	namespaces(t, "genother", "genother-made")
@@ -181,7 +180,7 @@ spec:
         data: {k: v}
 `
 
-// A NamespacedGeneratingPolicy writes into its own namespace only, and has no triggers elsewhere.
+// A NamespacedGeneratingPolicy creates objects in its own namespace only, and has triggers in no other.
 func TestNamespacedGeneratingPolicy(t *testing.T) {
 	start(t)
 	namespaces(t, "gens", "gens-made")

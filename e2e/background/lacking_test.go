@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// lackingRights are what the work of lackingPolicies needs, and nothing else in the cluster gives.
+// lackingRights are the rights that the work of lackingPolicies needs. Nothing else in the cluster grants them.
 const lackingRights = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -47,7 +47,7 @@ spec:
     generate: {apiVersion: v1, kind: PodTemplate, name: made, namespace: default, data: {template: {}}}
 `
 
-// A policy whose work lacks rights says so in its status and in an event, and the status follows when rights are given and taken away.
+// The status and an event of a policy report missing rights for its work, and the status follows when rights are granted and revoked.
 func TestLackingRights(t *testing.T) {
 	documents := strings.SplitN(lackingPolicies, "---\napiVersion: kyverno.io/v1", 2)
 	cel, classic := documents[0], "apiVersion: kyverno.io/v1"+documents[1]
@@ -96,7 +96,7 @@ func TestLackingRights(t *testing.T) {
 	for _, kind := range []string{"generatingpolicy", "mutatingpolicy"} {
 		status(kind, "conditionStatus.ready", "true")
 	}
-	suite.Eventually(t, func() error { // the review asks for the rights too
+	suite.Eventually(t, func() error { // the review of the policy checks the rights too
 		_, err := cluster.Try(t, classic, "create", "-f", "-")
 		return err
 	})

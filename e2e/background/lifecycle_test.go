@@ -10,19 +10,19 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// Where the rows' triggers and sources are, and what is made for them.
+// The namespaces of triggers and sources, and of generated objects.
 const (
 	triggers = "life"
 	downs    = "life-made"
 )
 
-// A mode is a way to generate. Each makes one object with the key k for a trigger with the key v; %s is the row's name.
+// mode is a way to generate. Each mode generates one object with the key k for a trigger with the key v; %s is the name of the row.
 type mode struct {
 	name     string
 	generate string
-	made     string // name of the object that is made
-	copies   bool   // k is the source's; else it is that of the policy and the trigger
-	applied  bool   // on the server's side
+	made     string // name of the generated object
+	copies   bool   // k comes from the source; otherwise from the policy and the trigger
+	applied  bool   // by server-side apply
 }
 
 const (
@@ -40,22 +40,22 @@ var modes = []mode{
 	{name: "cloneapply", generate: clonePattern, made: "%s-made", copies: true, applied: true},
 }
 
-// A row of the table: an event, and what the object is like after it, with and without synchronize.
+// event is one row of the table: an event, and the expected object afterwards, with and without synchronize.
 type event struct {
 	name string
-	only func(mode) bool // the modes that it means something for; nil for all
-	// sync and once are the value of k afterwards; gone, or first for the one that it had.
+	only func(mode) bool // the modes to which the event applies; nil for all
+	// sync and once are the expected value of k with and without synchronize; gone for no object, first for the initial value.
 	sync, once string
 	onlySync   bool
 	orphan     bool // orphanDownstreamOnPolicyDelete
-	late       bool // the trigger comes with the event, and the source after it
+	late       bool // the event creates the trigger, and the source after it
 	do         func(t *testing.T, r *row)
-	edit       func(policy string) string // of the policy; "" deletes it
-	then       func(policy string) string // a second edit, when the first is noted
-	also       func(t *testing.T, r *row) // what else holds afterwards
+	edit       func(policy string) string // the changed policy; "" deletes it
+	then       func(policy string) string // a second change, after the first is noticed
+	also       func(t *testing.T, r *row) // further checks
 }
 
-// first stands for the value that the object had when it was made.
+// first stands for the initial value of the object.
 const first = "(first)"
 
 func data(m mode) bool   { return !m.copies }
@@ -96,7 +96,7 @@ var events = []event{
 	}},
 	{name: "data-updated", only: data, sync: "p2-1", once: first, edit: replacing("k: \"p1-", "k: \"p2-")},
 	{name: "target-renamed", only: func(m mode) bool { return m.name == "data" || m.name == "clone" }, sync: first, once: first, edit: replacing("-made\"", "-renamed\""), also: func(t *testing.T, r *row) {
-		// What was made is let go; data that synchronize are made anew, copies by the next event of the trigger.
+		// The controller no longer manages the object. Synchronized data are generated again, copies by the next event of the trigger.
 		label := cluster.Must(t, "", "get", "configmap", r.made(), "-n", downs, "-o", `jsonpath={.metadata.labels.generate\.kyverno\.io/policy-name}`)
 		renamed := state(t, downs, r.name+"-renamed", "k")
 		if want := map[bool]string{true: "p1-1", false: gone}[r.sync && !r.mode.copies]; label != "" || renamed != want {
@@ -116,8 +116,7 @@ var events = []event{
 	{name: "unsynchronized-rule-deleted", onlySync: true, sync: first, edit: replacing("synchronize: true", "synchronize: false"), then: withoutRule},
 }
 
-// row is one cell of the table: an event for one mode, with or without synchronize. It has a policy, a trigger and a source
-// of its own.
+// row is one cell of the table: an event for one mode, with or without synchronize. It has its own policy, trigger and source.
 type row struct {
 	name   string
 	mode   mode
@@ -128,7 +127,7 @@ type row struct {
 
 func (r *row) made() string { return fmt.Sprintf(r.mode.made, r.name) }
 
-// first is the value of k when the object is made.
+// first returns the initial value of k.
 func (r *row) first() string {
 	switch {
 	case r.event.late:
@@ -158,18 +157,18 @@ func (r *row) createSource(t *testing.T) {
 	create(t, configMap(triggers, r.name+"-source", map[string]string{"source": r.name, "own": "label"}, map[string]string{"k": "s1"}))
 }
 
-// replacing is an edit of a text of the policy.
+// replacing returns a change that replaces a text of the policy.
 func replacing(old, new string) func(string) string {
 	return func(policy string) string { return strings.ReplaceAll(policy, old, new) }
 }
 
-// withoutRule leaves a policy with another rule only.
+// withoutRule returns the policy with only its other rule.
 func withoutRule(policy string) string { return policy[:strings.Index(policy, "  - name: r\n")] }
 
-// nothing leaves no policy.
+// nothing returns no policy.
 func nothing(string) string { return "" }
 
-// edited applies an edit of each row that has one, all in one call: the command takes longer than what it asks for.
+// edited applies the change of each row that has one in a single kubectl call, because each call takes longer than its requests.
 func edited(t *testing.T, table []*row, of func(*event) func(string) string) {
 	t.Helper()
 	var manifests strings.Builder
@@ -195,7 +194,7 @@ func edited(t *testing.T, table []*row, of func(*event) func(string) string) {
 	}
 }
 
-// unsynchronized waits until the background controller has taken note that the rules do not synchronize any longer.
+// unsynchronized waits until the background controller has noticed that the rules no longer synchronize.
 func unsynchronized(t *testing.T, table []*row) {
 	t.Helper()
 	suite.Until(t, "the rules are known not to synchronize", func() error {
@@ -225,7 +224,7 @@ spec:
     generate: {synchronize: %[2]t, orphanDownstreamOnPolicyDelete: %[3]t, %[5]s}
 `
 
-// rows is the whole table.
+// rows returns the whole table.
 func rows() []*row {
 	var out []*row
 	for _, e := range events {
@@ -243,9 +242,8 @@ func rows() []*row {
 	return out
 }
 
-// What becomes of generated objects when their trigger, they themselves, their source, their rule or their policy is
-// created, changed or deleted: the whole table, each row a test. The rows go on together, so that the table takes as
-// long as its slowest row.
+// TestLifecycle checks generated objects after their trigger, their source, their rule, their policy or they themselves are created, changed
+// or deleted. Each row is a test. All rows proceed together, so the table takes as long as its slowest row.
 func TestLifecycle(t *testing.T) {
 	start(t)
 	namespaces(t, triggers, downs)
@@ -293,7 +291,7 @@ func TestLifecycle(t *testing.T) {
 		})
 	}
 	drained(t)
-	for _, r := range table { // what came later than it should would be seen now
+	for _, r := range table { // late changes would be visible now
 		if got := state(t, downs, r.made(), "k"); got != r.want() {
 			t.Errorf("%s: in the end k is %q, want %q", r.name, got, r.want())
 		}

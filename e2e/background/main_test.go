@@ -20,7 +20,7 @@ import (
 // One control plane with one admission controller serves all tests of the package.
 var cluster suite.Cluster
 
-// rights are what the policies of the tests generate and change, besides ConfigMaps.
+// rights are the rights that the policies of the tests need, except for ConfigMaps.
 const rights = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	}}))
 }
 
-// start runs a background controller until the test ends.
+// start runs a background controller until the end of the test.
 func start(t *testing.T, args ...string) *devcluster.Replica {
 	t.Helper()
 	t.Cleanup(func() {
@@ -52,10 +52,10 @@ func start(t *testing.T, args ...string) *devcluster.Replica {
 	return cluster.Start(t, devcluster.Background, args...)
 }
 
-// apply applies policies, waits until all are Ready, and deletes them when the test ends.
+// apply applies policies, waits until all are Ready, and deletes them at the end of the test.
 func apply(t *testing.T, policies string) {
 	t.Helper()
-	suite.Eventually(t, func() error { // rights that were just granted take a moment
+	suite.Eventually(t, func() error { // granted rights take effect after a moment
 		_, err := cluster.Try(t, policies, "apply", "-f", "-")
 		return err
 	})
@@ -76,7 +76,7 @@ func ready(t *testing.T) {
 	}
 }
 
-// namespaces creates namespaces, and deletes them when the test ends.
+// namespaces creates namespaces, and deletes them at the end of the test.
 func namespaces(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -85,7 +85,7 @@ func namespaces(t *testing.T, names ...string) {
 	}
 }
 
-// configMap makes an object that others are generated for, or copied from.
+// configMap returns an object that serves as trigger or source.
 func configMap(namespace, name string, labels, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}, Data: data}
 }
@@ -99,7 +99,7 @@ func create(t *testing.T, o *corev1.ConfigMap) *corev1.ConfigMap {
 	return made
 }
 
-// change updates a ConfigMap, again after a conflict.
+// change updates a ConfigMap, and retries after a conflict.
 func change(t *testing.T, namespace, name string, f func(*corev1.ConfigMap)) {
 	t.Helper()
 	suite.Eventually(t, func() error {
@@ -120,10 +120,10 @@ func remove(t *testing.T, namespace, name string) {
 	}
 }
 
-// gone is the state of an object that is not there.
+// gone is the state of an object that does not exist.
 const gone = "(gone)"
 
-// state is one value of a ConfigMap.
+// state returns one value of a ConfigMap.
 func state(t *testing.T, namespace, name, key string) string {
 	t.Helper()
 	o, err := cluster.Client.CoreV1().ConfigMaps(namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -138,7 +138,7 @@ func state(t *testing.T, namespace, name, key string) string {
 	return o.Data[key]
 }
 
-// has waits until a value of a ConfigMap is the one.
+// has waits until a value of a ConfigMap is the expected one.
 func has(t *testing.T, namespace, name, key, want string) {
 	t.Helper()
 	suite.Eventually(t, func() error {
@@ -149,7 +149,7 @@ func has(t *testing.T, namespace, name, key, want string) {
 	})
 }
 
-// requests are the UpdateRequests that exist.
+// requests returns the existing UpdateRequests.
 func requests(t *testing.T) []kyvernov2.UpdateRequest {
 	t.Helper()
 	var list kyvernov2.UpdateRequestList
@@ -186,7 +186,7 @@ func drained(t *testing.T) {
 	})
 }
 
-// settled waits until the background controller has taken note that policies are gone.
+// settled waits until the background controller has noticed the deletion of policies.
 func settled(t *testing.T, policies ...string) {
 	t.Helper()
 	suite.Until(t, "the background controller knows which policies are gone", func() error {

@@ -11,17 +11,17 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// A way to name and change targets. The trigger is called t, has the data v: "1", and is in the namespace mutate, with the
+// mutation is a way to select and change targets. The trigger is named t, has the data v: "1", and is in the namespace mutate, with the
 // targets a (label side: left), b (label side: right) and c (label side: right, data skip: "yes").
 type mutation struct {
 	name  string
-	match string // further restrictions of the trigger
+	match string // further conditions for the trigger
 	body  string // the mutate block
-	// want is the value of `by` in a, b, and c afterwards, with - for none.
+	// want is the expected value of `by` in a, b and c; - for none.
 	want string
-	// onDelete: what is asked for follows from the trigger's deletion.
+	// onDelete: the deletion of the trigger starts the work.
 	onDelete bool
-	// existing: the trigger is there before the policy.
+	// existing: the trigger exists before the policy.
 	existing bool
 }
 
@@ -62,7 +62,7 @@ spec:
 `, ns, c.match, body)
 }
 
-// Which objects a mutate rule with targets changes, and how; each row a test.
+// Mutate rules with targets change the expected objects. Each row is a test.
 func TestMutateExisting(t *testing.T) {
 	start(t)
 	var policies strings.Builder
@@ -128,7 +128,7 @@ spec:
       patchStrategicMerge: {data: {by: "{{request.object.data.v}}"}}
 `
 
-// A target that is as it should be already is not written, and one that cannot be changed is reported.
+// A target without a change is not written. A target that cannot be changed is reported.
 func TestMutateExistingWritesChangesOnly(t *testing.T) {
 	start(t)
 	success := func(value string) {
@@ -186,7 +186,7 @@ spec:
       patchStrategicMerge: {spec: {replicas: 3}}
 `
 
-// The sub-resource scale is a target, although it is not of the kind of its object.
+// The subresource scale can be a target, although its kind is not that of its object.
 func TestMutateExistingScale(t *testing.T) {
 	start(t)
 	namespaces(t, "scaled")

@@ -42,8 +42,8 @@ spec:
     jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/data/by', value: 'evaluated ' + string(request.operation)}]"}
 `
 
-// A MutatingPolicy with mutateExisting changes the resources that its target constraints select or its expression names, for a request and
-// for a change of the policy.
+// A MutatingPolicy with mutateExisting changes the resources that its target constraints or its expression select, for a request and for a
+// change of the policy.
 func TestMutatingPolicyExisting(t *testing.T) {
 	start(t)
 	namespaces(t, "mx", "mx-targets")
@@ -92,7 +92,7 @@ spec:
     jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/data/by', value: 'tenant'}, JSONPatch{op: 'replace', path: '/metadata/namespace', value: 'mxn-other'}]"}
 `
 
-// A NamespacedMutatingPolicy changes the resources of its namespace only, whatever its patch says.
+// A NamespacedMutatingPolicy changes resources of its own namespace only, even if its patch names another one.
 func TestNamespacedMutatingPolicyExisting(t *testing.T) {
 	start(t)
 	namespaces(t, "mxn", "mxn-other")

@@ -72,7 +72,7 @@ spec:
   validations: [{expression: "has(object.metadata.labels) && 'team' in object.metadata.labels", message: no team}]
 `
 
-// The results of what was carried out are in the report about the trigger, one for each rule, and counted by metrics.
+// The report about the trigger contains one result for each executed rule, and metrics count the results.
 func TestReportsAndMetrics(t *testing.T) {
 	r := start(t)
 	taker := cluster.Start(t, devcluster.Reports)
@@ -103,12 +103,12 @@ func TestReportsAndMetrics(t *testing.T) {
 	reported("reported/make pass /v1, Kind=ConfigMap Name=made Namespace=reported", "reported/copy error source resource v1/ConfigMap/reported/copied not found", "reported/change pass", "Kind=ConfigMap Name=target-1 Namespace=reported; /v1, Kind=ConfigMap Name=target-2")
 	create(t, configMap("reported", "source", nil, nil))
 	reported("reported/copy pass /v1, Kind=ConfigMap Name=copied Namespace=reported")
-	apply(t, reportedLater) // no request asks for this one
+	apply(t, reportedLater) // no request triggers this policy
 	reported("reported-later/make pass /v1, Kind=ConfigMap Name=later Namespace=reported")
 	drained(t)
 
-	// Each target of a MutatingPolicy has a result besides that of the trigger, unless it is passed over.
-	// Scans of their kind leave it alone: here another policy is why ConfigMaps are scanned.
+	// Each target of a MutatingPolicy has its own result, in addition to that of the trigger, unless it is skipped. Scans keep these
+	// results: another policy causes the scan of ConfigMaps here.
 	celApply(t, "validatingpolicies", scannedBeside)
 	about(target, "reported-beside/ fail no team")
 	celApply(t, "mutatingpolicies", reportedTargets)
@@ -143,7 +143,7 @@ func TestReportsAndMetrics(t *testing.T) {
 	})
 }
 
-// shows holds a page of metrics against what some line each has to hold.
+// shows checks that, for each entry, some line of a page of metrics contains all its texts.
 func shows(t *testing.T, page string, wants [][]string) {
 	t.Helper()
 	for _, want := range wants {

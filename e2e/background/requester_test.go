@@ -19,8 +19,8 @@ spec:
     generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, name: "{{request.object.metadata.name}}", namespace: asked-made, data: {data: {k: v}}}
 `
 
-// What was made for the objects of one requester goes away with them, by whatever client: the garbage collector
-// is never one whom a rule generates for.
+// Objects that were generated for objects of one requester are deleted with them, whichever client deletes these: the garbage collector is
+// never a requester for whom a rule generates.
 func TestTriggerDeletedByAnotherClient(t *testing.T) {
 	start(t)
 	namespaces(t, "asked", "asked-made")

@@ -22,8 +22,8 @@ spec:
     mutate: {targets: [{apiVersion: v1, kind: ConfigMap, name: "*", selector: {matchLabels: {shared: "yes"}}}], patchStrategicMerge: {data: {by: tenant}}}
 `
 
-// S7: a namespaced policy works in its own namespace only, whatever the background controller may do elsewhere. What lies
-// outside is refused when the policy is written; what matches by accident is passed over.
+// S7: a namespaced policy works in its own namespace only, even if the background controller may do more. A policy that names other
+// namespaces is denied; a target outside that matches at run time is skipped.
 func TestS7NamespacedPolicies(t *testing.T) {
 	start(t)
 	namespaces(t, "tenant", "tenant-other")
@@ -60,8 +60,8 @@ spec:
       patchStrategicMerge: {metadata: {namespace: fabricating-other, name: victim, uid: "{{request.object.data.uid}}", labels: {taken: "yes"}}, data: {by: fabricating}}
 `
 
-// S9: targets are what the API server has under the name, in the policy's namespace; neither the expressions that name them nor a
-// patch that gives them another name or namespace makes a target of something else.
+// S9: targets are the objects that the API server returns for the name, in the policy's namespace. Neither expressions nor patches with
+// another name or namespace can select other objects.
 func TestS9FabricatedTargets(t *testing.T) {
 	start(t)
 	namespaces(t, "fabricating", "fabricating-other")
@@ -98,8 +98,8 @@ spec:
     generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, name: authored, namespace: owned-other, data: {metadata: {ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: "{{request.object.data.owner}}"}]}, data: {k: v}}}
 `
 
-// S10: what is generated has no owner elsewhere, which would let the garbage collector delete it: neither that of the source of a
-// copy, nor one in another namespace that the policy names.
+// S10: generated objects have no owners in other namespaces, which would let the garbage collector delete them: neither the owner of a
+// copied source, nor one that the policy names.
 func TestS10ForeignOwners(t *testing.T) {
 	start(t)
 	namespaces(t, "owned", "owned-other")

@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// twice makes, applies, copies and changes an object for each trigger.
+// twice generates, applies, copies and changes an object for each trigger.
 const twice = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -53,8 +53,8 @@ spec:
       patchStrategicMerge: {data: {v: "{{request.object.data.v}}"}}
 `
 
-// Work that a replica repeats, because it did not know that it was done, has no visible effect: no object is written
-// again, none comes back, and there is no event.
+// Work that a replica repeats, because it did not know that it was done, has no visible effect: no object is written again or restored, and
+// no event is created.
 func TestWorkDoneTwice(t *testing.T) {
 	namespaces(t, "twice")
 	create(t, configMap("twice", "source", nil, map[string]string{"v": "s"}))
@@ -63,7 +63,7 @@ func TestWorkDoneTwice(t *testing.T) {
 	for _, step := range []struct {
 		name string
 		do   func()
-		want map[string]string // values of v
+		want map[string]string // expected values of v
 	}{
 		{"the trigger is created", func() { create(t, configMap("twice", "t", nil, map[string]string{"v": "1"})) },
 			map[string]string{"data": "1", "applied": "1", "copy": "s", "target": "1"}},
@@ -75,7 +75,7 @@ func TestWorkDoneTwice(t *testing.T) {
 			map[string]string{"data": gone, "applied": gone, "copy": gone, "target": "2"}},
 	} {
 		t.Run(step.name, func(t *testing.T) {
-			step.do() // no replica executes it yet
+			step.do() // no replica executes the work yet
 			var work []kyvernov2.UpdateRequest
 			suite.Until(t, "the work is written", func() error {
 				if work = requests(t); len(work) == 0 {
@@ -107,14 +107,14 @@ func TestWorkDoneTwice(t *testing.T) {
 	}
 }
 
-// versions are the objects of the namespace twice, with their resource versions.
+// versions returns the objects of the namespace with their resource versions, read twice.
 func versions(t *testing.T) string {
 	t.Helper()
 	return cluster.Must(t, "", "get", "configmaps", "-n", "twice", "-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.resourceVersion}{"\n"}{end}`)
 }
 
-// Another client takes or deletes the Lease of a replica: the replica stops working at once, takes the Lease again, and works only
-// when the ring is settled again.
+// If another client takes or deletes the Lease of a replica, the replica stops working at once, takes the Lease again, and works again only
+// when the ring is settled.
 func TestStolenLease(t *testing.T) {
 	r := start(t)
 	namespaces(t, "stolen")
@@ -180,7 +180,7 @@ func unlessConflict(f func() error) (err error) {
 	return err
 }
 
-// two makes an object for each trigger, and copies one.
+// two generates an object for each trigger, and copies one.
 const two = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -209,8 +209,8 @@ spec:
       clone: {namespace: two, name: source}
 `
 
-// Two replicas share the work of what exists already, of requests, of a policy that is changed and of a source that is changed: one
-// UpdateRequest may be about triggers of both.
+// Two replicas share the work for existing objects, for requests, and for a changed policy and source. One UpdateRequest may contain
+// triggers of both.
 func TestTwoReplicas(t *testing.T) {
 	const n = 30
 	first := start(t)
@@ -251,7 +251,7 @@ func TestTwoReplicas(t *testing.T) {
 	}
 }
 
-// evaluated counts the rules of a policy that a replica says it has carried out.
+// evaluated returns the number of rules of a policy that a replica reports as executed.
 func evaluated(t *testing.T, r *devcluster.Replica, policy string) (n int) {
 	t.Helper()
 	text := suite.Metrics(t, r.MetricsAddr)
@@ -263,7 +263,7 @@ func evaluated(t *testing.T, r *devcluster.Replica, policy string) (n int) {
 	return n
 }
 
-// Another replica makes something for a rule just when it is gone, and what it made was deleted: that goes, too.
+// An object that another replica creates for a rule just after the deletion of the rule and its objects is deleted too.
 func TestMadeForARuleThatIsGone(t *testing.T) {
 	start(t)
 	namespaces(t, "late")
@@ -278,7 +278,7 @@ func TestMadeForARuleThatIsGone(t *testing.T) {
 	cluster.Must(t, policy, "delete", "-f", "-")
 	has(t, "late", "data", "v", gone)
 	settled(t, "late")
-	create(t, configMap("late", "late", made.Labels, map[string]string{"v": "1"})) // nothing but its labels says that it was made
+	create(t, configMap("late", "late", made.Labels, map[string]string{"v": "1"})) // only its labels show that it was generated
 	again := configMap("late", "data", made.Labels, map[string]string{"v": "1"})
 	again.Annotations = made.Annotations
 	create(t, again)

@@ -29,13 +29,13 @@ spec:
 
 const subresourcePod = `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: subresources}, spec: {containers: [{name: c, image: none}]}}`
 
-// Requests for subresources of Pods are triggers: exec, which is asked for before any node is, and after which the target of a mutate
-// rule may be the Pod itself; eviction, which ends a Pod that no node runs.
+// Requests for subresources of Pods are triggers: exec, which the API server reviews before it contacts a node, and whose target may be the
+// Pod itself; and eviction, which deletes a Pod without a node.
 func TestSubresources(t *testing.T) {
 	start(t)
 	namespaces(t, "subresources")
 	apply(t, subresourcePolicy)
-	suite.Eventually(t, func() error { // the namespace gets its ServiceAccount first
+	suite.Eventually(t, func() error { // the namespace controller creates the ServiceAccount first
 		_, err := cluster.Try(t, subresourcePod, "create", "-f", "-")
 		return err
 	})

@@ -23,8 +23,8 @@ spec:
     generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, name: "{{request.object.metadata.name}}-copy", namespace: failing, clone: {namespace: failing, name: source}}
 `
 
-// Work that fails is Pending with the reason while it is tried again, then Failed, which it stays until it is asked for
-// anew; a trigger that is deleted ends its work.
+// Failed work is Pending, with the reason, while it is retried, and then Failed until it is requested again. The deletion of the trigger
+// ends its work.
 func TestFailure(t *testing.T) {
 	start(t)
 	namespaces(t, "failing")
@@ -38,7 +38,7 @@ func TestFailure(t *testing.T) {
 	}
 	awaitEvent(t, "PolicyError", "kyverno-generate policy failing/copy error: "+reason)
 
-	// The last of its retries comes: nine of them would take minutes.
+	// The test sets the number of retries, since nine of them would take minutes.
 	suite.Eventually(t, func() error {
 		_, err := cluster.Try(t, "", "patch", "updaterequest", u.Name, "-n", suite.Namespace, "--subresource=status", "--type=merge", "-p", `{"status":{"retryCount":10}}`)
 		return err
@@ -74,7 +74,7 @@ spec:
     generate: {apiVersion: v1, kind: ConfigMap, name: "{{request.object.metadata.name}}x", namespace: loop, data: {data: {k: v}}}
 `
 
-// Policies that trigger each other are warned of when they are created, and stopped after ten steps, visibly.
+// Admission warns of policies that trigger each other, and the controller stops them after ten steps with an error.
 func TestLoop(t *testing.T) {
 	start(t)
 	namespaces(t, "loop")
@@ -90,10 +90,10 @@ func TestLoop(t *testing.T) {
 	}
 	awaitEvent(t, "PolicyError", "policy loop/again error: rule again of policy loop was triggered by 10 writes")
 	made := strings.Fields(cluster.Must(t, "", "get", "configmaps", "-n", "loop", "-o", "jsonpath={.items[?(@.data.k=='v')].metadata.name}"))
-	if len(made) != 11 { // that of the trigger, and ten more
+	if len(made) != 11 { // the object of the trigger, and ten more
 		t.Errorf("%d objects were made: %q", len(made), made)
 	}
-	// A request of another client starts at one.
+	// The count restarts for a request of another client.
 	change(t, "loop", made[len(made)-1], func(o *corev1.ConfigMap) { o.Data["by"] = "hand" })
 	has(t, "loop", made[len(made)-1]+"x", "k", "v")
 }
@@ -110,8 +110,8 @@ spec:
     generate: {apiVersion: v1, kind: ConfigMap, name: "{{request.object.metadata.name}}-made", namespace: existing, data: {data: {k: v}}}
 `
 
-// What exists already is worked on in batches, which wait while there are as many UpdateRequests as updateRequestThreshold
-// allows; an event reports that, and nothing is skipped. What a rule made is no trigger of it the next time.
+// Existing objects are processed in batches, which wait while there are as many UpdateRequests as updateRequestThreshold allows. An event
+// reports the wait, and no object is skipped. Generated objects do not trigger their own rule again.
 func TestExistingAndThreshold(t *testing.T) {
 	start(t)
 	namespaces(t, "existing", "stuck")
@@ -121,7 +121,7 @@ func TestExistingAndThreshold(t *testing.T) {
 	t.Cleanup(func() { threshold("1000") })
 	apply(t, strings.ReplaceAll(failingPolicy, "failing", "stuck"))
 	create(t, configMap("stuck", "t", map[string]string{"fails": "yes"}, nil))
-	failing(t, "stuck", "not found") // this one is there all the time
+	failing(t, "stuck", "not found") // this request exists throughout
 	const n = 130
 	for i := range n {
 		create(t, configMap("existing", fmt.Sprint("t-", i), nil, nil))
@@ -145,10 +145,10 @@ func TestExistingAndThreshold(t *testing.T) {
 	}
 	made(n)
 	threshold("1000")
-	cluster.Must(t, strings.Replace(existingPolicy, "k: v", "k: w", 1), "apply", "-f", "-") // they are looked at again
+	cluster.Must(t, strings.Replace(existingPolicy, "k: v", "k: w", 1), "apply", "-f", "-") // the existing objects are processed again
 	create(t, configMap("existing", "t-last", nil, nil))
 	made(n + 1)
-	time.Sleep(2 * time.Second) // nothing is to happen
+	time.Sleep(2 * time.Second) // no work is expected
 	drained(t)
 	made(n + 1)
 }
@@ -185,8 +185,8 @@ spec:
     generate: {synchronize: true, orphanDownstreamOnPolicyDelete: true, apiVersion: v1, kind: ConfigMap, name: orphan-made, namespace: absent, data: {data: {k: v}}}
 `
 
-// Policies that are deleted while no background controller runs take along what they made, as they would have otherwise;
-// also of kinds that stand in variables.
+// Objects of policies that are deleted while no background controller runs are deleted at the next start, also of kinds that come from
+// variables.
 func TestPolicyDeletedDuringDowntime(t *testing.T) {
 	r := start(t)
 	namespaces(t, "absent")
@@ -234,7 +234,7 @@ spec:
     generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, name: made, namespace: "{{request.object.metadata.name}}", data: {data: {k: v}}}
 `
 
-// What is in a namespace goes with it, which is neither undone nor a failure.
+// The objects of a deleted namespace are deleted with it, which is neither reverted nor a failure.
 func TestNamespaceDeleted(t *testing.T) {
 	start(t)
 	apply(t, togetherPolicy)
@@ -269,7 +269,7 @@ spec:
     validate: {failureAction: Enforce, message: "not today", deny: {}}
 `
 
-// A request that another webhook refuses after it asked for work makes, and deletes, nothing.
+// A request that another webhook denies after Ephor wrote the UpdateRequest generates and deletes nothing.
 func TestRefusedRequests(t *testing.T) {
 	start(t)
 	apply(t, refusedPolicies)
@@ -284,7 +284,7 @@ func TestRefusedRequests(t *testing.T) {
 	if _, err := cluster.Try(t, "", "delete", "configmap", "refused-yes", "-n", "default"); err == nil {
 		t.Fatal("it was deleted")
 	}
-	time.Sleep(2 * time.Second) // nothing is to happen
+	time.Sleep(2 * time.Second) // no work is expected
 	has(t, "default", "refused-yes-made", "k", "v")
 	has(t, "default", "refused-no-made", "k", gone)
 	cluster.Must(t, "", "label", "configmap", "refused-yes", "-n", "default", "stays-")

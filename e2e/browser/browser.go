@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Available says why there is no browser; nil when there is one.
+// Available returns the reason if there is no browser, and nil if there is one.
 func Available() error {
 	for _, program := range []string{"chromium", "chromedriver"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -26,7 +26,7 @@ func Available() error {
 	return nil
 }
 
-// Browser is a running Chromium with one tab. Its methods end the test when they fail.
+// Browser is a running Chromium with one tab. Its methods fail the test on errors.
 type Browser struct {
 	t       testing.TB
 	session string // URL
@@ -38,13 +38,13 @@ var flags = []string{
 	"--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--lang=en-US",
 }
 
-// patience is how long Until waits, and a command may take, on a busy machine.
+// patience is the time limit for Until and for a command, on a busy machine.
 const patience = 90 * time.Second
 
-// listens is the line in which chromedriver names its port.
+// listens matches the line in which chromedriver prints its port.
 var listens = regexp.MustCompile(`started successfully on port (\d+)`)
 
-// Start starts a browser with an empty profile, which ends with the test.
+// Start starts a browser with an empty profile, and stops it at the end of the test.
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	chromium, err := exec.LookPath("chromium")
@@ -115,19 +115,19 @@ func (b *Browser) Open(url string) {
 	b.do("POST", "/url", map[string]any{"url": url}, nil)
 }
 
-// Size sets the size of the page that is seen, in pixels.
+// Size sets the size of the visible page in pixels.
 func (b *Browser) Size(width, height int) {
 	b.t.Helper()
 	b.devtools("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false})
 }
 
-// Scripts switches the scripts of pages on or off. Script and Until go on working.
+// Scripts enables or disables the scripts of pages. Script and Until work in either case.
 func (b *Browser) Scripts(on bool) {
 	b.t.Helper()
 	b.devtools("Emulation.setScriptExecutionDisabled", map[string]any{"value": !on})
 }
 
-// Dark makes the browser say whether its user prefers a dark page.
+// Dark sets the preferred color scheme that the browser reports.
 func (b *Browser) Dark(on bool) {
 	b.t.Helper()
 	scheme := map[bool]string{true: "dark", false: "light"}[on]
@@ -139,7 +139,7 @@ func (b *Browser) devtools(command string, parameters map[string]any) {
 	b.do("POST", "/goog/cdp/execute", map[string]any{"cmd": command, "params": parameters}, nil)
 }
 
-// Script runs the body of a JavaScript function and decodes what it returns into result, which may be nil.
+// Script runs the body of a JavaScript function and decodes its result into result, which may be nil.
 func (b *Browser) Script(result any, body string, args ...any) {
 	b.t.Helper()
 	if err := b.script(result, body, args); err != nil {
@@ -177,7 +177,7 @@ func (b *Browser) until(what string, f func() error) {
 	b.t.Fatalf("waited in vain for %s: %v", what, err)
 }
 
-// Click clicks on the first element of a CSS selector, as a mouse does: what lies above it is an error.
+// Click clicks on the first element of a CSS selector, like a mouse. An element that covers it is an error.
 func (b *Browser) Click(selector string) {
 	b.t.Helper()
 	b.do("POST", "/element/"+b.element(selector)+"/click", map[string]any{}, nil)
@@ -189,17 +189,17 @@ func (b *Browser) Type(selector, text string) {
 	b.do("POST", "/element/"+b.element(selector)+"/value", map[string]any{"text": text}, nil)
 }
 
-// Enter is the key.
+// Enter is the key Enter.
 const Enter = "\ue007"
 
-// Text is the text that is seen of the first element of a CSS selector.
+// Text returns the visible text of the first element of a CSS selector.
 func (b *Browser) Text(selector string) (text string) {
 	b.t.Helper()
 	b.do("GET", "/element/"+b.element(selector)+"/text", nil, &text)
 	return text
 }
 
-// Screenshot is what is seen, as PNG.
+// Screenshot returns the visible page as PNG.
 func (b *Browser) Screenshot() []byte {
 	b.t.Helper()
 	var text string
@@ -211,17 +211,17 @@ func (b *Browser) Screenshot() []byte {
 	return png
 }
 
-// Entry is a line of the browser's console: errors of scripts, refused resources.
+// Entry is a line of the browser's console, such as an error of a script or a blocked resource.
 type Entry struct{ Level, Message string }
 
-// Console returns what was written to the console since the last call.
+// Console returns the lines of the console since the last call.
 func (b *Browser) Console() (entries []Entry) {
 	b.t.Helper()
 	b.do("POST", "/se/log", map[string]any{"type": "browser"}, &entries)
 	return entries
 }
 
-// element is the reference of the first element of a CSS selector.
+// element returns the reference of the first element of a CSS selector.
 func (b *Browser) element(selector string) string {
 	b.t.Helper()
 	found := map[string]string{}
@@ -242,7 +242,7 @@ func (b *Browser) do(method, path string, body map[string]any, result any) {
 
 var client = &http.Client{Timeout: patience}
 
-// try sends one command of the protocol and decodes the value of the answer.
+// try sends one command of the protocol and decodes the value of the response.
 func (b *Browser) try(method, path string, body map[string]any, result any) error {
 	var content io.Reader
 	if body != nil {
