@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// arrived are policies that Kyverno left in the cluster.
+// arrived contains policies that Kyverno left in the cluster.
 const arrived = `
 apiVersion: policies.kyverno.io/v1
 kind: ValidatingPolicy
@@ -46,7 +46,7 @@ spec:
     jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/metadata/labels', value: {'team': 'a'}}]"}
 `
 
-// leftWebhooks are the webhook configurations of Kyverno that are still there: the first verb is the certificate authority, the second the port.
+// leftWebhooks are Kyverno's remaining webhook configurations: the first verb is the certificate authority, the second the port.
 const leftWebhooks = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
@@ -77,8 +77,8 @@ webhooks:
   admissionReviewVersions: [v1]
 `
 
-// Policies that were there before are enforced from the first request that is answered: no request passes them, neither while Kyverno's
-// webhook configurations are still there, whose plain paths are answered, nor while Ephor's own replace them.
+// Policies that exist before Ephor starts are enforced from the first answered request: no request bypasses them, neither while Kyverno's
+// webhook configurations exist, whose plain paths Ephor answers, nor while Ephor replaces them.
 func TestPoliciesOfKyverno(t *testing.T) {
 	must(t, "", "create", "namespace", "e2e-arrived")
 	first := func(template string) string {

@@ -44,10 +44,10 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: author}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: e2e-author}]
 `
 
-// onceAYear is the schedule of policies that tests run by hand.
+// onceAYear is the schedule of policies that tests start by hand.
 const onceAYear = "0 0 1 1 *"
 
-// deleting is a policy for the ConfigMaps with the label batch=⟨name⟩ that are larger than 10.
+// deleting returns a policy that deletes ConfigMaps with the label batch=⟨name⟩ and a size over 10.
 func deleting(kind, name, more string) string {
 	return fmt.Sprintf(`
 apiVersion: policies.kyverno.io/v1
@@ -72,13 +72,13 @@ func batch(name, namespace, batch, size string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: %s, labels: {batch: %s}}\ndata: {size: %q}\n---\n", name, namespace, batch, size)
 }
 
-// runNow makes a policy run: its last run was long ago.
+// runNow makes a policy due at once, because its status reports a last run long ago.
 func runNow(t *testing.T, resource, name string, flags ...string) {
 	t.Helper()
 	must(t, "", append([]string{"patch", resource, name, "--subresource=status", "--type=merge", "-p", `{"status":{"lastExecutionTime":"2020-01-01T00:00:00Z"}}`}, flags...)...)
 }
 
-// statusSays waits until the status of a policy says this of a condition: its status, reason and message, and whether the policy is ready.
+// statusSays waits until a condition of a policy has the status, reason and message, and the policy is ready or not.
 func statusSays(t *testing.T, want, condition, resource, name string, flags ...string) {
 	t.Helper()
 	const path = `jsonpath={.status.conditionStatus.ready} {range .status.conditionStatus.conditions[?(@.type=="%s")]}{.status} {.reason} {.message}{end}`
@@ -96,7 +96,7 @@ func left(t *testing.T, namespace, selector string) string {
 	return must(t, "", "get", "configmaps", "-n", namespace, "-l", selector, "-o", "jsonpath={.items[*].metadata.name}")
 }
 
-// hasEvent waits for an event: its controller, type, reason, action and note.
+// hasEvent waits for an event with this controller, type, reason, action and note.
 func hasEvent(t *testing.T, namespace, want string) {
 	t.Helper()
 	eventually(t, func() error {
@@ -109,7 +109,7 @@ func hasEvent(t *testing.T, namespace, want string) {
 	})
 }
 
-// DeletingPolicies delete on their schedule what they say and nothing else, list it when asked to, and stop at the limit.
+// DeletingPolicies delete the selected objects only, on their schedule, list them in a preview, and stop at the limit.
 func TestDeletingPolicies(t *testing.T) {
 	must(t, deletingObjects, "apply", "-f", "-")
 	must(t, "", "patch", "configmap", "kyverno", "-n", suite.Namespace, "--type=merge", "-p", `{"data":{"generateSuccessEvents":"true"}}`)
@@ -130,7 +130,7 @@ func TestDeletingPolicies(t *testing.T) {
 	t.Run("limit", deletingLimit)
 }
 
-// A mistake is denied with its field; so is a namespaced policy whose author may not delete what it deletes.
+// A mistake is denied with its field path, and so is a namespaced policy whose author may not delete its objects.
 func deletingReview(t *testing.T) {
 	refuses := func(manifest, text string, flags ...string) {
 		t.Helper()
@@ -156,7 +156,7 @@ func deletingReview(t *testing.T) {
 		refuses(kind[:strings.Index(kind, "  matchConstraints")]+kind[strings.Index(kind, "  variables"):], "spec.matchConstraints: Required value: a matchConstraints with at least one resource rule is required")
 		refuses(kind, "")
 	}
-	// The author needs the rights on what is deleted.
+	// The author needs the right to delete the objects.
 	refuses(own, "", "--as=e2e-author")
 	refuses(strings.Replace(own, "resources: [configmaps]}", "resources: [secrets]}", 1), "the author of the policy 'e2e-author' has no permission to delete", "--as=e2e-author")
 	refuses(strings.Replace(own, `apiGroups: ["", apps], apiVersions: ["*"], resources: [configmaps]}`, `apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}`, 1), "has no permission to delete", "--as=e2e-author")
@@ -199,7 +199,7 @@ func deletingPolicies(t *testing.T, r *devcluster.Replica) {
 	}
 }
 
-// A namespaced policy deletes in its own namespace. An object that cannot be evaluated stays, and the run is repeated.
+// A namespaced policy deletes objects in its own namespace. An object whose evaluation fails stays, and the run is repeated.
 func deletingNamespaced(t *testing.T) {
 	must(t, batch("large", "e2e-del", "own", "50")+batch("large", "e2e-del-other", "own", "50")+batch("odd", "e2e-del", "own", "much"), "apply", "-f", "-")
 	cluster.Apply(t, deleting("NamespacedDeletingPolicy", "own", ", namespace: e2e-del"))
@@ -213,7 +213,7 @@ func deletingNamespaced(t *testing.T) {
 	statusSays(t, "true True Succeeded deleted 0 objects", "Ready", "namespaceddeletingpolicy", "own", "-n", "e2e-del")
 }
 
-// A policy over what the controller may not delete stays valid, says what is missing, and deletes nothing.
+// A policy for kinds that the controller may not delete is valid, reports the missing right, and deletes nothing.
 func deletingRights(t *testing.T) {
 	must(t, "", "create", "secret", "generic", "large", "-n", "e2e-del")
 	must(t, "", "label", "secret", "large", "-n", "e2e-del", "batch=secrets")
@@ -227,7 +227,7 @@ func deletingRights(t *testing.T) {
 	must(t, "", "get", "secret", "large", "-n", "e2e-del")
 }
 
-// A policy with a field for seconds is due at once.
+// A policy with a schedule with seconds is due at once.
 func deletingSchedule(t *testing.T) {
 	must(t, batch("large", "e2e-del", "soon", "50"), "apply", "-f", "-")
 	cluster.Apply(t, strings.Replace(deleting("DeletingPolicy", "soon", ""), onceAYear, "*/2 * * * * * *", 1))
@@ -239,7 +239,7 @@ func deletingSchedule(t *testing.T) {
 	})
 }
 
-// previews checks what the command line lists.
+// previews checks the list that the command line prints.
 func previews(t *testing.T, want string, args ...string) {
 	t.Helper()
 	var out, warnings bytes.Buffer
@@ -252,7 +252,7 @@ func previews(t *testing.T, want string, args ...string) {
 	}
 }
 
-// keeps is an exception from a policy for the objects of a name.
+// keeps returns an exception from a policy for the objects of a name.
 func keeps(namespace, kind, policy, object string) string {
 	return fmt.Sprintf(`
 apiVersion: policies.kyverno.io/v1
@@ -264,7 +264,7 @@ spec:
 `, object, namespace, kind, policy, object)
 }
 
-// An exception in the namespace that counts keeps its objects, of cluster-wide and of namespaced policies, until it goes.
+// An exception in the configured namespace protects its objects from cluster-wide and namespaced policies until it is deleted.
 func deletingExceptions(t *testing.T) {
 	for _, c := range []struct {
 		kind, resource, more string
@@ -298,7 +298,7 @@ func deletingExceptions(t *testing.T) {
 	}
 }
 
-// A policy with the annotation only lists; so does the command line.
+// A policy with the preview annotation only lists objects, and so does the command line.
 func deletingPreview(t *testing.T) {
 	must(t, batch("one", "e2e-del", "listed", "50")+batch("two", "e2e-del-other", "listed", "50"), "apply", "-f", "-")
 	cluster.Apply(t, deleting("DeletingPolicy", "listed", `, annotations: {ephor.dev/cleanup-preview: "true"}`))
@@ -312,7 +312,7 @@ func deletingPreview(t *testing.T) {
 	}
 }
 
-// A run that would delete more than the limit deletes nothing.
+// A run that would delete more objects than the limit deletes nothing.
 func deletingLimit(t *testing.T) {
 	must(t, batch("a", "e2e-del", "limited", "50")+batch("b", "e2e-del", "limited", "50")+batch("c", "e2e-del", "limited", "50"), "apply", "-f", "-")
 	cluster.Apply(t, deleting("DeletingPolicy", "limited", ""))

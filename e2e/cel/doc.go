@@ -1,6 +1,6 @@
-// Package cel holds the policies of policies.kyverno.io against a real API server: their webhooks, and what these answer.
+// Package cel tests the policies of policies.kyverno.io on a real API server: their webhooks, and the answers of these.
 //
 //	go test ./e2e/cel -run TestValidating
 //
-// What their expressions mean is tested beside the families, without a cluster.
+// The tests of the families cover the meaning of expressions, without a cluster.
 package cel

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// exempting is the only namespace whose exceptions count (--exceptionNamespace of the controllers). It exists in all tests.
+// exempting is the only namespace whose exceptions apply (--exceptionNamespace of the controllers). It exists in all tests.
 const exempting = "e2e-cel-exempt"
 
 const exceptionFlag = "--exceptionNamespace=" + exempting
@@ -23,7 +23,7 @@ const (
 	celExceptions     = "policyexceptions.policies.kyverno.io"
 )
 
-// ownedPolicies ask ConfigMaps of a namespace for an owner, in either language.
+// ownedPolicies require an owner on the ConfigMaps of a namespace, as a classic policy and as a ValidatingPolicy.
 func ownedPolicies(name, ns string) (classic, written string) {
 	classic = `
 apiVersion: kyverno.io/v1
@@ -58,7 +58,7 @@ func configMap(ns, name string) string {
 	return "{apiVersion: v1, kind: ConfigMap, metadata: {name: " + name + ", namespace: " + ns + "}}"
 }
 
-// exceptionFrom is an exception from a ValidatingPolicy for objects of a name.
+// exceptionFrom returns an exception from a ValidatingPolicy for objects of a name.
 func exceptionFrom(ns, name, policy, object, more string) string {
 	return `
 apiVersion: policies.kyverno.io/v1
@@ -70,7 +70,7 @@ spec:
 ` + more
 }
 
-// Two exceptions of the same name, one of each group, exempt from a policy each; removing one does not touch the other.
+// Two exceptions of the same name, one of each group, each exempt from one policy. Deleting one does not affect the other.
 func TestExceptionsOfTwoGroups(t *testing.T) {
 	const ns, name = exempting, "e2e-two-groups"
 	classic, written := ownedPolicies(name, ns)
@@ -104,7 +104,8 @@ spec:
 	denied(t, object, "the policy in CEL asks for an owner")
 }
 
-// An exception with images is read by the policy, and exempts from nothing else. An exemption leaves events on the policy and on the exception.
+// A policy reads the images of an exception, which exempts from nothing else. An exemption creates events on the policy and on the
+// exception.
 func TestExceptionWithImages(t *testing.T) {
 	const ns, name = exempting, "e2e-images"
 	apply(t, "validatingpolicy", name, `
@@ -150,7 +151,7 @@ spec:
 	})
 }
 
-// reported waits until the report about a ConfigMap has the results of a policy: status, and the exceptions that it names.
+// reported waits until the report about a ConfigMap has the results of a policy: the status, and the exceptions.
 func reported(t *testing.T, ns, name, policy, want string) {
 	t.Helper()
 	eventually(t, func() error {
@@ -180,8 +181,8 @@ func reported(t *testing.T, ns, name, policy, want string) {
 	})
 }
 
-// Scans report exemptions, as skip or as pass, and look again when an exception goes or expires. A tenant's exception, in a namespace
-// whose exceptions do not count, changes nothing: neither at admission nor in reports.
+// Scans report exemptions, as skip or as pass, and evaluate again after an exception is deleted or expires. A tenant's exception in another
+// namespace has no effect, neither at admission nor in reports.
 func TestScansAndTenantsExceptions(t *testing.T) {
 	const ns, tenants, name = exempting, "e2e-cel-tenant", "e2e-scanned"
 	must(t, "", "create", "namespace", tenants)
@@ -220,7 +221,7 @@ func TestScansAndTenantsExceptions(t *testing.T) {
 	reported(t, tenants, "passed", name, "pass exception pass")
 }
 
-// The review denies an exception with mistakes in every version, on updates too, and leaves what is stored.
+// The review denies an exception with mistakes in every version, at creation and at update, and does not change stored ones.
 func TestReviewOfExceptions(t *testing.T) {
 	const ns = exempting
 	good := exceptionFrom(ns, "reviewed", "p", "a", "")

@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// auditPolicy has the API server record the requests for ConfigMaps of one namespace.
+// auditPolicy makes the API server log the requests for ConfigMaps of one namespace.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -24,7 +24,7 @@ rules:
 - {level: None}
 `
 
-// annotating are policies with audit annotations. The second one only warns, the third one only audits.
+// annotating contains policies with audit annotations. The second one only warns, the third one only audits.
 const annotating = `
 apiVersion: policies.kyverno.io/v1
 kind: ValidatingPolicy
@@ -67,7 +67,7 @@ spec:
   auditAnnotations: [{key: labelled, valueExpression: "'a'"}]
 `
 
-// The tests of flags, and of the audit log, have a control plane of their own.
+// TestFlags contains the tests of flags and of the audit log, which need their own control plane.
 func TestFlags(t *testing.T) {
 	dir := t.TempDir()
 	audit := filepath.Join(dir, "audit.log")
@@ -88,7 +88,7 @@ func TestFlags(t *testing.T) {
 		t.Cleanup(func() { suite.Stop(t, replica) })
 	}
 
-	// The audit event of a request has the annotations of the policies that were evaluated, whatever their actions.
+	// The audit event of a request has the annotations of all evaluated policies, whatever their actions.
 	t.Run("AuditAnnotations", func(t *testing.T) {
 		start(t)
 		own.Must(t, annotating, "apply", "-f", "-")
@@ -110,7 +110,7 @@ func TestFlags(t *testing.T) {
 		})
 	})
 
-	// With --forceFailurePolicyIgnore every failurePolicy is Ignore, in the webhooks and where a condition has no value.
+	// With --forceFailurePolicyIgnore every failurePolicy is Ignore, in the webhooks and for conditions without a value.
 	t.Run("ForceFailurePolicyIgnore", func(t *testing.T) {
 		start(t, "--forceFailurePolicyIgnore")
 		own.Must(t, `
@@ -146,7 +146,7 @@ spec:
 		own.Must(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: forced, namespace: e2e-flags}}", "create", "-f", "-")
 	})
 
-	// With --autoUpdateWebhooks=false no webhook names a policy: it is not enforced, its author is warned, and its status says so.
+	// With --autoUpdateWebhooks=false no webhook serves a policy: it is not enforced, its author gets a warning, and its status reports it.
 	t.Run("FixedWebhooks", func(t *testing.T) {
 		own.Must(t, "", "delete", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "-l", "webhook.kyverno.io/managed-by=kyverno")
 		start(t, "--autoUpdateWebhooks=false")
@@ -179,7 +179,7 @@ spec:
 	})
 }
 
-// annotated says which annotations of our webhooks the audit events for a ConfigMap lack, or have besides.
+// annotated returns an error unless the audit events for a ConfigMap have exactly these annotations of our webhooks.
 func annotated(log, name string, want map[string]string) error {
 	text, err := os.ReadFile(log)
 	if err != nil {
@@ -193,7 +193,7 @@ func annotated(log, name string, want map[string]string) error {
 			Annotations map[string]string
 		}
 		if err := json.Unmarshal(line, &event); err != nil || event.Verb != "create" {
-			continue // a line that is being written
+			continue // an incomplete line
 		}
 		if event.ObjectRef.Name != name && event.ObjectRef.Name != "" {
 			continue

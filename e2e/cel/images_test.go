@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// imagePolicy is an ImageValidatingPolicy for the namespace of its name. The rest of it is in more.
+// imagePolicy returns an ImageValidatingPolicy for the namespace of its name; more contains the rest of it.
 func imagePolicy(name, more string) string {
 	return `
 apiVersion: policies.kyverno.io/v1
@@ -24,8 +24,8 @@ func podIn(namespace, image string) string {
 	return `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ` + namespace + `}, spec: {containers: [{name: c, image: "` + image + `"}]}}`
 }
 
-// An ImageValidatingPolicy that needs no signature denies and admits by the names of images, in Pods and in their controllers. It is ready, and
-// its status has the generated policies. It never asks a registry.
+// An ImageValidatingPolicy without signatures denies and admits by the names of images, in Pods and in their controllers. It is ready, its
+// status contains the generated policies, and it sends no request to a registry.
 func TestImageValidatingPolicy(t *testing.T) {
 	must(t, "", "create", "namespace", "e2e-registry")
 	apply(t, "imagevalidatingpolicy", "e2e-registry", imagePolicy("e2e-registry", `
@@ -47,8 +47,8 @@ func TestImageValidatingPolicy(t *testing.T) {
 	})
 }
 
-// An image without a digest is denied before anything is asked of a registry; where a digest is to be written and the registry does not answer,
-// the mutating webhook denies. With failurePolicy Ignore the request reaches the validating webhook.
+// An image without a digest is denied before a request to a registry. If the policy adds digests and the registry does not answer, the
+// mutating webhook denies. With failurePolicy Ignore the validating webhook gets the request.
 func TestImageDigests(t *testing.T) {
 	must(t, "", "create", "namespace", "e2e-digest")
 	apply(t, "imagevalidatingpolicy", "e2e-digest", imagePolicy("e2e-digest", `
@@ -63,7 +63,7 @@ func TestImageDigests(t *testing.T) {
 	denied(t, podIn("e2e-digest", "127.0.0.1:1/web:1"), `admission webhook "ivpol.validate.kyverno.svc-ignore" denied the request: Policy e2e-digest failed: image 127.0.0.1:1/web:1 does not have a digest`)
 }
 
-// A policy that asks for a signature denies with failurePolicy Fail where it cannot be found out whether there is one.
+// With failurePolicy Fail, a policy that requires a signature denies if the registry cannot be read.
 func TestUnreachableSignatures(t *testing.T) {
 	must(t, "", "create", "namespace", "e2e-signed")
 	apply(t, "imagevalidatingpolicy", "e2e-signed", imagePolicy("e2e-signed", `

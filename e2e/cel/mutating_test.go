@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A MutatingPolicy changes what is created, on a dry run too, and is ready then. Apply configurations merge the lists of known kinds by
+// A MutatingPolicy changes created objects, also in dry runs, and is ready then. Apply configurations merge the lists of known kinds by
 // their keys.
 func TestMutatingPolicy(t *testing.T) {
 	must(t, "", "create", "namespace", "e2e-cel-mutate")
@@ -43,7 +43,7 @@ spec:
 	})
 }
 
-// A MutatingPolicy with targets changes nothing unless mutateExisting is enabled, and its status says so.
+// A MutatingPolicy with targets changes nothing unless mutateExisting is enabled, and its status reports it.
 func TestMutatingPolicyWithTargets(t *testing.T) {
 	cluster.Apply(t, `
 apiVersion: policies.kyverno.io/v1

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// is waits until a get prints the text.
+// is waits until kubectl get prints the text.
 func is(t *testing.T, want string, args ...string) {
 	t.Helper()
 	eventually(t, func() error {
@@ -19,8 +19,8 @@ func is(t *testing.T, want string, args ...string) {
 
 const nativeStatus = "jsonpath={.status.generated} {.status.conditionStatus.message}"
 
-// A ValidatingPolicy that asks for it is also a ValidatingAdmissionPolicy, which follows it; what the API server does not know keeps
-// it from being one, with the reason.
+// A ValidatingPolicy with the switch is also written as a ValidatingAdmissionPolicy, which follows its changes. Functions that the API
+// server does not have prevent it, with the reason in the status.
 func TestNativeValidating(t *testing.T) {
 	const policy = `
 apiVersion: policies.kyverno.io/v1
@@ -52,8 +52,8 @@ spec:
 	denied(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: e2e-native, namespace: default}}", "Policy e2e-native failed: a label is needed")
 }
 
-// A MutatingPolicy that asks for it becomes a MutatingAdmissionPolicy, and leaves our webhooks: what it appends is appended once. When it
-// no longer asks, our webhooks have it again.
+// A MutatingPolicy with the switch is written as a MutatingAdmissionPolicy, and removed from our webhooks, so that its changes are made
+// once. Without the switch our webhooks evaluate it again.
 func TestNativeMutating(t *testing.T) {
 	const policy = `
 apiVersion: policies.kyverno.io/v1
@@ -101,8 +101,8 @@ spec:
 	once()
 }
 
-// A status that claims a MutatingAdmissionPolicy which does not exist is corrected, so that Ephor changes requests again. An author cannot
-// write it with the policy, and a MutatingAdmissionPolicy that another client deletes is restored.
+// A forged status with a MutatingAdmissionPolicy that does not exist is corrected, so that Ephor evaluates the policy again. An author
+// cannot write the status with the policy, and a deleted MutatingAdmissionPolicy is restored.
 func TestNativeForgedStatus(t *testing.T) {
 	const policy = `
 apiVersion: policies.kyverno.io/v1
@@ -127,7 +127,7 @@ status: {generated: true, conditionStatus: {ready: true}}
 			return err
 		})
 	}
-	// The API server does not know the function, so that only Ephor can change requests.
+	// The API server does not have the function, so only Ephor can evaluate the policy.
 	apply(t, "mutatingpolicy", "e2e-forged", fmt.Sprintf(policy, "sha256('a').substring(0, 8)"))
 	refused := "false skip generating MutatingAdmissionPolicy: spec.mutations[0]"
 	corrected := func() {

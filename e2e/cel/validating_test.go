@@ -57,8 +57,8 @@ spec:
       pattern: {spec: {containers: [{image: "!*:latest"}]}}
 `
 
-// A ValidatingPolicy denies with Kyverno's words, by the webhook of its group or by its own; generated rules cover the controllers of Pods;
-// a classic policy holds beside it.
+// A ValidatingPolicy denies with Kyverno's messages, through the shared webhook or its own. Generated policies cover the controllers of
+// Pods, and classic policies are evaluated too.
 func TestValidatingPolicy(t *testing.T) {
 	must(t, "", "create", "namespace", "e2e-cel")
 	apply(t, "validatingpolicy", "e2e-env", envPolicy)
@@ -76,7 +76,7 @@ func TestValidatingPolicy(t *testing.T) {
 	denied(t, pod("nginx:1"), "")
 }
 
-// A namespaced policy holds in its namespace only.
+// A namespaced policy applies in its namespace only.
 func TestNamespacedValidatingPolicy(t *testing.T) {
 	for _, ns := range []string{"e2e-cel-team", "e2e-cel-other"} {
 		must(t, "", "create", "namespace", ns)
@@ -98,7 +98,7 @@ spec:
 	denied(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: e2e-cel-team}, data: {a: b}}", "")
 }
 
-// A policy that does not compile is denied with a warning of the same text.
+// A policy that does not compile is denied, with a warning of the same text.
 func TestReviewOfValidatingPolicy(t *testing.T) {
 	const text = "spec.matchConstraints: Required value: a matchConstraints with at least one resource rule is required"
 	eventually(t, func() error {

@@ -11,8 +11,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// TestRelease installs, changes and removes a release, definitions included. Helm keeps all of it in one Secret, which
-// has to stay within the limits of the API.
+// TestRelease installs, upgrades and uninstalls a release, definitions included. Helm stores the release in one Secret, which must stay
+// within the API server's limits.
 func TestRelease(t *testing.T) {
 	root, err := devcluster.Root()
 	if err != nil {
@@ -42,7 +42,7 @@ func TestRelease(t *testing.T) {
 		return get(kinds, "-A", "-l", "app.kubernetes.io/instance=kyverno", "-o", "name")
 	}
 
-	// As users get it who have no checkout.
+	// The packed charts, as users without a checkout get them.
 	packed := t.TempDir()
 	if out, err := helm.Run("package", filepath.Join(dir, "ephor"), "--destination", packed); err != nil {
 		t.Fatal(err, out)
@@ -67,7 +67,7 @@ func TestRelease(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	const limit = 1 << 20 // of a Secret
+	const limit = 1 << 20 // the maximum size of a Secret
 	release := get("secret", "sh.helm.release.v1.kyverno.v1", "-n", "kyverno", "-o", "jsonpath={.data.release}")
 	if size := len(release) * 3 / 4; size > limit*6/10 {
 		t.Errorf("the release's Secret holds %d bytes of %d: there has to be room for more kinds and for users' values", size, limit)
@@ -75,7 +75,7 @@ func TestRelease(t *testing.T) {
 		t.Logf("the release's Secret holds %d bytes", size)
 	}
 
-	// Nearly everything switched on, as far as the API server knows the kinds.
+	// Nearly every switch is enabled, except those for kinds that the API server does not have.
 	args := []string{"upgrade", "kyverno", filepath.Join(dir, "ephor")}
 	for _, name := range []string{"high-availability", "network", "load", "scheduling", "authorities", "image", "config", "features"} {
 		args = append(args, "-f", filepath.Join(dir, "testdata", name+".yaml"))
@@ -88,7 +88,7 @@ func TestRelease(t *testing.T) {
 		t.Errorf("%s replicas", got)
 	}
 
-	// One process instead of four.
+	// The same in a single process.
 	run("upgrade", "kyverno", archives[0], "-f", filepath.Join(dir, "testdata", "single-process.yaml"), "--set", "config.preserve=false")
 	if got := ours("deployments"); got != deployments("admission") {
 		t.Errorf("with singleProcess.enabled:\n%s", got)
@@ -104,11 +104,11 @@ func TestRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Pods, ReplicaSets and the like are the garbage collector's.
+	// The garbage collector deletes Pods, ReplicaSets and other dependents.
 	if err := cluster.Wait(t.Context(), "the release to be gone", func() error {
 		left, err := cluster.Kubectl(t.Context(), nil, "get", strings.Join(strings.Fields(kinds), ","), "-A", "-l", "app.kubernetes.io/part-of=kyverno", "-o", "name", "--ignore-not-found")
 		if err == nil && strings.TrimSpace(left) != "" {
-			// A definition says in its conditions why it is not gone.
+			// The conditions of a definition contain the reason why it still exists.
 			why, _ := cluster.Kubectl(t.Context(), nil, "get", "customresourcedefinitions", "-o", "jsonpath={range .items[*]}{.metadata.name} {.metadata.deletionTimestamp} {.status.conditions}{'\\n'}{end}")
 			err = fmt.Errorf("still there:\n%s\n%s", left, why)
 		}
@@ -118,7 +118,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// deployments are the names of the controllers' Deployments, as kubectl prints them.
+// deployments returns the names of the controllers' Deployments, in kubectl's format.
 func deployments(controllers ...string) string {
 	for i, name := range controllers {
 		controllers[i] = "deployment.apps/kyverno-" + name + "-controller"

@@ -27,8 +27,8 @@ spec:
     validate: {failureAction: Enforce, message: team is required, pattern: {metadata: {labels: {team: "?*"}}}}
 `
 
-// Row S25 of docs/security/threat-model.md: with --client-ca-file only the API server is answered. The configuration of the API
-// server is the one that docs/security/hardening.md shows.
+// Row S25 of docs/security/threat-model.md: with --client-ca-file Ephor answers the API server only. The configuration of the API server is
+// the one in docs/security/hardening.md.
 func TestS25APIServerWithCertificate(t *testing.T) {
 	flags, ca, err := devcluster.WebhookClient(t.TempDir())
 	if err != nil {
@@ -71,12 +71,12 @@ func TestS25APIServerWithCertificate(t *testing.T) {
 		t.Errorf("the mutating webhook was not asked: %q", seen)
 	}
 
-	// The API server is known by its certificate, so that the paths are Kyverno's.
+	// The certificate identifies the API server, so the paths are Kyverno's.
 	if path := must("", "get", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg", "-o", "jsonpath={.webhooks[0].clientConfig.service.path}"); path != "/validate/fail" {
 		t.Errorf("the path is %s", path)
 	}
-	// Any other client that reaches the port.
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // who we are is not the point
+	// Another client that can reach the port is rejected.
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // TLS verification is not tested here
 	review := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"CREATE","kind":{"version":"v1","kind":"ConfigMap"},"resource":{"version":"v1","resource":"configmaps"}}}`
 	for _, path := range []string{"/validate/fail", "/mutate/fail", "/policyvalidate", "/verifymutate"} {
 		res, err := client.Post("https://"+replica.Addr+path, "application/json", bytes.NewReader([]byte(review)))

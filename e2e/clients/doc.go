@@ -1,5 +1,5 @@
-// Package clients holds the test of an API server that shows a client certificate to its webhooks (docs/security/hardening.md): it
-// needs a control plane with flags of its own.
+// Package clients tests an API server that authenticates to webhooks with a client certificate (docs/security/hardening.md). It needs a
+// control plane with its own flags.
 //
-// It holds no code of the product.
+// It contains no code of the product.
 package clients

@@ -21,7 +21,7 @@ var cluster suite.Cluster
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, suite.Options{})) }
 
-// population is what Kyverno leaves: policies of both languages, and the targets of a mutation that must not be made twice.
+// population contains the objects that Kyverno leaves: policies of both families, and the targets of a mutation that must be made once only.
 const population = `
 apiVersion: v1
 kind: Namespace
@@ -64,7 +64,7 @@ spec:
       patchStrategicMerge: {data: {count: "{{ target.data.count }}x"}}
 `
 
-// counted is a trigger with its target.
+// counted returns a trigger with its target.
 func counted(name string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -78,7 +78,7 @@ metadata: {name: %[1]s, namespace: shop, labels: {counts: "yes"}}
 `, name)
 }
 
-// request is the UpdateRequest for a trigger as Kyverno's admission controller writes it.
+// request returns the UpdateRequest for a trigger, as Kyverno's admission controller writes it.
 func request(name string) string {
 	return fmt.Sprintf(`
 apiVersion: kyverno.io/v2
@@ -104,14 +104,14 @@ spec:
 `, name)
 }
 
-// question is a request that a probe repeats. ask returns nil when the object is admitted.
+// question is a request that a probe repeats. ask returns nil if the object is admitted.
 type question struct {
 	name     string
 	violates bool
 	ask      func(context.Context) error
 }
 
-// questions are a violating object of each policy that refuses some, and clean ones. Nothing is stored.
+// questions returns violating objects of each enforcing policy, and valid ones. Nothing is stored.
 func questions(in *installation) (all []question) {
 	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	for _, label := range []string{"bad", "bad-cel", "fine"} {
@@ -137,10 +137,10 @@ func questions(in *installation) (all []question) {
 	return all
 }
 
-// errUnchanged is an object that was admitted without the label that a recorded policy adds.
+// errUnchanged is the error for an object that was admitted without the label that a recorded policy adds.
 var errUnchanged = errors.New("admitted, but not mutated")
 
-// probe asks every question four times a second until the test ends, and keeps what went wrong.
+// probe sends every question four times a second until the end of the test, and records unexpected answers.
 type probe struct {
 	questions []question
 
@@ -149,10 +149,10 @@ type probe struct {
 	swaps    int
 	open     bool // the webhooks are unlocked
 	opened   int
-	passed   int                      // what a policy refuses, or mutates, while they were
-	admitted []string                 // what a policy refuses, or mutates
-	refused  []string                 // clean objects, while no program was replaced
-	longest  map[string]time.Duration // for which a clean object was refused while one was
+	passed   int                      // violating objects that were admitted while unlocked
+	admitted []string                 // violating objects that were admitted otherwise
+	refused  []string                 // valid objects that were denied outside of swaps
+	longest  map[string]time.Duration // the longest time for which a valid object was denied during a swap
 	asked    int
 }
 
@@ -206,7 +206,8 @@ func startProbe(t *testing.T, in *installation) *probe {
 	return p
 }
 
-// swap runs f, which replaces one program by the other. Clean objects may be refused until it has returned and each of them was admitted again.
+// swap runs f, which replaces one program by the other. Valid objects may be denied until f has returned and each of them was admitted
+// again.
 func (p *probe) swap(t *testing.T, f func()) {
 	t.Helper()
 	set := func(swapping bool) {
@@ -247,7 +248,7 @@ func (p *probe) unlocked(t *testing.T, f func()) {
 	p.passed = 0
 }
 
-// check reports what went wrong until now.
+// check reports the unexpected answers so far.
 func (p *probe) check(t *testing.T, what string) {
 	t.Helper()
 	p.mu.Lock()
@@ -291,7 +292,7 @@ func (in *installation) work() {
 	}
 }
 
-// worked checks that each target was changed once by the requests that were open, and not at all by the others.
+// worked checks that open requests changed their targets once, and that others changed nothing.
 func (in *installation) worked() {
 	in.t.Helper()
 	for name, want := range map[string]string{"pending": "0x", "empty": "0x", "failed": "0x", "skipped": "0", "completed": "0"} {
@@ -305,7 +306,7 @@ func (in *installation) worked() {
 	})
 }
 
-// leftForKyverno leaves open work by a trigger, and checks after stop that no UpdateRequest has a state that Kyverno does not carry out.
+// leftForKyverno leaves open work for a trigger, and checks after stop that no UpdateRequest has a state that Kyverno does not process.
 func (in *installation) leftForKyverno(background *devcluster.Replica, name string, stop func()) {
 	in.t.Helper()
 	suite.Stop(in.t, background)
@@ -333,7 +334,7 @@ func shared(t *testing.T) *installation {
 	return &installation{Cluster: &cluster, t: t}
 }
 
-// enforces waits until an object that a policy refuses is refused: for that reason, or because no server answers.
+// enforces waits until a violating object is denied: by a policy, or because no server answers.
 func (in *installation) enforces(what string, answered bool) {
 	in.t.Helper()
 	suite.Until(in.t, what, func() error {
@@ -345,7 +346,7 @@ func (in *installation) enforces(what string, answered bool) {
 	})
 }
 
-// There and back in a rolling way: both programs run for a while.
+// A rolling switch to Ephor and back: both programs run at the same time for a while.
 func TestRolling(t *testing.T) {
 	in := shared(t)
 	kyverno := startStandIn(t, in.Client, nil, "rolling-1")
@@ -355,7 +356,7 @@ func TestRolling(t *testing.T) {
 	in.enforces("the stand-in enforces", true)
 	p := startProbe(t, in)
 
-	// There: ours start beside Kyverno's, which end by running out of time.
+	// To Ephor: its processes start while Kyverno's run. Kyverno's Leases expire.
 	admission := in.Start(t, devcluster.Admission, "--webhookSecretPaths=false")
 	background := in.Start(t, devcluster.Background)
 	suite.Says(t, background, "standing by")
@@ -373,7 +374,8 @@ func TestRolling(t *testing.T) {
 	in.kubectl("", "wait", "--for=condition=Ready", "--timeout=60s", "clusterpolicy", "no-bad", "count")
 	p.check(t, "there")
 
-	// Back: what Helm deletes that Kyverno's chart does not have takes nothing along, and open work is left for Kyverno.
+	// Back to Kyverno: Helm deletes objects that Kyverno's chart does not have, which deletes nothing else, and open work is left for
+	// Kyverno.
 	before := in.kubectl("", "get", "validatingwebhookconfigurations", resourceWebhooks, "-o", "jsonpath={.metadata.uid}")
 	in.leftForKyverno(background, "left", func() {
 		in.kubectl("", "delete", "clusterrole", "kyverno:webhook", "--cascade=foreground")
@@ -388,8 +390,8 @@ func TestRolling(t *testing.T) {
 	p.check(t, "there and back")
 }
 
-// There and back with one program stopped before the other starts: requests that policies select are refused for that time, since the webhooks
-// fail closed, and served as soon as the other program is ready; no request passes that a policy refuses.
+// A switch to Ephor and back in which one program stops before the other starts: requests that policies select are denied meanwhile, since
+// the webhooks fail closed, and answered as soon as the other program is ready. No violating request is admitted.
 func TestStopped(t *testing.T) {
 	in := shared(t)
 	kyverno := startStandIn(t, in.Client, nil, "stopped-1")
@@ -419,7 +421,7 @@ func TestStopped(t *testing.T) {
 	again.end()
 }
 
-// beside puts the stand-in behind the Services, or takes it away. Nothing else changes behind them.
+// beside adds the stand-in to the endpoints of the Services, or removes it. The other endpoints stay.
 func (in *installation) beside(kyverno ...*standIn) {
 	in.t.Helper()
 	var backends []devcluster.Backend
@@ -433,7 +435,7 @@ func (in *installation) beside(kyverno ...*standIn) {
 	}
 }
 
-// owned waits until the webhook configuration of resources has that owner, or none.
+// owned waits until the webhook configuration for resources has the owner, or none.
 func (in *installation) owned(owner string) {
 	in.t.Helper()
 	suite.Until(in.t, "the webhook configuration has the owner "+owner, func() error {

@@ -1,13 +1,13 @@
-// Package comingover tests the switch from Kyverno to Ephor and back on a real API server, while requests come: no object that a policy
-// refuses is admitted, clean ones are refused for no longer than the swap itself, and work is done once.
+// Package comingover tests the switch from Kyverno to Ephor and back on a real API server under requests: violating objects are never
+// admitted, valid ones are denied during the swap at most, and work is executed once.
 //
-// The orders of steps of the guide are run for Helm, Argo CD, Flux and plain manifests, each on a control plane of its own, and the guide has to
-// have the commands that a test runs. Helm and kubectl are the real ones. A sync of Argo CD is what it does at the API server: the rendered chart with
-// an annotation on each object is applied as its field manager, and what has the annotation and is not in the chart is deleted. Flux
-// is Helm with server-side apply. Kyverno's chart is represented by one made of ours, with its init container, its roles, and definitions
-// of which only some are kept.
+// The tests follow the steps of the guide for Helm, Argo CD, Flux and plain manifests, each on its own control plane, and check that the
+// guide contains their commands. Helm and kubectl are the real tools. A sync of Argo CD is reproduced at the API server: the test applies
+// the rendered chart, with an annotation on each object, under Argo CD's field manager, and deletes objects that have the annotation but are
+// not in the chart. Flux is Helm with server-side apply. A modified copy of Ephor's chart represents Kyverno's, with an init container,
+// other roles, and definitions of which only some are kept.
 //
-// Kyverno's processes are represented by a stand-in of our own (standin_test.go): it holds their Leases, writes webhook configurations in
-// their form and answers them. What Kyverno leaves in a cluster is read from the recordings of the reference data (recorded_test.go); UpdateRequests, and
-// a policy in CEL with its webhook, were not recorded and are made here.
+// A stand-in (standin_test.go) represents Kyverno's processes: it holds their Leases, writes webhook configurations in their format and
+// answers them. The objects that Kyverno leaves in a cluster come from the recordings of the reference data (recorded_test.go), except
+// UpdateRequests and a CEL policy with its webhook, which were not recorded.
 package comingover

@@ -19,8 +19,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// recordings are what a running Kyverno left: its objects, definitions, webhook configurations, Leases and reports. They are read from the
-// reference data when the test runs; nil where these are switched off, so that only what this package has itself is tested.
+// recordings contains the objects, definitions, webhook configurations, Leases and reports of a running Kyverno. They come from the
+// reference data; without these it is nil, and the tests use their own objects only.
 type recordings struct {
 	dir        string
 	crds       map[string]any // specs of the definitions by their names
@@ -28,7 +28,7 @@ type recordings struct {
 	mutating   []*registrationv1.MutatingWebhookConfiguration
 }
 
-// readRecordings reads them from the folder that EPHOR_REFERENCE names.
+// readRecordings reads the recordings from the folder that EPHOR_REFERENCE names.
 func readRecordings(t *testing.T) *recordings {
 	t.Helper()
 	if os.Getenv("EPHOR_CONFORMANCE") == "none" {
@@ -78,14 +78,14 @@ func readRecordings(t *testing.T) *recordings {
 	return r
 }
 
-// read returns the objects of a recording, without what only the API server that had them can write.
+// read returns the objects of a recording, without fields that only the recorded API server could set.
 func (r *recordings) read(t *testing.T, file string) []object {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(r.dir, file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The recordings have the text instead of the certificate.
+	// The recordings contain a placeholder for the certificate.
 	objects := parse(t, strings.ReplaceAll(string(text), "<base64 CA>", ""))
 	for _, o := range objects {
 		for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "generateName"} {
@@ -108,7 +108,7 @@ func convert[T any](t *testing.T, o object) *T {
 	return out
 }
 
-// definitions gives the definitions of a manifest the recorded schemas, versions and columns.
+// definitions sets the recorded schemas, versions and columns in the definitions of a manifest.
 func (r *recordings) definitions(t *testing.T, objects []object) {
 	t.Helper()
 	found := 0
@@ -124,7 +124,7 @@ func (r *recordings) definitions(t *testing.T, objects []object) {
 	}
 }
 
-// storedVersions writes versions into the status of definitions that only older releases of Kyverno stored.
+// storedVersions adds versions that only older releases of Kyverno stored to the status of definitions.
 func (r *recordings) storedVersions(in *installation) {
 	for name, older := range map[string]string{"updaterequests.kyverno.io": "v1beta1", "clustercleanuppolicies.kyverno.io": "v2beta1", "validatingpolicies.policies.kyverno.io": "v1alpha1"} {
 		now := in.kubectl("", "get", "crd", name, "-o", "jsonpath={.status.storedVersions[0]}")
@@ -132,8 +132,8 @@ func (r *recordings) storedVersions(in *installation) {
 	}
 }
 
-// populate creates the recorded objects. The resources that reports are about exist here with other UIDs, which replace the recorded ones wherever
-// these occur: in the names of reports, their owners, their scopes and in labels.
+// populate creates the recorded objects. The resources of reports have new UIDs here, which replace the recorded ones in the names, owners,
+// scopes and labels of reports.
 func (r *recordings) populate(in *installation) {
 	in.t.Helper()
 	var all []object
@@ -147,7 +147,7 @@ func (r *recordings) populate(in *installation) {
 	for _, o := range all {
 		stored[fmt.Sprint(o["kind"], " ", o.metadata()["name"])] = true
 	}
-	for _, o := range r.read(in.t, "policies.yaml") { // those that were not recorded as they are stored
+	for _, o := range r.read(in.t, "policies.yaml") { // policies that were not recorded in their stored form
 		if !stored[fmt.Sprint(o["kind"], " ", o.metadata()["name"])] && o["kind"] != "Namespace" {
 			all = append(all, o)
 		}
@@ -162,7 +162,7 @@ func (r *recordings) populate(in *installation) {
 		}
 	}
 	uids := strings.NewReplacer(pairs...)
-	if err := in.Wait(in.t.Context(), "the recorded objects", func() error { // a new kind takes a moment
+	if err := in.Wait(in.t.Context(), "the recorded objects", func() error { // a new kind is served after a moment
 		_, err := in.Kubectl(in.t.Context(), []byte(uids.Replace(print(in.t, all))), "apply", "--server-side", "--field-manager=kyverno", "--force-conflicts", "-f", "-")
 		return err
 	}); err != nil {
@@ -183,7 +183,7 @@ func (in *installation) namespace(name string) {
 	}
 }
 
-// deleter gives the cleanup controller the right that the recorded cleanup policy needs, as its author had to.
+// deleter grants the cleanup controller the right that the recorded cleanup policy needs.
 const deleter = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -191,7 +191,7 @@ metadata: {name: deletes-pods, labels: {rbac.kyverno.io/aggregate-to-cleanup-con
 rules: [{apiGroups: [""], resources: [pods], verbs: [get, list, delete]}]
 `
 
-// subject makes the resource that a report is about, unless it exists, and returns its UID.
+// subject creates the resource of a report, unless it exists, and returns its UID.
 func (in *installation) subject(scope map[string]any) (uid string) {
 	in.t.Helper()
 	kind, name := fmt.Sprint(scope["kind"]), fmt.Sprint(scope["name"])
@@ -207,7 +207,7 @@ func (in *installation) subject(scope map[string]any) (uid string) {
 	default:
 		in.t.Fatalf("a recorded report is about a %s", kind)
 	}
-	if err := in.Wait(in.t.Context(), kind+" "+name, func() error { // the service account of a new namespace takes a moment
+	if err := in.Wait(in.t.Context(), kind+" "+name, func() error { // the service account of a new namespace exists after a moment
 		if _, err := in.Kubectl(in.t.Context(), []byte(manifest+"}"), "create", "-f", "-"); err != nil && !strings.Contains(err.Error(), "AlreadyExists") {
 			return err
 		}
@@ -222,7 +222,7 @@ func (in *installation) subject(scope map[string]any) (uid string) {
 	return in.kubectl("", args...)
 }
 
-// configurations returns the recorded webhook configurations, with the port of the Services here and the authority of each.
+// configurations returns the recorded webhook configurations, with the port of the local Services and the CA of each.
 func (r *recordings) configurations(port int32, authorities map[string][]byte) (validating []*registrationv1.ValidatingWebhookConfiguration, mutating []*registrationv1.MutatingWebhookConfiguration) {
 	if r == nil {
 		return nil, nil
@@ -247,7 +247,7 @@ func (r *recordings) configurations(port int32, authorities map[string][]byte) (
 	return validating, mutating
 }
 
-// write stores webhook configurations as Kyverno's controller does: without an owner, and over what is there.
+// write stores webhook configurations like Kyverno's controller: without an owner, and replacing existing ones.
 func write(ctx context.Context, client kubernetes.Interface, validating []*registrationv1.ValidatingWebhookConfiguration, mutating []*registrationv1.MutatingWebhookConfiguration) {
 	v, m := client.AdmissionregistrationV1().ValidatingWebhookConfigurations(), client.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	for _, want := range validating {
@@ -272,7 +272,7 @@ func write(ctx context.Context, client kubernetes.Interface, validating []*regis
 	}
 }
 
-// policyReport is what the test reads of a report.
+// policyReport contains the fields of a report that the test reads.
 type policyReport struct {
 	Kind     string
 	Metadata struct{ Name, Namespace, UID string }
@@ -291,7 +291,7 @@ func (in *installation) reports() []policyReport {
 	return all.Items
 }
 
-// once checks that no resource has two reports, and no report two results of one rule.
+// once checks that no resource has two reports, and no report has two results of one rule.
 func (in *installation) once(what string) {
 	in.t.Helper()
 	reports := map[string]string{}

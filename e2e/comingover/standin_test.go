@@ -31,25 +31,25 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// standIn stands for Kyverno's processes: it holds their Leases without giving them back, keeps webhook configurations in their form while it
-// leads, and answers them.
+// standIn represents Kyverno's processes: it holds their Leases without releasing them, writes webhook configurations in their format while
+// it leads, and answers them.
 type standIn struct {
 	client      kubernetes.Interface
 	recorded    *recordings
 	server      *http.Server
 	addr        string
 	port        int32
-	authorities map[string][]byte // by the names of the Services
+	authorities map[string][]byte // by name of the Service
 	stop        context.CancelFunc
 }
 
-// leases are the names of Kyverno's Leases, with the names of the processes that hold them.
+// leases maps the names of Kyverno's Leases to the names of the processes that hold them.
 var leases = map[string]string{
 	"kyverno": "kyverno-admission-controller", "kyverno-background-controller": "kyverno-background-controller",
 	"kyverno-cleanup-controller": "kyverno-cleanup-controller", "kyverno-reports-controller": "kyverno-reports-controller",
 }
 
-// startStandIn starts the stand-in; pod ends the names of the holders.
+// startStandIn starts the stand-in; the names of the holders end with pod.
 func startStandIn(t *testing.T, client kubernetes.Interface, recorded *recordings, pod string) *standIn {
 	t.Helper()
 	s := &standIn{client: client, recorded: recorded, authorities: map[string][]byte{}}
@@ -72,7 +72,7 @@ func startStandIn(t *testing.T, client kubernetes.Interface, recorded *recording
 			if pair := pairs[hello.ServerName]; pair != nil {
 				return pair, nil
 			}
-			return pairs[charts.AdmissionService+"."+suite.Namespace+".svc"], nil // probes name no server
+			return pairs[charts.AdmissionService+"."+suite.Namespace+".svc"], nil // probes send no server name
 		},
 	}}
 	go func() { _ = s.server.ServeTLS(l, "", "") }()
@@ -85,7 +85,7 @@ func startStandIn(t *testing.T, client kubernetes.Interface, recorded *recording
 	return s
 }
 
-// routes are the paths that Kyverno answers. All others get 404 as there, the paths with a secret segment among them.
+// routes returns the paths that Kyverno answers. It answers all others with 404, including paths with a secret segment.
 func (s *standIn) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health/readiness", func(http.ResponseWriter, *http.Request) {})
@@ -96,18 +96,18 @@ func (s *standIn) routes() *http.ServeMux {
 		"/celexception/validate", "/validate", "/exceptionvalidate", "/globalcontextvalidate", "/policyvalidate", "/validate/ignore/finegrained/rec-fine", "/verifyttl",
 		"/policymutate", "/verifymutate",
 	} {
-		mux.HandleFunc("POST "+path, review(func(*reviewed) string { return "" })) // they refuse nothing here
+		mux.HandleFunc("POST "+path, review(func(*reviewed) string { return "" })) // they deny nothing here
 	}
 	return mux
 }
 
-// end stops the stand-in as a crash would: its Leases run out, and what it was answering is cut off.
+// end stops the stand-in like a crash: its Leases expire, and open requests are cut off.
 func (s *standIn) end() {
 	s.stop()
 	_ = s.server.Close()
 }
 
-// leave stops the stand-in as a Pod that is replaced ends: what it was asked is answered.
+// leave stops the stand-in like a Pod that is replaced: it answers open requests.
 func (s *standIn) leave(t *testing.T) {
 	t.Helper()
 	s.stop()
@@ -122,7 +122,7 @@ func (s *standIn) backend() devcluster.Backend {
 	return devcluster.Backend{Addr: s.addr, Ready: "/health/readiness"}
 }
 
-// lead holds the Lease as Kyverno's processes do: with their times, and without giving it back.
+// lead holds the Lease like Kyverno's processes: with their durations, and without releasing it.
 func (s *standIn) lead(ctx context.Context, lease, holder string) {
 	lock := &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: suite.Namespace, Name: lease}, Client: s.client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: holder}}
@@ -137,8 +137,8 @@ func (s *standIn) lead(ctx context.Context, lease, holder string) {
 	})
 }
 
-// configure writes webhook configurations without an owner, as Kyverno's controller does: the recorded ones, and in each case that of
-// resources with a webhook for the policy in CEL, which the recorded installation did not have.
+// configure writes webhook configurations without an owner, like Kyverno's controller: the recorded ones, and a webhook for the CEL policy,
+// which the recorded installation did not have.
 func (s *standIn) configure(ctx context.Context) {
 	hook := func(name, path string) registrationv1.ValidatingWebhook {
 		none, fail, seconds := registrationv1.SideEffectClassNone, registrationv1.Fail, int32(10)
@@ -162,7 +162,7 @@ func (s *standIn) configure(ctx context.Context) {
 			ObjectMeta: metav1.ObjectMeta{Name: resourceWebhooks, Labels: labels},
 			Webhooks:   []registrationv1.ValidatingWebhook{hook("validate.kyverno.svc-fail", "/validate/fail"), inCEL},
 		}}
-		// Kyverno has one for mutations, too, without a webhook while no policy mutates.
+		// Kyverno also has a configuration for mutations, which has no webhook while no policy mutates.
 		mutating = []*registrationv1.MutatingWebhookConfiguration{{ObjectMeta: metav1.ObjectMeta{Name: "kyverno-resource-mutating-webhook-cfg", Labels: labels}}}
 	}
 	for _, c := range validating {
@@ -175,7 +175,7 @@ func (s *standIn) configure(ctx context.Context) {
 
 const resourceWebhooks = "kyverno-resource-validating-webhook-cfg"
 
-// reviewed is what the stand-in reads of the object of a request.
+// reviewed contains the fields of a reviewed object that the stand-in reads.
 type reviewed struct {
 	Kind     string
 	Metadata struct {
@@ -185,7 +185,7 @@ type reviewed struct {
 	Spec struct{ Containers []struct{ Image string } }
 }
 
-// labelled refuses objects that have the label.
+// labelled denies objects that have the label.
 func (o *reviewed) labelled(label string) string {
 	if _, has := o.Metadata.Labels[label]; has {
 		return "the label " + label + " is not allowed"
@@ -193,7 +193,7 @@ func (o *reviewed) labelled(label string) string {
 	return ""
 }
 
-// latest refuses what the recorded Policy rec-ns refuses.
+// latest denies the same objects as the recorded Policy rec-ns.
 func (o *reviewed) latest() string {
 	for _, c := range o.Spec.Containers {
 		if o.Kind == "Pod" && o.Metadata.Namespace == "rec" && strings.HasSuffix(c.Image, ":latest") {
@@ -203,7 +203,7 @@ func (o *reviewed) latest() string {
 	return ""
 }
 
-// review answers a review; refuse returns why the object is refused.
+// review answers a review. refuse returns the reason for a denial, or an empty text.
 func review(refuse func(*reviewed) string) http.HandlerFunc {
 	return answer(func(o *reviewed, out *admissionv1.AdmissionResponse) {
 		if why := refuse(o); why != "" {
@@ -225,7 +225,7 @@ var mutate = answer(func(o *reviewed, out *admissionv1.AdmissionResponse) {
 	out.Patch, out.PatchType = []byte(patch), &kind
 })
 
-// answer reads the object of a review and writes the response that fill changes, at first an admission.
+// answer reads the object of a review and writes the response. The response admits the request unless fill changes it.
 func answer(fill func(*reviewed, *admissionv1.AdmissionResponse)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in admissionv1.AdmissionReview
@@ -247,7 +247,7 @@ func answer(fill func(*reviewed, *admissionv1.AdmissionResponse)) http.HandlerFu
 	}
 }
 
-// certificate reads the certificate of the webhooks of a Service, or makes Secrets in Kyverno's form if there is none.
+// certificate returns the certificate of the webhooks of a Service. It creates Secrets in Kyverno's format if there are none.
 func (s *standIn) certificate(t *testing.T, service string) *tls.Certificate {
 	t.Helper()
 	name := service + "." + suite.Namespace + ".svc"
@@ -272,7 +272,7 @@ func (s *standIn) certificate(t *testing.T, service string) *tls.Certificate {
 	return &out
 }
 
-// The names of Kyverno's Secrets end so, behind the name of the Service in the cluster.
+// The names of Kyverno's Secrets are the name of the Service in the cluster and these suffixes.
 const authoritySuffix, pairSuffix = ".kyverno-tls-ca", ".kyverno-tls-pair"
 
 func (s *standIn) makeCertificates(t *testing.T, service string) {

@@ -24,11 +24,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// guide is the page whose orders of steps these tests follow.
+// guide is the page whose steps these tests follow.
 const guide = "docs/migrating/coming-from-kyverno.md"
 
-// locking is a part of a webhook configuration that refuses what a Helm release consists of while no server answers. The ClusterRole owns it which both
-// charts have.
+// locking is a part of a webhook configuration that denies the objects of a Helm release while no server answers. A ClusterRole that both
+// charts have owns the configuration.
 const locking = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
@@ -46,7 +46,7 @@ webhooks:
   rules: [{apiGroups: [rbac.authorization.k8s.io], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [clusterroles]}]
 `
 
-// report is a policy report in Kyverno's form.
+// report returns a policy report in Kyverno's format.
 const report = `
 apiVersion: wgpolicyk8s.io/v1alpha2
 kind: PolicyReport
@@ -61,7 +61,7 @@ results:
 summary: {pass: 0, fail: 1, warn: 0, error: 0, skip: 0}
 `
 
-// audited has scans report what the report says.
+// audited is a policy for which scans report the result that the report contains.
 const audited = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -73,17 +73,17 @@ spec:
     validate: {message: team is required, pattern: {metadata: {labels: {team: "?*"}}}}
 `
 
-// installation is one on a control plane of its own, with the program's commands and the tools of the ways.
+// installation is an installation on its own control plane, with the program's commands and the tools of the guide.
 type installation struct {
 	*suite.Cluster
 	t *testing.T
-	// kyverno and ephor are folders of charts, one in the form of Kyverno's.
+	// kyverno and ephor are the folders of charts; the first has the form of Kyverno's chart.
 	kyverno, ephor string
-	guide, page    string // the guide, and the part of it behind the steps that were made
+	guide, page    string // the guide, and the part of it after the steps so far
 	recorded       *recordings
 }
 
-// object is one of a manifest.
+// object is an object of a manifest.
 type object map[string]any
 
 func (o object) metadata() map[string]any {
@@ -125,8 +125,8 @@ func print(t *testing.T, objects []object) string {
 	return b.String()
 }
 
-// asKyverno makes an installation in the form of Kyverno's of that of Ephor: an init container, arguments that Ephor refuses, the recorded
-// definitions, of which only some are kept, no role that only owns webhook configurations, and a role that Ephor does not have.
+// asKyverno converts Ephor's manifests to the form of Kyverno's: an init container, arguments that Ephor rejects, the recorded definitions
+// of which only some are kept, no role that only owns webhook configurations, and a role that Ephor does not have.
 func asKyverno(t *testing.T, recorded *recordings, objects []object) (out []object) {
 	t.Helper()
 	if recorded != nil {
@@ -157,7 +157,7 @@ func asKyverno(t *testing.T, recorded *recordings, objects []object) (out []obje
 	return out
 }
 
-// begin starts a control plane and makes the charts.
+// begin starts a control plane and creates the charts.
 func begin(t *testing.T) *installation {
 	t.Helper()
 	root, err := devcluster.Root()
@@ -193,13 +193,13 @@ func begin(t *testing.T) *installation {
 	return in
 }
 
-// given are the values of the installation, which both charts have. An ordinary user may listen on the ports.
+// given are values that both charts have. An ordinary user may listen on the ports.
 const given = "admissionController.replicas=2,admissionController.service.port=8443,cleanupController.service.port=8443"
 
-// plainPaths are the values with which webhooks have no secret paths, before the way back.
+// plainPaths are the values for webhooks without secret paths, before the way back.
 const plainPaths = "webhooks.secretPaths=false"
 
-// template is Ephor's chart, rendered.
+// template returns Ephor's rendered chart.
 func (in *installation) template(values ...string) string {
 	in.t.Helper()
 	out, err := helm.Run("template", "kyverno", in.ephor, "--namespace=kyverno", "--set", strings.Join(append([]string{given}, values...), ","))
@@ -209,7 +209,7 @@ func (in *installation) template(values ...string) string {
 	return out
 }
 
-// step notes that the guide has the text, after that of the step before.
+// step checks that the guide contains the text after the text of the previous step.
 func (in *installation) step(text string) {
 	in.t.Helper()
 	_, rest, ok := strings.Cut(in.page, text)
@@ -252,7 +252,7 @@ func (in *installation) ephorCommand(args ...string) (stdout, all string, code i
 	return out.String(), out.String() + errs.String(), code
 }
 
-// preflight returns the codes of what it finds, and for those that are lost or stop the object and the message.
+// preflight returns the codes of its findings, and the object and message of those about lost or stopped objects.
 func (in *installation) preflight() (codes map[string]int, urgent []string) {
 	in.t.Helper()
 	out, all, _ := in.ephorCommand("preflight", "-o", "json")
@@ -275,7 +275,7 @@ func (in *installation) preflight() (codes map[string]int, urgent []string) {
 	return codes, urgent
 }
 
-// fix runs `ephor preflight --fix`, after which nothing may be lost.
+// fix runs `ephor preflight --fix`. Afterwards preflight may find nothing that is lost.
 func (in *installation) fix() {
 	in.t.Helper()
 	in.step("ephor preflight --fix")
@@ -295,7 +295,7 @@ func (in *installation) lock() {
 	in.kubectl(strings.ReplaceAll(locking, "OWNER", owner), "apply", "--server-side", "--field-manager=kyverno", "-f", "-")
 }
 
-// populate creates what must survive: the recorded objects where they are at hand, and those of our own.
+// populate creates the objects that must survive: the recorded ones if available, and our own.
 func (in *installation) populate() {
 	in.t.Helper()
 	in.kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
@@ -305,7 +305,7 @@ func (in *installation) populate() {
 		in.recorded.storedVersions(in)
 		in.recorded.populate(in)
 	}
-	if err := in.Wait(in.t.Context(), "the population", func() error { // a new kind takes a moment
+	if err := in.Wait(in.t.Context(), "the population", func() error { // a new kind is served after a moment
 		_, err := in.Kubectl(in.t.Context(), []byte(population+"---"+audited+"---"+strings.ReplaceAll(report, "UID", plain)), "apply", "--server-side", "--field-manager=kyverno", "-f", "-")
 		return err
 	}); err != nil {
@@ -314,7 +314,7 @@ func (in *installation) populate() {
 	in.work()
 }
 
-// identities are the UIDs of everything that must survive, the definitions, the certificates and the owner of the configurations among it.
+// identities returns the UIDs of all objects that must survive, including definitions, certificates and the owner of the configurations.
 func (in *installation) identities() string {
 	in.t.Helper()
 	out := in.kubectl("", "get", "crd,clusterpolicies.kyverno.io,policies.kyverno.io,clustercleanuppolicies.kyverno.io,validatingpolicies.policies.kyverno.io,"+
@@ -323,14 +323,14 @@ func (in *installation) identities() string {
 		in.kubectl("", "get", "secrets", "-n", "kyverno", "-l", "cert.kyverno.io/managed-by=kyverno", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.uid} {.data.tls\.crt}{"\n"}{end}`) + "\n" +
 		in.kubectl("", "get", "clusterrole", "kyverno:admission-controller", "-o", "jsonpath={.metadata.name} {.metadata.uid}")
 	lines := slices.DeleteFunc(strings.Split(out, "\n"), func(l string) bool {
-		// Without the recordings no policy mutates, and the configuration for mutations is empty on either side.
+		// Without the recordings no policy mutates, so both programs have an empty configuration for mutations.
 		return l == "" || in.recorded == nil && strings.HasPrefix(l, "MutatingWebhookConfiguration")
 	})
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
 
-// survived compares what must survive with what there was.
+// survived compares the objects that must survive with those before.
 func (in *installation) survived(what, before string) {
 	in.t.Helper()
 	after := in.identities()
@@ -341,7 +341,7 @@ func (in *installation) survived(what, before string) {
 	}
 }
 
-// runs checks that the Deployments are those of Ephor, or of Kyverno.
+// runs checks whether the Deployments are those of Ephor, or of Kyverno.
 func (in *installation) runs(ephor bool) {
 	in.t.Helper()
 	got := in.kubectl("", "get", "deployments", "-n", "kyverno", "-o", `jsonpath={range .items[*]}{.spec.template.spec.initContainers[*].name} {.spec.template.spec.containers[*].image}{"\n"}{end}`)
@@ -356,7 +356,7 @@ func (in *installation) runs(ephor bool) {
 	}
 }
 
-// none checks that preflight finds nothing urgent but what is allowed.
+// none checks that preflight finds nothing urgent except what is allowed.
 func (in *installation) none(allowed ...string) {
 	in.t.Helper()
 	_, urgent := in.preflight()
@@ -378,15 +378,15 @@ func (in *installation) has(kyvernos, ephors bool) {
 	}
 }
 
-// Helm, with Kyverno stopped and webhooks that select what the release consists of: the upgrade is refused, since they fail closed and no server
-// answers, until they are unlocked. What a policy refuses is admitted while they are, and at no other time.
+// Helm, with Kyverno stopped and webhooks that select the objects of the release: the upgrade is denied, since the webhooks fail closed and
+// no server answers, until they are unlocked. Violating objects are admitted only while they are unlocked.
 func TestHelmLocked(t *testing.T) {
 	t.Parallel()
 	in := begin(t)
 	in.mustHelm("install", "kyverno", in.kyverno, "--create-namespace", "--set", given, "--server-side=false")
 	kyverno := in.kyvernoRuns()
 	p := startProbe(t, in)
-	before := withoutConfigurations(in.identities()) // they are made anew
+	before := withoutConfigurations(in.identities()) // they are created again
 	in.step("## Helm")
 	in.fix()
 	values := in.values()
@@ -421,7 +421,7 @@ func TestHelmLocked(t *testing.T) {
 	in.none()
 	p.check(t, "there")
 
-	// Back, with Ephor stopped: its webhooks are not restored, since Kyverno makes its own.
+	// Back, with Ephor stopped: its webhooks are not restored, since Kyverno writes its own.
 	p.swap(t, func() {
 		in.stopEphor(ours)
 		in.locked()
@@ -443,7 +443,7 @@ func TestHelmLocked(t *testing.T) {
 	p.check(t, "back")
 }
 
-// locked waits until the webhooks refuse what they select, also the roles of a release, and preflight finds that.
+// locked waits until the webhooks deny the objects that they select, including roles of a release, and preflight reports it.
 func (in *installation) locked() {
 	in.t.Helper()
 	in.beside()
@@ -487,7 +487,7 @@ func withoutConfigurations(identities string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(identities, "\n"), func(l string) bool { return strings.Contains(l, "WebhookConfiguration") }), "\n")
 }
 
-// Helm upgrades the release there and back.
+// Helm upgrades the release to Ephor and back.
 func TestHelm(t *testing.T) {
 	t.Parallel()
 	in := begin(t)
@@ -525,7 +525,7 @@ func sets(values []string) (args []string) {
 	return args
 }
 
-// Flux upgrades the release as Helm does, by server-side apply, and marks every object of it.
+// Flux upgrades the release like Helm with server-side apply, and labels every object of it.
 func TestFlux(t *testing.T) {
 	t.Parallel()
 	in := begin(t)
@@ -553,8 +553,8 @@ func TestFlux(t *testing.T) {
 // tracking is the annotation by which Argo CD finds the objects of an Application.
 const tracking = "argocd.argoproj.io/tracking-id"
 
-// sync does what a sync of Argo CD does: the rendered chart with an annotation on each object is applied by the API server, with conflicts
-// forced; with prune, what has the annotation and is not in the chart is deleted, unless its sync options keep it.
+// sync does the requests of a sync of Argo CD: it applies the rendered chart on the server, with an annotation on each object and forced
+// conflicts. With prune, it deletes objects that have the annotation but are not in the chart, unless their sync options keep them.
 func (in *installation) sync(manifest string, prune bool) {
 	in.t.Helper()
 	wanted := map[string]bool{}
@@ -595,7 +595,7 @@ func (in *installation) sync(manifest string, prune bool) {
 	}
 }
 
-// Argo CD: the chart is rendered and applied by the API server, and what it leaves out is pruned.
+// Argo CD renders the chart, applies it on the server, and prunes objects that the chart no longer contains.
 func TestArgoCD(t *testing.T) {
 	t.Parallel()
 	in := begin(t)
