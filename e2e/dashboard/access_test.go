@@ -17,8 +17,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/compliance"
 )
 
-// account makes a service account of the namespace and returns a token of it. rights are what it may list: "*" for policy
-// reports everywhere, "" for those of the cluster-scoped kind, and names of namespaces.
+// account creates a service account in the namespace and returns its token. rights are the namespaces whose reports it may list: "*" for all
+// reports, "" for cluster-scoped reports.
 func account(t *testing.T, namespace, name string, rights ...string) string {
 	t.Helper()
 	subject := []any{map[string]any{"kind": "ServiceAccount", "namespace": namespace, "name": name}}
@@ -43,7 +43,7 @@ func account(t *testing.T, namespace, name string, rights ...string) string {
 	return strings.TrimSpace(cluster.Must(t, "", "create", "token", name, "-n", namespace))
 }
 
-// seen are the namespaces of the summary, or the status when there is none.
+// seen returns the namespaces of the summary, or the status of the response if there is no summary.
 func seen(t testing.TB, base, token, query string) string {
 	t.Helper()
 	var s compliance.Summary
@@ -59,7 +59,7 @@ func seen(t testing.TB, base, token, query string) string {
 	return strings.Join(names, ",")
 }
 
-// Who may list reports sees them, by TokenReview and SubjectAccessReview of a real API server, and no other user does.
+// Users who may list reports see them, according to TokenReview and SubjectAccessReview of a real API server; other users see none.
 func TestAccess(t *testing.T) {
 	namespaces(t, "access-a", "access-b")
 	apply(t,
@@ -83,7 +83,7 @@ func TestAccess(t *testing.T) {
 		{"a", "?namespace=access-*", "access-a", "a"},
 		{"a", "?scope=cluster", "", ""},
 		{"both", "", "access-a,access-b", "a b"},
-		{"cluster", "", "", "the cluster"}, // the name of what lies in no namespace is empty
+		{"cluster", "", "", "the cluster"}, // the name of cluster-scoped resources' namespace is empty
 		{"none", "", "", ""},
 		{"nobody", "", "401", ""},
 		{"", "", "401", ""},
@@ -107,7 +107,7 @@ func TestAccess(t *testing.T) {
 		}
 	}
 
-	// A right that is taken away counts for seconds, and so does a token whose account is gone.
+	// A revoked right is noticed within seconds, and so is a deleted account.
 	cluster.Must(t, "", "delete", "rolebinding", "-n", "access-a", "dashboard-a-0")
 	suite.Eventually(t, func() error {
 		s.turn(time.Minute)
@@ -124,7 +124,7 @@ func TestAccess(t *testing.T) {
 		}
 		return nil
 	})
-	// A token for another audience is not accepted.
+	// A token for another audience is rejected.
 	seconds := int64(3600)
 	other, err := cluster.Client.CoreV1().ServiceAccounts("access-a").CreateToken(context.Background(), "all", tokenFor("https://elsewhere.example", seconds), metav1.CreateOptions{})
 	if err != nil {
@@ -144,7 +144,7 @@ func tokenFor(audience string, seconds int64) *authenticationv1.TokenRequest {
 	return &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}, ExpirationSeconds: &seconds}}
 }
 
-// What is asked for goes on where it ended, without gaps and repeats, while reports come and go.
+// Pages of results continue where the previous page ended, without gaps and duplicates, while reports are created and deleted.
 func TestResultsContinue(t *testing.T) {
 	namespaces(t, "many")
 	var objects []any
@@ -174,7 +174,7 @@ func TestResultsContinue(t *testing.T) {
 			break
 		}
 		after = "&after=" + url.QueryEscape(manifestOf(t, list.Next))
-		if pages == 1 { // the last one that was read goes; the next page begins after it all the same
+		if pages == 1 { // the last result of the page is deleted; the next page begins after it anyway
 			cluster.Must(t, "", "delete", "policyreport", "-n", "many", fmt.Sprintf("pod-%x", list.Results[len(list.Results)-1].Resource.Name))
 			suite.Eventually(t, func() error {
 				var left compliance.Summary

@@ -2,7 +2,7 @@ package dashboard
 
 import "testing"
 
-// unlabelled are controls, tables and pictures that say nothing to who cannot see them.
+// unlabelled lists controls, tables and pictures without an accessible name.
 const unlabelled = `
 const bad = [];
 const visible = (e) => e.checkVisibility();
@@ -17,7 +17,7 @@ for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) bad.push("twi
 if (!document.documentElement.lang || !document.title) bad.push("no language or title");
 return bad`
 
-// pale are texts whose contrast to what lies behind them is less than 4.5 to 1 (WCAG 2.2, 1.4.3), but for what is disabled.
+// pale lists texts whose contrast to their background is below 4.5:1 (WCAG 2.2, 1.4.3), except disabled ones.
 const pale = `
 const parse = (c) => (c.match(/[\d.]+/g) ?? [0, 0, 0]).map(Number);
 const over = (top, below) => { const a = top[3] ?? 1; return [0, 1, 2].map((i) => top[i] * a + below[i] * (1 - a)); };
@@ -40,11 +40,11 @@ for (let node; (node = walker.nextNode());) {
 }
 return [...bad].map(String)`
 
-// narrow are elements that make a small page scroll sideways.
+// narrow lists elements that make a small page scroll sideways.
 const narrow = `return document.documentElement.scrollWidth > document.documentElement.clientWidth ?
   [...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map((e) => e.tagName + "." + e.className + "#" + e.id) : []`
 
-// Labels, contrast in light and dark, small screens, and the keyboard.
+// The page has labels, contrast in light and dark mode, works on small screens and with the keyboard.
 func TestAccessible(t *testing.T) {
 	namespaces(t, "accessible", "accessible-too")
 	apply(t,
@@ -74,7 +74,7 @@ func TestAccessible(t *testing.T) {
 		none("wider than the screen", narrow)
 	}
 
-	// Without a mouse: from the top through the page to a policy, which Enter chooses, and the focus stays there.
+	// With the keyboard alone: Tab from the top of the page to a policy, Enter to select it, and the focus stays there.
 	b.Size(1360, 1250)
 	b.Script(nil, `document.activeElement.blur(); document.querySelector("#policies .choose").focus()`)
 	b.Type("#policies .choose", "\ue007")

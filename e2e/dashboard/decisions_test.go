@@ -25,7 +25,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// decisionsOf is a store with records, as the reports controller keeps them.
+// decisionsOf returns a store with the records, as the reports controller has it.
 func decisionsOf(t *testing.T, records ...decision.Record) decision.Reader {
 	t.Helper()
 	s, err := store.NewSQLite(filepath.Join(t.TempDir(), "decisions.db"), store.Options{Now: time.Now})
@@ -43,7 +43,7 @@ func decisionsOf(t *testing.T, records ...decision.Record) decision.Reader {
 	return s
 }
 
-// decided is the record of a request for a Pod, some minutes ago.
+// decided returns the record of a request for a Pod, made some minutes ago.
 func decided(uid string, minutes int, namespace, name, user string, verdict decision.Verdict, rules ...decision.Result) decision.Record {
 	r := decision.Record{
 		Schema: decision.Schema, Time: time.Now().Add(-time.Duration(minutes) * time.Minute), Duration: 2 * time.Millisecond, UID: uid,
@@ -56,7 +56,7 @@ func decided(uid string, minutes int, namespace, name, user string, verdict deci
 	return r
 }
 
-// observing counts nothing.
+// observing is an observer without metrics.
 type observing struct{}
 
 func (observing) DecisionKept(string)  {}
@@ -67,7 +67,7 @@ type kept struct{ decision.Store }
 
 func (kept) Close() error { return nil }
 
-// requestsOf is a store with requests of jane that create ConfigMaps, as admission records them.
+// requestsOf returns a store with requests by jane that create ConfigMaps, as admission records them.
 func requestsOf(t *testing.T, names ...string) decision.Reader {
 	t.Helper()
 	s, err := store.NewSQLite(filepath.Join(t.TempDir(), "requests.db"), store.Options{Now: time.Now})
@@ -95,11 +95,11 @@ func requestsOf(t *testing.T, names ...string) decision.Reader {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	feed.Run(ctx) // writes what waits
+	feed.Run(ctx) // writes the pending records
 	return s
 }
 
-// evaluating lets a dashboard evaluate policies, with the rights of its users.
+// evaluating allows a dashboard to evaluate policies with the rights of its users.
 func evaluating(t *testing.T, o *dashboard.Options) {
 	t.Helper()
 	served, err := clientdiscovery.NewDiscoveryClientForConfig(cluster.Config)
@@ -114,19 +114,19 @@ func evaluating(t *testing.T, o *dashboard.Options) {
 	}
 }
 
-// focus is the text of the element that has the focus.
+// focus returns the text of the focused element.
 func focus(b *browser.Browser) (text string) {
 	b.Script(&text, `return document.activeElement.innerText.trim()`)
 	return text
 }
 
-// pages are those that the page has links to.
+// pages returns the names of the pages to which the page links.
 func pages(b *browser.Browser) (names string) {
 	b.Script(&names, `return [...document.querySelectorAll("#pages a")].filter((e) => e.checkVisibility()).map((e) => e.innerText.trim()).join(", ")`)
 	return names
 }
 
-// accessible fails the test when something on the page has no label, is pale, or is wider than a small screen.
+// accessible fails the test if an element of the page has no label, too little contrast, or is wider than a small screen.
 func accessible(t *testing.T, b *browser.Browser) {
 	t.Helper()
 	none := func(what, script string) {
@@ -211,7 +211,7 @@ func TestDecisionsPage(t *testing.T) {
 	b.Type("#decisions-user", "jane")
 	filtered("CREATE Pod/web-1,CREATE Pod/api")
 
-	// One decision, as `ephor why` words it; Enter opens it, and its end gives the focus back.
+	// One decision, in the words of `ephor why`. Enter opens it, and closing it restores the focus.
 	b.Script(nil, `document.querySelector("#decisions .choose").focus()`)
 	b.Type("#decisions .choose", browser.Enter)
 	b.Until(`return !document.querySelector("#decision").hidden`)
@@ -247,7 +247,7 @@ func TestDecisionsPage(t *testing.T) {
 	calm(t, b)
 }
 
-// What requests and rules say is text, on both pages.
+// Texts of requests and rules are shown as text, on both pages.
 func TestHostileDecisions(t *testing.T) {
 	var records []decision.Record
 	for i, text := range attacks {
@@ -274,7 +274,7 @@ func TestHostileDecisions(t *testing.T) {
 	calm(t, b, "400 (Bad Request)")
 }
 
-// The page of impact: a policy of the cluster is edited, and evaluated on what the reader may read.
+// The page of impact: a policy of the cluster is edited, and evaluated on requests and objects that the reader may read.
 func TestImpactPage(t *testing.T) {
 	namespaces(t, "impact-a", "impact-b")
 	pod := func(ns, name string, labels map[string]any) any {
@@ -320,7 +320,7 @@ spec:
 	}
 	accessible(t, b)
 
-	// A policy of the cluster is chosen, and changed to Enforce.
+	// A policy of the cluster is selected, and changed to Enforce.
 	b.Script(nil, `const e = document.querySelector("#impact-choice"); e.value = [...e.options].find((o) => o.text.includes("impact-team")).value; e.dispatchEvent(new Event("change"))`)
 	b.Until(`return document.querySelector("#impact-policies").value.includes("impact-team")`)
 	b.Script(nil, `const e = document.querySelector("#impact-policies"); e.value = e.value.replace("validationFailureAction: Audit", "validationFailureAction: Enforce")`)
@@ -359,7 +359,7 @@ spec:
 		t.Errorf("the report as JSON: %+v", made)
 	}
 
-	// The same on recorded requests, which have a user.
+	// The same for recorded requests, which have a user.
 	source("requests")
 	b.Click("#impact-run")
 	b.Until(done)
@@ -371,7 +371,7 @@ spec:
 		t.Errorf("the report on requests:\n%s", report)
 	}
 
-	// A mistake is named, with its line, and read out.
+	// A mistake is reported with its line, and announced to screen readers.
 	b.Script(nil, `const e = document.querySelector("#impact-policies"); e.value = e.value.replace("pattern:", "patern:")`)
 	b.Click("#impact-run")
 	b.Until(`return document.querySelector("#impact-mistakes[role=alert]").innerText.includes("did you mean")`)

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/e2e/browser"
 )
 
-// attacks are texts that would run, load or break something where text is taken for markup, for code or for an address.
+// attacks are texts that run, load or break something if the page treats text as markup, code or an address.
 var attacks = []string{
 	`<script>window.attacked = "script"</script>`,
 	`<img src=x onerror="window.attacked='img'">`,
@@ -27,9 +27,9 @@ var attacks = []string{
 	`<base href="https://attacker.example/"><form action="https://attacker.example/"><input name=id></form>`,
 }
 
-// S26 (CVE-2026-44245): stored cross-site scripting in a report's UI through the properties of results. What reports say is
-// hostile text, in every field that the page shows: policy, rule, category, source, message, names and values of properties,
-// kinds and names of resources, severities and results that are none.
+// S26 (CVE-2026-44245): stored cross-site scripting in a report's UI through the properties of results. Every field of a report that the
+// page shows contains hostile text: policy, rule, category, source, message, names and values of properties, kinds and names of resources,
+// severities, and invalid results.
 func TestLessonS26HostileText(t *testing.T) {
 	namespaces(t, "hostile")
 	var objects []any
@@ -43,7 +43,7 @@ func TestLessonS26HostileText(t *testing.T) {
 		report.Name = fmt.Sprint("hostile-", i)
 		objects = append(objects, report)
 	}
-	// A ClusterRole may really have such a name.
+	// A ClusterRole may have such a name.
 	objects = append(objects, newReport("", "ClusterRole", attacks[1], result("hostile-cluster", attacks[0], "warn", "", attacks[1])))
 	objects[len(objects)-1].(*policyreport.ClusterPolicyReport).Name = "hostile"
 	apply(t, objects...)
@@ -52,7 +52,7 @@ func TestLessonS26HostileText(t *testing.T) {
 
 	b := open(t, s.url+"#namespace=hostile")
 	b.Until(loaded)
-	// All rows of all results, and everything open that opens.
+	// All rows of all results are shown, and all details are open.
 	b.Until(`const more = document.querySelector("#more"); if (!more.hidden && !more.disabled) more.click();
 		for (const rest of document.querySelectorAll("#policies > button.quiet")) if (rest.textContent.startsWith("Show all")) rest.click();
 		document.querySelectorAll("details").forEach((d) => { d.open = true });
@@ -73,7 +73,7 @@ func TestLessonS26HostileText(t *testing.T) {
 		}
 	}
 	harmless(t, b, "at first")
-	// Texts go through every filter, and through the address.
+	// Texts are used in every filter, and in the address.
 	for i := range attacks {
 		b.Script(nil, `[...document.querySelectorAll("#results tbody td:nth-child(3) button")].filter((e) => e.textContent === arguments[0]).at(0)?.click()`, attacks[i])
 		time.Sleep(20 * time.Millisecond)
@@ -87,7 +87,7 @@ func TestLessonS26HostileText(t *testing.T) {
 	harmless(t, b, "through the address")
 	calm(t, b)
 
-	// Had a script made HTML of such a text, the page's policy would not have let it.
+	// The Content-Security-Policy prevents scripts from writing HTML of such texts.
 	var refused string
 	b.Script(&refused, `try { document.querySelector("#status").innerHTML = "<b>x</b>"; return "made" } catch (e) { return e.name }`)
 	if refused != "TypeError" {
@@ -100,7 +100,7 @@ func TestLessonS26HostileText(t *testing.T) {
 	}
 }
 
-// harmless fails the test when a text that is shown has run, or has become an element.
+// harmless fails the test if a shown text was executed, or became an element.
 func harmless(t *testing.T, b *browser.Browser, when string) {
 	t.Helper()
 	var attacked any

@@ -26,15 +26,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/live"
 )
 
-// One control plane serves all tests of the package; each has namespaces of its own.
+// One control plane serves all tests of the package. Each test has its own namespaces.
 var cluster suite.Cluster
 
 func TestMain(m *testing.M) {
-	// The test of the page alone, which writes the picture, starts no controller whose requests could be audited.
+	// The test that writes the picture starts no controller, so there are no requests to audit.
 	os.Exit(cluster.Main(m, suite.Options{Values: "dashboard", Audited: os.Getenv("EPHOR_SCREENSHOT") == ""}))
 }
 
-// served is a dashboard in this process, for tests that turn its clock or read its log.
+// served is a dashboard in this process, for tests that change its clock or read its log.
 type served struct {
 	url string
 	log *buffer
@@ -43,7 +43,7 @@ type served struct {
 	ahead time.Duration // of the clock
 }
 
-// buffer is a log that may be read while it is written.
+// buffer is a log that can be read while it is written.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -67,14 +67,14 @@ func (s *served) now() time.Time {
 	return time.Now().Add(s.ahead)
 }
 
-// turn turns the clock forward.
+// turn advances the clock.
 func (s *served) turn(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ahead += d
 }
 
-// serve serves a dashboard of the cluster for a test, that asks for tokens or does not.
+// serve serves a dashboard of the cluster for a test, with or without tokens.
 func serve(t *testing.T, tokens bool, change func(*dashboard.Options)) *served {
 	t.Helper()
 	s := &served{log: &buffer{}}
@@ -128,7 +128,7 @@ func serve(t *testing.T, tokens bool, change func(*dashboard.Options)) *served {
 	return s
 }
 
-// get asks a dashboard and decodes the answer into result, unless that is nil.
+// get sends a request to a dashboard and decodes the response into result, unless that is nil.
 func get(t testing.TB, base, path, token string, result any) (status int) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, nil)
@@ -151,7 +151,7 @@ func get(t testing.TB, base, path, token string, result any) (status int) {
 	return resp.StatusCode
 }
 
-// ready waits until the dashboard has read the reports; then it holds as many as f wants.
+// ready waits until the dashboard has read the reports, and f accepts their number.
 func ready(t testing.TB, base, token string, f func(reports int) bool) {
 	t.Helper()
 	suite.Eventually(t, func() error {

@@ -13,7 +13,7 @@ import (
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 )
 
-// namespaces creates namespaces for a test, which are deleted with what is in them.
+// namespaces creates namespaces for a test, and deletes them with their content afterwards.
 func namespaces(t testing.TB, names ...string) {
 	t.Helper()
 	var objects []any
@@ -38,7 +38,7 @@ func manifest(t testing.TB, objects ...any) string {
 	return string(text)
 }
 
-// newReport is a report about one resource, as any producer might write it; without a namespace about a cluster-scoped one.
+// newReport returns a report about one resource, as any producer may write it; without a namespace, about a cluster-scoped resource.
 func newReport(namespace, kind, name string, results ...policyreport.Result) any {
 	content := policyreport.ReportContent{
 		Scope: &corev1.ObjectReference{APIVersion: "v1", Kind: kind, Namespace: namespace, Name: name}, Results: results,
@@ -51,7 +51,7 @@ func newReport(namespace, kind, name string, results ...policyreport.Result) any
 	return &policyreport.PolicyReport{TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "PolicyReport"}, ObjectMeta: meta, ReportContent: content}
 }
 
-// result is a result as ours are.
+// result returns a result in Ephor's format.
 func result(policy, rule, status, severity, message string) policyreport.Result {
 	return policyreport.Result{
 		Source: "kyverno", Policy: policy, Rule: rule, Result: policyreport.Status(status), Severity: policyreport.Severity(severity), Scored: true,

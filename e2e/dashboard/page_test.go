@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/dashboard"
 )
 
-// open starts a browser and opens the page. Without a browser the test is skipped, unless EPHOR_UI says that there is one.
+// open starts a browser and opens the page. Without a browser it skips the test, unless EPHOR_UI is set.
 func open(t *testing.T, url string) *browser.Browser {
 	t.Helper()
 	if err := browser.Available(); err != nil && os.Getenv("EPHOR_UI") == "" {
@@ -25,11 +25,10 @@ func open(t *testing.T, url string) *browser.Browser {
 	return b
 }
 
-// loaded says that the page shows what it was asked for last.
+// loaded reports whether the page shows the result of its last request.
 const loaded = `return document.querySelector("#main").getAttribute("aria-busy") === "false" && !document.querySelector("#content").hidden`
 
-// calm fails the test when the page made the browser complain: a mistake in a script, or something that the
-// Content-Security-Policy refuses.
+// calm fails the test if the browser logged errors: of scripts, or of resources that the Content-Security-Policy blocks.
 func calm(t *testing.T, b *browser.Browser, expected ...string) {
 	t.Helper()
 entries:
@@ -43,7 +42,7 @@ entries:
 	}
 }
 
-// small is the picture with as few bytes as PNG allows.
+// small compresses the picture as much as PNG allows.
 func small(t *testing.T, picture []byte) []byte {
 	t.Helper()
 	img, err := png.Decode(bytes.NewReader(picture))
@@ -57,7 +56,7 @@ func small(t *testing.T, picture []byte) []byte {
 	return out.Bytes()
 }
 
-// picture writes a picture of the page for the documents, if it is asked for.
+// picture writes a picture of the page for the documentation, if requested.
 func picture(t *testing.T, b *browser.Browser, name string, height int) {
 	t.Helper()
 	path := os.Getenv("EPHOR_SCREENSHOT")
@@ -71,13 +70,13 @@ func picture(t *testing.T, b *browser.Browser, name string, height int) {
 	b.Size(1360, 1250)
 }
 
-// texts are those of all elements of a selector.
+// texts returns the texts of all elements of a selector.
 func texts(b *browser.Browser, selector string) (all []string) {
 	b.Script(&all, `return [...document.querySelectorAll(arguments[0])].map((e) => e.innerText.replace(/\s+/g, " ").trim())`, selector)
 	return all
 }
 
-// row is the text of the row of a table that begins with a name.
+// row returns the text of the table row that begins with a name.
 func row(t *testing.T, b *browser.Browser, table, name string) string {
 	t.Helper()
 	for _, text := range texts(b, table+" tbody tr") {
@@ -89,7 +88,7 @@ func row(t *testing.T, b *browser.Browser, table, name string) string {
 	return ""
 }
 
-// press clicks on the button with the text.
+// press clicks the button with the text.
 func press(t *testing.T, b *browser.Browser, selector, text string) {
 	t.Helper()
 	var found bool
@@ -100,12 +99,12 @@ func press(t *testing.T, b *browser.Browser, selector, text string) {
 	b.Until(loaded)
 }
 
-// The page from the first look to the message about one resource.
+// The page from its first view to the message of one resource.
 func TestPage(t *testing.T) {
 	namespaces(t, teams...)
 	before, after := shop()
 	apply(t, before...)
-	// Hours pass in seconds, so that there is a trend.
+	// The clock runs faster, so that there is a trend.
 	const speed = 600
 	started := time.Now()
 	s := serve(t, false, func(o *dashboard.Options) {
@@ -125,7 +124,7 @@ func TestPage(t *testing.T) {
 	b.Until(loaded)
 	picture(t, b, "", 1120)
 
-	// At first: all counts, the worst first, what is not in order below.
+	// The first view has all counts, the worst first, and the failing results below.
 	if got := texts(b, "#tiles .tile"); fmt.Sprint(got) != "[83.4 % compliance 67 failures 5 errors 21 warnings 28 skipped 469 passes]" {
 		t.Errorf("totals: %q", got)
 	}
@@ -138,7 +137,7 @@ func TestPage(t *testing.T) {
 	if got := b.Text("#results-hint"); !strings.HasSuffix(got, "of 93 results: fail, error, warn.") {
 		t.Error(got)
 	}
-	// The trend has two charts with four lines, of which failures went down.
+	// The trend has two charts with four lines. The line of failures falls.
 	var lines [][]float64
 	b.Script(&lines, `return [...document.querySelectorAll("#trend polyline")].map((l) => l.getAttribute("points").split(" ").map((p) => Number(p.split(",")[1])))`)
 	if len(lines) != 4 || len(lines[1]) < 10 || lines[1][len(lines[1])-1] <= lines[1][0] || lines[0][len(lines[0])-1] >= lines[0][0] {
@@ -150,12 +149,12 @@ func TestPage(t *testing.T) {
 			t.Errorf("the trend as a table: %q", got)
 		}
 	}
-	// More of the results.
+	// Loading more results.
 	n := len(texts(b, "#results tbody tr"))
 	b.Click("#more")
 	b.Until(`return document.querySelectorAll("#results tbody tr").length > arguments[0]`, n)
 
-	// A namespace, a policy in it, a resource, and what is wrong with it.
+	// Selecting a namespace, a policy in it, a resource, and its message.
 	press(t, b, "#namespaces .choose", "billing")
 	if got := b.Text("#tiles"); !strings.Contains(got, "82.5 %") {
 		t.Errorf("the totals of a namespace: %q", got)
@@ -189,7 +188,7 @@ func TestPage(t *testing.T) {
 	b.Until(`return location.hash === "" || location.hash === "#"`)
 	b.Until(loaded)
 
-	// Passes are listed when they are asked for; severities narrow all of it.
+	// Passing results are listed on request. Severities filter all views.
 	press(t, b, "#tiles .tile", "469\npasses")
 	if got := b.Text("#results-hint"); !strings.HasSuffix(got, "of 469 results: pass.") {
 		t.Error(got)
@@ -212,7 +211,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("who types loses the focus to %q", focus)
 	}
 
-	// What changes shows.
+	// Changes of the reports are shown.
 	b.Open(s.url + "#")
 	b.Until(loaded)
 	cluster.Must(t, "", "delete", "policyreport", "-n", "billing", "--all")

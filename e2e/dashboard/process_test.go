@@ -19,8 +19,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// The reports controller serves it as the chart says: over TLS with a certificate of its own, with the rights of its account,
-// on every replica, and the summary is what the command line prints.
+// The reports controller serves the dashboard as the chart configures it: over TLS with its own certificate, with the rights of its account,
+// on every replica. The summary equals the output of the command line.
 func TestProcess(t *testing.T) {
 	namespaces(t, "process-a", "process-b")
 	apply(t,
@@ -57,7 +57,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// Without an address it answers on loopback, to every client that reaches it, and under no other name.
+// Without an address the dashboard listens on loopback only, answers every local client, and rejects other host names.
 func TestProcessOnLoopback(t *testing.T) {
 	r := cluster.Start(t, devcluster.Reports, "--dashboardAddress=", "--dashboardCASecretName=", "--dashboardTLSSecretName=")
 	url := "http://" + r.DashboardAddr
@@ -77,7 +77,7 @@ func TestProcessOnLoopback(t *testing.T) {
 	}
 }
 
-// trusting trusts the certificate authority that the controller made, under the name of its Service.
+// trusting returns a client that trusts the controller's CA, for the name of its Service.
 func trusting(t *testing.T) *http.Client {
 	t.Helper()
 	const name = "kyverno-reports-controller-dashboard"
@@ -103,7 +103,7 @@ func askTLS(t *testing.T, client *http.Client, url, token string) (int, string) 
 	}
 	resp, err := client.Do(r)
 	if err != nil {
-		return 0, err.Error() // the certificate may not be there yet
+		return 0, err.Error() // the certificate may not exist yet
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
@@ -113,7 +113,7 @@ func askTLS(t *testing.T, client *http.Client, url, token string) (int, string) 
 	return resp.StatusCode, string(text)
 }
 
-// evaluateTLS evaluates policies and decodes the report; it waits while the controller begins.
+// evaluateTLS evaluates policies and decodes the report. It waits until the controller is ready.
 func evaluateTLS(t *testing.T, client *http.Client, url, token string, body, report any) {
 	t.Helper()
 	suite.Eventually(t, func() error {
@@ -136,7 +136,7 @@ func evaluateTLS(t *testing.T, client *http.Client, url, token string, body, rep
 	})
 }
 
-// command is what `ephor report -o json` prints as administrator.
+// command returns the output of `ephor report -o json` for an administrator.
 func command(t *testing.T) string {
 	t.Helper()
 	root, err := devcluster.Root()
@@ -159,7 +159,7 @@ func same(t *testing.T, a, b string) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// manifestOf is data as JSON.
+// manifestOf returns data as JSON.
 func manifestOf(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)

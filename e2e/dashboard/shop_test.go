@@ -6,10 +6,10 @@ import (
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 )
 
-// teams have a namespace each.
+// teams have one namespace each.
 var teams = []string{"billing", "checkout", "data-platform", "frontend", "identity", "monitoring", "search"}
 
-// shop are the reports of a cluster that teams are about to put in order: all of them, and those that change for the better.
+// shop returns the reports of a cluster whose teams correct violations: all reports, and those that improve.
 func shop() (before, after []any) {
 	apps := []string{"api", "worker", "gateway", "cron", "cache", "web"}
 	n := 0
@@ -47,7 +47,7 @@ var shopPolicies = []struct{ name, rule, severity, message string }{
 	{"require-probes", "validate-probes", "", "validation error: Liveness and readiness probes are required. rule validate-probes failed at path /spec/containers/0/livenessProbe/"},
 }
 
-// shopReport is the report about the nth resource; the more bad, the more of its results fail.
+// shopReport returns the report about the nth resource. The higher bad is, the more of its results fail.
 func shopReport(team, kind, name string, n, bad int) any {
 	var results []policyreport.Result
 	for i, p := range shopPolicies {

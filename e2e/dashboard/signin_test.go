@@ -7,8 +7,8 @@ import (
 	"github.com/ephor-dev/ephor/e2e/browser"
 )
 
-// The page asks for a token, shows what its user may list, and forgets it on request. Nothing keeps it: no cookie, no
-// storage, no address.
+// The page asks for a token, shows what its user may list, and forgets the token on request. It does not store it in cookies, storage or the
+// address.
 func TestSignIn(t *testing.T) {
 	namespaces(t, "sign-a", "sign-b")
 	apply(t,
@@ -47,7 +47,7 @@ func TestSignIn(t *testing.T) {
 	if b.Script(&page, `return document.querySelector("#tiles").textContent + document.querySelector("#results").textContent + document.querySelector("#policies").textContent`); page != "" {
 		t.Errorf("what was seen is still there: %q", page)
 	}
-	// The token that is forgotten is not sent any longer.
+	// A forgotten token is not sent again.
 	b.Script(nil, `location.reload()`)
 	b.Until(`return document.readyState === "complete" && !document.querySelector("#login").hidden`)
 	calm(t, b, "401 (Unauthorized)")

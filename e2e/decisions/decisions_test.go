@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Main(m, suite.Options{Values: "dashboard", Audited: true}))
 }
 
-// accounts are two service accounts: one may list the reports of the namespace default, and one those of another namespace.
+// accounts are two service accounts: one may list the reports of the namespace default, the other those of another namespace.
 const accounts = `
 apiVersion: v1
 kind: ServiceAccount
@@ -40,8 +40,8 @@ subjects: [{kind: ServiceAccount, namespace: default, name: %[1]s}]
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: %[1]s}
 `
 
-// A refusal is sent over the channel with certificates on both sides, kept through a restart of the controller, and shown by `ephor decisions`
-// and `ephor why` to those who may list the reports of its namespace.
+// A denial is sent over the channel with certificates on both sides, survives a restart of the controller, and is shown by `ephor decisions`
+// and `ephor why` to users who may list the reports of its namespace.
 func TestChannel(t *testing.T) {
 	dir := t.TempDir()
 	port, err := devcluster.FreePort()
@@ -79,7 +79,7 @@ func TestChannel(t *testing.T) {
 		t.Errorf("who may list the reports of another namespace only sees %s, %v", out, err)
 	}
 
-	// The store outlives the controller, and the admission controller finds the next one.
+	// The store survives the controller, and the admission controller connects to the next one.
 	suite.Stop(t, first)
 	second := cluster.Start(t, devcluster.Reports, keep...)
 	reader = flags(t, second, dir, "reader")
@@ -87,7 +87,7 @@ func TestChannel(t *testing.T) {
 		_, err := ephor(append([]string{"why", uid}, reader...)...)
 		return err
 	})
-	// The answers of dry runs are recorded as those of others are.
+	// Dry runs are recorded like other requests.
 	before := refusals(reader)
 	if err := cluster.Enforced(t.Context()); err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestChannel(t *testing.T) {
 	})
 }
 
-// refusals is how many are shown.
+// refusals returns the number of denials that the command shows.
 func refusals(flags []string) int {
 	out, err := ephor(append([]string{"decisions", "--verdict", "refused", "-o", "json"}, flags...)...)
 	if err != nil {
@@ -109,7 +109,7 @@ func refusals(flags []string) int {
 	return strings.Count(out, `"verdict":"refused"`)
 }
 
-// flags ask the dashboard of a replica with the token of an account.
+// flags returns the flags that query the dashboard of a replica with the token of an account.
 func flags(t *testing.T, r *devcluster.Replica, dir, account string) []string {
 	t.Helper()
 	const dashboard = "kyverno-reports-controller-dashboard"
@@ -127,7 +127,7 @@ func flags(t *testing.T, r *devcluster.Replica, dir, account string) []string {
 	return []string{"--server", "https://" + r.DashboardAddr, "--token-file", token, "--certificate-authority", authority, "--tls-server-name", dashboard + "." + suite.Namespace + ".svc"}
 }
 
-// ephor runs a command, and returns what it prints.
+// ephor runs a command, and returns its output.
 func ephor(args ...string) (string, error) {
 	root, err := devcluster.Root()
 	if err != nil {

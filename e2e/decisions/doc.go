@@ -1,3 +1,3 @@
-// Package decisions tests the store of decisions on a real API server: what the admission controller sends over the channel, and what the
-// dashboard and the command line show of it.
+// Package decisions tests the store of decisions on a real API server: the channel from the admission controller, and the output of the
+// dashboard and the command line.
 package decisions

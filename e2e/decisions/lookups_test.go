@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/impact"
 )
 
-// lookingUp are a policy in JMESPath and one in CEL that read the same ConfigMap.
+// lookingUp contains a policy in JMESPath and one in CEL that read the same ConfigMap.
 const lookingUp = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -45,12 +45,12 @@ spec:
     messageExpression: "'CEL sees ' + dyn(resource.get('v1', 'configmaps', 'default', 'known-teams')).data.list"
 `
 
-// TestLookupsAreRecorded: requests whose rules read a ConfigMap are answered again as the API server answered them, although the ConfigMap has changed
-// since, and without the cluster. Another lookup is not known.
+// TestLookupsAreRecorded checks that recorded requests whose rules read a ConfigMap are evaluated with the recorded content, although the
+// ConfigMap has changed since, and without a cluster. A lookup that was not recorded is not known.
 func TestLookupsAreRecorded(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "decisions.jsonl")
 	admission := cluster.Start(t, devcluster.Admission, "--decisions="+file, "--decisionsShare=1", "--decisionsRequests", "--decisionsLookups")
-	suite.Eventually(t, func() error { // those of other tests
+	suite.Eventually(t, func() error { // policies of other tests
 		_, err := cluster.Try(t, "", "delete", "clusterpolicies", "--all")
 		return err
 	})

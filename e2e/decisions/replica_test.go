@@ -32,12 +32,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
-// chance makes policies and requests that an API server takes.
+// chance generates random policies and requests that an API server accepts.
 type chance struct{ *rand.Rand }
 
 func (c chance) one(of ...string) string { return of[c.IntN(len(of))] }
 
-// marked are policies whose effect shows that those made with them are in force.
+// marked contains policies whose effect shows that the policies created with them are in force.
 const marked = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -60,7 +60,7 @@ spec:
     mutate: {patchStrategicMerge: {metadata: {labels: {marker: "%[1]d"}}}}
 `
 
-// policies are a few of both families.
+// policies returns some random policies of both families.
 func (c chance) policies() (out []string) {
 	for i := range 2 + c.IntN(3) {
 		name := fmt.Sprintf("p%d", i)
@@ -129,13 +129,13 @@ spec:
 	return out
 }
 
-// asked is a request and what the API server answered.
+// asked is a request and the API server's answer.
 type asked struct {
 	what     string
 	allowed  bool
 	message  string
 	warnings []string
-	metadata string // labels and annotations of the object that the API server made of it
+	metadata string // labels and annotations of the object in the API server's answer
 }
 
 // warned collects the warnings of one request.
@@ -155,7 +155,7 @@ var resources = map[string]schema.GroupVersionResource{
 	"Pod": {Version: "v1", Resource: "pods"}, "ConfigMap": {Version: "v1", Resource: "configmaps"}, "Deployment": {Group: "apps", Version: "v1", Resource: "deployments"},
 }
 
-// object is one of a kind.
+// object returns a random object of a kind.
 func (c chance) object(kind, namespace, name string) *unstructured.Unstructured {
 	version, rest := "v1", `data: {a: b}`
 	containers := `containers: [{name: c, image: nginx}]`
@@ -174,11 +174,11 @@ func (c chance) object(kind, namespace, name string) *unstructured.Unstructured 
 	return o
 }
 
-// ask makes one random request, without an effect.
+// ask sends one random request as a dry run.
 func (c chance) ask(ctx context.Context, number int) (asked, error) {
 	w := &warned{}
 	config := rest.CopyConfig(cluster.Config)
-	user := c.one("jane", "eve", "root") + "-" + strconv.Itoa(number) // no two requests are alike
+	user := c.one("jane", "eve", "root") + "-" + strconv.Itoa(number) // no two requests are equal
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters"}, Extra: map[string][]string{"request": {strconv.Itoa(number)}}}
 	config.WarningHandler = w
 	client, err := dynamic.NewForConfig(config)
@@ -189,7 +189,7 @@ func (c chance) ask(ctx context.Context, number int) (asked, error) {
 	at := client.Resource(resources[kind]).Namespace(namespace)
 	operation := c.one("CREATE", "CREATE", "UPDATE", "DELETE")
 	if kind == "Pod" {
-		operation = "CREATE" // without a kubelet none stays
+		operation = "CREATE" // without a kubelet no Pod stays
 	}
 	var object *unstructured.Unstructured
 	dry := []string{metav1.DryRunAll}
@@ -216,19 +216,19 @@ func (c chance) ask(ctx context.Context, number int) (asked, error) {
 	return out, nil
 }
 
-// metadataOf are the labels and annotations of an object.
+// metadataOf returns the labels and annotations of an object.
 func metadataOf(object map[string]any) string {
 	o := unstructured.Unstructured{Object: object}
 	return fmt.Sprint(o.GetLabels(), o.GetAnnotations())
 }
 
-// TestReplicaOnACluster is the proof on a real API server: for random policies of both families and random requests, impact says of the recorded requests what the API server
-// answered. internal/impact/replica_test.go has many more policies, without a cluster.
+// TestReplicaOnACluster checks on a real API server, for random policies of both families and random requests, that the impact of the
+// recorded requests equals the API server's answers. internal/impact/replica_test.go has many more policies, without a cluster.
 func TestReplicaOnACluster(t *testing.T) {
 	rounds, requests := uint64(8), 50
 	file := filepath.Join(t.TempDir(), "decisions.jsonl")
 	admission := cluster.Start(t, devcluster.Admission, "--decisions="+file, "--decisionsShare=1", "--decisionsRequests", "--redact=")
-	suite.Eventually(t, func() error { // those of other tests
+	suite.Eventually(t, func() error { // policies of other tests
 		_, err := cluster.Try(t, "", "delete", "clusterpolicies", "--all")
 		return err
 	})
@@ -311,7 +311,7 @@ data: {list: '["a"]'}
 		}
 		text := record.Decision.Request.UserExtra["request"]
 		if len(text) != 1 {
-			continue // not of this test: the markers
+			continue // a request of the markers
 		}
 		number, err := strconv.Atoi(text[0])
 		if err != nil {
@@ -332,7 +332,7 @@ data: {list: '["a"]'}
 		want := rows[number/requests][number%requests]
 		differs(t, number, want, req, &got, seen)
 	}
-	// What is not recorded reached no rule, and was simply admitted.
+	// A request without a record reached no rule, and was admitted.
 	for number := range int(rounds) * requests {
 		if want := rows[number/requests][number%requests]; !compared[number] && (!want.allowed || len(want.warnings) > 0) {
 			t.Errorf("request %d is not recorded: %+v", number, want)
@@ -346,7 +346,7 @@ data: {list: '["a"]'}
 	}
 }
 
-// compiledAll compiles the policies that a review admits, and returns their texts too.
+// compiledAll compiles the policies that the review admits, and also returns their texts.
 func compiledAll(t *testing.T, texts []string) (programs []*policy.Program, manifest []string) {
 	t.Helper()
 	for _, text := range texts {
@@ -365,7 +365,7 @@ func compiledAll(t *testing.T, texts []string) (programs []*policy.Program, mani
 	return cat.Snapshot().Programs(), manifest
 }
 
-// inForce waits until the policies of a round are in force: they are ready, and what the markers do is seen.
+// inForce waits until the policies of a round are in force: they are ready, and the markers have their effect.
 func inForce(t *testing.T, seed int) {
 	t.Helper()
 	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=120s", "clusterpolicies", "--all")
@@ -388,7 +388,7 @@ func inForce(t *testing.T, seed int) {
 	})
 }
 
-// differs reports what impact says otherwise than the API server answered.
+// differs reports differences between the impact and the API server's answer.
 func differs(t *testing.T, number int, want asked, req *policy.Request, got *impact.Verdict, seen map[string]int) {
 	t.Helper()
 	if got.Allowed != want.allowed {
@@ -403,7 +403,7 @@ func differs(t *testing.T, number int, want asked, req *policy.Request, got *imp
 	}
 	if !got.Allowed {
 		seen["refused"]++
-		// The API server asks webhooks at once: which of several refusals it returns is not certain.
+		// The API server calls webhooks concurrently, so which of several denials it returns is random.
 		if len(denials) <= 1 && strings.TrimSpace(got.Message) != strings.TrimSpace(want.message) {
 			t.Errorf("request %d, %s: the API server's answer is %q; impact says %q", number, want.what, want.message, got.Message)
 		}

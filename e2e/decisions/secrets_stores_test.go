@@ -16,7 +16,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// No byte of a secret value is in a database with decisions: neither in its files, its write-ahead log among them, nor in a dump, nor in what is read from it.
+// A database with decisions contains no byte of a secret value: neither in its files, including the write-ahead log, nor in a dump, nor in
+// the results of queries.
 func TestPlantedSecretsPostgres(t *testing.T) {
 	database := devcluster.NewPostgres(t)
 	if database == nil {
@@ -54,14 +55,14 @@ func TestPlantedSecretsPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.searched(t, "the files of the database", files, true)
-	// What is recorded is found in both; else nothing is proved.
+	// The recorded text is found in both, which proves that the search works.
 	const name = "planted-quote"
 	if !bytes.Contains(files, []byte(name)) || !bytes.Contains(dump, []byte(hex.EncodeToString([]byte(name)))) {
 		t.Error("the name of a policy is not found: the test proves nothing")
 	}
 }
 
-// No byte of a secret value is in what a collector of OpenTelemetry gets.
+// A collector of OpenTelemetry receives no byte of a secret value.
 func TestPlantedSecretsOTLP(t *testing.T) {
 	collected, port := traces(t)
 	var p planted
@@ -97,7 +98,7 @@ func TestPlantedSecretsOTLP(t *testing.T) {
 	}
 }
 
-// storedRequests are the texts of all requests of a store.
+// storedRequests returns the texts of all requests of a store.
 func storedRequests(t *testing.T, address string) (out []byte) {
 	t.Helper()
 	s, err := store.OpenReader(address)

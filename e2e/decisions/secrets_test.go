@@ -33,14 +33,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// planted are secret values of a test. Each has characters that JSON writes in another way.
+// planted contains secret values of a test. Each has characters that JSON escapes.
 type planted struct {
 	names  []string
 	values map[string]string
-	quoted map[string]bool // by the messages of policies
+	quoted map[string]bool // by messages of policies
 }
 
-// value makes one.
+// value returns a new secret value.
 func (p *planted) value(t *testing.T, name string, quoted bool) string {
 	t.Helper()
 	random := make([]byte, 12)
@@ -55,10 +55,10 @@ func (p *planted) value(t *testing.T, name string, quoted bool) string {
 	return p.values[name]
 }
 
-// core is the part of a value that is the same in every form but base64.
+// core returns the part of a value that is the same in every encoding except base64.
 func core(value string) string { return value[2 : len(value)-2] }
 
-// in names the values that a text holds, in any form.
+// in returns the names of the values that a text contains, in any encoding.
 func (p *planted) in(text []byte, quotedToo bool) (found []string) {
 	for _, name := range p.names {
 		if p.quoted[name] && !quotedToo {
@@ -66,7 +66,7 @@ func (p *planted) in(text []byte, quotedToo bool) (found []string) {
 		}
 		value := p.values[name]
 		forms := []string{core(value), hex.EncodeToString([]byte(core(value)))}
-		for shift := range 3 { // base64 of a text that holds the value somewhere
+		for shift := range 3 { // base64 of a text that contains the value at some offset
 			encoded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", shift) + core(value)))
 			forms = append(forms, strings.TrimRight(encoded, "=")[4:len(encoded)-4])
 		}
@@ -80,7 +80,7 @@ func (p *planted) in(text []byte, quotedToo bool) (found []string) {
 	return found
 }
 
-// capture keeps messages.
+// capture stores messages.
 type capture struct {
 	mu   sync.Mutex
 	list [][]byte
@@ -98,14 +98,14 @@ func (c *capture) messages() [][]byte {
 	return slices.Clone(c.list)
 }
 
-// raw hands over messages as they are.
+// raw passes messages on unchanged.
 type raw struct{}
 
 func (raw) Marshal(v any) ([]byte, error)      { return *v.(*[]byte), nil }
 func (raw) Unmarshal(data []byte, v any) error { *v.(*[]byte) = bytes.Clone(data); return nil }
 func (raw) Name() string                       { return "proto" }
 
-// traces is a collector that keeps the bytes of what it gets.
+// traces is a collector that stores the bytes that it receives.
 func traces(t *testing.T) (c *capture, port string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -130,7 +130,7 @@ func traces(t *testing.T) (c *capture, port string) {
 	return c, port
 }
 
-// pair is a certificate in a Secret of the installation.
+// pair returns the certificate of a Secret of the installation.
 func pair(t *testing.T, name string) (c tls.Certificate, ca []byte) {
 	t.Helper()
 	suite.Eventually(t, func() error {
@@ -144,7 +144,7 @@ func pair(t *testing.T, name string) (c tls.Certificate, ca []byte) {
 	return c, ca
 }
 
-// between is a server between the admission controller and the store, with the keys of both, which keeps what is sent.
+// between is a server between the admission controller and the store. It has the keys of both, and stores the messages.
 func between(t *testing.T, store int, ca string) (c *capture, port string) {
 	t.Helper()
 	c = &capture{}
@@ -194,7 +194,7 @@ func senderPair(ctx context.Context) (tls.Certificate, error) {
 	return tls.X509KeyPair(s.Data["tls.crt"], s.Data["tls.key"])
 }
 
-// secretPolicies audit, change and refuse what has secrets. Those that refuse quote them.
+// secretPolicies audit, change and deny objects with secrets. Those that deny quote the secrets.
 const secretPolicies = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -233,7 +233,7 @@ spec:
       deny: {}
 `
 
-// plant asks for objects with secrets: created, changed and deleted, admitted and refused.
+// plant sends requests for objects with secrets: creations, changes and deletions, admitted and denied.
 func plant(t *testing.T, p *planted) {
 	t.Helper()
 	b64 := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
@@ -260,12 +260,12 @@ func plant(t *testing.T, p *planted) {
 			}}}},
 		})
 	}
-	// kubectl apply keeps a copy of the object in an annotation.
+	// kubectl apply stores a copy of the object in an annotation.
 	cluster.Must(t, secret("kept", false), "apply", "-f", "-")
 	cluster.Must(t, secret("kept", false), "apply", "-f", "-")
 	cluster.Must(t, "", "delete", "secret", "kept", "-n", "planted")
 	suite.Eventually(t, func() error {
-		_, err := cluster.Try(t, pod("kept", false), "apply", "-f", "-") // the namespace's service account is made by a controller
+		_, err := cluster.Try(t, pod("kept", false), "apply", "-f", "-") // a controller creates the namespace's service account
 		return err
 	})
 	cluster.Must(t, "", "delete", "pod", "kept", "-n", "planted", "--force", "--grace-period=0")
@@ -280,12 +280,13 @@ func plant(t *testing.T, p *planted) {
 	}
 }
 
-// recordPlanted starts an admission controller that records decisions, asks for objects with secrets, and stops it. It returns its log.
+// recordPlanted starts an admission controller that records decisions, sends requests for objects with secrets, and stops it. It returns its
+// log.
 func recordPlanted(t *testing.T, p *planted, flags ...string) (log []byte) {
 	t.Helper()
 	admission := cluster.Start(t, devcluster.Admission, append(flags,
 		"--decisionsShare=1", "--decisionsRequests", "--redact=/**/env/*/value", "--redact=/metadata/annotations/example.com~1token", "--v=6")...)
-	suite.Eventually(t, func() error { // that of the test before may still be terminating
+	suite.Eventually(t, func() error { // the namespace of the previous test may still be terminating
 		ns, err := cluster.Client.CoreV1().Namespaces().Get(t.Context(), "planted", metav1.GetOptions{})
 		if err == nil && ns.DeletionTimestamp != nil {
 			return errors.New("the namespace planted is being deleted")
@@ -296,7 +297,7 @@ func recordPlanted(t *testing.T, p *planted, flags ...string) (log []byte) {
 	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=120s", "clusterpolicies", "planted-audit", "planted-mutate", "planted-quote")
 	plant(t, p)
 	cluster.Must(t, "", "delete", "clusterpolicies", "planted-audit", "planted-mutate", "planted-quote")
-	suite.Stop(t, admission) // what waits is recorded
+	suite.Stop(t, admission) // pending records are written
 	log, err := os.ReadFile(admission.Log)
 	if err != nil {
 		t.Fatal(err)
@@ -304,7 +305,7 @@ func recordPlanted(t *testing.T, p *planted, flags ...string) (log []byte) {
 	return log
 }
 
-// searched holds that a text has none of the values; quotedToo: nor those that messages of policies quote.
+// searched fails the test if a text contains one of the values. With quotedToo this includes values that messages of policies quote.
 func (p *planted) searched(t *testing.T, what string, text []byte, quotedToo bool) {
 	t.Helper()
 	if len(text) == 0 {
@@ -315,8 +316,9 @@ func (p *planted) searched(t *testing.T, what string, text []byte, quotedToo boo
 	}
 }
 
-// No byte of a secret value is in what leaves the admission controller: what is sent to the store, the store and a copy of it, files, exports, logs, traces. Messages that quote values are
-// those of the policies: the answer of the API server and the event have them, so the values that no message quotes are searched in reports and events.
+// Nothing that leaves the admission controller contains a byte of a secret value: messages to the store, the store and a copy of it, files,
+// exports, logs, traces. Messages of policies may quote values in the API server's answer and in events, so reports and events are searched
+// for the other values only.
 func TestPlantedSecrets(t *testing.T) {
 	dir := t.TempDir()
 	port, err := devcluster.FreePort()
@@ -339,7 +341,7 @@ func TestPlantedSecrets(t *testing.T) {
 		logs = append(logs, recordPlanted(t, &p, append(to, "--enableTracing", "--tracingAddress=127.0.0.1", "--tracingPort="+tracePort)...)...)
 	}
 
-	// The records are there, of every object; else nothing is proved.
+	// Every object has a record, which proves that the search covers it.
 	recorded := count(t, lines)
 	if recorded["Secret"] < 4 || recorded["Pod"] < 2 || recorded["refused"] < 2 {
 		t.Errorf("recorded in the file: %v", recorded)
@@ -382,7 +384,7 @@ func TestPlantedSecrets(t *testing.T) {
 	searched("the file of lines", file, true)
 	searched("the texts of the requests", inflated(t, lines), true)
 
-	// A copy of the store is a backup of it.
+	// A copy of the store is a backup.
 	suite.Stop(t, keeper)
 	var backup []byte
 	for _, suffix := range []string{"", "-wal"} {
@@ -394,7 +396,7 @@ func TestPlantedSecrets(t *testing.T) {
 	}
 	searched("the store", backup, true)
 
-	// What people make of it.
+	// The output of the commands that read the store.
 	policies := filepath.Join(dir, "policies.yaml")
 	if err := os.WriteFile(policies, []byte(secretPolicies), 0o600); err != nil {
 		t.Fatal(err)
@@ -421,7 +423,7 @@ func TestPlantedSecrets(t *testing.T) {
 	searched("reports and events", []byte(cluster.Must(t, "", "get", "policyreports,ephemeralreports.reports.kyverno.io,events", "-A", "-o", "json")), false)
 }
 
-// count counts records of the namespace by kind, and those that were refused.
+// count returns the number of records of the namespace by kind, and of denials.
 func count(t *testing.T, from string) map[string]int {
 	t.Helper()
 	out, err := output("decisions", "-f", from, "--namespace", "planted", "-o", "json")
@@ -439,7 +441,7 @@ func count(t *testing.T, from string) map[string]int {
 	return n
 }
 
-// inflated are the texts of all recorded requests of a file.
+// inflated returns the texts of all recorded requests of a file.
 func inflated(t *testing.T, path string) (out []byte) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -464,7 +466,7 @@ func inflated(t *testing.T, path string) (out []byte) {
 	return out
 }
 
-// output runs a command, and returns what it prints on both outputs.
+// output runs a command, and returns the output on both streams.
 func output(args ...string) ([]byte, error) {
 	root, err := devcluster.Root()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
 )
 
-// One control plane and one admission controller serve the tests of the package. Registries on the machine itself may be asked.
+// One control plane and one admission controller serve the tests of the package. Registries on this machine are permitted.
 var cluster suite.Cluster
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ const (
 	repository = host + "/app"
 )
 
-// policy is for the Pods of the namespace of its name.
+// policy returns a policy for the Pods of the namespace with the same name.
 func policy(name, failurePolicy, registry, more string) string {
 	key := strings.ReplaceAll(strings.TrimSpace(fixture.Load().Keys["p256"]), "\n", "\n                ")
 	return `
@@ -60,15 +60,15 @@ func pod(namespace, name, image, annotations string) string {
 		"spec: {containers: [{name: c, image: '" + image + "'}]}\n"
 }
 
-// Signed images are admitted and pinned, and others are not: unsigned ones, tags that moved, and images that annotations claim to be verified. While
-// the registry is down, failurePolicy decides about new images, and what was verified stays.
+// Signed images are admitted and pinned to their digests. Unsigned images, tags that moved, and images that annotations claim to be verified
+// are denied. While the registry is down, failurePolicy applies to new images, and verified ones remain admitted.
 func TestSignatures(t *testing.T) {
 	f := fixture.Load()
 	images := f.Registry()
 	var down atomic.Bool
 	server := fixture.Start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if down.Load() {
-			panic(http.ErrAbortHandler) // the connection is cut
+			panic(http.ErrAbortHandler) // closes the connection
 		}
 		r.Host = host
 		images.ServeHTTP(w, r)
@@ -95,7 +95,7 @@ func TestSignatures(t *testing.T) {
 	must("", "create", "namespace", "images-ignore")
 	must("", "create", "serviceaccount", "robot", "-n", "images-fail")
 
-	// This Pod claims, before there is a policy, that its image was verified.
+	// This Pod exists before the policy, and claims that its image was verified.
 	forged := fmt.Sprintf(`kyverno.io/verify-images: '{"%[1]s":"pass"}', kyverno.io/verify-images-scoped: '{"version":1,"policies":{"/images-fail":{"signed":{"%[1]s":"pass"}}}}', `+
 		`ephor.dev/verified-images: '{"seal":"v1.0123456789abcdef.%[2]s"}'`, server.Address+"/app@"+unsigned.Digest, strings.Repeat("0", 64))
 	must(pod("images-fail", "forged", at+unsigned.Tag+"@"+unsigned.Digest, forged), "create", "-f", "-")
@@ -117,10 +117,10 @@ func TestSignatures(t *testing.T) {
 	}
 
 	down.Store(true)
-	must("", "label", "pod", "signed", "-n", "images-fail", "a=b") // what was verified stays
+	must("", "label", "pod", "signed", "-n", "images-fail", "a=b") // a verified image remains admitted
 	refused("failed to verify image "+at+"notary-other", pod("images-fail", "new", at+"notary-other", ""), "create", "-f", "-")
 	must(pod("images-ignore", "new", at+"notary-other", ""), "create", "-f", "-")
-	must(pod("images-fail", "by-digest", server.Address+"/app@"+signed.Digest, ""), "create", "-f", "-") // it is remembered
+	must(pod("images-fail", "by-digest", server.Address+"/app@"+signed.Digest, ""), "create", "-f", "-") // the result is cached
 	down.Store(false)
 
 	images.Edit(repository, signed.Tag, func(m *fixture.Manifest) { m.Annotations = map[string]string{"moved": "yes"} })

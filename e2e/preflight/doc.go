@@ -1,7 +1,7 @@
-// Package preflight holds the commands for a switch from Kyverno and back against a real API server: what `ephor preflight` finds and
-// corrects, and what `ephor uninstall` leaves.
+// Package preflight tests the commands for a switch from Kyverno and back on a real API server: the findings and corrections of `ephor
+// preflight`, and the objects that `ephor uninstall` leaves.
 //
 //	go test ./e2e/preflight/
 //
-// It holds no code of the product.
+// It contains no code of the product.
 package preflight

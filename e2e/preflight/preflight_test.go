@@ -19,10 +19,10 @@ var cluster suite.Cluster
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, suite.Options{})) }
 
-// now is the time as Leases hold it.
+// now returns the time in the format of Leases.
 func now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// run runs a command of the command line with the kubeconfig of the administrator.
+// run runs a command of the command line with the administrator's kubeconfig.
 func run(t *testing.T, stdin io.Reader, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	root := cli.NewRoot()
@@ -110,8 +110,8 @@ webhooks:
   rules: [{apiGroups: [example.com], apiVersions: ["*"], operations: [CREATE], resources: [nothing]}]
 `
 
-// The definitions bear the annotations of Kyverno's release, of which half are kept: preflight finds those that Helm would delete, and
-// changes nothing; --fix keeps them, and changes nothing else.
+// The definitions have the annotations of Kyverno's release, which keep half of them. preflight reports those that Helm would delete, and
+// changes nothing. --fix keeps them, and changes nothing else.
 func TestPreflight(t *testing.T) {
 	names := strings.Fields(cluster.Must(t, "", "get", "crd", "-o", "jsonpath={.items[*].metadata.name}"))
 	kept := func(name string) bool { return strings.HasSuffix(name, ".policies.kyverno.io") }
@@ -130,7 +130,7 @@ func TestPreflight(t *testing.T) {
 		t.Fatalf("%d definitions of %d", len(want), len(names))
 	}
 	cluster.Apply(t, strings.Replace(population, "RENEWED", now(), 1))
-	state := func() string { // but for the API server's own Leases
+	state := func() string { // except the API server's own Leases
 		text := cluster.Must(t, "", "get", "crd,clusterpolicies,validatingpolicies,clusterroles,deployments,configmaps,secrets,leases,validatingwebhookconfigurations", "-A",
 			"-o", `jsonpath={range .items[*]}{.kind} {.metadata.namespace} {.metadata.name} {.metadata.resourceVersion}{"\n"}{end}`)
 		return strings.Join(slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return strings.Contains(l, " kube-system ") }), "\n")
@@ -160,7 +160,7 @@ func TestPreflight(t *testing.T) {
 			t.Errorf("%s: %q", code, got)
 		}
 	}
-	// What the command says corrects it.
+	// The command that a finding names corrects it.
 	for _, f := range found {
 		if f.Code == "definition-not-kept" && f.Object.Name == want[0] {
 			args := strings.Fields(strings.TrimPrefix(f.Commands[0], "kubectl "))
@@ -185,9 +185,9 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
-// What Ephor made itself goes, what belongs to policies stays, and nothing goes while a controller runs.
+// uninstall deletes the objects that Ephor created for itself, keeps those of policies, and deletes nothing while a controller runs.
 func TestUninstall(t *testing.T) {
-	// The Lease of a replica, as package ring writes it.
+	// The Lease of a replica, in the format of package ring.
 	ring := `{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: ephor-background-1, namespace: kyverno, labels: {ephor.dev/ring: background}}, spec: {holderIdentity: a, leaseDurationSeconds: SECONDS, renewTime: "` + now() + `"}}`
 	cluster.Apply(t, `
 apiVersion: v1

@@ -1,10 +1,10 @@
-// Package quickstart executes the quick start of the guide, word for word, and the installation of a release: chart and image come from a
-// registry, Helm installs them on a real API server, and the programs that run are those of the image.
+// Package quickstart executes the commands of the quick start, and the installation of a release: chart and image come from a registry, Helm
+// installs them on a real API server, and the image's programs run.
 //
 //	go test ./e2e/quickstart/
 //
-// There is no kubelet. In its place a test pulls the image that a Deployment names, starts the program in it with the Deployment's
-// arguments and rights, and sets the Pods ready.
+// There is no kubelet. Instead, a test pulls the image of a Deployment, starts its program with the Deployment's arguments and rights, and
+// sets the Pods ready.
 //
-// Beside the program; it imports the development control plane.
+// It imports the development control plane.
 package quickstart

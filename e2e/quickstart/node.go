@@ -24,7 +24,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// node does what the machines of a cluster do for the Deployments of one namespace.
+// node does the work of a cluster's nodes for the Deployments of one namespace.
 type node struct {
 	cluster   *devcluster.Cluster
 	namespace string
@@ -34,14 +34,14 @@ type node struct {
 	images []string // of the Deployments
 }
 
-// found are the images of the Deployments.
+// found returns the images of the Deployments.
 func (n *node) found() []string {
 	n.lock.Lock()
 	defer n.lock.Unlock()
 	return n.images
 }
 
-// run waits for the number of Deployments, starts their programs from their images, and keeps Pods ready until the context ends.
+// run waits for the number of Deployments, starts the programs of their images, and keeps Pods ready until the context ends.
 func (n *node) run(ctx context.Context, deployments int) error {
 	client, err := kubernetes.NewForConfig(n.cluster.Config)
 	if err != nil {
@@ -120,7 +120,7 @@ func (n *node) pull(image string) (string, error) {
 	}
 }
 
-// setReady sets the Pods of a namespace ready that are not.
+// setReady sets the Pods of a namespace that are not ready to ready.
 func setReady(ctx context.Context, client kubernetes.Interface, namespace string) error {
 	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -134,7 +134,7 @@ func setReady(ctx context.Context, client kubernetes.Interface, namespace string
 		p.Status.Phase = corev1.PodRunning
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 		if _, err := client.CoreV1().Pods(namespace).UpdateStatus(ctx, p, metav1.UpdateOptions{}); err != nil {
-			continue // it changed meanwhile, and is seen again
+			continue // it changed meanwhile, and is handled in the next round
 		}
 	}
 	return nil

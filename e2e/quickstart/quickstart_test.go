@@ -23,10 +23,10 @@ import (
 // page is the quick start, from the root of the repository.
 const page = "docs/start/quick-start.md"
 
-// most is the number of commands after which a Pod has to be refused.
+// most is the maximum number of commands until a Pod is denied.
 const most = 5
 
-// machine is a development control plane with a shell of a user: kubectl, helm, make, a registry.
+// machine is a development control plane with the shell of a user: kubectl, helm, make, a registry.
 type machine struct {
 	*devcluster.Cluster
 	root, registry string
@@ -60,11 +60,11 @@ func newMachine(t *testing.T) *machine {
 	}
 	home := t.TempDir()
 	m.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "KUBECONFIG="+m.Kubeconfig, "HELM_CONFIG_HOME="+home, "HELM_CACHE_HOME="+home, "HELM_DATA_HOME="+home,
-		"PLATFORMS=linux/"+runtime.GOARCH, "MAKELEVEL=", "MAKEFLAGS=") // a reader's make is not called by another one, which prints its folder
+		"PLATFORMS=linux/"+runtime.GOARCH, "MAKELEVEL=", "MAKEFLAGS=") // so that make does not print its folder, as it does when another make calls it
 	return m
 }
 
-// run runs a command as the page has it, with the registry of the test.
+// run runs a command of the page, with the registry of the test.
 func (m *machine) run(ctx context.Context, command string) (string, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", strings.ReplaceAll(command, "registry.example.com", m.registry))
 	cmd.Dir, cmd.Env = m.root, m.env
@@ -72,8 +72,8 @@ func (m *machine) run(ctx context.Context, command string) (string, error) {
 	return strings.ReplaceAll(string(out), m.registry, "registry.example.com"), err
 }
 
-// The quick start, word for word: each command does what the page says and prints what it shows, and after at most five of them a Pod is
-// refused. Only the name of the registry, which the page asks readers to replace, and the platforms of the image differ.
+// The commands of the quick start do what the page says and print what it shows, and after at most five of them a Pod is denied. Only the
+// name of the registry, which readers have to replace, and the platforms of the image differ.
 func TestQuickStart(t *testing.T) {
 	m := newMachine(t)
 	text, err := os.ReadFile(filepath.Join(m.root, filepath.FromSlash(page)))
@@ -95,7 +95,7 @@ func TestQuickStart(t *testing.T) {
 		var out string
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
 			out, err = m.run(ctx, c.command)
-			// Reports follow a few seconds later.
+			// Reports are written a few seconds later.
 			if !strings.HasPrefix(c.command, "kubectl get ") || strings.Contains(out, "Pod") || time.Now().After(deadline) {
 				break
 			}
@@ -128,7 +128,7 @@ func TestQuickStart(t *testing.T) {
 	t.Logf("a Pod is refused by command %d", refused)
 }
 
-// command is a command of the page with what it shows.
+// command is a command of the page with the output that the page shows.
 type command struct{ command, shows string }
 
 var block = regexp.MustCompile("(?ms)^```console by=e2e/quickstart\n(.*?)^```$")
@@ -143,8 +143,8 @@ func commandsOf(text string) (out []command) {
 	return out
 }
 
-// shows reports whether a text has the lines that a page shows, in their order: a line "…" stands for any lines, and … in a line for any
-// text.
+// shows reports whether a text contains the lines that a page shows, in their order. A line "…" stands for any lines, and … in a line for
+// any text.
 func shows(got, want string) bool {
 	var expression strings.Builder
 	expression.WriteString(`\A`)

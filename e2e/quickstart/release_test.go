@@ -13,13 +13,13 @@ import (
 )
 
 var (
-	// pushed is a line of the release's program: what it pushed, and its digest.
+	// pushed matches a line of the release program: a pushed artifact with its digest.
 	pushed     = regexp.MustCompile(`(?m)^(\S+)@(sha256:[0-9a-f]{64})$`)
 	appVersion = regexp.MustCompile(`(?m)^appVersion: *(\S+)$`)
 )
 
-// A release is pushed to a registry, and image and chart are pulled by digest: `helm install oci://` installs the chart, and the program of the
-// image refuses a Pod. The release is that of `make release` for this machine's platform. EPHOR_RELEASE and VERSION name another one.
+// A release is pushed to a registry, and image and chart are pulled by digest: `helm install oci://` installs the chart, and the program of
+// the image denies a Pod. The release is built with `make release` for this machine's platform; EPHOR_RELEASE and VERSION name another one.
 func TestRelease(t *testing.T) {
 	m := newMachine(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
@@ -31,7 +31,7 @@ func TestRelease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// With the version of the quick start the program is linked once for both tests.
+		// With the version of the quick start, both tests link the program once.
 		version = appVersion.FindStringSubmatch(string(chart))[1]
 		out = m.must(t, ctx, "make release VERSION="+version+" PUSH=registry.example.com/ephor-dev OUT="+t.TempDir()+"/release")
 	} else {
@@ -75,7 +75,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// must runs a command, which succeeds.
+// must runs a command, which has to succeed.
 func (m *machine) must(t *testing.T, ctx context.Context, command string) string {
 	t.Helper()
 	out, err := m.run(ctx, command)

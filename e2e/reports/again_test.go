@@ -23,13 +23,12 @@ spec:
 `)
 }
 
-// A resource is evaluated again when it or a policy changes, and then by that policy alone; or when an annotation asks
-// for it.
+// A resource is evaluated again after it changes, by the changed policy after a policy changes, or when an annotation requests it.
 func TestEvaluatedAgain(t *testing.T) {
 	const ns, objects = "report-again", 6
 	namespace(t, ns)
 	cluster.Must(t, "", "delete", "configmap", "kube-root-ca.crt", "-n", ns, "--ignore-not-found")
-	for i := range objects - 1 { // and the one that every Namespace has
+	for i := range objects - 1 { // in addition to the ConfigMap that every Namespace has
 		cluster.Must(t, configMap(ns, fmt.Sprint("c", i), "a: b"), "apply", "-f", "-")
 	}
 	r := cluster.Start(t, devcluster.Reports)
@@ -63,12 +62,12 @@ func TestEvaluatedAgain(t *testing.T) {
 	if now := version("c2"); now != before {
 		t.Errorf("a report that says the same was written again: version %s, then %s", before, now)
 	}
-	// A status is no change, and nothing is evaluated without news.
+	// A change of the status is ignored, and nothing is evaluated without a change.
 	time.Sleep(3 * time.Second)
 	times(3*objects+1, 3*objects+1)
 }
 
-// A resource is evaluated again when a ConfigMap changes that a policy looks up.
+// A resource is evaluated again when a ConfigMap that a policy reads changes.
 func TestContextChanges(t *testing.T) {
 	const ns = "report-context"
 	namespace(t, ns)
@@ -91,7 +90,7 @@ spec:
 	says(t, ns, "subject", "context", "known", "fail")
 }
 
-// All is evaluated again once in an interval.
+// Every interval, all resources are evaluated again.
 func TestInterval(t *testing.T) {
 	const ns = "report-interval"
 	namespace(t, ns)
@@ -109,10 +108,10 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-// What scans leave out is in the policy's status and among the metrics.
+// The policy's status and metrics report rules and kinds that scans leave out.
 func TestLeftOut(t *testing.T) {
 	r := cluster.Start(t, devcluster.Reports)
-	// A policy that was stored before it was reviewed: with background on, a rule may not ask for the user.
+	// A policy that was stored before it was reviewed. With background enabled, its rule may not read the user.
 	apply(t, `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy

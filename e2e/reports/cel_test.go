@@ -22,8 +22,8 @@ spec:
   validations: [{expression: "has(object.metadata.labels) && 'team' in object.metadata.labels", message: a team is required}]
 `
 
-// A ValidatingPolicy is scanned by, and has a status, whether it was stored before the controller starts or after. Its kind may be
-// defined while the controllers run.
+// ValidatingPolicies are scanned and get a status, whether they were stored before or after the start of the controllers, and also if their
+// kind is defined while the controllers run.
 func TestValidatingPolicies(t *testing.T) {
 	const ns = "report-cel"
 	for _, name := range crds.Names() {
@@ -65,7 +65,7 @@ func TestValidatingPolicies(t *testing.T) {
 	condition("cel-before", "RBACPermissionsGranted", "Policy is ready for reporting.")
 	condition("cel-later", "RBACPermissionsGranted", "Policy is ready for reporting.")
 
-	// The generated policies stand in the status, and a status that is right is not written again.
+	// The status contains the generated policies. A correct status is not written again.
 	cluster.Must(t, policy("cel-pods", "pods"), "apply", "-f", "-")
 	condition("cel-pods", "RBACPermissionsGranted", "Policy is ready for reporting.")
 	if out := cluster.Must(t, "", "get", "validatingpolicy", "cel-pods", "-o", "jsonpath={.status.autogen.configs.cronjobs.targets[0].resource}"); out != "cronjobs" {
@@ -103,8 +103,8 @@ spec:
   auditAnnotations: [{key: name, valueExpression: "string(object.metadata.name)"}]
 `
 
-// A scan reports the objects that a MutatingPolicy would change: they fail, and events say so. Those that it leaves as they are pass,
-// and those that its conditions exclude are skipped.
+// A scan reports the objects that a MutatingPolicy would change: they fail, and events report it. Unchanged objects pass, and objects that
+// its conditions exclude are skipped.
 func TestMutatingPolicies(t *testing.T) {
 	const ns = "report-mutating"
 	for _, name := range crds.Names() {
@@ -153,7 +153,7 @@ func TestMutatingPolicies(t *testing.T) {
 	events(ns, "v1 ConfigMap/bad Warning PolicyViolation Resource Passed: policy label/ fail: mutation is not applied")
 	events("default", "policies.kyverno.io/v1beta1 MutatingPolicy/label Warning PolicyViolation Resource Passed: ConfigMap "+ns+"/odd: [evaluation] error; failed to evaluate policy: no such key: data")
 
-	// What an object becomes is reported, and what is no longer reported is removed.
+	// Reports follow changes of objects, and obsolete results are removed.
 	cluster.Must(t, configMap(ns, "odd", "")+"data: {team: a}\n", "apply", "-f", "-")
 	says(t, ns, "odd", "label", "", "fail")
 	says(t, ns, "odd", "label", "evaluation", "")

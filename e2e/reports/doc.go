@@ -1,5 +1,5 @@
-// Package reports tests what the reports controller finds by itself, on a real API server: who is evaluated and when,
-// what reports look like in each of their forms, and that replicas share the work.
+// Package reports tests the scans of the reports controller on a real API server: which resources are evaluated and when, the formats of
+// reports, and the sharing of work between replicas.
 //
-// It holds no code of the product.
+// It contains no code of the product.
 package reports

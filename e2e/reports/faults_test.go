@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// crowd makes objects in a Namespace, a third of which violate again's policies.
+// crowd creates objects in a Namespace. A third of them violate the policies of again_test.go.
 func crowd(t *testing.T, ns string, n int) {
 	t.Helper()
 	var objects strings.Builder
@@ -24,12 +24,12 @@ func crowd(t *testing.T, ns string, n int) {
 	cluster.Must(t, objects.String(), "create", "-f", "-")
 }
 
-// Killed again and again during the first scan, the controller leaves reports that are complete and right.
+// A controller that is killed repeatedly during the first scan leaves complete and correct reports.
 func TestKilledDuringTheFirstScan(t *testing.T) {
 	const ns, n = "report-kills", 300
 	namespace(t, ns)
 	crowd(t, ns, n)
-	// So slow that it does not come to an end before it is killed.
+	// It is so slow that it is killed before it ends.
 	slow := []string{"--clientRateLimitQPS=20", "--clientRateLimitBurst=20", "--backgroundScanWorkers=1"}
 	r := cluster.Start(t, devcluster.Reports, slow...)
 	apply(t, againPolicy("kills", ns, "a"))
@@ -68,7 +68,7 @@ func TestKilledDuringTheFirstScan(t *testing.T) {
 		}
 		return nil
 	})
-	// By hand: deleted and edited ones are put right.
+	// Deleted and edited reports are restored.
 	names := strings.Fields(cluster.Must(t, "", "get", "polr", "-n", ns, "-o", "jsonpath={.items[*].metadata.name}"))
 	cluster.Must(t, "", append([]string{"delete", "polr", "-n", ns}, names[:20]...)...)
 	for _, name := range names[20:25] {
@@ -85,7 +85,7 @@ func TestKilledDuringTheFirstScan(t *testing.T) {
 	})
 }
 
-// A Namespace that is deleted while it is scanned leaves nothing behind.
+// A Namespace that is deleted during its scan leaves no reports.
 func TestNamespaceDeletedDuringTheScan(t *testing.T) {
 	const ns, n = "report-deleted", 200
 	namespace(t, ns)
@@ -99,7 +99,7 @@ func TestNamespaceDeletedDuringTheScan(t *testing.T) {
 		return nil
 	})
 	cluster.Must(t, "", "delete", "namespace", ns, "--wait=false")
-	// The development control plane may run without the controller that empties Namespaces: their objects go as theirs do.
+	// The development control plane may run without the controller that deletes the content of Namespaces, so the test deletes it.
 	if _, err := cluster.Try(t, "", "delete", "configmaps", "-n", ns, "--all", "--wait=false"); err != nil {
 		t.Log(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// formsPolicy has rules with every result but error.
+// formsPolicy has rules with every result except error.
 const formsPolicy = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -77,7 +77,7 @@ spec:
     validate: {pattern: {metadata: {labels: {team: "?*"}}}}
 `
 
-// Every documented field, label and printer column of PolicyReports and ClusterPolicyReports, with the commands of the guides.
+// PolicyReports and ClusterPolicyReports have every documented field, label and printer column, and work with the commands of the guide.
 func TestPolicyReports(t *testing.T) {
 	const ns = "report-forms"
 	namespace(t, ns)
@@ -120,7 +120,7 @@ func TestPolicyReports(t *testing.T) {
 		t.Errorf("%+v", fails)
 	}
 
-	// The commands of the guides.
+	// The commands of the guide.
 	columns(t, []string{"NAMESPACE", "NAME", "KIND", "NAME", "PASS", "FAIL", "WARN", "ERROR", "SKIP", "AGE"},
 		[]string{ns, uid, "ConfigMap", "subject", "1", "1", "1", "1", "1"}, "get", "polr", "-A", "-o", "wide")
 	suite.Until(t, "the report about the Namespace is there", func() error {
@@ -144,7 +144,7 @@ func TestPolicyReports(t *testing.T) {
 	}
 }
 
-// Only the results that --allowedResults names are reported.
+// Only results that --allowedResults names are reported.
 func TestAllowedResults(t *testing.T) {
 	const ns = "report-allowed"
 	namespace(t, ns)
@@ -162,7 +162,7 @@ func TestAllowedResults(t *testing.T) {
 	}
 }
 
-// With --openreportsEnabled reports are those of openreports.io, and are kept as well.
+// With --openreportsEnabled the controller writes reports of openreports.io.
 func TestOpenReports(t *testing.T) {
 	const ns = "report-open"
 	namespace(t, ns)
@@ -201,7 +201,7 @@ func TestOpenReports(t *testing.T) {
 	}
 }
 
-// columns asserts the header of what kubectl prints, and that a row has the cells side by side.
+// columns asserts the header of kubectl's output, and that a row contains the cells next to each other.
 func columns(t *testing.T, header, row []string, args ...string) {
 	t.Helper()
 	out := cluster.Must(t, "", args...)
@@ -217,7 +217,7 @@ func columns(t *testing.T, header, row []string, args ...string) {
 	t.Errorf("%v prints no row %v:\n%s", args, row, out)
 }
 
-// jq runs a program of jq on what kubectl prints.
+// jq runs a program of jq on the output of kubectl.
 func jq(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	if !suite.Tool(t, "jq") {

@@ -14,12 +14,11 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// One control plane with one admission controller serves all tests of the package; each starts the reports controllers that it is
-// about.
+// One control plane with one admission controller serves all tests of the package. Each test starts its own reports controllers.
 var cluster suite.Cluster
 
-// moreRights are those that the chart gives with openreports.enabled and features.mutatingAdmissionPolicyReports.enabled: tests here
-// switch these features on by flags.
+// moreRights are the rights that the chart grants with openreports.enabled and features.mutatingAdmissionPolicyReports.enabled, since tests
+// enable these features with flags.
 const moreRights = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -46,7 +45,7 @@ func TestMain(m *testing.M) {
 	}}))
 }
 
-// namespace makes a Namespace for a test and deletes it when the test ends.
+// namespace creates a Namespace for a test and deletes it afterwards.
 func namespace(t *testing.T, name string) {
 	t.Helper()
 	cluster.Must(t, "", "create", "namespace", name)
@@ -57,26 +56,26 @@ func namespace(t *testing.T, name string) {
 	})
 }
 
-// apply applies policies, waits until all are Ready, and deletes them when the test ends.
+// apply applies policies, waits until all are Ready, and deletes them after the test.
 func apply(t *testing.T, policies string) {
 	t.Helper()
 	cluster.Apply(t, policies)
 	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=90s", "clusterpolicies", "--all")
 }
 
-// configMap is a ConfigMap with labels, as in "team: a".
+// configMap returns a ConfigMap with labels, such as "team: a".
 func configMap(ns, name, labels string) string {
 	return "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", namespace: " + ns + ", labels: {" + labels + "}}\n"
 }
 
-// reportOf is the report about an object of the kind, nil when there is none.
+// reportOf returns the report about an object of the kind, or nil.
 func reportOf(t *testing.T, ns, kind, name string) *policyreport.PolicyReport {
 	t.Helper()
 	args := []string{"get", "policyreports", "-n", ns, "-o", "json"}
 	if ns == "" {
 		args = []string{"get", "clusterpolicyreports", "-o", "json"}
 	}
-	var list policyreport.PolicyReportList // the other kind holds the same
+	var list policyreport.PolicyReportList // both kinds have the same content
 	if err := json.Unmarshal([]byte(cluster.Must(t, "", args...)), &list); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +87,7 @@ func reportOf(t *testing.T, ns, kind, name string) *policyreport.PolicyReport {
 	return nil
 }
 
-// result is what a report says of a rule, as in "fail"; empty when it says nothing.
+// result returns the result of a rule in a report, such as "fail"; empty if there is none.
 func result(r *policyreport.PolicyReport, policy, rule string) string {
 	if r != nil {
 		for i := range r.Results {
@@ -100,7 +99,7 @@ func result(r *policyreport.PolicyReport, policy, rule string) string {
 	return ""
 }
 
-// says waits until the report about a ConfigMap says that of a rule; "" for nothing.
+// says waits until the report about a ConfigMap has the result of a rule; "" for none.
 func says(t *testing.T, ns, name, policy, rule, want string) {
 	t.Helper()
 	suite.Until(t, fmt.Sprintf("the report about %s/%s says %q of %s/%s", ns, name, want, policy, rule), func() error {
@@ -111,7 +110,7 @@ func says(t *testing.T, ns, name, policy, rule, want string) {
 	})
 }
 
-// evaluated counts the results that scans of a replica have found by a policy.
+// evaluated returns the number of results of a policy that scans of a replica have produced.
 func evaluated(t *testing.T, metricsAddr, policy string) int {
 	t.Helper()
 	n := 0
@@ -127,7 +126,7 @@ func evaluated(t *testing.T, metricsAddr, policy string) int {
 	return n
 }
 
-// gone waits until no report is left in a Namespace.
+// gone waits until a Namespace has no reports.
 func gone(t *testing.T, ns string) {
 	t.Helper()
 	suite.Until(t, "no report is left", func() error {

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// Policies of the API server are reported when their label says so, binding by binding, with their parameters.
+// Admission policies of the API server with the label are reported, for each binding, with their parameters.
 func TestAdmissionPolicies(t *testing.T) {
 	const ns = "report-native"
 	namespace(t, ns)

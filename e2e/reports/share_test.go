@@ -12,7 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/ring"
 )
 
-// Three replicas share the namespaces, each report is written once, and when one dies the others take its share within 30 seconds.
+// Three replicas share the namespaces, and each report is written once. When one replica dies, the others take over its share within 30
+// seconds.
 func TestReplicasShareNamespaces(t *testing.T) {
 	const spaces = 12
 	var objects strings.Builder
@@ -33,9 +34,9 @@ func TestReplicasShareNamespaces(t *testing.T) {
 			return nil
 		})
 	}
-	time.Sleep(ring.Settle) // what a replica gains it works for after that
+	time.Sleep(ring.Settle) // a replica works on a gained share after that
 	apply(t, strings.Replace(againPolicy("shared", "report-share-*", "team"), "namespaces: [", "names: [subject], namespaces: [", 1))
-	// all is asked in one go: what is measured below is seconds.
+	// all reads everything in one request, since the test measures seconds.
 	all := func(want string) func() error {
 		return func() error {
 			text := cluster.Must(t, "", "get", "polr", "-A", "-o", `jsonpath={range .items[?(@.scope.name=="subject")]}{.metadata.namespace} {.results[*].result} {end}`)
@@ -69,5 +70,5 @@ func TestReplicasShareNamespaces(t *testing.T) {
 	killed := time.Now()
 	cluster.Must(t, objects.String(), "label", "-f", "-", "team=a")
 	suite.Until(t, "the others have taken over", all("pass"))
-	t.Logf("the share of a dead replica was moved after %s", time.Since(killed).Round(time.Second)) // make soak holds it to 30 s
+	t.Logf("the share of a dead replica was moved after %s", time.Since(killed).Round(time.Second)) // make soak requires 30 s
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// Who is reported of: background on or off, Enforce or Audit, objects that were there before the policy and new ones.
-// Enforce keeps new violations out, and without background only requests are evaluated.
+// TestTable checks which objects are reported: with background on or off, Enforce or Audit, for objects that exist before the policy and for
+// new ones. Enforce denies new violations, and without background only requests are evaluated.
 func TestTable(t *testing.T) {
 	const ns = "report-table"
 	cells := []struct {
 		action     string
 		background bool
-		// what the report says of an object, empty for nothing
+		// The expected results of an object in its report; empty for none.
 		oldGood, oldBad, newGood, newBad string
 	}{
 		{"Enforce", true, "pass", "fail", "pass", ""},
@@ -48,7 +48,7 @@ spec:
 `, name(i), c.background, ns, name(i), c.action)
 	}
 	apply(t, policies.String())
-	// What scans evaluate is known before results of admission are left to them.
+	// Admission leaves results to scans only after it knows what they evaluate.
 	suite.Until(t, "scans of ConfigMaps are announced", func() error {
 		got := cluster.Must(t, "", "get", "lease", "kyverno-reports-controller", "-n", suite.Namespace, "-o", "jsonpath={.metadata.annotations}")
 		if !strings.Contains(got, "ConfigMap") {
@@ -68,7 +68,7 @@ spec:
 			says(t, ns, age+"-"+name(i), name(i), "team", want)
 		}
 	}
-	// What is not there was not only late.
+	// Missing results are still missing later.
 	for i, c := range cells {
 		for age, want := range map[string]string{"old-good": c.oldGood, "old-bad": c.oldBad, "new-bad": c.newBad} {
 			if got := result(reportOf(t, ns, "ConfigMap", age+"-"+name(i)), name(i), "team"); got != want {

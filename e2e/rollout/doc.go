@@ -1,4 +1,4 @@
-// Package rollout holds the way of docs/operating/rollout.md, from Audit to Enforce, with its own commands on a real API server.
+// Package rollout tests the steps of docs/operating/rollout.md, from Audit to Enforce, with their commands on a real API server.
 //
-// It holds no code of the product.
+// It contains no code of the product.
 package rollout

@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// Reports are read page by page, and what stays of them in memory are numbers: several pages cost hardly more than one.
+// Reports are read page by page, and only counts of them are kept in memory: several pages need hardly more memory than one.
 func TestManyReports(t *testing.T) {
 	const pages, page = 3, 500
 	root, err := devcluster.Root()
@@ -70,7 +70,7 @@ func reportsClient(t *testing.T) client.Client {
 	return c
 }
 
-// create makes n reports with 18 results each, of which one is a failure.
+// create creates n reports with 18 results each, one of which is a failure.
 func create(t *testing.T, c client.Client, namespace string, n int) {
 	t.Helper()
 	var group errgroup.Group

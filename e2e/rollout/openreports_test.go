@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// Where reports of both API groups are about one resource, while a cluster goes from one to the other, it counts once, as
-// openreports.io says.
+// If reports of both API groups exist for a resource, as during a change from one to the other, the resource counts once, with the report of
+// openreports.io.
 func TestBothKindsOfReports(t *testing.T) {
 	root, err := devcluster.Root()
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/rollout"
 )
 
-// step is what a block of commands of docs/operating/rollout.md has to do: how it ends, and what it says on either output. Steps that
-// change nothing are tried until they do, since reports take a moment.
+// step is the expected effect of a block of commands of docs/operating/rollout.md: its exit code, and its output. A step that changes
+// nothing is repeated until it succeeds, since reports are written a moment later.
 type step struct {
 	begins string // of the block, to keep page and test together
 	code   int
 	says   []string
 	once   bool
-	then   func() // what others do after it
+	then   func() // actions of others after it
 }
 
-// The guide's own way: Audit, the usual commands, `ephor impact` and `ephor rollout` say who would be refused, fix, it is safe, Enforce, a
-// blocked creation, `ephor why`, the metric.
+// TestGuide follows the guide: Audit, the usual commands, `ephor impact` and `ephor rollout` report whose requests would be denied, correct,
+// check again, Enforce, a denied creation, `ephor why`, the metric.
 func TestGuide(t *testing.T) {
 	admission := cluster.Start(t, devcluster.Admission, "--decisions=stdout", "--decisionsRequests", "--decisionsShare=1")
 	cluster.Start(t, devcluster.Reports)
@@ -49,7 +49,7 @@ func TestGuide(t *testing.T) {
 
 	steps := []step{
 		{begins: "kubectl apply -f", says: []string{"condition met"}, once: true, then: func() {
-			// The policy is in force when its violation is recorded; from then on a person works with the Deployment.
+			// The policy is in force when its violation is recorded. From then on a user changes the Deployment.
 			n := 0
 			suite.Until(t, "a request by jane is recorded", func() error {
 				n++
@@ -108,7 +108,7 @@ func TestGuide(t *testing.T) {
 		}
 	}
 
-	// The whole of it, for a program: requests for two Deployments violate the policy in shop, and none elsewhere.
+	// The output for programs: requests for two Deployments violate the policy in shop, and none elsewhere.
 	suite.Eventually(t, func() error {
 		out, _ := shell.output("ephor rollout require-limits -o json --metrics-window 1h --metrics-url http://localhost:9090")
 		var p rollout.Plan
@@ -137,8 +137,8 @@ func TestGuide(t *testing.T) {
 	}
 }
 
-// Who may list reports in one namespace asks about that one; what may not be read is named, and the exit code says so. A
-// policy that no report mentions is never safe.
+// A user who may list reports of one namespace can query that namespace. What the user may not read is reported, with its exit code. A
+// policy without any report is never safe.
 func TestRights(t *testing.T) {
 	cluster.Start(t, devcluster.Admission)
 	cluster.Apply(t, rights)
@@ -183,7 +183,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// rights are a user of one namespace, and a report of it that was written by hand.
+// rights are the rights of a user of one namespace, and a report of it that was written by hand.
 const rights = `
 apiVersion: v1
 kind: Namespace
@@ -234,14 +234,14 @@ spec:
     validate: {failureAction: Audit, pattern: {metadata: {labels: {a: b}}}}
 `
 
-// block is a block of commands of a page, with lines that it shows of what they print.
+// block is a block of commands of a page, with lines of the output that the page shows.
 type block struct {
 	commands string
 	shows    []string
 }
 
-// guide reads the blocks marked sh, the lines of the block marked text after one, and the block marked promql. A line that
-// is only … stands for lines that are left out. What differs from run to run is marked txt, and not compared.
+// guide reads the blocks with the language sh, the lines of the following block with the language text, and the block with the language
+// promql. A line "…" stands for omitted lines. Output that differs from run to run has the language txt, and is not compared.
 func guide(t *testing.T, file string) (blocks []block, query string) {
 	t.Helper()
 	page, err := os.ReadFile(file)
@@ -267,12 +267,12 @@ func guide(t *testing.T, file string) (blocks []block, query string) {
 	return blocks, query
 }
 
-// shell runs commands as a reader of the page would, in a folder with a link to the examples.
+// shell runs commands like a reader of the page, in a folder with a link to the examples.
 type shell struct {
 	dir     string
 	env     []string
-	metrics string // the address of the Prometheus
-	said    []byte // what the last block did
+	metrics string // the address of the Prometheus server
+	said    []byte // output of the last block
 }
 
 func newShell(t *testing.T, root, metrics string) *shell {
@@ -301,7 +301,7 @@ func (s *shell) output(commands string) ([]byte, int) {
 	return out, cmd.ProcessState.ExitCode()
 }
 
-// run tells how a block does not do what the step says.
+// run returns an error unless the block has the effect of the step.
 func (s *shell) run(want step, commands string) error {
 	out, code := s.output(commands)
 	s.said = out
@@ -316,7 +316,7 @@ func (s *shell) run(want step, commands string) error {
 	return nil
 }
 
-// prometheus starts PromQL's own engine behind the HTTP API of Prometheus, over what the controller shows.
+// prometheus starts Prometheus's own engine behind the HTTP API of Prometheus, for the metrics of the controller.
 func prometheus(t *testing.T, root string, of *devcluster.Replica) (address string) {
 	t.Helper()
 	tool := filepath.Join(t.TempDir(), "promql") // another package may build and run it at the same time

@@ -36,7 +36,7 @@ func written(t *testing.T) string {
 
 func address(dir, page string) string { return "file://" + filepath.ToSlash(filepath.Join(dir, page)) }
 
-// The search finds what readers look for, and its hits lead to the sections, from every depth of the site.
+// The search finds common queries, and its hits link to the sections, from every depth of the site.
 func TestSearch(t *testing.T) {
 	dir := written(t)
 	b := browser.Start(t)
@@ -90,8 +90,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// Names of Kyverno lead to what has or had them: kinds and their short names, and every metric, with the suffixes that Prometheus and OTLP add
-// or leave out.
+// A search for names of Kyverno finds their descriptions: kinds and their short names, and every metric, with and without the suffixes of
+// Prometheus and OTLP.
 func TestNamesOfKyverno(t *testing.T) {
 	dir := written(t)
 	root, err := devcluster.Root()
@@ -137,7 +137,7 @@ func TestNamesOfKyverno(t *testing.T) {
 	}
 }
 
-// Every page reads well on a small screen: nothing is wider than it, and text is not too small. Wide tables and code scroll by themselves.
+// Every page fits a small screen, and its text is large enough. Wide tables and code scroll by themselves.
 func TestSmallScreen(t *testing.T) {
 	dir := written(t)
 	b := browser.Start(t)
@@ -169,7 +169,7 @@ func TestSmallScreen(t *testing.T) {
 	}
 }
 
-// Without scripts the text is there, the list of pages opens, and the search, which could not work, is not shown.
+// Without scripts the text is shown, the list of pages opens, and the search, which needs scripts, is hidden.
 func TestWithoutScripts(t *testing.T) {
 	dir := written(t)
 	b := browser.Start(t)
@@ -191,7 +191,7 @@ func TestWithoutScripts(t *testing.T) {
 	b.Until(`return location.pathname.endsWith("/policies/patterns.html")`)
 }
 
-// Every link of every page leads to a file, and to an element of it; pictures are there.
+// Every link of every page leads to an existing file and element. All pictures exist.
 func TestLinks(t *testing.T) {
 	dir := written(t)
 	b := browser.Start(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// audit is the API server's audit log of what the controllers ask for.
+// audit reads the API server's audit log of the controllers' requests.
 type audit struct {
 	log    *load.Audit
 	dir    string
@@ -41,7 +41,7 @@ func newAudit() (_ *audit, flags []string, err error) {
 	return a, flags, err
 }
 
-// check returns an error that names the requests of the controllers that docs/security/rbac.md does not list.
+// check returns an error with the requests of the controllers that docs/security/rbac.md does not list.
 func (a *audit) check() error {
 	defer os.RemoveAll(a.dir)
 	asked, err := a.log.Next()
@@ -51,7 +51,7 @@ func (a *audit) check() error {
 	if len(asked) == 0 {
 		return fmt.Errorf("the audit log holds no request of the accounts of the namespace %s", Namespace)
 	}
-	// One request of each sort is enough to find its cause.
+	// One request of each type is sufficient to find its cause.
 	unlisted := map[string]string{}
 	for _, e := range asked {
 		r := requestOf(e)
@@ -72,7 +72,7 @@ func (a *audit) check() error {
 		strings.Join(slices.Sorted(maps.Values(unlisted)), "\n  "))
 }
 
-// requestOf is a request of the audit log in the words of the tables.
+// requestOf returns a request of the audit log in the format of the tables.
 func requestOf(e load.Asked) rights.Request {
 	account := e.User.Username[strings.LastIndexByte(e.User.Username, ':')+1:]
 	r := rights.Request{Controller: strings.TrimPrefix(account, "kyverno-"), Verb: e.Verb}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A request that no table lists is named, once for each sort; requests that are listed are not, and an empty log is an error.
+// check reports requests that no table lists, once for each type, and no others. An empty log is an error.
 func TestUnlistedRequestsAreFound(t *testing.T) {
 	line := func(user, verb, ref, uri string) string {
 		return `{"verb":"` + verb + `","user":{"username":"system:serviceaccount:kyverno:` + user + `"},"userAgent":"ephor","requestURI":"` + uri + `","objectRef":` + ref + `,"responseStatus":{"code":200}}` + "\n"

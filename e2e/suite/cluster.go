@@ -13,22 +13,22 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// Namespace is the one that Ephor is installed in.
+// Namespace is the namespace of the installation.
 const Namespace = "kyverno"
 
 // Options of a control plane for tests.
 type Options struct {
-	// Values names the file charts/values/⟨values⟩.yaml with which the chart is rendered; "dev" when empty.
+	// Values names the file charts/values/⟨values⟩.yaml with which the chart is rendered; "dev" if empty.
 	Values string
 	// APIServerFlags are further flags of kube-apiserver.
 	APIServerFlags []string
-	// Audited has the package fail when a controller makes a request that docs/security/rbac.md does not list.
+	// Audited makes the package fail if a controller sends a request that docs/security/rbac.md does not list.
 	Audited bool
-	// Setup runs once before the tests of a package, with Ephor installed and no controller running; nil for nothing.
+	// Setup runs once before the tests of a package, with Ephor installed and no controller running; nil for none.
 	Setup func(context.Context) error
 }
 
-// Cluster is a control plane with Ephor installed on it. Its controllers run when a test starts them.
+// Cluster is a control plane with Ephor installed. Tests start the controllers.
 type Cluster struct {
 	*devcluster.Cluster
 	Ephor  *devcluster.Ephor
@@ -72,7 +72,7 @@ func (c *Cluster) Main(m *testing.M, o Options) int {
 	return code
 }
 
-// New starts a control plane for one test, installs Ephor, and stops it when the test ends.
+// New starts a control plane for one test, installs Ephor, and stops it after the test.
 func New(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -99,7 +99,7 @@ func (c *Cluster) start(ctx context.Context, o Options) (err error) {
 	return c.Install(ctx, o.Values)
 }
 
-// Install installs Ephor where it is not, or no longer.
+// Install installs Ephor, again if it was removed.
 func (c *Cluster) Install(ctx context.Context, values string) (err error) {
 	if values == "" {
 		values = "dev"
@@ -108,13 +108,13 @@ func (c *Cluster) Install(ctx context.Context, values string) (err error) {
 	return err
 }
 
-// Try runs kubectl as administrator and returns what it printed; err holds what it, or the API server, refused.
+// Try runs kubectl as administrator and returns its output, and the error of kubectl or the API server.
 func (c *Cluster) Try(_ testing.TB, stdin string, args ...string) (string, error) {
-	// Not the context of the test: what it cleans up comes after that has ended.
+	// The context of the test has ended when its cleanup runs.
 	return c.Kubectl(context.Background(), []byte(stdin), args...)
 }
 
-// Must runs kubectl as administrator, which has to succeed, and returns what it printed.
+// Must runs kubectl as administrator, which has to succeed, and returns its output.
 func (c *Cluster) Must(t testing.TB, stdin string, args ...string) string {
 	t.Helper()
 	out, err := c.Try(t, stdin, args...)
@@ -124,7 +124,7 @@ func (c *Cluster) Must(t testing.TB, stdin string, args ...string) string {
 	return out
 }
 
-// Apply applies manifests for a test, and deletes them, without waiting until they are gone, when it ends.
+// Apply applies manifests for a test, and deletes them afterwards without waiting for the end of the deletion.
 func (c *Cluster) Apply(t testing.TB, manifests string) {
 	t.Helper()
 	c.Must(t, manifests, "apply", "-f", "-")

@@ -1,5 +1,5 @@
-// Package suite is what the tests on a real API server share: a control plane with Ephor on it, kubectl, waiting, what a
-// replica's log says, and a policy whose enforcement can be asked for all the time.
+// Package suite contains what the tests on a real API server share: a control plane with Ephor, kubectl, waiting, checks of replicas' logs,
+// and a policy that load tests continuously.
 //
 //	var cluster suite.Cluster
 //
@@ -11,6 +11,6 @@
 //		suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
 //	}
 //
-// Only tests import it: those below e2e/ share one control plane for each package, those of soak/ start one for each test.
-// What only one package asks for stays there.
+// Only tests import it: those below e2e/ share one control plane for each package, those of soak/ start one for each test. Helpers of a
+// single package belong in that package.
 package suite

@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// RequireTeam is a policy that refuses ConfigMaps of the namespace default without the label team.
+// RequireTeam is a policy that denies ConfigMaps of the namespace default without the label team.
 const RequireTeam = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -31,7 +31,7 @@ spec:
       pattern: {metadata: {labels: {team: "?*"}}}
 `
 
-// CreateConfigMap tries to create a ConfigMap with the label team, or without when it is empty. Nothing is stored.
+// CreateConfigMap sends a dry-run creation of a ConfigMap with the label team, or without it if team is empty.
 func (c *Cluster) CreateConfigMap(ctx context.Context, team string) error {
 	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "asked-", Namespace: "default"}}
 	if team != "" {
@@ -41,7 +41,7 @@ func (c *Cluster) CreateConfigMap(ctx context.Context, team string) error {
 	return err
 }
 
-// Enforced says why RequireTeam is not enforced, nil when it is.
+// Enforced returns the reason why RequireTeam is not enforced, and nil if it is.
 func (c *Cluster) Enforced(ctx context.Context) error {
 	if err := c.CreateConfigMap(ctx, "a"); err != nil {
 		return fmt.Errorf("a clean object is refused: %w", err)
@@ -66,16 +66,15 @@ func (c *Cluster) StartEnforcing(t testing.TB, n int, args ...string) []*devclus
 	return replicas
 }
 
-// Load counts what Cluster.Load asked for, and what of it was not decided as RequireTeam decides.
+// Load counts the requests of Cluster.Load, and those whose answer differed from RequireTeam.
 type Load struct{ Asked, Failed int64 }
 
-// Load asks with all clients whether RequireTeam is enforced, all the time until the returned function is called. What
-// failed is logged.
+// Load checks with all clients that RequireTeam is enforced, continuously until the returned function is called. It logs failures.
 func (c *Cluster) Load(t testing.TB, clients int) (finish func() Load) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var asked, failed atomic.Int64
-	var failures sync.Map // text → when it was last seen
+	var failures sync.Map // text → time of its last occurrence
 	var wg sync.WaitGroup
 	for range clients {
 		wg.Go(func() {
@@ -85,7 +84,7 @@ func (c *Cluster) Load(t testing.TB, clients int) (finish func() Load) {
 					failures.Store(err.Error(), time.Now().Format(time.TimeOnly))
 				}
 				asked.Add(2)
-				time.Sleep(5 * time.Millisecond) // the machine has others to serve
+				time.Sleep(5 * time.Millisecond) // leaves the processor to other processes
 			}
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Metrics is what a controller shows on /metrics of the address, a Replica's MetricsAddr.
+// Metrics returns the page /metrics of a controller at the address, a Replica's MetricsAddr.
 func Metrics(t testing.TB, address string) string {
 	t.Helper()
 	response, err := http.Get("http://" + address + "/metrics")

@@ -11,8 +11,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// Start starts one more replica of a component for a test, waits until it is ready, and stops it when the test ends: it
-// has to end by itself then, and the end of its log is shown when the test failed.
+// Start starts another replica of a component for a test, waits until it is ready, and stops it after the test. The replica has to end on
+// SIGTERM, and the end of its log is printed if the test failed.
 func (c *Cluster) Start(t testing.TB, component string, args ...string) *devcluster.Replica {
 	t.Helper()
 	r, err := c.Ephor.Start(t.Context(), component, args...)
@@ -28,7 +28,7 @@ func (c *Cluster) Start(t testing.TB, component string, args ...string) *devclus
 	return r
 }
 
-// Stop stops a replica, which has to end by itself. One that has ended is left alone.
+// Stop stops a replica, which has to end on SIGTERM. It ignores a replica that has ended.
 func Stop(t testing.TB, r *devcluster.Replica) {
 	t.Helper()
 	if Alive(r) != nil {
@@ -39,7 +39,7 @@ func Stop(t testing.TB, r *devcluster.Replica) {
 	}
 }
 
-// Alive tells how a replica ended, nil when it runs.
+// Alive returns the error with which a replica ended, and nil while it runs.
 func Alive(r *devcluster.Replica) error {
 	select {
 	case <-r.Done():
@@ -49,7 +49,7 @@ func Alive(r *devcluster.Replica) error {
 	}
 }
 
-// Logged counts the lines of a replica's log that hold all the words.
+// Logged returns the number of lines of a replica's log that contain all the words.
 func Logged(r *devcluster.Replica, words ...string) int {
 	n := 0
 	for line := range strings.Lines(r.Tail(100_000)) {
@@ -64,7 +64,7 @@ func Logged(r *devcluster.Replica, words ...string) int {
 	return n
 }
 
-// Says waits until the log of a replica holds a line with all the words.
+// Says waits until a line of the replica's log contains all the words.
 func Says(t testing.TB, r *devcluster.Replica, words ...string) time.Duration {
 	t.Helper()
 	return Until(t, fmt.Sprintf("%s says %q", r.Name, words), func() error {
@@ -75,7 +75,7 @@ func Says(t testing.TB, r *devcluster.Replica, words ...string) time.Duration {
 	})
 }
 
-// Holder is the replica that holds a lease of Ephor's namespace; an error says why none does.
+// Holder returns the replica that holds a Lease of Ephor's namespace, or the reason why none does.
 func (c *Cluster) Holder(t testing.TB, lease string, among []*devcluster.Replica) (*devcluster.Replica, error) {
 	l, err := c.Client.CoordinationV1().Leases(Namespace).Get(t.Context(), lease, metav1.GetOptions{})
 	if err != nil {

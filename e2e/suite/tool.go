@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Tool reports whether a program that `make test` can do without is on this machine. When it is not, it logs that, and it ends
-// the test with a failure where the environment has CI=true.
+// Tool reports whether a program that `make test` does not require is on this machine. If it is not, Tool logs that, and fails the test if
+// the environment has CI=true.
 func Tool(t testing.TB, program string) bool {
 	t.Helper()
 	_, err := exec.LookPath(program)

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// patience bounds every wait. It is for busy machines: what has to be quicker is measured by what Until returns.
+// patience bounds every wait. It is long enough for busy machines; tests with shorter limits measure the result of Until.
 const patience = 3 * time.Minute
 
-// Until waits until f returns nil, and returns how long that took. The message of a test that waited in vain names what
-// was waited for, and the last error.
+// Until waits until f returns nil, and returns the duration. If the time is over, it fails the test with the text and the last error.
 func Until(t testing.TB, what string, f func() error) time.Duration {
 	t.Helper()
 	begin := time.Now()
@@ -27,7 +26,7 @@ func Until(t testing.TB, what string, f func() error) time.Duration {
 	return 0
 }
 
-// Eventually is Until where the error of f says enough.
+// Eventually is Until for an f whose error is a sufficient message.
 func Eventually(t testing.TB, f func() error) time.Duration {
 	t.Helper()
 	return Until(t, "", f)

@@ -1,6 +1,6 @@
-// Package trust attacks Ephor on a real API server: one file for each row of docs/security/threat-model.md that an API server is
-// part of, t⟨number⟩_⟨what⟩_test.go.
+// Package trust attacks Ephor on a real API server: one file, t⟨number⟩_⟨topic⟩_test.go, for each row of docs/security/threat-model.md that
+// involves an API server.
 //
-// mallory holds the built-in ClusterRole admin in the namespace mallory, and nothing else. A test does as mallory what
-// mallory may do, and checks that nothing outside of that namespace changed, and that nothing was revealed.
+// mallory has the built-in ClusterRole admin in the namespace mallory, and no other rights. Tests do what mallory is allowed to do, and
+// check that nothing changes outside of that namespace, and that nothing is revealed.
 package trust

@@ -15,7 +15,7 @@ var (
 	admission *devcluster.Replica
 )
 
-// mallory is the user who attacks, and the namespace in which mallory holds the ClusterRole admin.
+// mallory is the attacker, and the namespace in which the attacker has the ClusterRole admin.
 const mallory = "mallory"
 
 const setup = `
@@ -60,14 +60,14 @@ func startAdmission(ctx context.Context) (*devcluster.Replica, error) {
 	return cluster.Ephor.StartAdmission(ctx, "--webhookPathOverlap=5s") // a minute is long for a test
 }
 
-// asMallory runs kubectl as mallory and returns what it printed; err holds what was refused.
+// asMallory runs kubectl as mallory and returns its output, and the error if the request was denied.
 func asMallory(t testing.TB, stdin string, args ...string) (string, error) {
 	t.Helper()
 	return cluster.Try(t, stdin, append(args, "--as="+mallory, "-n", mallory)...)
 }
 
-// TestMalloryIsConfined holds the premise of all other tests: mallory may do everything of the role admin in one
-// namespace, and nothing in others.
+// TestMalloryIsConfined checks the premise of all other tests: mallory has the rights of the role admin in one namespace, and none in
+// others.
 func TestMalloryIsConfined(t *testing.T) {
 	suite.Eventually(t, func() error { // the role admin is aggregated some time after the start
 		_, err := asMallory(t, "", "create", "configmap", "mine", "--dry-run=server")

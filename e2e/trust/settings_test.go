@@ -9,8 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// TestSettingsOfOtherNamespaces: only the ConfigMaps and Leases of our own namespace decide what is filtered and who leads.
-// Objects with the same names in mallory's namespace change nothing, and mallory cannot write in ours.
+// TestSettingsOfOtherNamespaces: only ConfigMaps and Leases of Ephor's own namespace configure filters and leaders. Objects with the same
+// names in mallory's namespace have no effect, and mallory cannot write in Ephor's.
 func TestSettingsOfOtherNamespaces(t *testing.T) {
 	cluster.Apply(t, suite.RequireTeam)
 	suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
@@ -33,7 +33,7 @@ func TestSettingsOfOtherNamespaces(t *testing.T) {
 		copies += fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: %s, namespace: %s}\nspec: {holderIdentity: mallory, leaseDurationSeconds: 3600, renewTime: \"2096-01-01T00:00:00.000000Z\"}\n---\n", name, mallory)
 	}
 	cluster.Apply(t, copies)
-	for range 5 { // a ConfigMap that counted would do so at once
+	for range 5 { // a ConfigMap with an effect would have it at once
 		if err := cluster.Enforced(t.Context()); err != nil {
 			t.Fatalf("with the ConfigMaps %q in another namespace: %v", maps, err)
 		}

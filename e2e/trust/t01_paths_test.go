@@ -58,7 +58,7 @@ func port(t testing.TB, service, path, body string) int {
 	t.Helper()
 	address := cluster.Must(t, "", "get", "service", service, "-n", suite.Namespace, "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
 	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
-		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // who we are is not the point
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // TLS verification is not tested here
 	}}
 	res, err := client.Post("https://"+address+path, "application/json", bytes.NewReader([]byte(body)))
 	if err != nil {
@@ -69,7 +69,7 @@ func port(t testing.TB, service, path, body string) int {
 	return res.StatusCode
 }
 
-// standing are the paths in the configurations of both kinds, as they are stored.
+// standing returns the paths in the stored configurations of both kinds.
 func standing(t testing.TB) []string {
 	t.Helper()
 	out := cluster.Must(t, "", "get", "validatingwebhookconfigurations,mutatingwebhookconfigurations",
@@ -77,7 +77,7 @@ func standing(t testing.TB) []string {
 	return strings.Fields(out)
 }
 
-// secretPath is the path in the configurations that ends in the plain one; empty when there is none.
+// secretPath returns the path in the configurations that ends in the plain path; empty if there is none.
 func secretPath(t testing.TB, plain string) string {
 	t.Helper()
 	for _, path := range standing(t) {
@@ -101,7 +101,7 @@ func t1Start(t testing.TB) {
 	})
 }
 
-// A forged review gets no answer, whatever its path, and no work comes of it.
+// A forged review gets no answer at any path, and causes no work.
 func TestT1ForgedReview(t *testing.T) {
 	t1Start(t)
 	none := strings.Repeat("0", 64)
@@ -120,7 +120,7 @@ func TestT1ForgedReview(t *testing.T) {
 	}
 }
 
-// What opens one path opens no other.
+// The secret of one path opens no other path.
 func TestT1OneSegmentOnePath(t *testing.T) {
 	t1Start(t)
 	routes := []string{"/validate/fail", "/validate/fail/finegrained/victim/t1-fine", "/policyvalidate", "/exceptionvalidate", "/verifymutate"}
@@ -140,7 +140,7 @@ func TestT1OneSegmentOnePath(t *testing.T) {
 	}
 }
 
-// A rotation ends what was known before, and the API server's own reviews do not notice.
+// A rotation invalidates the previous paths, without failed reviews of the API server.
 func TestT1Rotation(t *testing.T) {
 	cluster.Apply(t, suite.RequireTeam)
 	suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
@@ -167,7 +167,7 @@ func TestT1Rotation(t *testing.T) {
 	}
 }
 
-// The API server tells the requester the URL of a webhook that could not be called. It is of no use afterwards.
+// If a webhook cannot be called, the API server shows its URL to the requester. The URL is invalid afterwards.
 func TestT1FailedCall(t *testing.T) {
 	cluster.Apply(t, strings.ReplaceAll(suite.RequireTeam, "[default]", "[default, mallory]"))
 	suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
@@ -194,7 +194,7 @@ func TestT1FailedCall(t *testing.T) {
 	suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
 }
 
-// t1Restart starts the admission controller again for the tests that follow.
+// t1Restart restarts the admission controller for the following tests.
 func t1Restart(t testing.TB) {
 	t.Helper()
 	var err error
@@ -203,7 +203,7 @@ func t1Restart(t testing.TB) {
 	}
 }
 
-// While configurations stand that Kyverno wrote, their paths are answered; not after ours were written.
+// While Kyverno's configurations exist, Ephor answers their paths. After it has written its own, it does not.
 func TestT1PathsOfKyverno(t *testing.T) {
 	cluster.Apply(t, suite.RequireTeam)
 	suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
@@ -266,7 +266,7 @@ func TestT1PathsOfKyverno(t *testing.T) {
 	})
 }
 
-// The keys appear in nothing that we tell.
+// No log, event, metric or status contains the keys.
 func TestT1KeysAreNotPublished(t *testing.T) {
 	t1Start(t)
 	path := secretPath(t, "/validate/fail")

@@ -17,11 +17,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// withoutBody posts a header that promises a body, sends none of it, and returns the status.
+// withoutBody posts a header that announces a body, sends none, and returns the status.
 func withoutBody(t testing.TB, service, path string) int {
 	t.Helper()
 	address := cluster.Must(t, "", "get", "service", service, "-n", suite.Namespace, "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // who we are is not the point
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // TLS verification is not tested here
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,8 +42,8 @@ func withoutBody(t testing.TB, service, path string) int {
 	return res.StatusCode
 }
 
-// TestT1CleanupServer: the cleanup controller's webhooks answer the API server only. A review at a plain path, with a segment
-// that opens nothing or with that of another path gets 404 before its body is read.
+// TestT1CleanupServer: the cleanup controller's webhooks answer the API server only. A review at a plain path, with an unknown segment, or
+// with the segment of another path, gets 404 before its body is read.
 func TestT1CleanupServer(t *testing.T) {
 	cluster.Start(t, devcluster.Cleanup)
 	t1Start(t)
@@ -92,8 +92,8 @@ func TestT1CleanupServer(t *testing.T) {
 	asked()
 }
 
-// TestT1DeletedSecret: when the Secret with the key is deleted, a new key is made and the configurations follow. The paths
-// of before are answered for the overlap, so that no request fails.
+// TestT1DeletedSecret: after the Secret with the key is deleted, Ephor creates a new key and rewrites the configurations. It answers the
+// previous paths during the overlap, so that no request fails.
 func TestT1DeletedSecret(t *testing.T) {
 	cluster.Apply(t, suite.RequireTeam)
 	suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
@@ -144,8 +144,8 @@ func unlock(t testing.TB, args ...string) {
 	}
 }
 
-// TestT1UnlockedRotation: epochs go on while the cluster is unlocked, so that a path of before ends. What `unlock --restore`
-// puts back carries the paths in force.
+// TestT1UnlockedRotation: epochs continue while the cluster is unlocked, so that previous paths expire. `unlock --restore` writes
+// configurations with the current paths.
 func TestT1UnlockedRotation(t *testing.T) {
 	cluster.Apply(t, suite.RequireTeam)
 	suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })

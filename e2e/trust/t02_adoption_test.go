@@ -25,7 +25,7 @@ func adoptCommand(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// keyOfMark is the ID of the key that an object is marked with; empty without a mark.
+// keyOfMark returns the ID of the key in the mark of an object; empty without a mark.
 func keyOfMark(t *testing.T, args ...string) string {
 	t.Helper()
 	text := cluster.Must(t, "", append([]string{"get", "-o", `jsonpath={.metadata.annotations.` + strings.ReplaceAll(mark.Annotation, ".", `\.`) + `}`}, args...)...)
@@ -40,8 +40,8 @@ func keyOfMark(t *testing.T, args ...string) string {
 	return id
 }
 
-// T2: objects that were made before there were marks, or whose key is lost, are adopted when their labels are proved to be true,
-// and left alone otherwise. Nothing of it deletes an object. Who takes the mark away does not end synchronization.
+// T2: objects from the time before marks, or whose key is lost, are adopted if their labels can be proved, and left alone otherwise.
+// Adoption deletes no object. Removing a mark does not end synchronization.
 func TestT2Adoption(t *testing.T) {
 	const policy = "t2-adopted"
 	rename := strings.NewReplacer("{name: t2}", "{name: t2-adopted}", "{t2: \"yes\"}", "{t2-adopted: \"yes\"}", "t2-source", "t2-adopted-source").Replace
@@ -107,7 +107,7 @@ func TestT2Adoption(t *testing.T) {
 	}
 	suite.Stop(t, r)
 
-	// Marks of an older key are made anew.
+	// Marks of an older key are renewed.
 	if out := adoptCommand(t, "--rotate-key"); !strings.HasPrefix(out, "new marks are made with the key ") {
 		t.Errorf("`ephor adopt --rotate-key` prints\n%s", out)
 	}
@@ -126,7 +126,7 @@ func TestT2Adoption(t *testing.T) {
 		}
 	}
 
-	// What is marked goes with its trigger.
+	// A marked object is deleted with its trigger.
 	cluster.Must(t, "", "label", "namespace", "t2-team", "t2-adopted-")
 	for _, o := range append(made, forged) {
 		suite.Until(t, strings.Join(o, " ")+" is deleted", func() error { return equal(uidOf(t, o...), "") })

@@ -22,14 +22,15 @@ spec:
   - expression: "generator.apply(string(object.metadata.name), [{'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {'name': 'made'}, 'data': {'k': 'v'}}])"
 `
 
-// t2CELLabels are the labels of what a GeneratingPolicy made for a Namespace, as any user can write them.
+// t2CELLabels returns the labels of an object that a GeneratingPolicy created for a Namespace, as any user can write them.
 func t2CELLabels(policy, name, uid string) string {
 	return fmt.Sprintf(`{app.kubernetes.io/managed-by: kyverno, generate.kyverno.io/policy-name: %s, generate.kyverno.io/trigger-group: "", generate.kyverno.io/trigger-version: v1, `+
 		`generate.kyverno.io/trigger-kind: Namespace, generate.kyverno.io/trigger-namespace: "", generate.kyverno.io/trigger-name: %s, generate.kyverno.io/trigger-uid: %s}`, policy, name, uid)
 }
 
-// T2: labels on an object of mallory's say that a GeneratingPolicy made it for another namespace, or for her own, which is no trigger.
-// Changing and deleting it has no effect, and it does not go with that namespace. An UpdateRequest in her namespace is not carried out.
+// T2: labels of mallory's object claim that a GeneratingPolicy created it for another namespace, or for mallory's, which is no trigger.
+// Changes and deletions of it have no effect, and it is not deleted with that namespace. An UpdateRequest in mallory's namespace is not
+// executed.
 func TestT2ForgedLabelsCEL(t *testing.T) {
 	cluster.Start(t, devcluster.Background)
 	cluster.Apply(t, t2GeneratingPolicy)
@@ -66,7 +67,7 @@ spec: {requestType: cel-generate, policy: t2-cel, rule: t2-cel, deleteDownstream
 	if _, err := cluster.Try(t, fmt.Sprintf(request, suite.Namespace, own), "create", "-f", "-", "--as="+mallory); err == nil || !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("mallory writes an UpdateRequest in the namespace of the controllers: %v", err)
 	}
-	// Even one of an administrator for an object that is no trigger makes nothing; one in another namespace is not read.
+	// An administrator's UpdateRequest for an object that is no trigger creates nothing; one in another namespace is not read.
 	cluster.Must(t, fmt.Sprintf(request, suite.Namespace, own), "create", "-f", "-")
 	elsewhere := cluster.Must(t, fmt.Sprintf(request, mallory, own), "create", "-f", "-", "-o", "jsonpath={.metadata.name}")
 	workDone(t, "t2-cel")
@@ -81,7 +82,7 @@ spec: {requestType: cel-generate, policy: t2-cel, rule: t2-cel, deleteDownstream
 		t.Errorf("mallory deletes the object of another namespace: its UID is %q, and was %q", got, made)
 	}
 
-	// The trigger ceases to be one: what was made goes, and what only says so stays.
+	// The Namespace is no longer a trigger: generated objects are deleted, and the forged one stays.
 	cluster.Must(t, "", "label", "namespace", victim, "t2-cel-")
 	suite.Until(t, "what was made is deleted", func() error { return equal(uidOf(t, "configmap", "made", "-n", victim), "") })
 	workDone(t, "t2-cel")

@@ -44,7 +44,7 @@ metadata: {name: settings, namespace: t2-source}
 data: {k: v}
 `
 
-// workDone waits until no work of the policy is left.
+// workDone waits until the policy has no pending work.
 func workDone(t *testing.T, policy string) {
 	t.Helper()
 	suite.Until(t, "no UpdateRequest of "+policy+" is left", func() error {
@@ -56,13 +56,13 @@ func workDone(t *testing.T, policy string) {
 	})
 }
 
-// uidOf is the UID of an object; empty when it is not there.
+// uidOf returns the UID of an object; empty if it does not exist.
 func uidOf(t *testing.T, args ...string) string {
 	t.Helper()
 	return cluster.Must(t, "", append([]string{"get", "--ignore-not-found", "-o", "jsonpath={.metadata.uid}"}, args...)...)
 }
 
-// generated waits until an object is there, and returns its UID.
+// generated waits until an object exists, and returns its UID.
 func generated(t *testing.T, args ...string) (uid string) {
 	t.Helper()
 	suite.Until(t, strings.Join(args, " ")+" is generated", func() error {
@@ -74,15 +74,15 @@ func generated(t *testing.T, args ...string) (uid string) {
 	return uid
 }
 
-// forgedLabels are the labels of what a rule made for a trigger, as any user can write them.
+// forgedLabels returns the labels of an object that a rule created for a trigger, as any user can write them.
 func forgedLabels(policy, rule, triggerKind, triggerNamespace, triggerUID, more string) string {
 	return fmt.Sprintf(`{app.kubernetes.io/managed-by: kyverno, generate.kyverno.io/policy-name: %q, generate.kyverno.io/policy-namespace: "", `+
 		`generate.kyverno.io/rule-name: %q, generate.kyverno.io/trigger-version: v1, generate.kyverno.io/trigger-group: "", generate.kyverno.io/trigger-kind: %q, `+
 		`generate.kyverno.io/trigger-namespace: %q, generate.kyverno.io/trigger-uid: %q%s}`, policy, rule, triggerKind, triggerNamespace, triggerUID, more)
 }
 
-// T2: labels on an object of mallory's say that it was generated for another namespace. Changing and deleting that object
-// changes nothing there: what Ephor generated is recognised by a mark that users cannot make.
+// T2: labels of mallory's object claim that it was generated for another namespace. Changes and deletions of it change nothing there: Ephor
+// recognizes generated objects by a mark that users cannot forge.
 func TestT2ForgedLabels(t *testing.T) {
 	cluster.Start(t, devcluster.Background)
 	cluster.Apply(t, t2Policy)
@@ -126,7 +126,7 @@ func TestT2ForgedLabels(t *testing.T) {
 			}
 		})
 	}
-	// A source of mallory's own, with the label of sources, has no copies anywhere.
+	// A source of mallory's, with the label of sources, is copied nowhere.
 	if _, err := asMallory(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: source, labels: {generate.kyverno.io/clone-source: ''}}", "create", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
@@ -139,8 +139,8 @@ func TestT2ForgedLabels(t *testing.T) {
 	}
 }
 
-// T2: a user takes the mark and the labels of a generated object away, and its rule is deleted before it is followed again: the record
-// of what was made finds the object. An object of the same name that was made since is not taken for it.
+// T2: a user removes the mark and the labels of a generated object, and its rule is deleted before they are restored. The record of
+// generated objects finds the object. An object of the same name that was created since is not deleted.
 func TestT2RemovedMark(t *testing.T) {
 	background := cluster.Start(t, devcluster.Background)
 	cluster.Apply(t, strings.ReplaceAll(t2Policy, "t2", "t2-removed"))
@@ -153,7 +153,7 @@ func TestT2RemovedMark(t *testing.T) {
 		generated(t, "configmap", "settings", "-n", ns)
 	}
 	workDone(t, "t2-removed")
-	suite.Stop(t, background) // which stores the record
+	suite.Stop(t, background) // it stores the record
 	for _, ns := range namespaces {
 		cluster.Must(t, `{"metadata": {"labels": null, "annotations": null}}`, "patch", "networkpolicy", "default-deny", "-n", ns, "--type=merge", "--patch-file=/dev/stdin")
 	}

@@ -25,8 +25,8 @@ spec:
     jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/data/by', value: string(object.metadata.namespace)}]"}
 `
 
-// T2: an UpdateRequest asks a MutatingPolicy to change an object for a trigger of mallory's that is none, or for one that its stored request
-// only claims. It is refused, or changes nothing.
+// T2: an UpdateRequest requests a change by a MutatingPolicy for an object of mallory's that is no trigger, or that only the stored request
+// claims to be one. It is denied, or changes nothing.
 func TestT2ForgedMutateRequestCEL(t *testing.T) {
 	cluster.Start(t, devcluster.Background)
 	const trigger = "t2-mutate-trigger"
@@ -60,7 +60,7 @@ spec:
 	if _, err := cluster.Try(t, fmt.Sprintf(request, suite.Namespace, mallory, own, bare), "create", "-f", "-", "--as="+mallory); err == nil || !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("mallory writes an UpdateRequest in the namespace of the controllers: %v", err)
 	}
-	// An administrator's are read, and what they say is not believed: the trigger is what the cluster has, without the label.
+	// An administrator's UpdateRequest is read but not believed: the trigger is the object in the cluster, which has no label.
 	claimed := fmt.Sprintf(`{userInfo: {}, admissionRequestInfo: {operation: CREATE, admissionRequest: {uid: u, operation: CREATE, kind: {group: "", version: v1, kind: Namespace},
     resource: {group: "", version: v1, resource: namespaces}, name: victim, userInfo: {username: admin},
     object: {apiVersion: v1, kind: Namespace, metadata: {name: victim, uid: %s, labels: {t2-mutate: "yes"}}}}}}`, victim)

@@ -35,9 +35,8 @@ kind: Namespace
 metadata: {name: t3-alice}
 `
 
-// T3: a rule copies a Secret for objects that alice makes. Labels on an object of mallory's say that it was copied for an
-// object that mallory made; and mallory's object was there before the policy. The Secret is copied for neither. What was
-// copied for alice is renewed.
+// T3: a rule copies a Secret for objects that alice creates. Labels of mallory's object claim that it is a copy for an object of mallory's;
+// and an object of mallory's exists before the policy. The Secret is copied for neither. The copy for alice is updated.
 func TestT3RequesterConditions(t *testing.T) {
 	if _, err := asMallory(t, "", "create", "configmap", "wants-credentials"); err != nil {
 		t.Fatal(err)
@@ -67,7 +66,7 @@ func TestT3RequesterConditions(t *testing.T) {
 	}
 	none("the policy was created after her object")
 
-	// The source changes: alice's copy follows, and the forged copy brings nothing.
+	// The source changes: alice's copy is updated, and the forged copy is not.
 	cluster.Must(t, `{"stringData": {"password": "second"}}`, "patch", "secret", "credentials", "-n", "victim", "--type=merge", "--patch-file=/dev/stdin")
 	suite.Until(t, "the copy follows its source", func() error { return equal(password("t3-alice"), "c2Vjb25k") })
 	none("the source was changed")
@@ -81,7 +80,7 @@ func TestT3RequesterConditions(t *testing.T) {
 	}
 	none("she deleted the object with forged labels")
 
-	// What was made for alice is restored, also after another user deletes it.
+	// Alice's copy is restored, also after another user deletes it.
 	cluster.Must(t, "", "delete", "secret", "credentials", "-n", "t3-alice")
 	suite.Until(t, "the copy is made again", func() error { return equal(password("t3-alice"), "c2Vjb25k") })
 	if uidOf(t, "secret", "credentials", "-n", "t3-alice") == copied {

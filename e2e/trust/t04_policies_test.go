@@ -9,12 +9,12 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// configMap is the manifest of a ConfigMap.
+// configMap returns the manifest of a ConfigMap.
 func configMap(namespace, name string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", namespace: " + namespace + "}\n"
 }
 
-// refused waits until the creation of an object is refused with the text.
+// refused waits until the creation of an object is denied with the text.
 func refused(t *testing.T, manifest, text string) {
 	t.Helper()
 	suite.Eventually(t, func() error {
@@ -29,7 +29,7 @@ func refused(t *testing.T, manifest, text string) {
 	})
 }
 
-// admitted reports what refuses the creation of an object.
+// admitted fails the test if the creation of an object is denied.
 func admitted(t *testing.T, manifest string) {
 	t.Helper()
 	if _, err := cluster.Try(t, manifest, "create", "--dry-run=server", "-f", "-"); err != nil {
@@ -37,7 +37,7 @@ func admitted(t *testing.T, manifest string) {
 	}
 }
 
-// byMallory creates a Policy as mallory, and deletes it when the test ends.
+// byMallory creates a Policy as mallory, and deletes it after the test.
 func byMallory(t *testing.T, policy string) {
 	t.Helper()
 	suite.Eventually(t, func() error { // the role admin is aggregated some time after the start
@@ -51,8 +51,7 @@ func byMallory(t *testing.T, policy string) {
 	})
 }
 
-// TestT4ConditionsOfANamespacedPolicy: a condition that always fails refuses requests in the namespace of its policy, and
-// in no other one.
+// TestT4ConditionsOfANamespacedPolicy: a condition that always fails denies requests in the namespace of its policy only.
 func TestT4ConditionsOfANamespacedPolicy(t *testing.T) {
 	byMallory(t, `
 apiVersion: kyverno.io/v1
@@ -74,7 +73,7 @@ spec:
 	admitted(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: t4}\n")
 }
 
-// TestT4TimeoutOfANamespacedPolicy: the timeout of a namespaced policy is for its namespace.
+// TestT4TimeoutOfANamespacedPolicy: the timeout of a namespaced policy applies to its namespace only.
 func TestT4TimeoutOfANamespacedPolicy(t *testing.T) {
 	cluster.Apply(t, `
 apiVersion: kyverno.io/v1
@@ -115,8 +114,8 @@ spec:
 	}
 }
 
-// TestT4VersionsOfANamespacedPolicy: a cluster-wide policy that names a version of a kind is asked about the others in this
-// version, also when mallory's policy names all kinds, or another version.
+// TestT4VersionsOfANamespacedPolicy: a cluster-wide policy that names a version of a kind receives requests for other versions in this
+// version, also if mallory's policy names all kinds, or another version.
 func TestT4VersionsOfANamespacedPolicy(t *testing.T) {
 	cluster.Apply(t, `
 apiVersion: kyverno.io/v1
@@ -146,7 +145,7 @@ spec:
     match: {any: [{resources: {kinds: [`+kind+`], names: [t4-widens, t4]}}]}
     validate: {failureAction: Enforce, message: "t4-widens says no to `+strings.Trim(kind, `"`)+`", deny: {}}
 `)
-		if kind == `"*"` { // wildcards bring every kind
+		if kind == `"*"` { // a wildcard includes every kind
 			refused(t, configMap(mallory, "t4-widens"), "t4-widens says no to *")
 		}
 		refused(t, scaler(mallory, "v2"), "t4-widens says no to "+strings.Trim(kind, `"`))

@@ -30,8 +30,8 @@ spec:
       deny: {conditions: {all: [{key: "contact {{ request.object.metadata.annotations.contact }}", operator: NotEquals, value: "contact a"}]}}
 `
 
-// TestT6DataIsNotEvaluated: what mallory writes into an annotation is text. The policy reads a Secret, and neither the refusal
-// nor its Event shows any of it; and an expression is not the value that the policy allows.
+// TestT6DataIsNotEvaluated: an annotation that mallory writes is text. The policy reads a Secret, but neither the denial nor its Event
+// contains any part of it, and an expression is not equal to its value.
 func TestT6DataIsNotEvaluated(t *testing.T) {
 	cluster.Kubectl(t.Context(), []byte(directoryPolicy), "apply", "-f", "-")
 	t.Cleanup(func() { cluster.Try(t, "", "delete", "clusterpolicy", "t6-contact") })
@@ -42,7 +42,7 @@ func TestT6DataIsNotEvaluated(t *testing.T) {
 	make := func(name, contact string) (string, error) {
 		return asMallory(t, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: "+name+"\n  annotations:\n    contact: \""+contact+"\"\n", "create", "-f", "-")
 	}
-	// The webhook asks about ConfigMaps a moment after the policy is ready.
+	// The webhook covers ConfigMaps a moment after the policy is ready.
 	suite.Eventually(t, func() error {
 		if out, err := make("t6-wait", "x"); err == nil {
 			asMallory(t, "", "delete", "configmap", "t6-wait")

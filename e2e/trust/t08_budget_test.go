@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// expensive is a Policy of mallory's with n rules on ConfigMaps; each takes about 10 ms and stays within the budget of one rule.
+// expensive returns a Policy of mallory's with n rules on ConfigMaps; each takes about 10 ms and stays within the budget of one rule.
 func expensive(n int) string {
 	var b strings.Builder
 	b.WriteString("apiVersion: kyverno.io/v1\nkind: Policy\nmetadata: {name: expensive, namespace: mallory}\nspec:\n  rules:\n")
@@ -20,8 +20,8 @@ func expensive(n int) string {
 	return b.String()
 }
 
-// TestT8ExpensivePolicy: a request that mallory's policy of 400 rules is about ends in an error of that policy, which
-// says so in its status; meanwhile a policy of another namespace evaluates as ever.
+// TestT8ExpensivePolicy: a request that matches mallory's policy of 400 rules ends in an error of that policy, which its status reports.
+// Meanwhile a policy of another namespace is evaluated normally.
 func TestT8ExpensivePolicy(t *testing.T) {
 	cluster.Must(t, `
 apiVersion: kyverno.io/v1
@@ -37,7 +37,7 @@ spec:
 		_, err := asMallory(t, expensive(400), "apply", "-f", "-")
 		return err
 	})
-	t.Cleanup(func() { // ConfigMaps of mallory's are for other tests, too
+	t.Cleanup(func() { // other tests use ConfigMaps of mallory's too
 		cluster.Must(t, "", "delete", "policies.kyverno.io", "-n", mallory, "expensive")
 		cluster.Must(t, "", "delete", "policies.kyverno.io", "-n", "victim", "named")
 	})

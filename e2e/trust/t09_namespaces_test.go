@@ -10,8 +10,8 @@ import (
 
 var errNotMutated = errors.New("the policy does not mutate yet")
 
-// TestT9NamespaceWithAForgedLabel: a Namespace that is still without a name cannot escape policies by the label that holds
-// its name. Each Namespace is mutated once.
+// TestT9NamespaceWithAForgedLabel: a Namespace whose name is generated cannot bypass policies with a forged name label. Each Namespace is
+// mutated once.
 func TestT9NamespaceWithAForgedLabel(t *testing.T) {
 	cluster.Apply(t, `
 apiVersion: kyverno.io/v1
@@ -47,7 +47,7 @@ spec:
 	}
 }
 
-// TestT9ValidatedNamespace: when a Namespace is validated the API server has given it its name and the label.
+// TestT9ValidatedNamespace: before validation, the API server sets the name of a Namespace and the label.
 func TestT9ValidatedNamespace(t *testing.T) {
 	cluster.Apply(t, `
 apiVersion: kyverno.io/v1

@@ -10,8 +10,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// trustReports are rules that no ConfigMap of mallory's fulfils: scans evaluate the first policy, and only admission
-// by the second, which asks who the requester is.
+// trustReports are rules that every ConfigMap of mallory's violates. Scans evaluate the first policy; only admission evaluates the second,
+// which reads the requester.
 const trustReports = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -37,7 +37,7 @@ spec:
       deny: {conditions: {all: [{key: "{{ request.userInfo.username }}", operator: NotEquals, value: ops}]}}
 `
 
-// forgedReport is an intermediate report about the ConfigMap in which both rules are fulfilled, in the year 2096.
+// forgedReport is an intermediate report about the ConfigMap in which both rules pass, from the year 2096.
 const forgedReport = `
 apiVersion: reports.kyverno.io/v1
 kind: EphemeralReport
@@ -61,8 +61,8 @@ spec:
   - {source: kyverno, policy: trust-requester, rule: who, result: pass, scored: true, message: fine, timestamp: {seconds: 3976300800, nanos: 0}}
 `
 
-// A tenant who writes intermediate reports, as the aggregated ClusterRoles allow, changes no policy report: neither what scans
-// find, nor what only admission finds, and not for the next result either.
+// A tenant who writes intermediate reports, as the aggregated ClusterRoles allow, changes no policy report: neither results of scans, nor
+// results of admission, now or later.
 func TestT10ForgedReports(t *testing.T) {
 	suite.Eventually(t, func() error {
 		_, err := asMallory(t, "", "auth", "can-i", "create", "ephemeralreports.reports.kyverno.io")
@@ -92,7 +92,7 @@ func TestT10ForgedReports(t *testing.T) {
 	}
 	suite.Eventually(t, func() error {
 		err := both()
-		if err != nil { // the webhook's configuration may have reached the API server after the object: it is reviewed once more
+		if err != nil { // the webhook's configuration may have reached the API server after the object, so the object is updated once more
 			if _, err := asMallory(t, "", "label", "configmap", "violating", "--overwrite", fmt.Sprint("asked=", time.Now().UnixNano())); err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func TestT10ForgedReports(t *testing.T) {
 		return err
 	})
 
-	// The controller may delete the report between the read and the write of an apply, which fails then: it is repeated.
+	// The controller may delete the report between the read and the write of an apply, so a failed apply is repeated.
 	forge := func() {
 		t.Helper()
 		suite.Eventually(t, func() error {
@@ -111,7 +111,7 @@ func TestT10ForgedReports(t *testing.T) {
 			return nil
 		})
 	}
-	gone := func() error { // it was looked at
+	gone := func() error { // the controller has read it
 		out, err := cluster.Try(t, "", "get", "ephemeralreports", "-n", mallory, "-o", "name")
 		if err == nil && strings.TrimSpace(out) != "" {
 			err = fmt.Errorf("there is still %s", out)
@@ -124,7 +124,7 @@ func TestT10ForgedReports(t *testing.T) {
 		t.Errorf("after the forged report: %v", err)
 	}
 
-	// The controller that finds the next result does not put its name to what it finds in the object.
+	// The controller that adds the next result does not sign the forged ones in the object.
 	for i := range 3 {
 		if _, err := asMallory(t, "", "label", "configmap", "violating", "--overwrite", fmt.Sprintf("round=r%d", i)); err != nil {
 			t.Fatal(err)

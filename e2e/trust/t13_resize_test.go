@@ -8,11 +8,11 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// TestT13Resize: a policy on Pods is asked about pods/resize. What it changes there besides resources is dropped, and the
-// requester is warned.
+// TestT13Resize: pods/resize is reviewed by policies on Pods. Changes of other fields than resources are dropped, with a warning to the
+// requester.
 func TestT13Resize(t *testing.T) {
 	cluster.Must(t, "", "create", "serviceaccount", "default", "-n", "victim", "--dry-run=client", "-o", "name")
-	cluster.Try(t, "", "create", "serviceaccount", "default", "-n", "victim") // no controller makes it here
+	cluster.Try(t, "", "create", "serviceaccount", "default", "-n", "victim") // no controller creates it here
 	cluster.Apply(t, `
 apiVersion: v1
 kind: Pod

@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// A replica that ends because its Deployment was scaled to zero, or deleted, removes the configurations: no replica would
-// answer. One that is replaced leaves them, and so does one without a Deployment.
+// A replica that ends because its Deployment was scaled to zero or deleted removes the configurations, since no replica would answer. One
+// that is replaced keeps them, and so does one without a Deployment.
 func TestConfigurationsAfterTheLastReplica(t *testing.T) {
 	cluster.Apply(t, refusing("gone", "ConfigMap", "", ""))
 	deployment := func(replicas int) {

@@ -18,9 +18,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// TestReconcileTwice: the API server stores what is computed, whatever the settings are, and adds nothing that would make
-// the second round write again. A thousand policies with webhooks of their own are stored, and what was made for them
-// goes when they go.
+// TestReconcileTwice: the API server stores the computed configurations, whatever the settings are, and adds nothing that would make the
+// second round write again. The configurations of a thousand policies with their own webhooks are stored, and removed with the policies.
 func TestReconcileTwice(t *testing.T) {
 	found, err := clientdiscovery.NewDiscoveryClientForConfig(cluster.Config)
 	if err != nil {
@@ -91,7 +90,7 @@ func TestReconcileTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// No replica answers: no request may be denied for it.
+		// No replica answers, but no request may be denied.
 		for _, v := range want.Validating {
 			for i := range v.Webhooks {
 				v.Webhooks[i].FailurePolicy = ptr(admissionv1.Ignore)
@@ -120,7 +119,7 @@ func TestReconcileTwice(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// ca is a bundle that the API server takes: that of the cluster itself.
+// ca returns a bundle that the API server accepts: that of the cluster itself.
 func ca(t *testing.T) []byte {
 	t.Helper()
 	if len(cluster.Config.CAData) > 0 {

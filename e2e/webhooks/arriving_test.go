@@ -10,11 +10,11 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// A policy for a kind that was defined a moment ago is in force when it says that it is ready, although the API server
-// lists the kind some time after it serves its objects.
+// A policy for a kind that was just defined is in force when it reports that it is ready, although the API server lists the kind some time
+// after it serves its objects.
 func TestKindsThatArrive(t *testing.T) {
 	start(t)
-	cluster.Apply(t, refusing("before", "ConfigMap", "", "")) // the served kinds are looked at when definitions come
+	cluster.Apply(t, refusing("before", "ConfigMap", "", "")) // discovery runs when definitions change
 	ready(t, "clusterpolicy", "before")
 	for i := range 5 {
 		plural, kind := fmt.Sprintf("arrival%ds", i), fmt.Sprintf("Arrival%d", i)

@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// configure puts keys into the main ConfigMap for a test.
+// configure sets keys of the main ConfigMap for a test.
 func configure(t *testing.T, data map[string]any) {
 	t.Helper()
 	var before struct{ Data map[string]string }
@@ -44,8 +44,7 @@ func configure(t *testing.T, data map[string]any) {
 	})
 }
 
-// The keys of the ConfigMap shape the shared webhooks, at once; a policy's own match conditions take the place of the
-// ConfigMap's.
+// The keys of the ConfigMap apply to the shared webhooks at once. Match conditions of a policy replace the ConfigMap's.
 func TestConfigMapAndMatchConditions(t *testing.T) {
 	start(t)
 	cluster.Apply(t, refusing("shared", "ConfigMap", ", namespaces: [default]", ""))
@@ -118,7 +117,7 @@ func TestConfigMapAndMatchConditions(t *testing.T) {
 	cluster.Must(t, "", "label", "namespace", "default", "exempt-")
 }
 
-// A change by another client is reverted, and the log says what changed.
+// A change by another client is reverted, and the log reports what changed.
 func TestConfigurationIsRestored(t *testing.T) {
 	r := start(t)
 	cluster.Apply(t, refusing("mended", "ConfigMap", ", namespaces: [default]", ""))
@@ -151,7 +150,7 @@ func TestConfigurationIsRestored(t *testing.T) {
 	answers(t, configMap("default", "a"), "the policy mended says no")
 }
 
-// A policy that names one version of a kind is asked about all of them: the API server converts.
+// A policy that names one version of a kind receives requests for all versions, which the API server converts.
 func TestEveryVersion(t *testing.T) {
 	start(t)
 	cluster.Apply(t, refusing("versions", "autoscaling/v2/HorizontalPodAutoscaler", "", ""))
@@ -162,8 +161,8 @@ func TestEveryVersion(t *testing.T) {
 	}
 }
 
-// The API server does not even ask where no policy can apply: without a replica to answer, and with every policy failing closed,
-// only what policies are for is refused. Wildcards do not bring what nodes and Ephor itself need to come back.
+// The API server calls the webhooks only if a policy can apply: without a replica, and with every policy failing closed, only objects that
+// policies match are denied. Wildcards do not include objects that nodes and Ephor itself need to restart.
 func TestRequestsWithoutReplicas(t *testing.T) {
 	r := start(t)
 	cluster.Must(t, "", "create", "namespace", "judged")
@@ -174,7 +173,7 @@ func TestRequestsWithoutReplicas(t *testing.T) {
 	}
 	const unanswered = "failed calling webhook"
 
-	// Conditions that follow from the policies.
+	// Conditions that are derived from the policies.
 	names, labels := refusing("names", "ConfigMap", ", names: [guarded], namespaces: [judged]", ""), refusing("labels", "ConfigMap", ", selector: {matchLabels: {guarded: \"yes\"}}", "")
 	cluster.Must(t, names, "apply", "-f", "-")
 	cluster.Must(t, labels, "apply", "-f", "-")
@@ -212,20 +211,20 @@ func TestRequestsWithoutReplicas(t *testing.T) {
 	}
 	cluster.Must(t, all, "delete", "-f", "-")
 
-	// A kind that is named is asked for, and the author knows the risk.
+	// An explicitly named kind is included, at the author's risk.
 	r = start(t)
 	named := refusing("named", "Node", "", "")
 	if _, err := cluster.Kubectl(t.Context(), []byte(named), "apply", "-f", "-", "--warnings-as-errors"); err == nil || !strings.Contains(err.Error(), "every request for Node is refused") {
 		t.Errorf("no warning of the risk: %v", err)
 	}
 	ready(t, "clusterpolicy", "named")
-	answers(t, node, "") // the ConfigMap's resourceFilters keep nodes from the policies, but not from the webhook
+	answers(t, node, "") // the ConfigMap's resourceFilters exclude nodes from policies, but not from the webhook
 	r.Kill()
 	answers(t, node, unanswered)
 	cluster.Must(t, named, "delete", "-f", "-")
 }
 
-// --autoUpdateWebhooks=false: made once for every request, and then not changed except for the certificate authority and the paths.
+// --autoUpdateWebhooks=false: the webhooks cover every request from the start, and only their certificate authority and paths change.
 func TestStaticWebhooks(t *testing.T) {
 	start(t, "--autoUpdateWebhooks=false")
 	cluster.Apply(t, refusing("static", "ConfigMap", ", namespaces: [default]", ""))
@@ -256,8 +255,8 @@ func TestStaticWebhooks(t *testing.T) {
 	answers(t, configMap("default", "a"), "")
 }
 
-// Without the ClusterRole that owns them, the configurations go, and none is written; with it they come back. The owner is the one that has no
-// other purpose: without its own role the controller could do nothing at all.
+// Without the ClusterRole that owns them, the configurations are deleted, and none is written; with it they are restored. The owner is a
+// role without another purpose, since the controller could do nothing without its own role.
 func TestOwner(t *testing.T) {
 	const role = "kyverno:admission-controller"
 	cluster.Must(t, "", "label", "clusterrole", role, webhookconf.OwnerLabel+"-")
@@ -270,7 +269,7 @@ func TestOwner(t *testing.T) {
 	cluster.Apply(t, refusing("owned", "ConfigMap", ", namespaces: [default]", ""))
 	ready(t, "clusterpolicy", "owned")
 	answers(t, configMap("default", "a"), "the policy owned says no")
-	t.Cleanup(func() { // also when the test failed
+	t.Cleanup(func() { // also after a failed test
 		if err := client.IgnoreAlreadyExists(api.Create(context.Background(), owner())); err != nil {
 			t.Error(err)
 		}
@@ -287,7 +286,7 @@ func TestOwner(t *testing.T) {
 	suite.Eventually(t, gone)
 	suite.Says(t, r, "no webhook configurations are written")
 	answers(t, configMap("default", "a"), "")
-	cluster.Must(t, "", "label", "clusterpolicy", "owned", "touched=yes") // news, and yet nothing is written
+	cluster.Must(t, "", "label", "clusterpolicy", "owned", "touched=yes") // a changed policy, but nothing is written
 	cluster.Must(t, "", "wait", "--for=condition=Ready=false", "--timeout=30s", "clusterpolicy", "owned")
 	if err := gone(); err != nil {
 		t.Error(err)
@@ -298,7 +297,7 @@ func TestOwner(t *testing.T) {
 	answers(t, configMap("default", "a"), "the policy owned says no")
 }
 
-// When the namespace is deleted, and nothing else, no configuration is left.
+// After the namespace is deleted no configuration is left.
 func TestNamespaceGoes(t *testing.T) {
 	r := start(t)
 	cluster.Apply(t, refusing("left", "ConfigMap, Namespace", "", ""))

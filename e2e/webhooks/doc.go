@@ -1,8 +1,8 @@
-// Package webhooks holds the webhook configurations against a real API server: what the ConfigMap, the policies and the
-// flags make of them, what the API server then asks about, and how they come back and go away.
+// Package webhooks tests the webhook configurations on a real API server: the effects of the ConfigMap, the policies and the flags, the
+// requests that the API server sends, and how configurations are restored and removed.
 //
 //	go test ./e2e/webhooks -run TestWildcards
 //
-// It has a control plane of its own, since tests here stop every replica, and in the end delete the
-// installation. What single policies do is tested in the package above.
+// It has its own control plane, since its tests stop every replica, and at the end delete the installation. Package e2e tests single
+// policies.
 package webhooks

@@ -19,8 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// One control plane serves all tests of the package, in the order in which they are written: the last one deletes the
-// namespace.
+// One control plane serves all tests of the package, in the order of their files: the last one deletes the namespace.
 var (
 	cluster suite.Cluster
 	api     client.Client
@@ -42,18 +41,18 @@ func TestMain(m *testing.M) {
 // start starts an admission controller for a test, and stops it afterwards.
 func start(t *testing.T, args ...string) *devcluster.Replica {
 	t.Helper()
-	// A short lease: the next replica need not wait long for the one of a replica that was killed.
+	// A short Lease, so that the next replica does not wait long for that of a killed replica.
 	return cluster.Start(t, devcluster.Admission, append(args, "--leaderElectionRetryPeriod=300ms")...)
 }
 
-// create tries to create an object, on the server only.
+// create sends a dry-run creation of an object.
 func create(t *testing.T, manifest string, flags ...string) error {
 	t.Helper()
 	_, err := cluster.Kubectl(t.Context(), []byte(manifest), append([]string{"create", "--dry-run=server", "-f", "-"}, flags...)...)
 	return err
 }
 
-// answers waits until the answer to a creation contains the text, or, when it is empty, until it is a success.
+// answers waits until the answer to a creation contains the text, or, if the text is empty, until the creation is admitted.
 func answers(t *testing.T, manifest, text string, flags ...string) {
 	t.Helper()
 	suite.Eventually(t, func() error {
@@ -74,13 +73,13 @@ func configMap(namespace, name string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", namespace: " + namespace + "}\n"
 }
 
-// validating reads the resource configuration.
+// validating returns the validating configuration for resources.
 func validating(t *testing.T) (*admissionv1.ValidatingWebhookConfiguration, error) {
 	c := &admissionv1.ValidatingWebhookConfiguration{}
 	return c, api.Get(t.Context(), client.ObjectKey{Name: webhookconf.ResourceValidating}, c)
 }
 
-// stored are all configurations that carry our label.
+// stored returns the names of all configurations with our label.
 func stored(t *testing.T) (names []string) {
 	t.Helper()
 	ours := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}
@@ -98,7 +97,7 @@ func stored(t *testing.T) (names []string) {
 	return names
 }
 
-// refusing is a ClusterPolicy that refuses what it matches.
+// refusing returns a ClusterPolicy that denies the objects that it matches.
 func refusing(name, kinds, more, webhook string) string {
 	return fmt.Sprintf(`
 apiVersion: kyverno.io/v1
@@ -114,7 +113,7 @@ spec:
 `, name, webhook, kinds, more, name)
 }
 
-// ready waits until the policy is in the webhooks.
+// ready waits until the webhooks cover the policy.
 func ready(t *testing.T, kind, name string, flags ...string) {
 	t.Helper()
 	cluster.Must(t, "", append([]string{"wait", "--for=condition=Ready", "--timeout=60s", kind, name}, flags...)...)
