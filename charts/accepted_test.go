@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/hack/chart/values"
 )
 
-// accepted reads testdata/accepted.keys: the path of each value of Kyverno's charts, and the types that its default has there.
+// accepted reads testdata/accepted.keys: the path of each value of Kyverno's charts, and the types of its default there.
 func accepted(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("testdata/accepted.keys")
@@ -34,7 +34,7 @@ func accepted(t *testing.T) map[string][]string {
 	return all
 }
 
-// split takes a path apart at its dots, but for those behind a backslash.
+// split splits a path at its dots, except those behind a backslash.
 func split(path string) []string {
 	parts := strings.Split(strings.ReplaceAll(path, `\.`, "\x00"), ".")
 	for i := range parts {
@@ -43,7 +43,7 @@ func split(path string) []string {
 	return parts
 }
 
-// sample returns a value of the type, the chart's own default where that has the type.
+// sample returns a value of the type: the chart's own default if it has the type.
 func sample(kind string, own *values.Value) any {
 	switch kind {
 	case "string":
@@ -78,7 +78,7 @@ func sample(kind string, own *values.Value) any {
 	return nil
 }
 
-// put sets the value at the path. It reports false where another value stands in the way.
+// put sets the value at the path. It returns false if another value prevents that.
 func put(into map[string]any, path []string, value any) bool {
 	for ; len(path) > 1; path = path[1:] {
 		below, ok := into[path[0]]
@@ -110,7 +110,7 @@ func TestAccepted(t *testing.T) {
 			left[path+" "+kind] = true
 		}
 	}
-	// A value that stands in the way of another, or has another type as well, waits for the next turn.
+	// A value that conflicts with another one, or that also has another type, is set in the next round.
 	for len(left) > 0 {
 		given, before := map[string]any{}, len(left)
 		for _, value := range slices.Sorted(maps.Keys(left)) {
@@ -144,7 +144,7 @@ func renderedWith(t *testing.T, given map[string]any) []helm.Document {
 	return docs
 }
 
-// Each version's list of the reference data, where it is at hand, is a part of testdata/accepted.keys.
+// Each version's list in the reference data, if available, is a part of testdata/accepted.keys.
 func TestAcceptedIsWhole(t *testing.T) {
 	dir := os.Getenv("EPHOR_REFERENCE")
 	if dir == "" {
@@ -169,7 +169,7 @@ func TestAcceptedIsWhole(t *testing.T) {
 	}
 }
 
-// Files of values as people have them for Kyverno's chart render.
+// Realistic files of values for Kyverno's chart are rendered without errors.
 func TestRealisticValues(t *testing.T) {
 	files, err := filepath.Glob("testdata/realistic/*.yaml")
 	if err != nil || len(files) < 4 {
@@ -187,7 +187,7 @@ func TestRealisticValues(t *testing.T) {
 	}
 }
 
-// The notes name the values without effect that the user gave, and no others.
+// The notes list the values without effect that the user set, and no others.
 func TestNotes(t *testing.T) {
 	notes := func(args ...string) string {
 		t.Helper()

@@ -13,8 +13,8 @@ import (
 	"github.com/ephor-dev/ephor/hack/chart/helm"
 )
 
-// Each controller's ClusterRole takes in the roles with its aggregation label, and those with the older labels of Kyverno's
-// chart, which roles of users carry. Roles for another controller stay outside. The release's name changes nothing of this.
+// Each controller's ClusterRole aggregates roles with its aggregation label, and with the older labels of Kyverno's chart, which users'
+// roles have. It does not aggregate roles for other controllers. The name of the release does not matter.
 func TestAggregation(t *testing.T) {
 	controllers := []string{"admission-controller", "background-controller", "cleanup-controller", "reports-controller"}
 	for _, args := range [][]string{{helm.Release}, {"another"}, {helm.Release, "-f", "testdata/names.values"}} {
@@ -60,7 +60,7 @@ func selects(t *testing.T, rule *rbacv1.AggregationRule, set labels.Set) bool {
 	})
 }
 
-// The roles for users name the resources of policies.kyverno.io in alphabetical order: tests of users compare the lists.
+// The roles for users list the resources of policies.kyverno.io in alphabetical order, because tests of users compare the lists.
 func TestRolesForUsers(t *testing.T) {
 	want := []string{
 		"deletingpolicies", "generatingpolicies", "imagevalidatingpolicies", "mutatingpolicies", "namespaceddeletingpolicies",

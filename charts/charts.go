@@ -1,11 +1,11 @@
-// Package charts carries what the chart in charts/ephor installs, rendered for development control planes, so that no
-// test needs Helm: hack/generate.sh renders it, and the gate refuses a render that is not that of the chart.
+// Package charts contains renders of the chart in charts/ephor for development control planes, so that tests do not need Helm.
+// hack/generate.sh writes them, and the gate checks that they equal the chart.
 //
 //	text, err := charts.YAML("dev")
 //	for _, doc := range charts.Documents(text) { … }
 //
-// values/⟨name⟩.yaml are the values of rendered/⟨name⟩.yaml. It only carries; applying is up to the caller. Its tests hold
-// the chart itself to account (testdata: what each switch changes). It imports nothing of Ephor.
+// values/⟨name⟩.yaml contains the values of rendered/⟨name⟩.yaml. The caller applies the objects. The tests of this package test the chart
+// itself (testdata: the effect of each switch). It imports nothing of Ephor.
 package charts
 
 import (
@@ -34,10 +34,10 @@ const (
 	AdmissionTLSSecret      = AdmissionService + "." + Namespace + ".svc.kyverno-tls-pair"
 )
 
-// crdLine stands for a CustomResourceDefinition of ephor/definitions; what the chart adds to its metadata follows.
+// crdLine represents a CustomResourceDefinition of ephor/definitions. The metadata that the chart adds follows.
 const crdLine = "# crd: "
 
-// YAML is the render with the values of that name (dev, standard, …), documents separated by ---.
+// YAML returns the render with the values of that name (dev, standard, …), with documents separated by ---.
 func YAML(values string) ([]byte, error) {
 	text, err := files.ReadFile("rendered/" + values + ".yaml")
 	if err != nil {
@@ -56,13 +56,13 @@ func YAML(values string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Definitions are the CustomResourceDefinitions of the chart as JSON, without the metadata that a render adds, by the names of their files.
+// Definitions returns the chart's CustomResourceDefinitions as JSON, without the metadata that a render adds, by the names of their files.
 func Definitions() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		const dir = "ephor/definitions"
 		entries, err := files.ReadDir(dir)
 		if err != nil {
-			panic("charts: " + err.Error()) // the embedded directory is always there
+			panic("charts: " + err.Error()) // the embedded directory always exists
 		}
 		for _, e := range entries {
 			text, err := files.ReadFile(dir + "/" + e.Name())
@@ -76,7 +76,7 @@ func Definitions() iter.Seq2[string, []byte] {
 	}
 }
 
-// definition is the file with the metadata (YAML) added, as JSON, which is YAML too.
+// definition returns the file with the metadata (YAML) added, as JSON, which is also YAML.
 func definition(file, metadata string) (string, error) {
 	text, err := files.ReadFile("ephor/definitions/" + file)
 	if err != nil {
@@ -100,7 +100,7 @@ func definition(file, metadata string) (string, error) {
 	return string(out), err
 }
 
-// Documents takes YAML apart into the texts of its documents, without empty ones.
+// Documents splits YAML into its documents, without empty ones.
 func Documents(text []byte) [][]byte {
 	var docs [][]byte
 	for _, doc := range documents(string(text)) {

@@ -28,7 +28,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/*.diff")
 
-// TestMain builds the pinned Helm, a matter of minutes the first time and of a second later.
+// TestMain builds the pinned Helm, which takes minutes the first time and a second later.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	cmd := exec.Command("../hack/helm.sh")
@@ -56,7 +56,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// Each file testdata/⟨switch⟩.yaml is a set of values; testdata/⟨switch⟩.diff is what it changes of the default render.
+// Each file testdata/⟨switch⟩.yaml contains values; testdata/⟨switch⟩.diff is their effect on the default render.
 func TestSwitches(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) < 10 {
@@ -92,10 +92,10 @@ var (
 	hunkHead = regexp.MustCompile(`(?m)^@@ .*$`)
 )
 
-// longText tells where objects end that hold files of the repository.
+// longText contains the places at which objects with files of the repository are cut.
 var longText = map[string]string{"CustomResourceDefinition crds": "\nspec:", "PrometheusRule monitoring": "\nspec:", "ConfigMap monitoring": "\ndata:"}
 
-// changes tells how the documents differ: objects that come (with their text) and go, and the changed lines of others.
+// changes returns the differences between the documents: added objects with their text, removed objects, and the changed lines of others.
 func changes(before, after []helm.Document) string {
 	var out strings.Builder
 	old := map[string]string{}
@@ -125,7 +125,7 @@ func changes(before, after []helm.Document) string {
 	return out.String()
 }
 
-// What is embedded is what Helm renders, CustomResourceDefinitions included.
+// The embedded renders equal Helm's, including CustomResourceDefinitions.
 func TestRendered(t *testing.T) {
 	for _, name := range []string{"conformance", "dashboard", "dev", "e2e", "standard"} {
 		text, err := charts.YAML(name)
@@ -159,7 +159,7 @@ func TestRendered(t *testing.T) {
 	}
 }
 
-// same reports whether both texts are equal; definitions are JSON here and YAML there.
+// same reports whether both texts are equal. Definitions are JSON in one and YAML in the other.
 func same(t *testing.T, a, b helm.Document) bool {
 	t.Helper()
 	if a.Kind != "CustomResourceDefinition" {
@@ -172,7 +172,7 @@ func same(t *testing.T, a, b helm.Document) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// The chart's definitions are those of config/crds, but for the length of descriptions.
+// The chart's definitions equal those of config/crds, except for the length of descriptions.
 func TestDefinitions(t *testing.T) {
 	for _, d := range template(t, "--set", "crds.install=true", "--set-json", "crds.annotations={}") {
 		if d.Kind != "CustomResourceDefinition" {
@@ -197,7 +197,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// bare is the definition as plain values without descriptions.
+// bare returns the definition as plain values without descriptions.
 func bare(t *testing.T, d apiextensionsv1.CustomResourceDefinition) any {
 	t.Helper()
 	text, err := json.Marshal(d)
@@ -228,8 +228,8 @@ func strip(v any) {
 	}
 }
 
-// The objects have Kyverno's names whatever the release is called, and where Helm is given no namespace they go to
-// `kyverno`, which the chart makes.
+// The objects have Kyverno's names, whatever the name of the release. Without a namespace for Helm they are in `kyverno`, which the chart
+// creates.
 func TestNames(t *testing.T) {
 	for _, d := range template(t) {
 		if !strings.HasPrefix(d.Name, "kyverno") || d.Namespace != "" && d.Namespace != "kyverno" {
@@ -250,10 +250,10 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// olderLabels is what only a release with another name renders: TestAggregation holds it.
+// olderLabels matches the part that only a release with another name renders; TestAggregation tests it.
 var olderLabels = regexp.MustCompile(`  # The labels of roles that users wrote for Kyverno.*\n  - matchLabels:\n(?:      .*\n)+`)
 
-// The dashboard and the alerts are the files of the chart.
+// The dashboard and the alerts equal the files of the chart.
 func TestMonitoring(t *testing.T) {
 	for _, d := range template(t, "-f", "testdata/monitoring.yaml") {
 		if d.Labels["app.kubernetes.io/component"] != "monitoring" {
@@ -291,7 +291,7 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
-// Rules of prometheusRule.spec come behind ours: groups as they are, single rules in a group of their own.
+// Rules of prometheusRule.spec follow ours: groups unchanged, single rules in their own group.
 func TestMoreAlerts(t *testing.T) {
 	docs := template(t, "-f", "testdata/monitoring.yaml", "--set-json", `prometheusRule.spec=[{"name":"mine","rules":[{"alert":"A","expr":"up"}]},{"alert":"B","expr":"up"},{"alert":"C","expr":"up"}]`,
 		"--set", "prometheusRule.additionalLabels.team=platform,prometheusRule.additionalAnnotations.note=mine")
@@ -323,7 +323,7 @@ func TestMoreAlerts(t *testing.T) {
 	t.Error("there is no PrometheusRule")
 }
 
-// A reports-server serves the kinds of reports itself: the chart then leaves their definitions out.
+// A reports-server serves the kinds of reports itself, so the chart omits their definitions.
 func TestReportsServer(t *testing.T) {
 	for _, d := range template(t, "--set", "crds.install=true,crds.reportsServer.enabled=true,openreports.installCrds=true") {
 		if d.Kind == "CustomResourceDefinition" && !strings.HasSuffix(d.Name, ".kyverno.io") || strings.HasSuffix(d.Name, ".reports.kyverno.io") {
@@ -353,13 +353,13 @@ func TestOverriddenNames(t *testing.T) {
 	}
 }
 
-// defaultName is a name of ours that does not follow the overrides; fixedNames never do.
+// defaultName matches a name of ours that must follow the overrides; fixedNames never do.
 var (
 	defaultName = regexp.MustCompile(`kyverno[-:]|(namespace|name): kyverno$|,kyverno,`)
 	fixedNames  = strings.NewReplacer(".svc.kyverno-tls-", "", "kyverno-svc.kyverno.io", "", "- name: kyverno", "")
 )
 
-// Everything switched on: no hook, no finalizer, and no image but ours.
+// With everything enabled, the chart has no hook, no finalizer, and no image except ours.
 func TestNoHooks(t *testing.T) {
 	args := []string{}
 	files, _ := filepath.Glob("testdata/*.yaml")
@@ -408,7 +408,7 @@ func version(t *testing.T) string {
 	return c.AppVersion
 }
 
-// What Helm refuses, with the words that help.
+// Helm rejects wrong values, with a message that helps.
 func TestRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		"admissionController.replicaCount=3":                             "additional properties 'replicaCount' not allowed",
@@ -448,7 +448,7 @@ func TestKyvernoValues(t *testing.T) {
 	if err := yaml.Unmarshal(text, &given); err != nil {
 		t.Fatal(err)
 	}
-	// The file has everything that values.yaml calls ignored.
+	// The file contains every value that values.yaml marks as ignored.
 	for _, v := range parse(t) {
 		if v.Ignored && !has(given, strings.Split(v.Path, ".")) {
 			t.Errorf("testdata/ignored.values lacks %s", v.Path)
@@ -480,7 +480,7 @@ func parse(t *testing.T) []*values.Value {
 	return all
 }
 
-// Every value that is not marked as ignored is read by a template, and has a description, as its parent may.
+// A template reads every value that is not marked as ignored. Each value, or its parent, has a description.
 func TestValuesAreUsed(t *testing.T) {
 	var text strings.Builder
 	err := filepath.WalkDir("ephor/templates", func(path string, d os.DirEntry, err error) error {

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// The values in the guides about images are accepted, and do what the guides say.
+// The values in the guides about images are accepted, and have the described effect.
 func TestImageGuides(t *testing.T) {
 	const objects = "apiVersion:"
-	wants := map[string]string{ // by a line of the values: what the render has
+	wants := map[string]string{ // by a line of the values: expected text of the render
 		"  offlineTrust:":   "--offlineTrust=/",
 		"    mirror: https": "--tufMirror=https://tuf.example.com",
 		"  registryClient:": "--registryProxy=environment",
@@ -25,7 +25,7 @@ func TestImageGuides(t *testing.T) {
 		}
 		for _, block := range regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
 			if strings.HasPrefix(block[1], objects) {
-				continue // policies: package explain evaluates them
+				continue // package explain evaluates policies
 			}
 			file := filepath.Join(t.TempDir(), "values.yaml")
 			if err := os.WriteFile(file, []byte(block[1]), 0o600); err != nil {

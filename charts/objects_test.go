@@ -27,7 +27,7 @@ var rendered = struct {
 	all map[string][]helm.Document
 }{}
 
-// renders are the default render, those of all switches, and the embedded ones.
+// renders returns the default render, those of all switches, and the embedded ones.
 func renders(t *testing.T) map[string][]helm.Document {
 	t.Helper()
 	rendered.Do(func() { rendered.all = render(t) })
@@ -52,7 +52,7 @@ func render(t *testing.T) map[string][]helm.Document {
 	return all
 }
 
-// decode reads all documents of one kind, and fails on fields that the type does not have.
+// decode decodes all documents of one kind, and fails on unknown fields.
 func decode[T any](t *testing.T, docs []helm.Document, kind string) []T {
 	t.Helper()
 	var out []T
@@ -70,7 +70,7 @@ func decode[T any](t *testing.T, docs []helm.Document, kind string) []T {
 	return out
 }
 
-// Objects of Kubernetes' own kinds have no fields that their types do not have.
+// Objects of Kubernetes' own kinds have no unknown fields.
 func TestFields(t *testing.T) {
 	for name, docs := range renders(t) {
 		seen := map[string]bool{}
@@ -96,7 +96,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// The processes accept the flags of their Deployments, and none of the defaults is without effect.
+// The processes accept the flags of their Deployments, and no default flag is without effect.
 func TestFlags(t *testing.T) {
 	for name, docs := range renders(t) {
 		for _, d := range decode[appsv1.Deployment](t, docs, "Deployment") {
@@ -120,7 +120,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// A value that is accepted without effect stands for a flag that has none. When a flag gets a meaning, its value has to.
+// A value that is accepted without effect corresponds to a flag without effect. If the flag gets an effect, the value must too.
 func TestFlagsWithoutEffect(t *testing.T) {
 	ignored := map[string]bool{}
 	for _, v := range parse(t) {
@@ -143,7 +143,7 @@ func TestFlagsWithoutEffect(t *testing.T) {
 	}
 }
 
-// The Pods meet the strictest of the Pod Security Standards.
+// The Pods satisfy the restricted level of the Pod Security Standards.
 func TestPodSecurity(t *testing.T) {
 	evaluator, err := pspolicy.NewEvaluator(pspolicy.DefaultChecks(), nil)
 	if err != nil {
@@ -161,7 +161,8 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
-// The claim of the store of decisions is writable for the user of the image, unless the values say otherwise; Pods without a claim have no group.
+// The claim of the store of decisions is writable for the user of the image, unless the values set another group. Pods without a claim have
+// no group.
 func TestStoreIsWritable(t *testing.T) {
 	const claim = "--set=reportsController.decisions.enabled=true,reportsController.decisions.persistence.enabled=true"
 	one, other := int64(65532), int64(1000)
@@ -191,7 +192,7 @@ func TestStoreIsWritable(t *testing.T) {
 	}
 }
 
-// Services select the Pods and name their ports; accounts, roles and ConfigMaps that are named exist.
+// Services select the Pods and name their ports. Referenced accounts, roles and ConfigMaps exist.
 func TestReferences(t *testing.T) {
 	for name, docs := range renders(t) {
 		exists := map[string]bool{}
@@ -212,7 +213,7 @@ func TestReferences(t *testing.T) {
 			service := ""
 			for _, e := range pod.Containers[0].Env {
 				if e.Name == "KYVERNO_SVC" || e.Name == "KYVERNO_DEPLOYMENT" && service == "" {
-					service = e.Value // the process makes the certificate of its metrics for this name
+					service = e.Value // the process creates the certificate of its metrics for this name
 				}
 				if (e.Name == "INIT_CONFIG" || e.Name == "METRICS_CONFIG") && !exists["ConfigMap "+e.Value] {
 					t.Errorf("%s: %s: there is no ConfigMap %s", name, d.Name, e.Value)
@@ -246,7 +247,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// The shipped ConfigMap parses, and leaves our own objects and the system's alone.
+// The shipped ConfigMap is valid, and excludes Ephor's own objects and those of the system.
 func TestSettings(t *testing.T) {
 	for name, docs := range renders(t) {
 		for _, cm := range decode[corev1.ConfigMap](t, docs, "ConfigMap") {

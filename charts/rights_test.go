@@ -17,8 +17,8 @@ import (
 
 var controllerRole = regexp.MustCompile(`^kyverno:([a-z]+-controller)(:.*)?$`)
 
-// given are the rights of the controllers in all renders, each with a render that gives it. What values add is not there:
-// the roles :additional, and the values of testdata/rbac.yaml.
+// given returns the rights of the controllers in all renders, each with a render that grants it. Rights that users add with values are left
+// out: the roles :additional, and the values of testdata/rbac.yaml.
 func given(t *testing.T) map[rights.Right]string {
 	t.Helper()
 	all := map[rights.Right]string{}
@@ -31,10 +31,10 @@ func given(t *testing.T) map[rights.Right]string {
 	return all
 }
 
-// everything are the values with which every feature is on that has rights of its own.
+// everything contains the values that enable every feature with its own rights.
 const everything = "testdata/all.values"
 
-// givenBy adds the rights that one render gives.
+// givenBy adds the rights that one render grants.
 func givenBy(t *testing.T, all map[rights.Right]string, name string, docs []helm.Document) {
 	t.Helper()
 	add := func(controller, where string, rules []rbacv1.PolicyRule) {
@@ -62,7 +62,7 @@ func givenBy(t *testing.T, all map[rights.Right]string, name string, docs []helm
 	}
 }
 
-// documented are the rights of the tables in docs/security/rbac.md.
+// documented returns the rights in the tables of docs/security/rbac.md.
 func documented(t *testing.T) map[rights.Right]rights.Line {
 	t.Helper()
 	page, err := os.ReadFile("../docs/security/rbac.md")
@@ -76,7 +76,7 @@ func documented(t *testing.T) map[rights.Right]rights.Line {
 	return all
 }
 
-// Each right that the chart gives to a controller has a line in docs/security/rbac.md, and each line stands for a right.
+// docs/security/rbac.md has a line for each right that the chart grants to a controller, and no other lines.
 func TestRightsAreJustified(t *testing.T) {
 	have, want := documented(t), given(t)
 	if len(want) < 100 {
@@ -96,7 +96,7 @@ func TestRightsAreJustified(t *testing.T) {
 
 func compareRights(a, b rights.Right) int { return strings.Compare(a.String(), b.String()) }
 
-// A feature that is switched off takes its rights away: the values in the column "Not with" remove exactly the rights of their rows.
+// Disabling a feature removes its rights: the values in the column "Not with" remove exactly the rights of their rows.
 func TestRightsGoWithTheirFeatures(t *testing.T) {
 	all := map[rights.Right]string{}
 	givenBy(t, all, everything, template(t, "-f", everything))
@@ -125,13 +125,13 @@ func TestRightsGoWithTheirFeatures(t *testing.T) {
 	}
 }
 
-// generated reports whether the right is one that generate rules use. Without the verbs escalate and bind the API server refuses
-// Roles and RoleBindings that give more than the controller has.
+// generated reports whether generate rules need the right. Without the verbs escalate and bind, the API server denies Roles and RoleBindings
+// with more rights than the controller's.
 func generated(r rights.Right) bool {
 	return r.Controller == "background-controller" && (r.Resource == "roles" || r.Resource == "rolebindings")
 }
 
-// Secrets of other namespaces are readable one by one, and only where the values name them.
+// Secrets of other namespaces are readable individually, and only if the values name them.
 func TestImageSecrets(t *testing.T) {
 	for name, docs := range renders(t) {
 		found := 0
@@ -164,8 +164,8 @@ func TestImageSecrets(t *testing.T) {
 	}
 }
 
-// No controller may do what would let it give itself more: all verbs, all resources, escalate, bind, impersonate, or Secrets
-// and workloads outside of its namespace.
+// No controller has rights with which it could extend its rights: all verbs, all resources, escalate, bind, impersonate, or Secrets and
+// workloads outside of its namespace.
 func TestRightsAreBounded(t *testing.T) {
 	for r, source := range given(t) {
 		switch {

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Value is a value of a release that the chart refuses or ignores.
+// Value is a value of a release that the chart rejects or ignores.
 type Value struct {
 	Path   string // such as admissionController.replicas
-	Reason string // why it is refused
+	Reason string // why it is rejected
 }
 
-// Values compares the values that a user gives with the chart's schema: those that Helm refuses, and those that are accepted without
+// Values compares the values of a user with the chart's schema. It returns those that Helm rejects, and those that are accepted without
 // effect.
 func Values(given map[string]any) (refused, idle []Value, err error) {
 	text, err := files.ReadFile("ephor/values.schema.json")
@@ -29,7 +29,7 @@ func Values(given map[string]any) (refused, idle []Value, err error) {
 	return c.refused, c.idle, nil
 }
 
-// node is a JSON Schema, as far as the chart's has it.
+// node is a JSON Schema, with the keywords that the chart's schema uses.
 type node struct {
 	Ref         string           `json:"$ref"`
 	Type        any              `json:"type"`
@@ -49,7 +49,7 @@ func (c *comparison) refuse(path, format string, args ...any) {
 	c.refused = append(c.refused, Value{path, fmt.Sprintf(format, args...)})
 }
 
-// value compares one value. null takes a value of the chart away, and is always accepted.
+// value compares one value. null removes a value of the chart, and is always accepted.
 func (c *comparison) value(path string, v any, n *node) {
 	if name, ok := strings.CutPrefix(n.Ref, "#/definitions/"); ok && c.root.Definitions[name] != nil {
 		idle := n.Idle
@@ -78,7 +78,7 @@ func (c *comparison) value(path string, v any, n *node) {
 	if !ok {
 		return
 	}
-	var rest *node // of the properties that are not named; nil for any
+	var rest *node // of the properties without a name; nil for any
 	closed := string(n.Additional) == "false"
 	if len(n.Additional) > 0 && n.Additional[0] == '{' {
 		rest = &node{}

@@ -11,13 +11,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli"
 )
 
-// The guides, from the root of the repository: their commands name the files by their paths from there.
+// The guides, from the root of the repository: their commands use paths from there.
 const (
 	celGuide     = "docs/policies/cel.md"
 	convertGuide = "docs/policies/converting.md"
 )
 
-// fenced are the blocks of a page in this language.
+// fenced returns the blocks of a page in this language.
 func fenced(page, language string) (out []string) {
 	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
 		out = append(out, m[1])
@@ -25,7 +25,7 @@ func fenced(page, language string) (out []string) {
 	return out
 }
 
-// run is what the command line prints, without spaces at the ends of lines.
+// run returns the output of the command line, without spaces at the ends of lines.
 func run(args ...string) (string, int) {
 	var out bytes.Buffer
 	root := cli.NewRoot()
@@ -39,7 +39,7 @@ func run(args ...string) (string, int) {
 	return strings.Trim(strings.Join(lines, "\n"), "\n"), code
 }
 
-// Every command of the guides prints what they show. A line "…" stands for lines that a guide leaves out.
+// Every command of the guides prints the output that they show. A line "…" stands for lines that a guide omits.
 func TestCELGuideCommands(t *testing.T) {
 	t.Chdir("..")
 	testCommands(t, celGuide, 10)
@@ -78,7 +78,7 @@ func testCommands(t *testing.T, guide string, least int) {
 	}
 }
 
-// The manifests of the guide are the files that it names, and each policy of the examples is in the guide.
+// The manifests of the guide equal the files that it names, and the guide contains each policy of the examples.
 func TestCELGuideFiles(t *testing.T) {
 	t.Chdir("..")
 	page, err := os.ReadFile(celGuide)
@@ -110,7 +110,7 @@ func TestCELGuideFiles(t *testing.T) {
 	}
 }
 
-// lint finds nothing to say about the policies.
+// lint reports nothing about the policies.
 func TestCELPoliciesAreClean(t *testing.T) {
 	t.Chdir("..")
 	if out, code := run(append([]string{"lint"}, celPolicies(t)...)...); code != 0 || !strings.HasSuffix(out, "policies: 0 errors, 0 warnings") {
@@ -118,7 +118,7 @@ func TestCELPoliciesAreClean(t *testing.T) {
 	}
 }
 
-// celPolicies are the files of the policies.
+// celPolicies returns the files of the policies.
 func celPolicies(t *testing.T) (out []string) {
 	t.Helper()
 	files, err := filepath.Glob("examples/cel/*/*.yaml")

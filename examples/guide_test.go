@@ -18,14 +18,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli"
 )
 
-// A fence of the guide begins with its language and may go on with
+// A fence of the guide begins with its language, which may be followed by
 //
 //	file=NAME            the block is a file: the commands after it on the page find it under this name
 //	unchecked="REASON"   nothing checks the block, for this reason
 //	by="PATH"            another test runs the block
 //
-// A block "console" has commands (`$ ephor …`) and what they print; what other programs print is not compared. A block "sh" has commands that need a cluster or a registry: their
-// names and flags are checked. "yaml" has policies, objects, tests or values of the chart. "text" is what something prints, or a drawing.
+// A block "console" contains commands (`$ ephor …`) and their output; output of other programs is not compared. A block "sh" contains
+// commands that need a cluster or a registry: their names and flags are checked. "yaml" contains policies, objects, tests or values of the
+// chart. "text" is output, or a drawing.
 type fence struct {
 	page     string
 	line     int
@@ -43,7 +44,7 @@ var (
 	infoWord      = regexp.MustCompile(`(\w+)=("[^"]*"|\S+)`)
 )
 
-// fencesOf reads all fences of a page.
+// fencesOf returns all fences of a page.
 func fencesOf(t *testing.T, page, text string) (out []fence) {
 	t.Helper()
 	marks := fenceLine.FindAllStringSubmatchIndex(text, -1)
@@ -69,7 +70,7 @@ func fencesOf(t *testing.T, page, text string) (out []fence) {
 	return out
 }
 
-// guidePages are the pages whose fences are checked: all but those that the program writes from tested declarations.
+// guidePages returns the pages whose fences are checked: all except those that the program generates from tested declarations.
 func guidePages(t *testing.T) (out []string) {
 	t.Helper()
 	out = []string{"README.md", "CONTRIBUTING.md", "examples/README.md", "charts/ephor/README.md"}
@@ -88,7 +89,8 @@ func guidePages(t *testing.T) (out []string) {
 	return out
 }
 
-// Every fence of the guide is run or checked, or says why not. With -update the output of commands is written into the pages.
+// Every fence of the guide is run or checked, or gives the reason why it is not. With -update the output of commands is written into the
+// pages.
 func TestGuide(t *testing.T) {
 	t.Chdir("..")
 	root, err := os.Getwd()
@@ -113,7 +115,7 @@ func TestGuide(t *testing.T) {
 					t.Errorf("%s: `%s`: %v", page, m[1], err)
 				}
 			}
-			for _, f := range slices.Backward(fences) { // from the end, so that places stay right while text is replaced
+			for _, f := range slices.Backward(fences) { // from the end, so that positions stay valid while text is replaced
 				if got := f.check(t, root, dir); got != f.text {
 					text = text[:f.from] + got + text[f.to:]
 				}
@@ -133,8 +135,8 @@ func TestGuide(t *testing.T) {
 	}
 }
 
-// pageFolder is the folder in which the commands of a page run: the repository where the page has no files of its own, and otherwise a
-// folder with these files and the examples.
+// pageFolder returns the folder in which the commands of a page run: the repository if the page has no files, and otherwise a folder with
+// these files and the examples.
 func pageFolder(t *testing.T, root string, fences []fence) string {
 	t.Helper()
 	dir := root
@@ -166,10 +168,10 @@ func pageFolder(t *testing.T, root string, fences []fence) string {
 	return dir
 }
 
-// queried are the pages whose queries e2e/metrics_test.go and e2e/rollout evaluate with PromQL's engine.
+// queried lists the pages whose queries e2e/metrics_test.go and e2e/rollout evaluate with Prometheus's engine.
 var queried = []string{"docs/operating/metrics.md", "docs/operating/rollout.md"}
 
-// check checks one fence and returns its text as it ought to be.
+// check checks one fence and returns its correct text.
 func (f *fence) check(t *testing.T, root, dir string) string {
 	t.Helper()
 	at := fmt.Sprintf("%s:%d", f.page, f.line)
@@ -211,7 +213,7 @@ func (f *fence) check(t *testing.T, root, dir string) string {
 	return f.text
 }
 
-// console runs the commands of a block and compares what they print. A line "…" stands for lines that the page leaves out.
+// console runs the commands of a block and compares their output. A line "…" stands for lines that the page omits.
 func (f *fence) console(t *testing.T, root, dir string) string {
 	t.Helper()
 	t.Chdir(dir)
@@ -253,7 +255,7 @@ func (f *fence) console(t *testing.T, root, dir string) string {
 	return out.String()
 }
 
-// shows reports whether a text is what a page shows of it.
+// shows reports whether a text equals the part of it that a page shows.
 func shows(got, want string) bool {
 	parts := strings.Split("\n"+want+"\n", "\n…\n")
 	rest := "\n" + got + "\n"
@@ -271,7 +273,7 @@ func shows(got, want string) bool {
 	return parts[len(parts)-1] == "" || strings.Trim(rest, "\n") == "" || strings.Trim(parts[len(parts)-1], "\n") == ""
 }
 
-// words splits a command of a shell: quotes and backslashes count, nothing is expanded.
+// words splits a shell command into words. It understands quotes and backslashes, and expands nothing.
 func words(command string) (out []string, err error) {
 	var word strings.Builder
 	quote, inside := rune(0), false
@@ -310,12 +312,12 @@ func words(command string) (out []string, err error) {
 	return out, nil
 }
 
-// others are programs that the guide calls, whose arguments are their own matter.
+// others are programs that the guide calls and whose arguments are not checked.
 var others = strings.Fields("aws az cat cd chmod cosign curl docker etcdctl export flux argocd git gcloud go brew diff dpkg jq kind ln oc openssl rpm sh sha256sum sudo skopeo hack/helm.sh hack/bare.sh")
 
 var verbs = strings.Fields("annotate api-resources apply auth create delete describe edit explain get label logs patch port-forward replace rollout run scale set top version wait kustomize")
 
-// commands checks the commands of a block by name: those of ephor with their flags, targets of make, values of the chart.
+// commands checks the commands of a block: those of ephor with their flags, targets of make, values of the chart.
 func (f *fence) commands(t *testing.T, root string) {
 	t.Helper()
 	text := strings.ReplaceAll(f.text, "\\\n", " ")
@@ -352,7 +354,7 @@ func (f *fence) commands(t *testing.T, root string) {
 	}
 }
 
-// known says why a command cannot work.
+// known returns an error if a command cannot work.
 func known(root string, w []string) error {
 	switch program := filepath.Base(w[0]); {
 	case program == "ephor" && len(w) > 2 && w[1] == "controller":
@@ -388,7 +390,7 @@ func known(root string, w []string) error {
 	return nil
 }
 
-// knownFlags reports a command of the command line, or a flag of one, that does not exist.
+// knownFlags returns an error for a command of the command line, or a flag, that does not exist.
 func knownFlags(args []string) error {
 	cmd, rest, err := cli.NewRoot().Find(args)
 	if err != nil {
@@ -401,7 +403,7 @@ func knownFlags(args []string) error {
 	return cmd.ParseFlags(rest)
 }
 
-// knownValues reports values that the chart refuses, and folders that do not exist.
+// knownValues returns an error for values that the chart rejects, and for folders that do not exist.
 func knownValues(root string, args []string) error {
 	for i, a := range args {
 		if a == "charts/ephor" {
@@ -415,7 +417,7 @@ func knownValues(root string, args []string) error {
 		for _, pair := range strings.Split(a, ",") {
 			name, value, _ := strings.Cut(pair, "=")
 			if strings.Contains(name, "crds.annotations.") || strings.Contains(name, "[") {
-				continue // keys with dots of their own, and elements of lists
+				continue // keys that contain dots, and elements of lists
 			}
 			given := map[string]any{}
 			var v any = value
@@ -437,7 +439,7 @@ func knownValues(root string, args []string) error {
 	return nil
 }
 
-// refused reports values that the chart refuses.
+// refused returns an error for values that the chart rejects.
 func refused(given map[string]any) error {
 	values, _, err := charts.Values(given)
 	if err != nil || len(values) == 0 {
@@ -446,7 +448,7 @@ func refused(given map[string]any) error {
 	return fmt.Errorf("the chart refuses %s: %s", values[0].Path, values[0].Reason)
 }
 
-// documents checks the YAML of a block: policies with lint, objects of Kubernetes by their types, anything without a kind as values of the
+// documents checks the YAML of a block: policies with lint, Kubernetes objects by their types, and documents without a kind as values of the
 // chart.
 func (f *fence) documents(t *testing.T, dir string) {
 	t.Helper()
@@ -490,7 +492,7 @@ func (f *fence) documents(t *testing.T, dir string) {
 	}
 }
 
-// typed reports fields that the type of an object does not have. Kinds that are not Kubernetes' own have to be named in an unchecked block.
+// typed returns an error for fields that the type of an object does not have. Custom kinds need an unchecked block.
 func typed(text []byte, version, kind string) error {
 	for known, of := range scheme.Scheme.AllKnownTypes() {
 		if known.GroupVersion().String() != version || known.Kind != kind {

@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// annotated are the annotations that every policy has, which the page docs/reference/policies.md shows.
+// annotated lists the annotations that every policy has, and that docs/reference/policies.md shows.
 var annotated = []string{"title", "category", "severity", "subject", "description"}
 
-// Each folder of the library holds one policy in two languages, with the same name and description, which expect the same of the same
-// resources: something that passes and something that fails. Neither has a likely mistake.
+// Each folder of the library contains one policy in both families, with the same name and description, and the same expectations for the
+// same resources: at least one pass and one failure. lint finds no likely mistake in either.
 func TestLibrary(t *testing.T) {
 	folders, err := filepath.Glob("library/*")
 	if err != nil || len(folders) == 0 {
@@ -50,8 +50,8 @@ func TestLibrary(t *testing.T) {
 	}
 }
 
-// Each policy of the examples about Pod security and of the library, in both languages, passes `lint --strict`, describes itself, and has tests
-// that expect something to pass and something to fail.
+// Each policy for Pod security and of the library, in both families, passes `lint --strict`, has a description, and has tests with at least
+// one pass and one failure.
 func TestEveryPolicy(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{"pod-security/*.yaml", "pod-security-cel/*.yaml", "library/*/policy.yaml", "library/*/policy-cel.yaml"} {
@@ -67,7 +67,7 @@ func TestEveryPolicy(t *testing.T) {
 	if out, code := run(append([]string{"lint", "--strict"}, files...)...); code != 0 || out != fmt.Sprintf("%d policies: 0 errors, 0 warnings", len(files)) {
 		t.Errorf("lint: exit code %d\n%s", code, out)
 	}
-	// The results that Tests expect, by the file of the policy.
+	// The expected results of Tests, by the file of the policy.
 	expected := map[string]map[string]bool{}
 	tests, err := filepath.Glob("library/*/kyverno-test.yaml")
 	if err != nil {
@@ -129,7 +129,7 @@ func policyMetadata(t *testing.T, file string) described {
 	return object.Metadata
 }
 
-// expectations are the results that each Test of a file expects, by resource.
+// expectations returns the expected results of each Test in a file, by resource.
 func expectations(t *testing.T, file string) (tests []map[string]string) {
 	t.Helper()
 	content, err := os.ReadFile(file)

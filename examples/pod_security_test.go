@@ -1,5 +1,5 @@
-// Package examples_test keeps the examples true: what the README says of them is counted and decoded here; what the
-// policies decide is tested end to end (internal/cli and e2e).
+// Package examples_test checks that the README describes the examples correctly. Tests of internal/cli and e2e check the results of the
+// policies.
 package examples_test
 
 import (
@@ -21,8 +21,7 @@ const (
 	manifestFolder = "pod-security-tests"
 )
 
-// TestPolicies: 18 policies, 20 rules, two of them foreach; all of them enforced, each in a file of its name and in the
-// README.
+// TestPolicies: there are 18 policies with 20 rules, two of them foreach; all are enforced, and each has its own file and is in the README.
 func TestPolicies(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -61,7 +60,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestManifests: for each policy two Pods and two Deployments with names that do not clash, and nothing else.
+// TestManifests: each policy has two Pods and two Deployments with unique names, and nothing else.
 func TestManifests(t *testing.T) {
 	seen := map[string]string{}
 	for _, name := range policyNames(t, policyFolder) {
@@ -97,8 +96,8 @@ func check(t *testing.T, seen map[string]string, file, got, want string) {
 	seen[got] = file
 }
 
-// policyNames are the names of the files in a folder of policies, without .yaml. `ephor apply` would read any other file
-// there as a policy.
+// policyNames returns the names of the files in a folder of policies, without .yaml. The folder may contain no other files, since `ephor
+// apply` would read them as policies.
 func policyNames(t *testing.T, folder string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)

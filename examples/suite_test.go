@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli"
 )
 
-// The Test of the examples passes, and every expectation in it means something.
+// The Test of the examples passes, and each of its expectations selects results (--strict).
 func TestSuite(t *testing.T) {
 	var out bytes.Buffer
 	root := cli.NewRoot()

@@ -23,9 +23,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/verdicts.txt")
 
-// TestVerdicts evaluates all policies on every manifest, with numbers as the cluster decodes them and as the command line
-// does, and compares the rules that fail with testdata/verdicts.txt. Whatever the file says, good manifests fail
-// nothing and bad ones fail the policy of their folder.
+// TestVerdicts evaluates all policies on every manifest, with numbers as the cluster and as the command line decodes them, and compares the
+// failed rules with testdata/verdicts.txt. In addition, good manifests must fail no rule, and bad ones must fail the policy of their folder.
 func TestVerdicts(t *testing.T) {
 	const golden = "testdata/verdicts.txt"
 	snapshot := compileAll(t)
@@ -65,8 +64,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestPortRange: a port inside of the range passes disallow-host-ports-range by itself, also beside ports that are no
-// ports of the node.
+// TestPortRange: a port inside of the range passes disallow-host-ports-range, also next to ports that are not host ports.
 func TestPortRange(t *testing.T) {
 	snapshot := compileAll(t)
 	for ports, want := range map[string]bool{
@@ -84,7 +82,7 @@ func TestPortRange(t *testing.T) {
 	}
 }
 
-// TestTwins: the policies of both folders have the same names and fail on the same manifests, whichever language they are written in.
+// TestTwins: the policies of both folders have the same names and fail on the same manifests, in both families.
 func TestTwins(t *testing.T) {
 	if classic, cel := policyNames(t, policyFolder), policyNames(t, celFolder); !slices.Equal(classic, cel) {
 		t.Fatalf("%s has the policies %v, %s %v", policyFolder, classic, celFolder, cel)
@@ -102,7 +100,7 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// policiesOf are the names of the policies of rules, each once.
+// policiesOf returns the names of the policies of rules, each once.
 func policiesOf(rules []string) (names []string) {
 	for _, r := range rules {
 		name, _, _ := strings.Cut(r, "/")
@@ -140,7 +138,7 @@ func evaluate(t *testing.T, snapshot *catalog.Snapshot, file string, decoder fun
 	return evaluateObject(t, snapshot, content, decoder)
 }
 
-// evaluateObject names the rules that fail, as policy/rule, and demands that every other result is a pass or a skip.
+// evaluateObject returns the rules that fail, as policy/rule, and requires that every other result is a pass or a skip.
 func evaluateObject(t *testing.T, snapshot *catalog.Snapshot, manifest []byte, decoder func([]byte) (any, error)) []string {
 	t.Helper()
 	object := decode(t, manifest, decoder)

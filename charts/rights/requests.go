@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Request is what a controller asked the API server for.
+// Request is a request of a controller to the API server.
 type Request struct {
 	Controller, Verb string
 	Group, Resource  string // the resource with its subresource; both empty for a path
 	Namespace, Name  string
-	Path             string // of a request for no resource, such as /version
+	Path             string // of a request without a resource, such as /version
 }
 
 func (r Request) String() string {
@@ -27,15 +27,15 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s: %s %s %q in %s", r.Controller, r.Verb, what, r.Name, where)
 }
 
-// Tables are the tables of docs/security/rbac.md.
+// Tables contains the tables of docs/security/rbac.md.
 type Tables struct {
-	// Rights are those that the chart gives.
+	// Rights are the rights that the chart grants.
 	Rights map[Right]Line
-	// more are the requests for which other roles give the right.
+	// more are requests whose rights other roles grant.
 	more []row
 }
 
-// row is a row of the table of requests beside the chart's rights.
+// row is a row of the table of requests with rights from other roles.
 type row struct{ controllers, verbs, groups, resources []string }
 
 // requestsTitle is the heading above that table.

@@ -1,10 +1,10 @@
-// Package rights reads the tables of docs/security/rbac.md: what each controller may do, and the value that takes each right away.
+// Package rights reads the tables of docs/security/rbac.md: the rights of each controller, and the value that removes each right.
 //
 //	all, err := rights.Documented(page)
 //	all[rights.Right{Controller: "admission-controller", Where: "own", Group: "core", Resource: "secrets", Verb: "get"}]
 //
-// The test of the chart compares the tables with what the chart renders. The end-to-end tests compare them with the requests that
-// the controllers make. It imports nothing of Ephor.
+// The test of the chart compares the tables with the rendered chart. The end-to-end tests compare them with the requests of the controllers.
+// It imports nothing of Ephor.
 package rights
 
 import (
@@ -29,7 +29,7 @@ func (r Right) String() string {
 	return fmt.Sprintf("%s | %s | %s | %s | %s | %s", r.Controller, r.Where, r.Group, r.Resource, cmp.Or(r.Name, "all"), r.Verb)
 }
 
-// Of lists the rights that the rules of a role give.
+// Of lists the rights that the rules of a role grant.
 func Of(controller, where string, rules []rbacv1.PolicyRule) []Right {
 	var out []Right
 	for _, rule := range rules {
@@ -50,17 +50,17 @@ func Of(controller, where string, rules []rbacv1.PolicyRule) []Right {
 	return out
 }
 
-// Line is the row of a table that gives the reason for a right.
+// Line is the row of a table with the reason for a right.
 type Line struct {
 	Number int
-	// Without is the value of the chart that takes the right away, as for helm --set; empty when none does.
+	// Without is the value of the chart that removes the right, as for helm --set; empty if there is none.
 	Without string
 }
 
-// cells of a row: where, group, resources, names, verbs, what for, and the value without which the right is not given.
+// cells of a row: where, group, resources, names, verbs, purpose, and the value without which the right is not granted.
 const cells = 7
 
-// Documented reads the tables. Each stands below a heading with the component's name.
+// Documented reads the tables. Each is below a heading with the component's name.
 func Documented(page string) (map[Right]Line, error) {
 	all := map[Right]Line{}
 	controller := ""

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A row stands for each of its resources, names and verbs, and a row without a reason is an error.
+// A row lists the rights for each of its resources, names and verbs. A row without a reason is an error.
 func TestDocumented(t *testing.T) {
 	page := "## admission-controller\n\n| Where | API group | Resources | Names | Verbs | What for | Not with |\n|---|---|---|---|---|---|---|\n" +
 		"| own | core | secrets | a, b | get, list | certificates | `x.enabled=false` |\n"
@@ -25,7 +25,7 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// A request is listed when the chart gives the right to it, or when a row of the other table names it.
+// A request is listed if the chart grants the right to it, or if a row of the other table contains it.
 func TestListed(t *testing.T) {
 	tables, err := Parse(`
 ## admission-controller
