@@ -50,7 +50,7 @@ func apply(t *testing.T, resource, name, manifest string, flags ...string) {
 
 var errNotDenied = errors.New("it was not denied")
 
-// denied waits until a creation on the server only is denied with the text; without a text, until it is admitted.
+// denied waits until a dry-run creation is denied with the text; without a text, until it is admitted.
 func denied(t *testing.T, manifest, text string) {
 	t.Helper()
 	eventually(t, func() error {

@@ -229,7 +229,7 @@ func (p *probe) swap(t *testing.T, f func()) {
 	t.Logf("the swap took %s, and clean objects were admitted %s later", replaced.Round(time.Millisecond), (time.Since(began) - replaced).Round(time.Millisecond))
 }
 
-// unlocked runs f, which takes the webhooks away and waits until they are there again. What a policy refuses may pass meanwhile.
+// unlocked runs f, which removes the webhooks and waits until they are restored. Violating objects may be admitted meanwhile.
 func (p *probe) unlocked(t *testing.T, f func()) {
 	t.Helper()
 	set := func(open bool) {

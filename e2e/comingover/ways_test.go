@@ -619,7 +619,7 @@ func TestArgoCD(t *testing.T) {
 			in.has(false, true)
 		},
 		kyverno: func() {
-			// A chart that leaves definitions out, as Kyverno's does with a group of them off, takes none along.
+			// A chart that omits definitions, like Kyverno's with a group of them disabled, does not delete them.
 			in.sync(print(t, slices.DeleteFunc(parse(t, kyverno), func(o object) bool {
 				name, _ := o.metadata()["name"].(string)
 				return o["kind"] == "CustomResourceDefinition" && strings.HasSuffix(name, ".policies.kyverno.io")
@@ -639,7 +639,7 @@ func (in *installation) read(file string) string {
 	return string(text)
 }
 
-// Plain manifests, created by kubectl and applied over in both ways that kubectl has.
+// Plain manifests: created by kubectl, and applied over in both ways that kubectl has.
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	in := begin(t)
@@ -652,7 +652,7 @@ func TestManifests(t *testing.T) {
 		unkept: true,
 		ephor: func(first bool, set ...string) {
 			if first {
-				// A plain apply keeps the init container, which preflight knows.
+				// A client-side apply keeps the init container, which preflight reports.
 				if codes, _ := in.preflight(); codes["init-container"] != 4 {
 					t.Errorf("preflight finds %v", codes)
 				}
@@ -675,18 +675,18 @@ func TestManifests(t *testing.T) {
 	in.runs(true)
 }
 
-// way is one in which programs are installed. Each function changes the installation by the tools of the way alone.
+// way is a way to install the programs. Each function changes the installation with the tools of the way only.
 type way struct {
-	// ephor installs Ephor's chart, with these values on top of those of the installation. The first time it follows the guide's steps.
+	// ephor installs Ephor's chart, with these values in addition to those of the installation. The first time it follows the guide's steps.
 	ephor func(first bool, set ...string)
 	// kyverno installs the chart that represents Kyverno's.
 	kyverno func()
-	// unkept: no tool may delete the definitions, so that none of them is marked to be kept.
+	// unkept: the tools never delete definitions, so none of them is marked to be kept.
 	unkept bool
 }
 
-// thereAndBack changes from Kyverno to Ephor and back, first while both run and then with one stopped before the other starts. All the time a probe sends
-// objects that policies refuse, and clean ones.
+// thereAndBack changes from Kyverno to Ephor and back, first while both run, then with one stopped before the other starts. Meanwhile a
+// probe sends violating and valid objects.
 func (in *installation) thereAndBack(w way) {
 	t := in.t
 	t.Helper()
@@ -698,7 +698,7 @@ func (in *installation) thereAndBack(w way) {
 		allowed = append(allowed, "definition-not-kept")
 	}
 
-	// There, rolling: Ephor starts beside Kyverno, which is asked to end when Ephor is ready.
+	// To Ephor, rolling: Ephor starts while Kyverno runs, and Kyverno stops when Ephor is ready.
 	w.ephor(true)
 	in.runs(true)
 	ours := in.startEphor()
@@ -708,7 +708,7 @@ func (in *installation) thereAndBack(w way) {
 	in.none(allowed...)
 	p.check(t, "there, both running")
 
-	// Back, rolling: with plain paths, which Kyverno knows, while both run.
+	// Back to Kyverno, rolling: with plain paths, which Kyverno answers, while both run.
 	w.ephor(false, plainPaths)
 	in.replace(p, ours)
 	suite.Until(t, "the webhooks have plain paths", func() error {
@@ -730,7 +730,7 @@ func (in *installation) thereAndBack(w way) {
 	in.kyvernoWorks("back", before)
 	p.check(t, "back, both running")
 
-	// There, with Kyverno stopped first.
+	// To Ephor, with Kyverno stopped first.
 	p.swap(t, func() {
 		kyverno.end()
 		in.beside()
@@ -743,7 +743,7 @@ func (in *installation) thereAndBack(w way) {
 	in.survived("there again", before)
 	p.check(t, "there, Kyverno stopped")
 
-	// Back, with Ephor stopped first. Its webhooks still have secret paths, which nothing answers.
+	// Back to Kyverno, with Ephor stopped first. The webhooks have secret paths, which no server answers.
 	p.swap(t, func() {
 		in.stopEphor(ours)
 		in.answered(false)
@@ -756,7 +756,7 @@ func (in *installation) thereAndBack(w way) {
 	p.check(t, "back, Ephor stopped")
 }
 
-// kyvernoRuns creates what must survive, and starts the stand-in.
+// kyvernoRuns creates the objects that must survive, and starts the stand-in.
 func (in *installation) kyvernoRuns() *standIn {
 	in.t.Helper()
 	root, err := devcluster.Root()
@@ -768,7 +768,7 @@ func (in *installation) kyvernoRuns() *standIn {
 		in.t.Fatal(err)
 	}
 	in.populate()
-	return in.startKyverno("0") // the names of the recorded holders end so
+	return in.startKyverno("0") // the suffix of the recorded holders' names
 }
 
 // startKyverno starts the stand-in behind the Services.
@@ -781,7 +781,7 @@ func (in *installation) startKyverno(pod string) *standIn {
 	return s
 }
 
-// endpoints are those that the Pods of a Deployment have.
+// endpoints returns the endpoints of the Pods of a Deployment.
 const endpoints = `
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
@@ -791,13 +791,13 @@ endpoints: [{addresses: [192.0.2.1], conditions: {ready: %[2]v}}]
 ports: [{name: https, port: 9443}]
 `
 
-// answered says in the cluster whether a server answers behind the Services: Pods do not run here, so that their endpoints have to be written.
+// answered writes the Services' endpoints, since no Pods run here: whether a server answers behind them.
 func (in *installation) answered(ready bool) {
 	in.t.Helper()
 	in.kubectl(fmt.Sprintf(endpoints, charts.AdmissionService, ready)+"---"+fmt.Sprintf(endpoints, charts.CleanupService, ready), "apply", "-f", "-")
 }
 
-// startEphor starts Ephor's controllers with what the Deployments say now.
+// startEphor starts Ephor's controllers with the arguments of the current Deployments.
 func (in *installation) startEphor() map[string]*devcluster.Replica {
 	in.t.Helper()
 	if err := in.Ephor.Refresh(in.t.Context(), suite.Namespace); err != nil {
@@ -811,7 +811,7 @@ func (in *installation) startEphor() map[string]*devcluster.Replica {
 	return replicas
 }
 
-// replace replaces Ephor's controllers as a Deployment does: those that end are answered for by those that began.
+// replace replaces Ephor's controllers as a Deployment does: new ones are ready before old ones end.
 func (in *installation) replace(p *probe, replicas map[string]*devcluster.Replica) {
 	in.t.Helper()
 	old := maps.Clone(replicas)
@@ -826,7 +826,7 @@ func (in *installation) stopEphor(replicas map[string]*devcluster.Replica) {
 	}
 }
 
-// ephorWorks waits until Ephor leads and has done what was left, once; and until the reports controller writes, over the reports that were there.
+// ephorWorks waits until Ephor leads and has executed the open work once, and until the reports controller has updated the existing reports.
 func (in *installation) ephorWorks(what string) {
 	in.t.Helper()
 	in.owned("kyverno:admission-controller")
@@ -841,13 +841,13 @@ func (in *installation) ephorWorks(what string) {
 	in.once(what)
 }
 
-// kyvernoWorks waits until the stand-in writes the webhook configurations; what was there is there, and Ephor's own goes.
+// kyvernoWorks waits until the stand-in writes the webhook configurations. Existing objects must survive, and Ephor's own are deleted.
 func (in *installation) kyvernoWorks(what, before string) {
 	in.t.Helper()
 	in.owned("")
 	in.survived(what, before)
 	in.once(what)
-	suite.Until(in.t, "Ephor is uninstalled", func() error { // the last Leases run out
+	suite.Until(in.t, "Ephor is uninstalled", func() error { // the last Leases expire
 		if _, all, code := in.ephorCommand("uninstall", "--leave-policies", "--yes"); code != 0 {
 			return fmt.Errorf("exit code %d: %s", code, all)
 		}
@@ -860,7 +860,7 @@ func (in *installation) kyvernoWorks(what, before string) {
 	in.nothingLeft(what)
 }
 
-// nothingLeft checks that the objects that Ephor made are gone, with its labels and annotations, except those that the guide says stay.
+// nothingLeft checks that the objects that Ephor created are deleted, with its labels and annotations, except those that the guide lists.
 func (in *installation) nothingLeft(what string) {
 	in.t.Helper()
 	stay := []string{"ephor.dev/generated", "ephor.dev/cleanup-run", "ephor.dev/report-seal", "ephor.dev/work-key", "ephor.dev/leader"}

@@ -60,7 +60,7 @@ func (configured) Get(_ context.Context, _, _, _, name string) (map[string]any, 
 	return map[string]any{"data": map[string]any{"list": `["a"]`}, "metadata": map[string]any{"name": name}}, nil
 }
 
-// What the rules before and after the answer look up is on the tape of the request, if that is asked for, with the labels of the namespace.
+// Lookups of rules before and after the answer are on the tape of the request, if recording is enabled, with the labels of the namespace.
 func TestLookupsAreTaped(t *testing.T) {
 	policyOf := func(name, action string) string {
 		return `

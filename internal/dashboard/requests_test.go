@@ -88,7 +88,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// What rules looked up may be any object, so it is shown only to who may list everything.
+// Lookups of rules may contain any object, so they are shown only to users who may list everything.
 func TestLookupsAreOfReadersOfEverything(t *testing.T) {
 	p := newPage(true)
 	o := p.o

@@ -35,7 +35,7 @@ type loop struct {
 
 	objects   map[string]*object // by UID; used by run and, under known, by its workers
 	known     sync.Mutex
-	pending   map[string]pending // by UID; used by run only, but for failed, under known
+	pending   map[string]pending // by UID; used by run only, except failed, which known guards
 	sweeps    uint64
 	evaluated atomic.Bool // all objects were evaluated once
 	// unlistable is the reason why the kind cannot be listed; nil if it can.
