@@ -29,7 +29,7 @@ type ContextEntry struct {
 
 // Variable is a value written in the policy or computed by an expression.
 type Variable struct {
-	// The value to compare with: any JSON value. It may contain variables.
+	// The literal value: any JSON value. It may contain variables.
 	// +optional
 	Value *apiextensionsv1.JSON `json:"value,omitempty"`
 	// A JMESPath expression. It reads value; without a value it reads all variables of the rule.
@@ -95,7 +95,7 @@ type Method string
 type RequestData struct {
 	// Name of the field.
 	Key string `json:"key"`
-	// The value to compare with: any JSON value. It may contain variables.
+	// Value of the field: any JSON value. It may contain variables.
 	Value *apiextensionsv1.JSON `json:"value"`
 }
 

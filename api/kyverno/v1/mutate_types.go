@@ -62,7 +62,7 @@ type ForEachMutation struct {
 	// A JMESPath expression that returns the list.
 	// +optional
 	List string `json:"list,omitempty"`
-	// The order of the elements: Ascending or Descending. The default is Ascending, and Descending for JSON patches that remove elements.
+	// The order of the elements: Ascending or Descending. The default is Descending for strategic merge patches and Ascending for JSON patches.
 	// +optional
 	Order *ForeachOrder `json:"order,omitempty"`
 	// Named values for the expressions of an element. They may use element and elementIndex.

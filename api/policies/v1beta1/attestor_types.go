@@ -77,7 +77,7 @@ type Key struct {
 
 // Keyless defines the identities of signers without long-lived keys.
 type Keyless struct {
-	// The accepted signers. For keyless signing, one matching identity is sufficient.
+	// The accepted identities. One matching identity is sufficient.
 	Identities []Identity `json:"identities"`
 	// Root certificates in PEM that issue the signers' certificates. The default is the trusted root of sigstore.
 	// +optional

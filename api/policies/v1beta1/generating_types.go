@@ -105,7 +105,7 @@ type Generation struct {
 
 // GenerationTemplate is a text of YAML documents, each of which describes one resource.
 type GenerationTemplate struct {
-	// The literal text.
+	// The YAML documents.
 	// +kubebuilder:validation:MinLength=1
 	Value string `json:"value"`
 	// Type of the placeholders in the text: none, or cel for (( expression )). The default is none.

@@ -100,13 +100,13 @@ type ImageValidatingPolicySpec struct {
 	// Expressions that find images in resources other than Pods and their controllers.
 	// +optional
 	ImageExtractors []ImageExtractor `json:"images,omitempty"`
-	// The accepted signers. For keyless signing, one matching identity is sufficient.
+	// The signers that expressions refer to, by their names.
 	Attestors []Attestor `json:"attestors"`
 	// The types of attestations that the validations verify.
 	// +optional
 	Attestations []Attestation `json:"attestations,omitempty"`
-	// CEL expressions that must be true for a resource, with the message of a failure. The first one that is false or fails determines the
-	// result.
+	// CEL expressions that must be true for a resource, with the message of a failure. The first one that is false or
+	// has no value determines the result.
 	// +listType=atomic
 	Validations []admissionregistrationv1.Validation `json:"validations"`
 	// Settings of the webhook that calls the policy.

@@ -133,7 +133,7 @@ type MutatingPolicyEvaluation struct {
 	// Whether the policy is evaluated on existing resources, for reports. The default is true.
 	// +optional
 	Background *SwitchOn `json:"background,omitempty"`
-	// Whether the policy changes existing resources when one of them triggers it or the policy changes. The default is false.
+	// Whether the policy changes existing resources when a resource triggers it or the policy changes. The default is false.
 	// +optional
 	MutateExisting *SwitchOff `json:"mutateExisting,omitempty"`
 	// Whether requests of the background controller are ignored, which prevents endless loops. The default is true.

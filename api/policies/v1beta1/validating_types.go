@@ -68,8 +68,8 @@ type ValidatingPolicySpec struct {
 	// Selects the resources to which the policy applies, by group, version, resource, operation, namespace and labels.
 	// +optional
 	MatchConstraints *admissionregistrationv1.MatchResources `json:"matchConstraints,omitempty"`
-	// CEL expressions that must be true for a resource, with the message of a failure. The first one that is false or fails determines the
-	// result.
+	// CEL expressions that must be true for a resource, with the message of a failure. The first one that is false or
+	// has no value determines the result.
 	// +optional
 	// +listType=atomic
 	Validations []admissionregistrationv1.Validation `json:"validations,omitempty"`
