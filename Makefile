@@ -73,7 +73,7 @@ SIGNERS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ephor-signatures
 .PHONY: signatures
 signatures: ## compare with cosign and notation on the same signed images; every difference needs a reason
 	go run -C hack/signatures . -build -tools $(SIGNERS)
-	EPHOR_SIGNATURE_PROGRAMS=$(SIGNERS) go test -count=1 -v -timeout 30m -run '^TestJudges$$' ./internal/sigverify/
+	EPHOR_SIGNATURE_PROGRAMS=$(SIGNERS) go test -count=1 -v -timeout 30m -run '^TestTools$$' ./internal/sigverify/
 
 .PHONY: signatures-fixture
 signatures-fixture: ## recreate the signed images of the tests with cosign, notation and oras (half an hour the first time)

@@ -51,7 +51,7 @@ kind: Report
 metadata: {name: first, namespace: both}
 source: kyverno
 scope: {apiVersion: v1, kind: ConfigMap, name: first, namespace: both}
-results: [{policy: both, rule: r, result: pass, severity: low, source: kyverno, message: mended}]
+results: [{policy: both, rule: r, result: pass, severity: low, source: kyverno, message: corrected}]
 ---
 apiVersion: wgpolicyk8s.io/v1alpha2
 kind: PolicyReport

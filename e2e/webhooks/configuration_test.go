@@ -120,9 +120,9 @@ func TestConfigMapAndMatchConditions(t *testing.T) {
 // A change by another client is reverted, and the log reports what changed.
 func TestConfigurationIsRestored(t *testing.T) {
 	r := start(t)
-	cluster.Apply(t, refusing("mended", "ConfigMap", ", namespaces: [default]", ""))
-	ready(t, "clusterpolicy", "mended")
-	answers(t, configMap("default", "a"), "the policy mended says no")
+	cluster.Apply(t, refusing("restored", "ConfigMap", ", namespaces: [default]", ""))
+	ready(t, "clusterpolicy", "restored")
+	answers(t, configMap("default", "a"), "the policy restored says no")
 	intact := func() error {
 		c, err := validating(t)
 		switch {
@@ -147,7 +147,7 @@ func TestConfigurationIsRestored(t *testing.T) {
 		suite.Eventually(t, intact)
 		suite.Says(t, r, "restored webhook configuration", webhookconf.ResourceValidating, c.log)
 	}
-	answers(t, configMap("default", "a"), "the policy mended says no")
+	answers(t, configMap("default", "a"), "the policy restored says no")
 }
 
 // A policy that names one version of a kind receives requests for all versions, which the API server converts.

@@ -57,7 +57,7 @@ func checks(p *page) error {
 		if err != nil {
 			return err
 		}
-		p.line("### %s\n\n| | Code | Text | How to mend it |\n|---|---|---|---|", a.title)
+		p.line("### %s\n\n| | Code | Text | How to correct it |\n|---|---|---|---|", a.title)
 		for _, m := range found {
 			p.line("| %s | %s | %s | %s |", m.severity, m.code, cell(m.text), cell(m.hint))
 		}

@@ -121,7 +121,7 @@ func (x *explanation) failed(rule *policy.Rule) {
 	}
 	for _, p := range x.Notes.Patterns {
 		if p.Status == "fail" || p.Status == "error" {
-			x.ToPass = append(x.ToPass, one+x.mend(p))
+			x.ToPass = append(x.ToPass, one+x.toMatch(p))
 		}
 	}
 	for _, f := range x.Notes.Fields {
@@ -199,8 +199,8 @@ func (x *explanation) denied() []notes.Condition {
 	return out
 }
 
-// mend describes how to change the resource so that it matches the decisive part of the pattern.
-func (x *explanation) mend(p notes.Pattern) string {
+// toMatch describes how to change the resource so that it matches the decisive part of the pattern.
+func (x *explanation) toMatch(p notes.Pattern) string {
 	key := p.Node[strings.LastIndex(p.Node, ".")+1:]
 	at := strings.TrimSuffix(p.At, "/")
 	switch p.Cause {
@@ -284,7 +284,7 @@ func (x *explanation) broken() {
 	for _, p := range x.Notes.Patterns {
 		if p.Status == "error" {
 			x.Decided = append(x.Decided, fmt.Sprintf("%s: %s", x.below(p.Node), message(p)))
-			x.ToPass = append(x.ToPass, x.mend(p))
+			x.ToPass = append(x.ToPass, x.toMatch(p))
 		}
 	}
 	x.Decided, x.ToPass = dedupe(x.Decided), dedupe(x.ToPass)

@@ -37,9 +37,9 @@ var issuers = map[string]string{
 	"keyless-issuers":   "issuers that contradict each other are refused; cosign takes extension 1.1",
 }
 
-// TestJudges compares verdicts with those of `cosign verify` and `notation verify` on the same registry, for every image of
+// TestTools compares verdicts with those of `cosign verify` and `notation verify` on the same registry, for every image of
 // the fixture and all kinds of attestors. It is run by hand: make signatures.
-func TestJudges(t *testing.T) {
+func TestTools(t *testing.T) {
 	programs := os.Getenv(envPrograms)
 	if programs == "" {
 		t.Skipf("%s names no folder with cosign and notation: run `make signatures`", envPrograms)
@@ -54,7 +54,7 @@ func TestJudges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := newJudge(t, programs, server)
+	j := newTools(t, programs, server)
 
 	keyed := func(name string, log bool, notes ...string) demand {
 		d := demand{name: "key " + name, attestor: realKey(name), args: []string{"--key", j.file(name+".pub", f.Keys[name])}}
@@ -116,7 +116,7 @@ func TestJudges(t *testing.T) {
 			}
 		})
 	}
-	fmt.Printf("judges: %d verdicts are the same, %d differ with a reason\n", agreed, explained)
+	fmt.Printf("signatures: %d verdicts are the same, %d differ with a reason\n", agreed, explained)
 }
 
 // demand is an attestor, for the verifier and for the programs.
@@ -128,16 +128,16 @@ type demand struct {
 	certificate string   // the certificate that notation trusts
 }
 
-// judge runs cosign and notation.
-type judge struct {
+// tools runs cosign and notation.
+type tools struct {
 	t             *testing.T
 	programs, dir string
 	env           []string
 }
 
-func newJudge(t *testing.T, programs string, server *fixture.Server) *judge {
+func newTools(t *testing.T, programs string, server *fixture.Server) *tools {
 	f := fixture.Load()
-	j := &judge{t: t, programs: programs, dir: t.TempDir()}
+	j := &tools{t: t, programs: programs, dir: t.TempDir()}
 	ca := j.file("proxy.pem", string(fixture.RootsPEM()))
 	j.env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + j.dir, "XDG_CONFIG_HOME=" + j.dir, "HTTPS_PROXY=http://" + server.Address, "SSL_CERT_FILE=" + ca,
@@ -151,7 +151,7 @@ func newJudge(t *testing.T, programs string, server *fixture.Server) *judge {
 	return j
 }
 
-func (j *judge) file(name, text string) string {
+func (j *tools) file(name, text string) string {
 	path := filepath.Join(j.dir, name)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 		j.t.Fatal(err)
@@ -161,7 +161,7 @@ func (j *judge) file(name, text string) string {
 
 // verify returns nil if a program verifies the image: either cosign with signatures in tags or cosign with bundles, since a policy accepts
 // both.
-func (j *judge) verify(d demand, img fixture.Image) error {
+func (j *tools) verify(d demand, img fixture.Image) error {
 	if d.format == sigverify.Notary {
 		policy, err := json.Marshal(map[string]any{"version": "1.0", "trustPolicies": []any{map[string]any{
 			"name": "test", "registryScopes": []string{"*"}, "signatureVerification": map[string]string{"level": "strict"},
@@ -188,7 +188,7 @@ func (j *judge) verify(d demand, img fixture.Image) error {
 	return fmt.Errorf("%w; %w", tags, bundles)
 }
 
-func (j *judge) run(program string, args ...string) error {
+func (j *tools) run(program string, args ...string) error {
 	paths, err := filepath.Glob(filepath.Join(j.programs, program+"-v*"))
 	if err != nil || len(paths) == 0 {
 		j.t.Fatalf("%s has no %s: run `make signatures`", j.programs, program)
