@@ -1,7 +1,7 @@
 #!/bin/sh
 # Regenerates what is derived from the code: the deep copies beside the Go types in api/, the CRDs in config/crds, the
 # pages of docs/reference, the merge keys of the Kubernetes API types in internal/patch, and what is derived from
-# the chart: its definitions (config/crds with short descriptions), its schema, the tables of its values in
+# the chart: its definitions (config/crds with fewer descriptions), its schema, the tables of its values in
 # docs/start/install.md, and its renders for development control planes.
 #
 #   hack/generate.sh            in this checkout

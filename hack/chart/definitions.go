@@ -9,13 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/yaml"
 )
 
 // writeDefinitions writes the CustomResourceDefinitions in the folder from (YAML) into the folder to, one JSON file each,
-// in the form in which the chart contains them. Helm stores a release in one Secret, with the chart's files and everything
-// that they render, and a Secret may hold 1 MiB. So they are JSON without spaces, and their descriptions are short (see
-// shorten).
+// in the form in which the chart contains them. They are JSON without spaces and with fewer descriptions (see trim), because of two
+// limits of the API server: Helm stores a release with all its files in one Secret of at most 1 MiB, and kubectl apply stores an object in
+// an annotation of at most maxApplied bytes.
 func writeDefinitions(from, to string) error {
 	files, err := filepath.Glob(filepath.Join(from, "*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -36,7 +37,7 @@ func writeDefinitions(from, to string) error {
 		if err := yaml.Unmarshal(text, &definition); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
-		shorten(definition, nil)
+		trim(definition)
 		var out bytes.Buffer
 		encoder := json.NewEncoder(&out)
 		encoder.SetEscapeHTML(false)
@@ -44,6 +45,9 @@ func writeDefinitions(from, to string) error {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml") + ".json"
+		if out.Len() > maxApplied {
+			return fmt.Errorf("%s has %d bytes, and kubectl apply accepts at most %d: shorten comments in api/", name, out.Len(), maxApplied)
+		}
 		if err := os.WriteFile(filepath.Join(to, name), out.Bytes(), 0o644); err != nil {
 			return err
 		}
@@ -51,19 +55,40 @@ func writeDefinitions(from, to string) error {
 	return nil
 }
 
-// shorten cuts every description below v to its first sentence. It drops those inside the fields of a status, which repeat
-// the spec where they are deep (status.autogen has every rule again) and which users do not write by hand. path is the
-// path of v in the definition.
-func shorten(v any, path []string) {
+// maxApplied is the maximum size of a definition in bytes. The API server accepts 256 KiB of annotations; labels and annotations that
+// users add with the chart's values need the rest.
+const maxApplied = 250_000
+
+// trim removes descriptions that kubectl explain does not show by default: those of versions other than the preferred one.
+func trim(definition map[string]any) {
+	spec, _ := definition["spec"].(map[string]any)
+	versions, _ := spec["versions"].([]any)
+	preferred := ""
+	for _, v := range versions {
+		v, _ := v.(map[string]any)
+		if name, _ := v["name"].(string); v["served"] == true && version.CompareKubeAwareVersionStrings(name, preferred) > 0 {
+			preferred = name
+		}
+	}
+	for _, v := range versions {
+		v, _ := v.(map[string]any)
+		describe(v["schema"], v["name"] == preferred, nil)
+	}
+}
+
+// describe reduces every description below v to its first paragraph, or removes it if keep is false. It removes those inside the fields of
+// a status, which repeat the spec where they are deep (status.autogen contains every rule again) and which users do not write by hand.
+// path is the path of v in the version of the definition.
+func describe(v any, keep bool, path []string) {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, below := range v {
 			text, isText := below.(string)
 			if key != "description" || !isText {
-				shorten(below, append(slices.Clip(path), key))
+				describe(below, keep, append(slices.Clip(path), key))
 				continue
 			}
-			if text = firstSentence(text); text == "" || deepInStatus(path) {
+			if text = firstParagraph(text); text == "" || !keep || deepInStatus(path) {
 				delete(v, key)
 			} else {
 				v[key] = text
@@ -71,7 +96,7 @@ func shorten(v any, path []string) {
 		}
 	case []any:
 		for _, below := range v {
-			shorten(below, append(slices.Clip(path), "[]"))
+			describe(below, keep, append(slices.Clip(path), "[]"))
 		}
 	}
 }
@@ -83,18 +108,8 @@ func deepInStatus(path []string) bool {
 	return at >= 0 && len(path) > at+5 && path[at+2] == "status"
 }
 
-// firstSentence returns the text up to the first full stop that ends a sentence, on one line.
-func firstSentence(text string) string {
+// firstParagraph returns the text up to the first blank line, on one line.
+func firstParagraph(text string) string {
 	text, _, _ = strings.Cut(text, "\n\n")
-	text = strings.Join(strings.Fields(text), " ")
-	for at := 0; ; {
-		end := strings.Index(text[at:], ". ")
-		if end < 0 {
-			return text
-		}
-		at += end + 1
-		if before := text[:at]; !strings.HasSuffix(before, "e.g.") && !strings.HasSuffix(before, "i.e.") && !strings.HasSuffix(before, "etc.") {
-			return before
-		}
-	}
+	return strings.Join(strings.Fields(text), " ")
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -12,30 +13,44 @@ func TestDefinitions(t *testing.T) {
 kind: CustomResourceDefinition
 spec:
   versions:
-  - additionalPrinterColumns: [{name: READY, description: Whether it is. Or not.}]
+  - name: v1beta1
+    served: true
+    schema:
+      openAPIV3Schema:
+        description: Thing is a thing.
+        properties:
+          spec: {description: What is wanted., type: object}
+  - name: v1
+    served: true
+    additionalPrinterColumns: [{name: READY, description: Whether it is. Or not.}]
     schema:
       openAPIV3Schema:
         description: |-
-          Thing is a thing, e.g. a stone. There are others.
+          Thing is a thing. There are others.
         properties:
           spec:
             description: |-
               What is
-              wanted
+              wanted. By default nothing.
 
               At length.
             properties:
               description: {type: string, description: A text. Or none.}
           status:
-            description: What is. Now.
+            description: What is.
             properties:
               ready: {type: boolean, description: Whether it is. Or not.}
-              rules: {type: array, items: {type: string, description: One more. Time.}}
+              rules: {type: array, items: {type: string, description: One more.}}
+  - name: v2alpha1
+    schema: {openAPIV3Schema: {description: Not served.}}
 `
-	const want = `{"kind":"CustomResourceDefinition","spec":{"versions":[{"additionalPrinterColumns":[{"description":"Whether it is.","name":"READY"}],` +
-		`"schema":{"openAPIV3Schema":{"description":"Thing is a thing, e.g. a stone.","properties":{` +
-		`"spec":{"description":"What is wanted","properties":{"description":{"description":"A text.","type":"string"}}},` +
-		`"status":{"description":"What is.","properties":{"ready":{"description":"Whether it is.","type":"boolean"},"rules":{"items":{"type":"string"},"type":"array"}}}}}}}]}}` + "\n"
+	const want = `{"kind":"CustomResourceDefinition","spec":{"versions":[` +
+		`{"name":"v1beta1","schema":{"openAPIV3Schema":{"properties":{"spec":{"type":"object"}}}},"served":true},` +
+		`{"additionalPrinterColumns":[{"description":"Whether it is. Or not.","name":"READY"}],"name":"v1",` +
+		`"schema":{"openAPIV3Schema":{"description":"Thing is a thing. There are others.","properties":{` +
+		`"spec":{"description":"What is wanted. By default nothing.","properties":{"description":{"description":"A text. Or none.","type":"string"}}},` +
+		`"status":{"description":"What is.","properties":{"ready":{"description":"Whether it is. Or not.","type":"boolean"},"rules":{"items":{"type":"string"},"type":"array"}}}}}},"served":true},` +
+		`{"name":"v2alpha1","schema":{"openAPIV3Schema":{}}}]}}` + "\n"
 	if err := os.WriteFile(filepath.Join(from, "things.yaml"), []byte(given), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -53,5 +68,12 @@ spec:
 	}
 	if err := writeDefinitions(t.TempDir(), to); err == nil {
 		t.Error("a folder without definitions is no mistake")
+	}
+	large := strings.Replace(given, "What is\n", strings.Repeat("What is ", maxApplied/8)+"\n", 1)
+	if err := os.WriteFile(filepath.Join(from, "things.yaml"), []byte(large), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeDefinitions(from, to); err == nil {
+		t.Error("a definition that kubectl apply rejects is accepted")
 	}
 }
