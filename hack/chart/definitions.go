@@ -59,7 +59,8 @@ func writeDefinitions(from, to string) error {
 // users add with the chart's values need the rest.
 const maxApplied = 250_000
 
-// trim removes descriptions that kubectl explain does not show by default: those of versions other than the preferred one.
+// trim removes descriptions that kubectl explain does not show by default: those of versions other than the preferred one. With
+// selectableFields, the API server accepts a definition only if the schemas of all versions are equal, so all of them keep theirs.
 func trim(definition map[string]any) {
 	spec, _ := definition["spec"].(map[string]any)
 	versions, _ := spec["versions"].([]any)
@@ -72,11 +73,11 @@ func trim(definition map[string]any) {
 	}
 	for _, v := range versions {
 		v, _ := v.(map[string]any)
-		describe(v["schema"], v["name"] == preferred, nil)
+		describe(v["schema"], v["name"] == preferred || v["selectableFields"] != nil, nil)
 	}
 }
 
-// describe reduces every description below v to its first paragraph, or removes it if keep is false. It removes those inside the fields of
+// describe shortens every description below v (see summary), or removes it if keep is false. It removes those inside the fields of
 // a status, which repeat the spec where they are deep (status.autogen contains every rule again) and which users do not write by hand.
 // path is the path of v in the version of the definition.
 func describe(v any, keep bool, path []string) {
@@ -88,7 +89,7 @@ func describe(v any, keep bool, path []string) {
 				describe(below, keep, append(slices.Clip(path), key))
 				continue
 			}
-			if text = firstParagraph(text); text == "" || !keep || deepInStatus(path) {
+			if text = summary(text); text == "" || !keep || deepInStatus(path) {
 				delete(v, key)
 			} else {
 				v[key] = text
@@ -108,8 +109,31 @@ func deepInStatus(path []string) bool {
 	return at >= 0 && len(path) > at+5 && path[at+2] == "status"
 }
 
-// firstParagraph returns the text up to the first blank line, on one line.
-func firstParagraph(text string) string {
+// maxDescription is the length in bytes up to which a description has more than its first sentence.
+const maxDescription = 160
+
+// summary returns the first sentences of the first paragraph, on one line: as many as maxDescription allows, but at least one.
+func summary(text string) string {
 	text, _, _ = strings.Cut(text, "\n\n")
-	return strings.Join(strings.Fields(text), " ")
+	text = strings.Join(strings.Fields(text), " ")
+	out := 0
+	for at := 0; ; {
+		end := strings.Index(text[at:], ". ")
+		if end < 0 {
+			end = len(text) - at - 1
+		}
+		at += end + 1
+		before := text[:at]
+		abbreviated := strings.HasSuffix(before, "e.g.") || strings.HasSuffix(before, "i.e.") || strings.HasSuffix(before, "etc.")
+		if abbreviated && at < len(text) {
+			continue
+		}
+		if out > 0 && at > maxDescription {
+			return text[:out]
+		}
+		out = at
+		if at >= len(text) {
+			return text[:out]
+		}
+	}
 }

@@ -43,6 +43,9 @@ spec:
               rules: {type: array, items: {type: string, description: One more.}}
   - name: v2alpha1
     schema: {openAPIV3Schema: {description: Not served.}}
+  - name: v1alpha1
+    schema: {openAPIV3Schema: {description: Equal.}}
+    selectableFields: [{jsonPath: .spec.a}]
 `
 	const want = `{"kind":"CustomResourceDefinition","spec":{"versions":[` +
 		`{"name":"v1beta1","schema":{"openAPIV3Schema":{"properties":{"spec":{"type":"object"}}}},"served":true},` +
@@ -50,7 +53,8 @@ spec:
 		`"schema":{"openAPIV3Schema":{"description":"Thing is a thing. There are others.","properties":{` +
 		`"spec":{"description":"What is wanted. By default nothing.","properties":{"description":{"description":"A text. Or none.","type":"string"}}},` +
 		`"status":{"description":"What is.","properties":{"ready":{"description":"Whether it is. Or not.","type":"boolean"},"rules":{"items":{"type":"string"},"type":"array"}}}}}},"served":true},` +
-		`{"name":"v2alpha1","schema":{"openAPIV3Schema":{}}}]}}` + "\n"
+		`{"name":"v2alpha1","schema":{"openAPIV3Schema":{}}},` +
+		`{"name":"v1alpha1","schema":{"openAPIV3Schema":{"description":"Equal."}},"selectableFields":[{"jsonPath":".spec.a"}]}]}}` + "\n"
 	if err := os.WriteFile(filepath.Join(from, "things.yaml"), []byte(given), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -75,5 +79,23 @@ spec:
 	}
 	if err := writeDefinitions(from, to); err == nil {
 		t.Error("a definition that kubectl apply rejects is accepted")
+	}
+}
+
+func TestSummary(t *testing.T) {
+	long := strings.Repeat("x", maxDescription)
+	for text, want := range map[string]string{
+		"":                            "",
+		"One":                         "One",
+		"One. Two.":                   "One. Two.",
+		"One, e.g. this. Two.":        "One, e.g. this. Two.",
+		"One\nline.\n\nNot this.":     "One line.",
+		long + ". Two.":               long + ".",
+		"One. " + long + ". Three.":   "One.",
+		"One. Two. " + long + " etc.": "One. Two.",
+	} {
+		if got := summary(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
 	}
 }
