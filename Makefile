@@ -3,13 +3,13 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export CGO_ENABLED ?= 0
-export GOFLAGS ?= -buildvcs=false
+# With the same flags everywhere each package is compiled once, also in another clone. Without its debugging pages (the tag) gRPC does not
+# link html/template, which would make the linker keep all methods.
+export GOFLAGS ?= -buildvcs=false -trimpath -tags=grpcnotrace
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo ---)
 TIME    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo ---)
-# Without its debugging pages gRPC does not link html/template, which would make the linker keep all methods.
-TAGS    := grpcnotrace
 CLI     := github.com/ephor-dev/ephor/internal/cli
 LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).buildTime=$(TIME)
 
@@ -20,15 +20,19 @@ help: ## list the targets
 .PHONY: build
 build: ## build bin/ephor
 	@[ -x bin/ephor ] || echo "Building bin/ephor (the first time a minute or two on two cores) ..."
-	go build -tags $(TAGS) -trimpath -ldflags "$(LDFLAGS)" -o bin/ephor ./cmd/ephor
+	go build -ldflags "$(LDFLAGS)" -o bin/ephor ./cmd/ephor
 
 .PHONY: demo
 demo: build ## start a control plane with Ephor on this machine; ARGS=--once ends after the demonstration
 	go run ./hack/demo $(ARGS)
 
 .PHONY: test
-test: build ## the gate: lint, generated files, unit tests, floors, conformance, end-to-end
-	hack/test.sh
+test: ## the gate: lint, generated files, unit tests, floors, conformance, end-to-end; ARGS=-write writes the list of times
+	go run ./hack/gate $(ARGS)
+
+.PHONY: check
+check: ## a quick try before a commit: lint, floors, and the unit tests of what differs from the branch main
+	go run ./hack/gate -check
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck
@@ -118,7 +122,7 @@ soak: build ## load and faults on real API servers, for minutes; PARTS="load rev
 
 .PHONY: deps
 deps: ## the modules that bin/ephor links: version, number of packages, and what imports them
-	@hack/deps.sh -tags $(TAGS)
+	@hack/deps.sh
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each (default 30s); FUZZ=internal/seal selects some, LIST=1 lists them

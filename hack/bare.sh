@@ -58,6 +58,6 @@ exec unshare --mount --pid --fork --net --kill-child bash -euo pipefail -c '
   mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
   mount --rbind /dev "$root/dev"
   exec chroot --groups= --userspec=4242:4242 "$root" /usr/bin/env -i HOME=/home/bare USER=bare PATH="$goroot/bin:/usr/bin:/bin" \
-    GOMODCACHE="$modules" GOCACHE="$cache" GOPROXY=off GOFLAGS=-buildvcs=false GOTOOLCHAIN=local EPHOR_E2E="${EPHOR_E2E:-}" \
+    GOMODCACHE="$modules" GOCACHE="$cache" GOPROXY=off GOTOOLCHAIN=local EPHOR_E2E="${EPHOR_E2E:-}" \
     bash -c "cd /home/bare/ephor && exec \"\$@\"" bare "$@"
 ' bare "$@"

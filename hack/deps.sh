@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # Prints the modules that bin/ephor links, sorted: path, version, how many of its packages are linked, and what imports
 # it (our packages, or else the module that brings it). It does not query a database of vulnerabilities.
-#
-#   hack/deps.sh [-tags TAGS]     the build tags of `make build`
+# `make deps` runs it with the build tags of the program.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # One line per linked package: its path, module, version, and what it imports. Packages of the standard library have no module.
-go list -deps "$@" -f '{{if not .Standard}}{{.ImportPath}} {{.Module.Path}} {{with .Module.Replace}}{{.Path}}@{{.Version}}{{else}}{{or .Module.Version "-"}}{{end}} {{join .Imports ","}}{{end}}' ./cmd/ephor |
+go list -deps -f '{{if not .Standard}}{{.ImportPath}} {{.Module.Path}} {{with .Module.Replace}}{{.Path}}@{{.Version}}{{else}}{{or .Module.Version "-"}}{{end}} {{join .Imports ","}}{{end}}' ./cmd/ephor |
   awk '
     { module[$1] = $2; version[$2] = $3; packages[$2]++; imports[$1] = $4 }
     NR == 1 || $3 == "-" { if ($3 == "-") own = $2 }
