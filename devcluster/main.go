@@ -21,7 +21,7 @@ import (
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 )
 
-const usage = "usage: devcluster etcd|kube-apiserver|kube-controller-manager|kubectl [flags]"
+const usage = "usage: devcluster etcd|kube-apiserver|kube-controller-manager|kubectl [flags], or devcluster kubectl-server"
 
 func main() {
 	name := filepath.Base(os.Args[0])
@@ -42,6 +42,11 @@ func main() {
 	case "kubectl":
 		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 			kubectlutil.CheckErr(err)
+		}
+	case "kubectl-server":
+		if err := serveKubectl(); err != nil {
+			fmt.Fprintln(os.Stderr, "devcluster kubectl-server:", err)
+			os.Exit(1)
 		}
 	default:
 		fmt.Fprintln(os.Stderr, usage)

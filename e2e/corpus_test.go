@@ -100,7 +100,7 @@ func makeNamespace(t *testing.T, made sets.Set[string], ns string) {
 	}
 	made.Insert(ns)
 	must(t, fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, ns), "apply", "-f", "-")
-	must(t, "", "wait", "--for=create", "--timeout=30s", "serviceaccount/default", "-n", ns)
+	must(t, "", "wait", "--for=create", "serviceaccount/default", "-n", ns)
 }
 
 // relabel sets the labels of the case's namespaces, or removes them with the suffix "-".

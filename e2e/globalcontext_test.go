@@ -68,7 +68,7 @@ func TestGlobalContext(t *testing.T) {
 	})
 	must(t, globalEntries, "create", "-f", "-")
 	applyPolicies(t, policyFile(t, globalPolicy))
-	must(t, "", "wait", "--for=condition=Ready", "--timeout=30s", "globalcontextentry/e2e-resources", "globalcontextentry/e2e-call")
+	must(t, "", "wait", "--for=condition=Ready", "globalcontextentry/e2e-resources", "globalcontextentry/e2e-call")
 	create := func(name string) (refusal string, err error) {
 		_, err = kubectl(t, "", "create", "configmap", name, "-n", "e2e-global", "--dry-run=server")
 		if text, ok := refused(err); ok {

@@ -45,7 +45,7 @@ func applyPolicies(t *testing.T, path string) {
 			t.Error(err)
 		}
 	})
-	must(t, "", "wait", "--for=condition=Ready", "--timeout=60s", "clusterpolicies", "--all")
+	must(t, "", "wait", "--for=condition=Ready", "clusterpolicies", "--all")
 }
 
 // policyFile writes a policy to a temporary file and returns its path.

@@ -35,7 +35,7 @@ func TestBudgetOfTenants(t *testing.T) {
 			name, rules = "expensive", 400
 		}
 		p.apply(tenantPolicy(name, rules))
-		p.kubectl("wait", "--for=condition=Ready", "--timeout=60s", "-n", "tenant", "policies.kyverno.io/"+name)
+		p.kubectl("wait", "--for=condition=Ready", "-n", "tenant", "policies.kyverno.io/"+name)
 		defer p.kubectl("delete", "policies.kyverno.io", "-n", "tenant", name)
 		stop := make(chan struct{})
 		var wg sync.WaitGroup

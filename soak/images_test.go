@@ -336,7 +336,7 @@ func TestImagesThroughFaults(t *testing.T) {
 		})
 	}
 	p.apply(imagePolicies(server.Address))
-	p.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "clusterpolicies", "--all")
+	p.kubectl("wait", "--for=condition=Ready", "clusterpolicies", "--all")
 	pods := p.podClient(4)
 	c := &imageClients{podClient: pods, base: p.Config.Host, registry: server.Address}
 	right := func() error {

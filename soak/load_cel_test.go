@@ -20,7 +20,7 @@ func TestPodsWithPoliciesInCEL(t *testing.T) {
 func (p *place) podSecurityInCEL() {
 	p.Helper()
 	p.kubectl("apply", "-f", p.examples(celPolicies))
-	p.kubectl("wait", "--for=jsonpath={.status.conditionStatus.ready}=true", "--timeout=120s", "validatingpolicies", "--all")
+	p.kubectl("wait", "--for=jsonpath={.status.conditionStatus.ready}=true", "validatingpolicies", "--all")
 	p.kubectl("create", "serviceaccount", "shop")
 }
 

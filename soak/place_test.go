@@ -69,7 +69,7 @@ func (p *place) podSecurity() {
 		p.Fatal(err)
 	}
 	p.kubectl("apply", "-f", filepath.Join(root, "examples", "pod-security"))
-	p.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "clusterpolicies", "--all")
+	p.kubectl("wait", "--for=condition=Ready", "clusterpolicies", "--all")
 	p.kubectl("create", "serviceaccount", "shop")
 }
 

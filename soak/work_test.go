@@ -77,7 +77,7 @@ func (p *place) workIn(ns string) {
 		_, err := p.Try(p.T, fmt.Sprintf(workPolicy, ns), "apply", "-f", "-")
 		return err
 	})
-	p.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "clusterpolicies", "--all")
+	p.kubectl("wait", "--for=condition=Ready", "clusterpolicies", "--all")
 	suite.Until(p.T, "triggers are asked about", func() error { return p.asksFor("configmaps") })
 }
 

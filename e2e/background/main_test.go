@@ -71,7 +71,7 @@ func ready(t *testing.T) {
 	t.Helper()
 	for _, kind := range []string{"clusterpolicies", "policies"} {
 		if cluster.Must(t, "", "get", kind, "-A", "-o", "name") != "" {
-			cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=90s", kind, "-A", "--all")
+			cluster.Must(t, "", "wait", "--for=condition=Ready", kind, "-A", "--all")
 		}
 	}
 }

@@ -61,7 +61,7 @@ func TestS25APIServerWithCertificate(t *testing.T) {
 		return out
 	}
 	must(policy, "apply", "-f", "-")
-	must("", "wait", "--for=condition=Ready", "--timeout=60s", "clusterpolicies", "--all")
+	must("", "wait", "--for=condition=Ready", "clusterpolicies", "--all")
 
 	if _, err := kubectl("", "create", "configmap", "bad"); err == nil || !strings.Contains(err.Error(), "denied the request") || !strings.Contains(err.Error(), "team is required") {
 		t.Errorf("the API server's reviews are not answered: %v", err)

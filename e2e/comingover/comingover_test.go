@@ -371,7 +371,7 @@ func TestRolling(t *testing.T) {
 	suite.Says(t, background, "no longer standing by")
 	in.owned("kyverno:admission-controller")
 	in.worked()
-	in.kubectl("", "wait", "--for=condition=Ready", "--timeout=60s", "clusterpolicy", "no-bad", "count")
+	in.kubectl("", "wait", "--for=condition=Ready", "clusterpolicy", "no-bad", "count")
 	p.check(t, "there")
 
 	// Back to Kyverno: Helm deletes objects that Kyverno's chart does not have, which deletes nothing else, and open work is left for

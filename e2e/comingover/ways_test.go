@@ -298,7 +298,7 @@ func (in *installation) lock() {
 // populate creates the objects that must survive: the recorded ones if available, and our own.
 func (in *installation) populate() {
 	in.t.Helper()
-	in.kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	in.kubectl("", "wait", "--for=condition=Established", "crd", "--all")
 	in.namespace("shop")
 	plain := in.subject(map[string]any{"kind": "ConfigMap", "name": "plain", "namespace": "shop"})
 	if in.recorded != nil {
@@ -763,7 +763,7 @@ func (in *installation) kyvernoRuns() *standIn {
 	if err != nil {
 		in.t.Fatal(err)
 	}
-	in.kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	in.kubectl("", "wait", "--for=condition=Established", "crd", "--all")
 	if in.Ephor, err = in.Adopt(in.t.Context(), suite.Namespace, filepath.Join(root, "bin", "ephor")); err != nil {
 		in.t.Fatal(err)
 	}
@@ -831,8 +831,8 @@ func (in *installation) ephorWorks(what string) {
 	in.t.Helper()
 	in.owned("kyverno:admission-controller")
 	in.worked()
-	in.kubectl("", "wait", "--for=condition=Ready", "--timeout=90s", "clusterpolicy", "--all")
-	in.kubectl("", "wait", "--for=jsonpath={.status.conditionStatus.ready}=true", "--timeout=90s", "validatingpolicy", "--all")
+	in.kubectl("", "wait", "--for=condition=Ready", "clusterpolicy", "--all")
+	in.kubectl("", "wait", "--for=jsonpath={.status.conditionStatus.ready}=true", "validatingpolicy", "--all")
 	uid := in.subject(map[string]any{"kind": "ConfigMap", "name": "new-" + strings.ReplaceAll(what, " ", "-"), "namespace": "shop"})
 	suite.Until(in.t, "a new resource is reported", func() error {
 		_, err := in.Kubectl(in.t.Context(), nil, "get", "policyreport", uid, "-n", "shop")

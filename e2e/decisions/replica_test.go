@@ -368,10 +368,10 @@ func compiledAll(t *testing.T, texts []string) (programs []*policy.Program, mani
 // inForce waits until the policies of a round are in force: they are ready, and the markers have their effect.
 func inForce(t *testing.T, seed int) {
 	t.Helper()
-	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=120s", "clusterpolicies", "--all")
+	cluster.Must(t, "", "wait", "--for=condition=Ready", "clusterpolicies", "--all")
 	for _, kind := range []string{"validatingpolicies", "mutatingpolicies"} {
 		if names := strings.TrimSpace(cluster.Must(t, "", "get", kind, "-o", "name")); names != "" {
-			cluster.Must(t, "", "wait", "--for=jsonpath={.status.conditionStatus.ready}=true", "--timeout=120s", kind, "--all")
+			cluster.Must(t, "", "wait", "--for=jsonpath={.status.conditionStatus.ready}=true", kind, "--all")
 		}
 	}
 	marker := func(name string) (string, error) {

@@ -294,7 +294,7 @@ func recordPlanted(t *testing.T, p *planted, flags ...string) (log []byte) {
 		return nil
 	})
 	cluster.Apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: planted}\n---"+secretPolicies)
-	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=120s", "clusterpolicies", "planted-audit", "planted-mutate", "planted-quote")
+	cluster.Must(t, "", "wait", "--for=condition=Ready", "clusterpolicies", "planted-audit", "planted-mutate", "planted-quote")
 	plant(t, p)
 	cluster.Must(t, "", "delete", "clusterpolicies", "planted-audit", "planted-mutate", "planted-quote")
 	suite.Stop(t, admission) // pending records are written

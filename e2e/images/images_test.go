@@ -102,7 +102,7 @@ func TestSignatures(t *testing.T) {
 
 	cluster.Apply(t, policy("images-fail", "Fail", server.Address, ""))
 	cluster.Apply(t, policy("images-ignore", "Ignore", server.Address, "      mutateDigest: false\n      verifyDigest: false\n      required: false"))
-	must("", "wait", "--for=condition=Ready", "--timeout=60s", "clusterpolicies", "--all")
+	must("", "wait", "--for=condition=Ready", "clusterpolicies", "--all")
 
 	refused("no signatures found", pod("images-fail", "unsigned", at+unsigned.Tag, ""), "create", "-f", "-")
 	refused("no signatures found", pod("images-ignore", "unsigned", at+unsigned.Tag, ""), "create", "-f", "-")

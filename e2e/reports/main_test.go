@@ -60,7 +60,7 @@ func namespace(t *testing.T, name string) {
 func apply(t *testing.T, policies string) {
 	t.Helper()
 	cluster.Apply(t, policies)
-	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=90s", "clusterpolicies", "--all")
+	cluster.Must(t, "", "wait", "--for=condition=Ready", "clusterpolicies", "--all")
 }
 
 // configMap returns a ConfigMap with labels, such as "team: a".

@@ -3,21 +3,22 @@ package suite
 import (
 	"testing"
 	"time"
+
+	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// patience bounds every wait. It is long enough for busy machines; tests with shorter limits measure the result of Until.
-const patience = 3 * time.Minute
-
-// Until waits until f returns nil, and returns the duration. If the time is over, it fails the test with the text and the last error.
+// Until waits until f returns nil, and returns the duration. If the time that devcluster.Patience allows is over, it fails the test with the
+// text and the last error. Tests with shorter limits measure the result.
 func Until(t testing.TB, what string, f func() error) time.Duration {
 	t.Helper()
 	begin := time.Now()
 	var err error
-	for time.Since(begin) < patience {
+	for patience := devcluster.Patience(); time.Since(begin) < patience; {
+		look := time.Now()
 		if err = f(); err == nil {
 			return time.Since(begin)
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(devcluster.Pause(time.Since(look)))
 	}
 	if what != "" {
 		what = " until " + what

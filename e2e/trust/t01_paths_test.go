@@ -91,8 +91,8 @@ func secretPath(t testing.TB, plain string) string {
 func t1Start(t testing.TB) {
 	t.Helper()
 	cluster.Apply(t, t1Policies)
-	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=60s", "clusterpolicy/t1-generate")
-	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=60s", "policy/t1-fine", "-n", "victim")
+	cluster.Must(t, "", "wait", "--for=condition=Ready", "clusterpolicy/t1-generate")
+	cluster.Must(t, "", "wait", "--for=condition=Ready", "policy/t1-fine", "-n", "victim")
 	suite.Eventually(t, func() error {
 		if secretPath(t, "/validate/fail/finegrained/victim/t1-fine") == "" || secretPath(t, "/validate/fail") == "" {
 			return fmt.Errorf("the webhooks of the policies are not written: %s", standing(t))

@@ -49,7 +49,7 @@ func TestT2Adoption(t *testing.T) {
 	cluster.Must(t, namespace, "create", "-f", "-")
 	t.Cleanup(func() { _, _ = cluster.Try(t, "", "delete", "namespace", "t2-team", "--wait=false") })
 	cluster.Apply(t, rename(t2Policy))
-	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=90s", "clusterpolicy", policy)
+	cluster.Must(t, "", "wait", "--for=condition=Ready", "clusterpolicy", policy)
 	trigger := uidOf(t, "namespace", "t2-team")
 	source := uidOf(t, "configmap", "settings", "-n", "t2-adopted-source")
 	deny := "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: %s, namespace: %s, labels: " + forgedLabels(policy, "deny", "Namespace", "", trigger, "") + "}\nspec: {podSelector: {}}\n"

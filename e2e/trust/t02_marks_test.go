@@ -86,7 +86,7 @@ func forgedLabels(policy, rule, triggerKind, triggerNamespace, triggerUID, more 
 func TestT2ForgedLabels(t *testing.T) {
 	cluster.Start(t, devcluster.Background)
 	cluster.Apply(t, t2Policy)
-	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=90s", "clusterpolicy", "t2")
+	cluster.Must(t, "", "wait", "--for=condition=Ready", "clusterpolicy", "t2")
 	cluster.Must(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: t2-victim, labels: {t2: 'yes'}}", "create", "-f", "-")
 	t.Cleanup(func() { _, _ = cluster.Try(t, "", "delete", "namespace", "t2-victim", "--wait=false") })
 	deny := generated(t, "networkpolicy", "default-deny", "-n", "t2-victim")
@@ -144,7 +144,7 @@ func TestT2ForgedLabels(t *testing.T) {
 func TestT2RemovedMark(t *testing.T) {
 	background := cluster.Start(t, devcluster.Background)
 	cluster.Apply(t, strings.ReplaceAll(t2Policy, "t2", "t2-removed"))
-	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=90s", "clusterpolicy", "t2-removed")
+	cluster.Must(t, "", "wait", "--for=condition=Ready", "clusterpolicy", "t2-removed")
 	namespaces := []string{"t2-unmarked", "t2-replaced"}
 	for _, ns := range namespaces {
 		cluster.Must(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+ns+", labels: {t2-removed: 'yes'}}", "create", "-f", "-")

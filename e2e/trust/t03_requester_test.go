@@ -43,7 +43,7 @@ func TestT3RequesterConditions(t *testing.T) {
 	}
 	cluster.Start(t, devcluster.Background)
 	cluster.Apply(t, t3Policy)
-	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=90s", "clusterpolicy", "t3")
+	cluster.Must(t, "", "wait", "--for=condition=Ready", "clusterpolicy", "t3")
 	trigger := uidOf(t, "configmap", "wants-credentials", "-n", "mallory")
 	password := func(namespace string) string {
 		return cluster.Must(t, "", "get", "secret", "credentials", "-n", namespace, "--ignore-not-found", "-o", "jsonpath={.data.password}")

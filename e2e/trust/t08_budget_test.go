@@ -41,8 +41,8 @@ spec:
 		cluster.Must(t, "", "delete", "policies.kyverno.io", "-n", mallory, "expensive")
 		cluster.Must(t, "", "delete", "policies.kyverno.io", "-n", "victim", "named")
 	})
-	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=60s", "-n", "victim", "policies.kyverno.io/named")
-	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=60s", "-n", mallory, "policies.kyverno.io/expensive")
+	cluster.Must(t, "", "wait", "--for=condition=Ready", "-n", "victim", "policies.kyverno.io/named")
+	cluster.Must(t, "", "wait", "--for=condition=Ready", "-n", mallory, "policies.kyverno.io/expensive")
 	attack := func() error {
 		out, err := asMallory(t, "", "create", "configmap", "attack", "--dry-run=server")
 		if err == nil || !strings.Contains(err.Error()+out, "budget exhausted") {

@@ -52,7 +52,7 @@ spec:
 		return cluster.Try(t, "", append([]string{"patch", "pod", "t13", "-n", "victim", "--subresource=resize", "--dry-run=server",
 			"-p", `{"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"` + cpu + `"}}}]}}`}, flags...)...)
 	}
-	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=60s", "clusterpolicy", "t13-limits", "t13-label")
+	cluster.Must(t, "", "wait", "--for=condition=Ready", "clusterpolicy", "t13-limits", "t13-label")
 	suite.Eventually(t, func() error {
 		_, err := resize("4")
 		if err == nil {

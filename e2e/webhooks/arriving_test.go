@@ -28,7 +28,7 @@ spec:
   names: {plural: %s, singular: %s, kind: %s}
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
 `, plural, plural, strings.ToLower(kind), kind))
-		cluster.Must(t, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", plural+".example.com")
+		cluster.Must(t, "", "wait", "--for=condition=Established", "crd", plural+".example.com")
 		name := strings.ToLower(kind)
 		cluster.Apply(t, refusing(name, kind, "", ""))
 		ready(t, "clusterpolicy", name)

@@ -287,7 +287,7 @@ func TestOwner(t *testing.T) {
 	suite.Says(t, r, "no webhook configurations are written")
 	answers(t, configMap("default", "a"), "")
 	cluster.Must(t, "", "label", "clusterpolicy", "owned", "touched=yes") // a changed policy, but nothing is written
-	cluster.Must(t, "", "wait", "--for=condition=Ready=false", "--timeout=30s", "clusterpolicy", "owned")
+	cluster.Must(t, "", "wait", "--for=condition=Ready=false", "clusterpolicy", "owned")
 	if err := gone(); err != nil {
 		t.Error(err)
 	}

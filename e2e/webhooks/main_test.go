@@ -116,7 +116,7 @@ spec:
 // ready waits until the webhooks cover the policy.
 func ready(t *testing.T, kind, name string, flags ...string) {
 	t.Helper()
-	cluster.Must(t, "", append([]string{"wait", "--for=condition=Ready", "--timeout=60s", kind, name}, flags...)...)
+	cluster.Must(t, "", append([]string{"wait", "--for=condition=Ready", kind, name}, flags...)...)
 }
 
 func owner() *rbacv1.ClusterRole {

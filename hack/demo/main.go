@@ -58,7 +58,7 @@ func demo(ctx context.Context, once bool) error {
 		return err
 	}
 	start := time.Now()
-	if _, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Ready", "--timeout=60s", "clusterpolicies", "--all"); err != nil {
+	if _, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Ready", "clusterpolicies", "--all"); err != nil {
 		return err
 	}
 	fmt.Printf("All policies are Ready after %s.\n\n", time.Since(start).Round(100*time.Millisecond))

@@ -110,7 +110,7 @@ func compile(ctx context.Context, src, bin string, progress io.Writer) error {
 // sourceHash identifies the sources of the binary, so that a change of devcluster/ causes a rebuild.
 func sourceHash(src string) (string, error) {
 	h := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
+	for _, name := range []string{"go.mod", "go.sum", "kubectl.go", "main.go"} {
 		b, err := os.ReadFile(filepath.Join(src, name))
 		if err != nil {
 			return "", err

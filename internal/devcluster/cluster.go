@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
@@ -46,6 +45,7 @@ type Cluster struct {
 	Kubeconfig string       // the same as a file
 
 	bin        string
+	kubectl    kubectls
 	tempDir    bool
 	unlock     func()
 	processes  []*Process
@@ -89,6 +89,8 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, err
 	}
+	// Another control plane, on the same port, had other kinds.
+	c.kubectl = kubectls{bin: bin, env: []string{"KUBECACHEDIR=" + c.path("kubectl-cache")}}
 	if c.N, c.unlock, err = takeNumber(); err != nil {
 		return nil, err
 	}
@@ -206,45 +208,6 @@ func (c *Cluster) waitReady(ctx context.Context, api *Process, host string) erro
 	})
 }
 
-// permanent marks an error after which waiting is useless.
-type permanent struct{ error }
-
-// Wait calls f until it returns nil, for at most three minutes. Some controllers of the API server retry only after up to a minute,
-// such as the one that removes definitions.
-func (c *Cluster) Wait(ctx context.Context, what string, f func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
-	defer cancel()
-	for {
-		err := f()
-		if err == nil {
-			return nil
-		}
-		if p := (permanent{}); errors.As(err, &p) {
-			return p
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waited in vain for %s: %w", what, err)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-// Kubectl runs kubectl as administrator. The error contains the output of kubectl.
-func (c *Cluster) Kubectl(ctx context.Context, stdin []byte, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, c.bin, append([]string{"kubectl", "--kubeconfig=" + c.Kubeconfig}, args...)...)
-	cmd.Stdin = bytes.NewReader(stdin)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("kubectl %s: %w: %s", args[0], err, bytes.TrimSpace(stderr.Bytes()))
-	}
-	return stdout.String(), nil
-}
-
-// KubectlPath returns a command line prefix that runs this cluster's kubectl.
-func (c *Cluster) KubectlPath() string { return c.bin + " kubectl" }
-
 // ServiceAccountKubeconfig writes a kubeconfig for the service account, and returns its path.
 func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
 	token, err := c.Kubectl(ctx, nil, "create", "token", name, "-n", namespace, "--duration=24h")
@@ -284,6 +247,7 @@ func (c *Cluster) start(name string, env []string, path string, args ...string) 
 
 // Stop ends everything that the cluster started, last first, and removes its temporary folder.
 func (c *Cluster) Stop() {
+	c.kubectl.close()
 	for _, f := range c.forwarders {
 		f.Close()
 	}

@@ -80,7 +80,7 @@ func (c *Cluster) Install(ctx context.Context, values string) (*Ephor, error) {
 	}
 	// kubectl gives up at once on a definition that has no status yet.
 	if err := c.Wait(ctx, "the definitions to be established", func() error {
-		_, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+		_, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Established", "crd", "--all")
 		return err
 	}); err != nil {
 		return nil, err
