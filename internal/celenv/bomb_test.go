@@ -14,7 +14,7 @@ import (
 // Expressions that would take a long time or much memory end in an error soon, with little memory.
 func TestBombs(t *testing.T) {
 	if raceDetector {
-		t.Skip("time and memory are measured without the race detector: hack/test.sh runs this test once more")
+		t.Skip("time and memory are measured without the race detector: the gate runs this test once more")
 	}
 	list := make([]any, 10_000)
 	for i := range list {

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A test that fails is repeated alone, once, unless a repetition would hide something.
+func TestRepeated(t *testing.T) {
+	const (
+		passes = "func TestPasses(t *testing.T) {}\n"
+		// A test that fails only the first time.
+		once = "func TestNAME(t *testing.T) { if _, err := os.Stat(\"NAME\"); err != nil { os.WriteFile(\"NAME\", nil, 0o600); t.Fatal(\"the first time\") } }\n"
+	)
+	failsOnce := func(name string) string { return strings.ReplaceAll(once, "NAME", name) }
+	for name, c := range map[string]struct {
+		tests  string
+		passes bool
+		again  []string
+	}{
+		"all pass":             {tests: passes, passes: true},
+		"one fails once":       {tests: passes + failsOnce("A"), passes: true, again: []string{"example.com/m TestA"}},
+		"two fail once":        {tests: failsOnce("A") + failsOnce("B"), passes: true, again: []string{"example.com/m TestA", "example.com/m TestB"}},
+		"three fail once":      {tests: failsOnce("A") + failsOnce("B") + failsOnce("C")},
+		"one fails twice":      {tests: passes + "func TestFails(t *testing.T) { t.Fatal() }\n"},
+		"one fails, one twice": {tests: failsOnce("A") + "func TestFails(t *testing.T) { t.Fatal() }\n", again: []string{"example.com/m TestA"}},
+		"a panic":              {tests: "func TestA(t *testing.T) { if _, err := os.Stat(\"A\"); err != nil { os.WriteFile(\"A\", nil, 0o600); panic(\"first\") } }\n"},
+		"a race that is found": {tests: "func TestA(t *testing.T) { if _, err := os.Stat(\"A\"); err != nil { os.WriteFile(\"A\", nil, 0o600); os.Stdout.WriteString(\"WARNING: DATA RACE\\n\"); t.Fatal() } }\n"},
+		"a build that fails":   {tests: "func TestA(t *testing.T) { undefined() }\n"},
+		"it ends by itself":    {tests: "func TestA(t *testing.T) { os.Exit(3) }\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write := func(name, content string) {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write("go.mod", "module example.com/m\n\ngo 1.26\n")
+			write("m_test.go", "package m\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nvar _ = os.Stat\n\n"+c.tests)
+			t.Setenv("GOFLAGS", "")
+			var out bytes.Buffer
+			g := &gate{output: &out}
+			err := test(suite{module: dir, flags: []string{"-count=1", "-timeout=1m"}, packages: fixed("example.com/m")})(g)
+			if (err == nil) != c.passes {
+				t.Errorf("%v, passes: %v\n%s", err, c.passes, &out)
+			}
+			if !slices.Equal(g.again, c.again) {
+				t.Errorf("repeated %q, want %q\n%s", g.again, c.again, &out)
+			}
+			if last := "ok  \texample.com/m"; c.passes && !strings.Contains(out.String(), last) {
+				t.Errorf("the output lacks %q:\n%s", last, &out)
+			}
+		})
+	}
+}
+
+// Every part runs although one before it failed.
+func TestAllPartsRun(t *testing.T) {
+	var out bytes.Buffer
+	g := &gate{output: &out}
+	g.run(part{"fails", sh("false")}, part{"runs", sh("echo it ran")})
+	if !slices.Equal(g.failed, []string{"fails"}) || !strings.Contains(out.String(), "it ran\n") {
+		t.Errorf("failed %q\n%s", g.failed, &out)
+	}
+}
+
+// The list names what grew by half, and the new ones among the slowest tests.
+func TestCompare(t *testing.T) {
+	known := map[string]float64{"part: lint": 10, "./a TestOld": 4, "./a TestShort": 0.1}
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	got := strings.Join(compare([]measured{
+		{seconds(16), "part: lint"}, {seconds(5.9), "./a TestOld"}, {seconds(1), "./a TestShort"}, {seconds(3), "./a TestNew"}, {seconds(9), "./e2e/a"},
+	}, known), "\n")
+	for _, want := range []string{"GREW BY HALF: part: lint took 16.0 s, and 10.0 s", "NEW AMONG THE SLOWEST: ./a TestNew took 3.0 s", "9.0 s  ./e2e/a"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "HALF: ./a") {
+		t.Errorf("a test that did not grow by half is named:\n%s", got)
+	}
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// part is a row of the gate.
+type part struct {
+	name string
+	run  func(*gate) error
+}
+
+// The programs that tests run are built before the lanes begin.
+var programs = []part{
+	{"the programs that tests run", func(g *gate) error {
+		if err := sh("make build", "hack/helm.sh")(g); err != nil {
+			return err
+		}
+		_, err := devcluster.Build(context.Background(), &lines{g: g})
+		return err
+	}},
+}
+
+// The busy lane uses the processors. It runs beside the waiting lane, whose tests mostly wait for a control plane.
+var busy = []part{
+	{"lint", sh("hack/lint.sh")},
+	{"generated files are up to date", sh("hack/verify-generated.sh")},
+	{"floors: imports against the architecture", test(suite{})},
+	{"unit tests, with -race where there is a C compiler", test(suite{
+		packages: units, race: true, flags: []string{"-timeout=15m"},
+	})},
+	{"the chart: lint, schema, what each switch changes", test(suite{packages: fixed("./charts/"), flags: []string{"-count=1", "-timeout=20m"}})},
+	{"the files of a release", test(suite{module: "hack/tools/release", flags: []string{"-count=1"}})},
+	{"the site of the guide", test(suite{module: "hack/tools/site", flags: []string{"-count=1"}})},
+	// These measure time and memory, which the race detector multiplies.
+	{"limits on any input", test(suite{packages: fixed("./robustness/"), flags: []string{"-count=1", "-timeout=15m"}})},
+	{"limits on expressions", test(suite{packages: fixed("./internal/celenv/"), flags: []string{"-count=1", "-run=TestBombs"}})},
+	{"allocations", test(suite{packages: fixed("./internal/seal/", "./internal/secretpath/"), flags: []string{"-count=1", "-run=TestAllocations"}})},
+	{"conformance data", func(g *gate) error {
+		if os.Getenv("EPHOR_CONFORMANCE") == "none" {
+			return nil
+		}
+		return test(suite{packages: fixed("./conformance/"), flags: []string{"-count=1", "-run=TestConformance|TestCEL$"}, print: true})(g)
+	}},
+}
+
+// The waiting lane runs packages side by side, each with its own control plane, the longest first.
+var waiting = []part{
+	{"end-to-end tests on real API servers, and in Chromium", test(suite{packages: clusters, waits: true, flags: []string{"-count=1", "-timeout=30m", "-p=4"}})},
+}
+
+// quick are the parts of `make check`.
+var quick = []part{
+	{"lint of what changed", func(g *gate) error {
+		packages, err := changed(g)
+		if err != nil || len(packages) == 0 {
+			return err
+		}
+		return g.command(nil, append([]string{"hack/lint.sh"}, packages...)...).Run()
+	}},
+	{"floors: imports against the architecture", test(suite{})},
+	{"unit tests of what changed", func(g *gate) error {
+		packages, err := changed(g)
+		packages = slices.DeleteFunc(packages, func(p string) bool { return !isUnit(p) })
+		if err != nil || len(packages) == 0 {
+			return err
+		}
+		return test(suite{packages: fixed(packages...)})(g)
+	}},
+}
+
+// notUnits are the folders whose tests are parts of their own, or run by hand.
+var notUnits = []string{"e2e", "soak", "conformance", "robustness", "internal/devcluster", "charts"}
+
+func isUnit(pkg string) bool {
+	return !slices.ContainsFunc(notUnits, func(dir string) bool {
+		return pkg == "./"+dir || strings.HasPrefix(pkg, "./"+dir+"/")
+	})
+}
+
+func units(*gate) ([]string, error) {
+	all, err := list("./...")
+	// The floors of the root are a part of their own.
+	return slices.DeleteFunc(all, func(p string) bool { return p == "." || !isUnit(p) }), err
+}
+
+// clusters returns the packages that start a control plane.
+func clusters(*gate) ([]string, error) {
+	var patterns []string
+	for _, folder := range strings.Fields(os.Getenv("EPHOR_E2E")) {
+		patterns = append(patterns, "./e2e/"+folder+"/...")
+	}
+	if patterns == nil {
+		patterns = []string{"./e2e/...", "./internal/devcluster"}
+	}
+	all, err := list(patterns...)
+	if err != nil {
+		return nil, err
+	}
+	known, err := readTimes()
+	slices.SortStableFunc(all, func(a, b string) int { return int(known[b] - known[a]) })
+	return all, err
+}
+
+func fixed(packages ...string) func(*gate) ([]string, error) {
+	return func(*gate) ([]string, error) { return packages, nil }
+}
+
+// list returns packages of the main module, as "./folder".
+func list(patterns ...string) ([]string, error) {
+	out, err := exec.Command("go", append([]string{"list", "-f", "{{.Dir}}"}, patterns...)...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	var packages []string
+	for dir := range strings.Lines(string(out)) {
+		rel, err := filepath.Rel(root, strings.TrimSpace(dir))
+		if err != nil {
+			return nil, err
+		}
+		if rel != "." {
+			rel = "./" + filepath.ToSlash(rel)
+		}
+		packages = append(packages, rel)
+	}
+	return packages, nil
+}
+
+// changed returns the packages that have a file which differs from the branch main, or from its last commit when main is checked out.
+func changed(*gate) ([]string, error) {
+	base, err := exec.Command("git", "merge-base", "HEAD", "main").Output()
+	if err != nil {
+		return nil, errors.New("git knows no branch main to compare with")
+	}
+	diff, err := exec.Command("git", "diff", "--name-only", "--relative", strings.TrimSpace(string(base))).Output()
+	if err != nil {
+		return nil, err
+	}
+	untracked, err := exec.Command("git", "ls-files", "--others", "--exclude-standard").Output()
+	if err != nil {
+		return nil, err
+	}
+	all, err := list("./...")
+	if err != nil {
+		return nil, err
+	}
+	var packages []string
+	for name := range strings.Lines(string(diff) + string(untracked)) {
+		// A file below testdata belongs to the package above.
+		dir, _, _ := strings.Cut(filepath.ToSlash(filepath.Dir(strings.TrimSpace(name))), "/testdata")
+		if pkg := "./" + dir; dir != "." && slices.Contains(all, pkg) && !slices.Contains(packages, pkg) {
+			packages = append(packages, pkg)
+		}
+	}
+	return packages, nil
+}
+
+// look finds the data and tools, and fails for one that is required.
+func (g *gate) look() error {
+	ci := os.Getenv("CI") == "true"
+	// missing leaves something out; with CI=true it is an error.
+	missing := func(what, why, help string) error {
+		if ci {
+			return fmt.Errorf("%s: %s", why, help)
+		}
+		fmt.Printf("make test: %s: %s\n", why, help)
+		g.notRun = append(g.notRun, what+": NOT RUN ("+why+")")
+		return nil
+	}
+	for _, d := range []struct{ env, folder string }{{"EPHOR_CONFORMANCE", "conformance"}, {"EPHOR_REFERENCE", "reference"}} {
+		if os.Getenv("EPHOR_CONFORMANCE") == "none" {
+			continue
+		}
+		dir, named := os.LookupEnv(d.env)
+		if !named {
+			dir = filepath.Join("..", "shared", d.folder)
+		}
+		info, err := os.Stat(dir)
+		switch {
+		case err == nil && info.IsDir():
+			if dir, err = filepath.Abs(dir); err != nil {
+				return err
+			}
+			os.Setenv(d.env, dir)
+		case named: // with and without CI
+			return fmt.Errorf("there is no folder %s: set %s to the folder of the data, or EPHOR_CONFORMANCE=none to run without", dir, d.env)
+		default:
+			if err := missing("conformance", "there is no folder "+dir, "set EPHOR_CONFORMANCE and EPHOR_REFERENCE to the folders of the data, or EPHOR_CONFORMANCE=none to run without"); err != nil {
+				return err
+			}
+			os.Setenv("EPHOR_CONFORMANCE", "none")
+		}
+	}
+	if os.Getenv("EPHOR_CONFORMANCE") == "none" {
+		g.notRun = append(g.notRun, "conformance data, and the switch from Kyverno with its recorded objects: NOT RUN (EPHOR_CONFORMANCE=none)")
+	}
+	if os.Getenv("EPHOR_UI") == "none" {
+		g.notRun = append(g.notRun, "the dashboard and the guide in a browser: NOT RUN (EPHOR_UI=none)")
+		os.Unsetenv("EPHOR_UI")
+	} else {
+		os.Setenv("EPHOR_UI", "chromium")
+		for _, tool := range []string{"chromium", "chromedriver"} {
+			if !has(tool) {
+				if err := missing("the dashboard and the guide in a browser", "there is no "+tool, "install Debian's packages chromium and chromium-driver, or set EPHOR_UI=none to run without a browser"); err != nil {
+					return err
+				}
+				os.Unsetenv("EPHOR_UI")
+			}
+		}
+	}
+	// The tests that call jq skip themselves without it.
+	if !has("jq") {
+		if err := missing("the commands of the guides that use jq", "there is no jq", "install Debian's package jq"); err != nil {
+			return err
+		}
+	}
+	// Without these a test skips itself, in CI too.
+	compiler := "cc"
+	if cc := os.Getenv("CC"); cc != "" {
+		compiler = cc
+	}
+	g.race = has(compiler)
+	postgres, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil {
+		return err
+	}
+	for _, t := range []struct {
+		here      bool
+		what, why string
+	}{
+		{g.race, "the race detector", "there is no C compiler"},
+		{len(postgres) > 0, "the store of decisions in PostgreSQL", "there is no Debian package postgresql"},
+		{has("ruby"), "the Homebrew formula", "there is no ruby"},
+		{has("dpkg"), "the Debian package in a bare root", "there is no dpkg"},
+		{os.Getuid() == 0 || exec.Command("unshare", "--user", "--map-root-user", "true").Run() == nil, "the Debian package in a bare root", "user namespaces are not permitted"},
+	} {
+		if !t.here {
+			g.notRun = append(g.notRun, t.what+": NOT RUN ("+t.why+")")
+		}
+	}
+	if folders := os.Getenv("EPHOR_E2E"); folders != "" {
+		g.notRun = append(g.notRun, "end-to-end tests outside of "+folders+": NOT RUN (EPHOR_E2E)")
+	}
+	return nil
+}
+
+func has(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
+}
