@@ -114,7 +114,7 @@ func (v *Verifier) examineNotary(ctx context.Context, i *image, s referrer, r wo
 	if err != nil {
 		return err
 	}
-	if layer, blob, err := i.onlyLayer(ctx, s, "signature", maxPayload); err == nil {
+	if layer, blob, err := i.signatureOf(ctx, s, subject.Digest); err == nil {
 		name, issuer := v.options.Notary.Signer(string(layer.MediaType), blob)
 		if f.Issuer = issuer; name != "" {
 			f.Subjects = []string{name}
