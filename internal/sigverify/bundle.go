@@ -28,8 +28,8 @@ const (
 	predicateSign = "https://sigstore.dev/cosign/sign/v1"
 )
 
-// signatureReferrers returns the referrers that may hold a signature of the image. Since any bundle may hold one, those that declare a
-// signature come first.
+// signatureReferrers returns the referrers that may hold a signature of the image. Only the content of a bundle shows whether it is one, so
+// those that declare a signature come first.
 func (i *image) signatureReferrers(ctx context.Context, bundlesOnly bool) ([]referrer, error) {
 	all, err := i.referrers(ctx)
 	if err != nil {

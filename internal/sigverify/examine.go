@@ -42,7 +42,14 @@ func (v *Verifier) findings(ctx context.Context, i *image, r world.SignatureRequ
 	all, err := i.all(ctx, r)
 	out := []Finding{}
 	for _, f := range all {
-		if r.Type == "" || f.statement != nil && f.statement.PredicateType == r.Type {
+		switch {
+		case r.Type == "":
+			found := a.examine(ctx, f, i.subject())
+			if err := f.signs(r.Format); err != nil {
+				found.Accepted, found.Unknown, found.Reason = false, false, err.Error()
+			}
+			out = append(out, found)
+		case f.statement != nil && f.statement.PredicateType == r.Type:
 			out = append(out, a.examine(ctx, f, i.subject()))
 		}
 	}
