@@ -277,7 +277,7 @@ func (s *signers) notaryForm(e *kyvernov1.Attestor, path string) []map[string]an
 		s.refuse(path, "an attestor without certificates cannot verify Notary signatures", "")
 		return nil
 	}
-	certs := strings.TrimSpace(e.Certificates.Certificate + "\n" + e.Certificates.CertificateChain)
+	certs := first(strings.TrimSpace(e.Certificates.Certificate), strings.TrimSpace(e.Certificates.CertificateChain))
 	return []map[string]any{{"notary": map[string]any{"certs": map[string]any{"value": certs + "\n"}}}}
 }
 
