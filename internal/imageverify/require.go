@@ -54,7 +54,7 @@ func (r *Rule) require(c *policy.Call, images []imageref.Image, object map[strin
 				if err != nil {
 					return failed("failed to check the records of verified images: ", err)
 				}
-				recorded = all.of(recordKey(c.Program), c.Rule.Name)
+				recorded = all.of(c.Program, c.Rule.Name)
 			}
 			if recorded[image.Pinned()] != recordPass {
 				return policy.Yield{Status: policy.StatusFail, Message: "unverified image " + image.Pinned()}

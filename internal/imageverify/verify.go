@@ -179,7 +179,7 @@ func (v *verification) verifiedBefore() (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorded := known.of(recordKey(v.call.Program), v.call.Rule.Name)
+	recorded := known.of(v.call.Program, v.call.Rule.Name)
 	if len(recorded) == 0 {
 		return nil, nil
 	}
