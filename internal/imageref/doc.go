@@ -8,8 +8,12 @@
 //	imageref.Document(images)                      // the value of the variable `images`
 //	d.Extract(extractors, customResource, convert) // the images at places that only a rule's imageExtractors define
 //
+//	d.Canonical(r)                       // equal for all spellings of an image, such as nginx and docker.io/library/nginx
+//	d.Spellings(r)                       // the texts that the forms of a pattern are compared with
+//	imageref.Patterns("ghcr.io/*", "*?") // the forms of a pattern
+//
 // A reference without a registry belongs to docker.io; one without tag and digest has the tag latest. As in Kyverno, and unlike in
-// Docker, library/ is not added. The package talks to no registry.
+// Docker, library/ is not added, except in the canonical form. The package talks to no registry.
 //
 // Floor 0 (leaf): imports value.
 package imageref

@@ -25,6 +25,9 @@ var grammar = sync.OnceValue(func() *regexp.Regexp {
 // DefaultRegistry is the registry of references without one, unless Defaults say otherwise.
 const DefaultRegistry = "docker.io"
 
+// latest is the tag of references with neither tag nor digest.
+const latest = "latest"
+
 const (
 	maxName      = 255
 	maxReference = 4096
@@ -61,7 +64,7 @@ func Parse(image string) (Reference, error) { return Defaults{}.Parse(image) }
 // Parse parses an image reference. The error wraps ErrFormat, ErrUppercase or ErrLongName, with Kyverno's text.
 func (d Defaults) Parse(image string) (Reference, error) {
 	full, bare := image, false
-	if domain, _, ok := strings.Cut(image, "/"); !ok || !isDomain(domain) {
+	if !hasRegistry(image) {
 		// Without a registry, the grammar would take the first part of the path for one.
 		full, bare = cmp.Or(d.Registry, DefaultRegistry)+"/"+image, d.Bare
 	}
@@ -86,13 +89,19 @@ func (d Defaults) Parse(image string) (Reference, error) {
 	}
 	r.Name = r.Path[strings.LastIndexByte(r.Path, '/')+1:]
 	if r.Tag == "" && r.Digest == "" {
-		r.Tag = "latest"
+		r.Tag = latest
 	}
 	return r, nil
 }
 
-// isDomain reports whether the first part of a name is a registry, by Docker's rule.
-func isDomain(s string) bool {
+// hasRegistry reports whether the text of a reference begins with a registry.
+func hasRegistry(image string) bool {
+	domain, _, ok := strings.Cut(image, "/")
+	return ok && IsRegistry(domain)
+}
+
+// IsRegistry reports whether the first part of a reference is a registry, by Docker's rule.
+func IsRegistry(s string) bool {
 	return strings.ContainsAny(s, ".:") || s == "localhost" || strings.ToLower(s) != s
 }
 

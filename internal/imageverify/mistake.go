@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"maps"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
@@ -95,6 +96,33 @@ func blocks(text, what string, parse func([]byte) error) string {
 	return ""
 }
 
+// isAnchored reports whether a regular expression matches whole texts only, or says explicitly, with .* or .+, that any text may precede or
+// follow.
+func isAnchored(expression string) bool {
+	parsed, err := syntax.Parse(expression, syntax.Perl)
+	return err == nil && bounded(parsed, syntax.OpBeginText) && bounded(parsed, syntax.OpEndText)
+}
+
+// bounded reports whether every match of an expression begins or ends as the anchor demands.
+func bounded(r *syntax.Regexp, anchor syntax.Op) bool {
+	switch r.Op {
+	case anchor:
+		return true
+	case syntax.OpStar, syntax.OpPlus:
+		return r.Sub[0].Op == syntax.OpAnyChar || r.Sub[0].Op == syntax.OpAnyCharNotNL
+	case syntax.OpCapture:
+		return bounded(r.Sub[0], anchor)
+	case syntax.OpConcat:
+		if anchor == syntax.OpBeginText {
+			return bounded(r.Sub[0], anchor)
+		}
+		return bounded(r.Sub[len(r.Sub)-1], anchor)
+	case syntax.OpAlternate:
+		return !slices.ContainsFunc(r.Sub, func(r *syntax.Regexp) bool { return !bounded(r, anchor) })
+	}
+	return false
+}
+
 // IdentityMistakes returns the reasons why no certificate, or more signers than intended, satisfies the identities.
 func IdentityMistakes(k *world.KeylessAttestor) (out []string) {
 	all := append([]world.Identity{{Issuer: k.Issuer, IssuerRegExp: k.IssuerRegExp, Subject: k.Subject, SubjectRegExp: k.SubjectRegExp}}, k.Others...)
@@ -116,6 +144,8 @@ func IdentityMistakes(k *world.KeylessAttestor) (out []string) {
 			}
 			if _, err := regexp.Compile(text); err != nil {
 				out = append(out, "no certificate satisfies it: "+err.Error())
+			} else if !isAnchored(text) {
+				out = append(out, "the expression "+text+" also matches a part of a longer name, which another signer may have: begin it with ^ and end it with $")
 			}
 		}
 	}

@@ -67,6 +67,15 @@ func TestMistakes(t *testing.T) {
 		"nothing":                   {world.KeylessAttestor{Roots: certificate}, "neither a subject nor an issuer"},
 		"nothing in another":        {world.KeylessAttestor{Subject: "a", Issuer: "i", Others: []world.Identity{{}}}, "neither a subject nor an issuer"},
 		"no regular expression":     {world.KeylessAttestor{SubjectRegExp: "(", Issuer: "i"}, "no certificate satisfies it"},
+		// T26: an expression without anchors matches longer names.
+		"anchored":               {world.KeylessAttestor{SubjectRegExp: `^https://github\.com/team/.+`, IssuerRegExp: "^(https://a|https://b)$"}, ""},
+		"anchored in each part":  {world.KeylessAttestor{SubjectRegExp: `^a$|^b$`, Issuer: "i"}, ""},
+		"anything, said":         {world.KeylessAttestor{SubjectRegExp: `.*@example\.com$`, IssuerRegExp: `\Ahttps://a\z`}, ""},
+		"no anchor at the end":   {world.KeylessAttestor{SubjectRegExp: `.*@example\.com`, Issuer: "i"}, "also matches a part of a longer name"},
+		"no anchor at the begin": {world.KeylessAttestor{SubjectRegExp: "a", IssuerRegExp: `https://github\.com.*`}, `the expression https://github\.com.* also matches`},
+		"no anchor in a part":    {world.KeylessAttestor{SubjectRegExp: "^a$|b$", Issuer: "i"}, "also matches a part"},
+		"anchors of lines":       {world.KeylessAttestor{SubjectRegExp: "(?m)^a$", Issuer: "i"}, "also matches a part"},
+		"an anchor of others":    {world.KeylessAttestor{Subject: "a", Issuer: "i", Others: []world.Identity{{Issuer: "i", SubjectRegExp: "^b"}}}, "also matches a part"},
 	} {
 		if got := strings.Join(IdentityMistakes(&c.given), "; "); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -2,6 +2,7 @@ package imageverify
 
 import (
 	"maps"
+	"strconv"
 
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -29,16 +30,34 @@ const (
 // recordVersion is the version of the scoped record.
 const recordVersion = 1
 
-// records are the records on a resource: policy → rule → image → verdict, and the digests of images that are recorded by their tags.
-type records struct{ policies, digests map[string]any }
+// records are the records on a resource: policy → rule → image → verdict, the digests of images that are recorded by their tags, and the
+// versions of the policies: a changed policy, such as one with another key, has verified nothing yet.
+type records struct {
+	policies, digests, versions map[string]any
+	unproved                    bool // without seals there are no versions
+}
 
 // recordKey returns the name of a policy in the records: namespace/name, or /name.
 func recordKey(p *policy.Program) string { return p.Namespace + "/" + p.Name }
 
-// of returns the verdicts of a rule, by image.
-func (r *records) of(policyKey, rule string) map[string]string {
-	rules, _ := r.policies[policyKey].(map[string]any)
-	images, _ := rules[rule].(map[string]any)
+// recordVersionOf returns the version of a policy in the records.
+func recordVersionOf(p *policy.Program) string {
+	return p.UID + "/" + strconv.FormatInt(p.Generation, 10)
+}
+
+// rules returns the records of a policy in its present version, by rule.
+func (r *records) rules(p *policy.Program) map[string]any {
+	key := recordKey(p)
+	if !r.unproved && r.versions[key] != recordVersionOf(p) {
+		return nil
+	}
+	rules, _ := r.policies[key].(map[string]any)
+	return rules
+}
+
+// of returns the verdicts of a rule of a policy in its present version, by image.
+func (r *records) of(p *policy.Program, rule string) map[string]string {
+	images, _ := r.rules(p)[rule].(map[string]any)
 	out := make(map[string]string, len(images))
 	for image, verdict := range images {
 		if text, ok := verdict.(string); ok {
@@ -80,11 +99,13 @@ func recordsOf(c *policy.Call, object map[string]any) (records, error) {
 	var r records
 	r.policies, _ = scoped["policies"].(map[string]any)
 	if c.World.Seals == nil {
+		r.unproved = true
 		return r, nil
 	}
 	own := annotationJSON(object, annotationSeal)
 	seal, _ := own["seal"].(string)
 	r.digests, _ = own["digests"].(map[string]any)
+	r.versions, _ = own["versions"].(map[string]any)
 	sealed, err := c.World.Seals.Sealed(c.Context(), seal, sealDomain, r.claim(c.Request, object)...)
 	if err != nil || !sealed {
 		return records{}, err
@@ -116,7 +137,7 @@ func (r *records) claim(req *policy.Request, object map[string]any) []string {
 	if len(r.digests) > 0 {
 		digests = value.JSON(r.digests)
 	}
-	return []string{req.GVK.Kind, req.Namespace, name, text, owner, r.text(), digests}
+	return []string{req.GVK.Kind, req.Namespace, name, text, owner, r.text(), digests, value.JSON(r.versions)}
 }
 
 // withRecords returns the object with the records of the rule; nil if there is nothing to record. Proved records of other policies and
@@ -143,8 +164,10 @@ func (v *verification) withRecords(object map[string]any) (map[string]any, error
 		return nil, err
 	}
 	policyKey := recordKey(v.call.Program)
-	rules, _ := before.policies[policyKey].(map[string]any)
-	r := records{policies: cloneWith(before.policies, policyKey, cloneWith(rules, v.call.Rule.Name, own)), digests: digests}
+	r := records{
+		policies: cloneWith(before.policies, policyKey, cloneWith(before.rules(v.call.Program), v.call.Rule.Name, own)), digests: digests,
+		versions: cloneWith(before.versions, policyKey, recordVersionOf(v.call.Program)),
+	}
 	all := r.all()
 	for image, digest := range before.digests {
 		if _, now := digests[image]; !now && all[image] != nil {
@@ -162,7 +185,7 @@ func (v *verification) withRecords(object map[string]any) (map[string]any, error
 		if err != nil {
 			return nil, err
 		}
-		proof := map[string]any{"seal": seal}
+		proof := map[string]any{"seal": seal, "versions": r.versions}
 		if len(r.digests) > 0 {
 			proof["digests"] = r.digests
 		}

@@ -12,35 +12,36 @@ type References struct{ about, skip []wildcard.Pattern }
 
 // NewReferences compiles the patterns.
 func NewReferences(about, skip []string) References {
-	return References{about: patterns(about), skip: patterns(skip)}
-}
-
-func patterns(in []string) []wildcard.Pattern {
-	out := make([]wildcard.Pattern, len(in))
-	for i, p := range in {
-		out[i] = wildcard.Compile(strings.TrimSpace(p))
+	var out References
+	for _, p := range about {
+		for _, form := range imageref.Patterns(strings.TrimSpace(p), "*?") {
+			out.about = append(out.about, wildcard.Compile(form))
+		}
+	}
+	for _, p := range skip {
+		out.skip = append(out.skip, wildcard.Compile(strings.TrimSpace(p)))
 	}
 	return out
 }
 
-// Price returns the cost of comparing one image with the patterns, in steps.
-func (r *References) Price() int { return 1 + 4*len(r.about) + len(r.skip) }
+// Price returns the cost of comparing an image that has that many spellings with the patterns, in steps.
+func (r *References) Price(spellings int) int { return 1 + spellings*len(r.about) + len(r.skip) }
 
-// About reports whether the patterns select the image. Every way to write the image counts: a pattern app:v1 also selects app:v1@sha256:…,
-// whose tag could otherwise be written to evade it.
-func (r *References) About(image *imageref.Image) bool {
-	full := image.String()
+// About reports whether the patterns select an image, by its spellings. Every way to write the image counts: otherwise GHCR.IO/app, or
+// app:v1@sha256:…, would evade the patterns ghcr.io/app and app:v1.
+func (r *References) About(spellings []string) bool {
 	for i := range r.about {
-		p := &r.about[i]
-		if p.Match(full) || image.Digest != "" && (p.Match(image.WithTag()) || p.Match(image.Pinned())) {
-			return true
+		for _, text := range spellings {
+			if r.about[i].Match(text) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// Skips reports whether a selected image is excluded. For an image with a digest only the repository and the digest count: otherwise a user
-// could write an excluded tag before the digest of another image.
+// Skips reports whether a selected image is excluded. Only the image as written counts: no other spelling may exclude more. For an image
+// with a digest only the repository and the digest count: otherwise a user could write an excluded tag before the digest of another image.
 func (r *References) Skips(image *imageref.Image) bool {
 	if len(r.skip) == 0 {
 		return false

@@ -22,16 +22,20 @@ func (r *Rule) require(c *policy.Call, images []imageref.Image, object map[strin
 	var recorded map[string]string // read when an entry needs them
 	checked := false
 	var skipped []string
+	spellings := make([][]string, len(images))
+	for i := range images {
+		spellings[i] = c.Images.Spellings(images[i].Reference)
+	}
 	for _, e := range r.Entries {
 		if !e.VerifyDigest && !e.Required {
 			continue
 		}
 		for i := range images {
 			image := &images[i]
-			if err := c.Meter.Step(e.Price()); err != nil {
+			if err := c.Meter.Step(e.Price(len(spellings[i]))); err != nil {
 				return failed("", err)
 			}
-			if !e.About(image) {
+			if !e.About(spellings[i]) {
 				continue
 			}
 			if e.Skips(image) {
@@ -50,7 +54,7 @@ func (r *Rule) require(c *policy.Call, images []imageref.Image, object map[strin
 				if err != nil {
 					return failed("failed to check the records of verified images: ", err)
 				}
-				recorded = all.of(recordKey(c.Program), c.Rule.Name)
+				recorded = all.of(c.Program, c.Rule.Name)
 			}
 			if recorded[image.Pinned()] != recordPass {
 				return policy.Yield{Status: policy.StatusFail, Message: "unverified image " + image.Pinned()}

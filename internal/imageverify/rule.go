@@ -57,7 +57,7 @@ func (r *Rule) Evaluate(c *policy.Call, variables policy.Variables, images []ima
 	var yields []policy.Yield
 	var object map[string]any
 	if stages.Has(policy.StageVerifyImages) && r.acts() {
-		run := &verification{Rule: r, call: c, variables: variables, images: targets(images)}
+		run := &verification{Rule: r, call: c, variables: variables, images: targets(images, c.Images)}
 		if err := run.verify(); err != nil {
 			return failed("", err)
 		}

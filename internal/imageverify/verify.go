@@ -39,11 +39,11 @@ func (v *verification) verify() error {
 		}
 		for i := range v.images {
 			image := &v.images[i]
-			if err = v.call.Meter.Step(e.Price()); err != nil {
+			if err = v.call.Meter.Step(e.Price(len(image.spellings))); err != nil {
 				return err
 			}
 			switch {
-			case !e.About(&image.Image):
+			case !e.About(image.spellings):
 				continue
 			case e.Skips(&image.Image):
 				v.yields = append(v.yields, v.skipped(image))
@@ -151,7 +151,9 @@ func (v *verification) pin(session Session, image *target, object map[string]any
 		}
 	}
 	out, err := Pin(v.call, object, &image.Image, image.known)
-	v.pinned = v.pinned || err == nil
+	if err == nil {
+		v.pinned, image.spellings = true, v.call.Images.Spellings(image.Reference)
+	}
 	return out, err
 }
 
@@ -177,7 +179,7 @@ func (v *verification) verifiedBefore() (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorded := known.of(recordKey(v.call.Program), v.call.Rule.Name)
+	recorded := known.of(v.call.Program, v.call.Rule.Name)
 	if len(recorded) == 0 {
 		return nil, nil
 	}

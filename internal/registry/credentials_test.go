@@ -583,3 +583,47 @@ func TestPlatforms(t *testing.T) {
 		}
 	}
 }
+
+// T26: a registry with TLS does not make Ephor ask a login server without TLS.
+func TestT26LoginServersHaveTLS(t *testing.T) {
+	var asked atomic.Bool
+	plain := serve(t, func(w http.ResponseWriter, r *http.Request) bool {
+		asked.Store(true)
+		fmt.Fprint(w, `{"token":"x","expires_in":300}`)
+		return true
+	})
+	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+strings.Replace(plain, "127.0.0.1", "localhost", 1)+`/token",service="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	t.Cleanup(secure.Close)
+	host := strings.Replace(strings.TrimPrefix(secure.URL, "https://"), "127.0.0.1", "localhost", 1)
+	c := registries(t, Options{Insecure: true})
+	ask := world.ImageRequest{Reference: host + "/team/app:1"}
+	s, err := c.Open(t.Context(), Ask{Image: ask})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, byFetch := s.Fetch(t.Context(), Fetch{Repository: s.Image.Context(), Path: "manifests/1"})
+	_, byImage := c.Image(t.Context(), ask)
+	for _, err := range []error{byFetch, byImage} {
+		if err == nil || !strings.Contains(err.Error(), "realm") || asked.Load() {
+			t.Errorf("asked %t, %v", asked.Load(), err)
+		}
+	}
+}
+
+// T26: a registry cannot declare content, such as that of another registry, as a login server, whose answers are cached.
+func TestT26ContentIsNoLoginServer(t *testing.T) {
+	var all tokens
+	for realm, want := range map[string]bool{"https://a.example/token": true, "https://a.example/v2/token": true, "https://a.example/v2/x/manifests/1": false, "https://a.example/v2/x/blobs/sha256:1": false} {
+		all.learn(&http.Response{Header: http.Header{"Www-Authenticate": {`Bearer realm="` + realm + `"`}}})
+		u, err := url.Parse(realm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := all.isRealm(u); got != want {
+			t.Errorf("%s: %t", realm, got)
+		}
+	}
+}

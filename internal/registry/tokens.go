@@ -227,7 +227,8 @@ func (t *tokens) keep(key string, k *kept) {
 	t.answers[key] = k
 }
 
-// learn records the login server that a registry names.
+// learn records the login server that a registry names. The content of a registry is none: answers of login servers are cached, so a registry
+// could make Ephor cache a manifest of another one.
 func (t *tokens) learn(answer *http.Response) {
 	for _, h := range answer.Header.Values("Www-Authenticate") {
 		scheme, parameters, _ := strings.Cut(h, " ")
@@ -241,6 +242,9 @@ func (t *tokens) learn(answer *http.Response) {
 		realm, _, _ = strings.Cut(realm, `"`)
 		u, err := url.Parse(realm)
 		if err != nil || u.Host == "" {
+			continue
+		}
+		if _, isContent := repositoryOf(&http.Request{Method: http.MethodGet, URL: u}); isContent {
 			continue
 		}
 		t.mu.Lock()

@@ -448,6 +448,55 @@ func TestS17RecordsCannotBeForged(t *testing.T) {
 	}
 }
 
+// T26: a record belongs to a version of the policy: after a change, such as that of a key, an update verifies the image again, and the records
+// of the earlier version are dropped. Records of other policies stay.
+func TestT26RecordsBelongToAVersionOfThePolicy(t *testing.T) {
+	r := compileRule(t, []byte(verifyRule(tagsStay)), nil)
+	scope := func(n *notary, version policy.Program, req *policy.Request, stage policy.Stage) *policy.Call {
+		s := verifyScope(t, r, n, req, stage)
+		p := *s.Program
+		p.Name, p.UID, p.Generation = version.Name, version.UID, version.Generation
+		s.Program = &p
+		return s
+	}
+	first := policy.Program{Name: "p", UID: "u", Generation: 1}
+	made, err := r.Eval(scope(&notary{}, first, request(map[string]any{"object": pod(nil, "ghcr.io/x:1")}), policy.StageVerifyImages)).Object.Map()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		version policy.Program
+		kept    bool
+	}{
+		"the same":          {first, true},
+		"changed":           {policy.Program{Name: "p", UID: "u", Generation: 2}, false},
+		"deleted, and made": {policy.Program{Name: "p", UID: "v", Generation: 1}, false},
+		"another policy":    {policy.Program{Name: "q", UID: "u", Generation: 1}, false},
+	} {
+		y := r.Eval(scope(nil, c.version, request(map[string]any{"object": made}), policy.StageValidate))
+		if kept := texts(y) == "pass: image verified"; kept != c.kept {
+			t.Errorf("%s: required: %s", name, texts(y))
+		}
+		n := &notary{}
+		req := request(map[string]any{"operation": "UPDATE", "object": made, "oldObject": made})
+		y = r.Eval(scope(n, c.version, req, policy.StageVerifyImages))
+		if kept := len(n.asked) == 0; kept != c.kept {
+			t.Errorf("%s: the image was kept: %v, %s", name, kept, texts(y))
+		}
+		again := made
+		if y.Object != nil {
+			again, err = y.Object.Map()
+		}
+		if err != nil || texts(r.Eval(scope(nil, c.version, request(map[string]any{"object": again}), policy.StageValidate))) != "pass: image verified" {
+			t.Errorf("%s: recorded again: %v, %v", name, again, err)
+		}
+		// The records of another policy still count.
+		if y := r.Eval(scope(nil, first, request(map[string]any{"object": again}), policy.StageValidate)); (texts(y) == "pass: image verified") != (c.kept || c.version.Name == "q") {
+			t.Errorf("%s: the first version: %s", name, texts(y))
+		}
+	}
+}
+
 // An entry that fails is recorded as failed, even if another one later adds a digest to the tag.
 func TestRecordsOfSeveralEntries(t *testing.T) {
 	r := compileRule(t, []byte("name: r\nmatch: {any: [{resources: {kinds: [Pod]}}]}\nverifyImages:\n"+

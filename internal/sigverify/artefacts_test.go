@@ -203,9 +203,20 @@ func TestArtefacts(t *testing.T) {
 	add("bundle-keyless-nosct", someone(somebody, accounts), "no matching signatures")
 	add("bundle-keyless-nosct", ignoring(someone(somebody, accounts), false, true), "")
 	add("bundle-keyless-other", someone(somebody, accounts), "no matching signatures")
-	add("bundle-att", realKey("p256"), "") // a statement about the image is a signature of it
 
 	v, _ := served(t, f.Registry(), 30*time.Second)
+	// T21: what a signer attests about an image is no signature of it, except for type SigstoreBundle.
+	for image, a := range map[string]*world.Attestor{"bundle-att": realKey("p256"), "bundle-att-two": realKey("p384"), "bundle-att-keyless": someone(releaseOf, actions)} {
+		req := world.SignatureRequest{Image: f.Image(image).String(), Format: sigverify.Cosign, Attestor: a, Registry: world.ImageRequest{Insecure: true}}
+		_, err := v.Verify(t.Context(), req)
+		wants(t, err, "it is not a signature of the image, but an attestation of the type ")
+		if _, found, err := v.Examine(t.Context(), req); err != nil || len(found) == 0 || found[0].Accepted || !strings.Contains(found[0].Reason, "not a signature of the image") {
+			t.Errorf("%s: %+v, %v", image, found, err)
+		}
+		req.Format = sigverify.Bundle
+		_, err = v.Verify(t.Context(), req)
+		wants(t, err, "")
+	}
 	for _, r := range rows {
 		formats := []string{sigverify.Cosign}
 		if strings.HasPrefix(r.image, "bundle-") && !(r.image == "bundle-and-sig" && r.attestor.Key.PublicKey == f.Keys["p256"]) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,8 +28,8 @@ const (
 	predicateSign = "https://sigstore.dev/cosign/sign/v1"
 )
 
-// signatureReferrers returns the referrers that may hold a signature of the image. Since any bundle may hold one, those that declare a
-// signature come first.
+// signatureReferrers returns the referrers that may hold a signature of the image. Only the content of a bundle shows whether it is one, so
+// those that declare a signature come first.
 func (i *image) signatureReferrers(ctx context.Context, bundlesOnly bool) ([]referrer, error) {
 	all, err := i.referrers(ctx)
 	if err != nil {
@@ -96,10 +95,7 @@ func tooMany(found []referrer) error {
 // referred reads the signatures in a referrer. If a signature cannot be verified, its artefact is broken.
 func (i *image) referred(ctx context.Context, r referrer) ([]*artefact, error) {
 	return i.artefacts.get(ctx, r.Digest.String(), func(ctx context.Context) ([]*artefact, error) {
-		m, err := i.manifest(ctx, r.Digest.String())
-		if err == nil && m == nil {
-			err = errors.New("it no longer exists")
-		}
+		m, err := i.attached(ctx, r, i.digest)
 		if err != nil && !isUnverified(err) {
 			return nil, err
 		}

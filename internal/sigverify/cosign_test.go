@@ -477,6 +477,24 @@ func TestStatements(t *testing.T) {
 	}
 }
 
+// TestT21AttestationsAreNoSignatures tests that for type Cosign an attestation, such as that of a failed scan, does not count as a signature of
+// the image, whatever the list of referrers says about it.
+func TestT21AttestationsAreNoSignatures(t *testing.T) {
+	const sign, scan = "https://sigstore.dev/cosign/sign/v1", "https://cosign.sigstore.dev/attestation/vuln/v1"
+	key := newKey(elliptic.P256())
+	for _, notes := range []map[string]string{nil, bundleNotes(scan), bundleNotes(sign), {"dev.sigstore.bundle.content": "message-signature"}} {
+		p := newPlace(t)
+		p.refer(kindBundle, notes, keyBundle(key, statement(p.digest, scan, map[string]any{"scanner": map[string]any{"result": "failed"}}, nil)))
+		wants(t, p.verify(byKey(key)), "it is not a signature of the image, but an attestation of the type "+scan)
+		if found, err := p.statements(byKey(key), scan); notes["dev.sigstore.bundle.predicateType"] != sign && (err != nil || len(found) != 1) {
+			t.Errorf("statements: %v, %v", found, err)
+		}
+		p.refer(kindBundle, nil, keyBundle(key, statement(p.digest, sign, nil, nil)))
+		p.renew()
+		wants(t, p.verify(byKey(key)), "")
+	}
+}
+
 func TestBundles(t *testing.T) {
 	key, other := newKey(elliptic.P256()), newKey(elliptic.P256())
 	const sign = "https://sigstore.dev/cosign/sign/v1"

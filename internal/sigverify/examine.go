@@ -42,7 +42,14 @@ func (v *Verifier) findings(ctx context.Context, i *image, r world.SignatureRequ
 	all, err := i.all(ctx, r)
 	out := []Finding{}
 	for _, f := range all {
-		if r.Type == "" || f.statement != nil && f.statement.PredicateType == r.Type {
+		switch {
+		case r.Type == "":
+			found := a.examine(ctx, f, i.subject())
+			if err := f.signs(r.Format); err != nil {
+				found.Accepted, found.Unknown, found.Reason = false, false, err.Error()
+			}
+			out = append(out, found)
+		case f.statement != nil && f.statement.PredicateType == r.Type:
 			out = append(out, a.examine(ctx, f, i.subject()))
 		}
 	}
@@ -114,7 +121,7 @@ func (v *Verifier) examineNotary(ctx context.Context, i *image, s referrer, r wo
 	if err != nil {
 		return err
 	}
-	if layer, blob, err := i.onlyLayer(ctx, s, "signature", maxPayload); err == nil {
+	if layer, blob, err := i.signatureOf(ctx, s, subject.Digest); err == nil {
 		name, issuer := v.options.Notary.Signer(string(layer.MediaType), blob)
 		if f.Issuer = issuer; name != "" {
 			f.Subjects = []string{name}

@@ -246,6 +246,23 @@ type referrer struct {
 	kind string // the artifact type
 }
 
+// attached reads the manifest of a referrer of a digest. A list of referrers proves nothing: a registry may make it up, and a user who may
+// push can write the tag that holds it. Only the manifest, whose digest is checked, states to what it refers.
+func (i *image) attached(ctx context.Context, s referrer, to v1.Hash) (*v1.Manifest, error) {
+	m, err := i.manifest(ctx, s.Digest.String())
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil:
+		return nil, fmt.Errorf("the referrer %s no longer exists", s.Digest)
+	case m.Subject == nil:
+		return nil, unverified("the artifact %s refers to nothing, not to %s", s.Digest, to)
+	case m.Subject.Digest != to:
+		return nil, unverified("the artifact %s refers to %s, not to %s", s.Digest, m.Subject.Digest, to)
+	}
+	return m, nil
+}
+
 // referrers reads the referrers of a digest. If the registry has no referrers API, it reads the referrers tag.
 func (i *image) referrers(ctx context.Context) ([]referrer, error) {
 	return i.referring.get(ctx, func(ctx context.Context) ([]referrer, error) { return i.referrersOf(ctx, i.digest) })

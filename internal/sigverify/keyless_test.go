@@ -169,24 +169,24 @@ func TestLogsAndTimes(t *testing.T) {
 			func(a *world.Attestor) { a.CTLog.PublicKey = publicPEM(foreign.ctKey) }, "certificate does not include required embedded SCT"},
 		{"no certificate", func(p *place) { p.attach(".sig", signed(newKey(elliptic.P256()), crypto.SHA256, p.claim(nil))) }, nil, "no certificate found on signature"},
 		{"a bundle", func(p *place) {
-			p.refer(kindBundle, nil, s.bundleBy(s.person(), statement(p.digest, "x", nil, nil), time.Now()))
+			p.refer(kindBundle, nil, s.bundleBy(s.person(), statement(p.digest, "https://sigstore.dev/cosign/sign/v1", nil, nil), time.Now()))
 		}, nil, ""},
 		{"a bundle without certificate timestamp", func(p *place) {
-			p.refer(kindBundle, nil, s.bundleBy(s.person(unlogged), statement(p.digest, "x", nil, nil), time.Now()))
+			p.refer(kindBundle, nil, s.bundleBy(s.person(unlogged), statement(p.digest, "https://sigstore.dev/cosign/sign/v1", nil, nil), time.Now()))
 		}, func(a *world.Attestor) { a.Keyless.Subject = "*" }, "certificate does not include required embedded SCT"},
 		{"a bundle with a timestamp and no log", func(p *place) {
-			p.refer(kindBundle, nil, s.bundleBy(s.person(), statement(p.digest, "x", nil, nil), time.Time{}, s.stamped))
+			p.refer(kindBundle, nil, s.bundleBy(s.person(), statement(p.digest, "https://sigstore.dev/cosign/sign/v1", nil, nil), time.Time{}, s.stamped))
 		}, func(a *world.Attestor) { a.Rekor.Ignore = true }, ""},
 		{"a bundle with nothing that proves a time", func(p *place) {
-			p.refer(kindBundle, nil, s.bundleBy(s.person(), statement(p.digest, "x", nil, nil), time.Time{}))
+			p.refer(kindBundle, nil, s.bundleBy(s.person(), statement(p.digest, "https://sigstore.dev/cosign/sign/v1", nil, nil), time.Time{}))
 		}, func(a *world.Attestor) { a.Rekor.Ignore = true }, "no valid observer timestamps found"},
 		{"a bundle about another digest", func(p *place) {
 			digest := p.digest
 			digest.Hex = strings.Repeat("0", 64)
-			p.refer(kindBundle, nil, s.bundleBy(s.person(), statement(digest, "x", nil, nil), time.Now()))
+			p.refer(kindBundle, nil, s.bundleBy(s.person(), statement(digest, "https://sigstore.dev/cosign/sign/v1", nil, nil), time.Now()))
 		}, nil, "no subject of the statement has the digest"},
 		{"a bundle with two signatures", func(p *place) {
-			p.refer(kindBundle, nil, s.bundleBy(s.person(), statement(p.digest, "x", nil, nil), time.Now(), func(b object) {
+			p.refer(kindBundle, nil, s.bundleBy(s.person(), statement(p.digest, "https://sigstore.dev/cosign/sign/v1", nil, nil), time.Now(), func(b object) {
 				e := b["dsseEnvelope"].(object)
 				e["signatures"] = append(e["signatures"].([]any), e["signatures"].([]any)...)
 			}))

@@ -71,7 +71,7 @@ func (v *Verifier) notarySignature(ctx context.Context, i *image, describe func(
 
 // oneNotary verifies one signature of Notary.
 func (v *Verifier) oneNotary(ctx context.Context, i *image, subject v1.Descriptor, s referrer, r world.SignatureRequest) error {
-	layer, blob, err := i.onlyLayer(ctx, s, "signature", maxPayload)
+	layer, blob, err := i.signatureOf(ctx, s, subject.Digest)
 	if err != nil {
 		return err
 	}
@@ -107,14 +107,18 @@ func (i *image) ofKind(ctx context.Context, all []referrer, kind string) (out []
 	return out, nil
 }
 
-// onlyLayer reads the layer of a manifest that must have exactly one.
-func (i *image) onlyLayer(ctx context.Context, s referrer, what string, max int64) (v1.Descriptor, []byte, error) {
-	m, err := i.manifest(ctx, s.Digest.String())
-	switch {
-	case err != nil:
+// signatureOf reads the envelope in a referrer of a digest.
+func (i *image) signatureOf(ctx context.Context, s referrer, subject v1.Hash) (v1.Descriptor, []byte, error) {
+	m, err := i.attached(ctx, s, subject)
+	if err != nil {
 		return v1.Descriptor{}, nil, err
-	case m == nil:
-		return v1.Descriptor{}, nil, fmt.Errorf("the %s %s no longer exists", what, s.Digest)
+	}
+	return i.onlyLayer(ctx, s, m, "signature", maxPayload)
+}
+
+// onlyLayer reads the layer of a manifest that must have exactly one.
+func (i *image) onlyLayer(ctx context.Context, s referrer, m *v1.Manifest, what string, max int64) (v1.Descriptor, []byte, error) {
+	switch {
 	case len(m.Layers) == 0:
 		return v1.Descriptor{}, nil, unverified("no %s found: %s", what, s.Digest)
 	case len(m.Layers) > 1:
@@ -163,12 +167,16 @@ func (v *Verifier) notaryStatements(ctx context.Context, i *image, r world.Signa
 
 // notaryStatement verifies the signature of one referrer and returns its statement.
 func (v *Verifier) notaryStatement(ctx context.Context, i *image, s referrer, r world.SignatureRequest) (any, error) {
+	m, err := i.attached(ctx, s, i.digest)
+	if err != nil {
+		return nil, err
+	}
 	if r.Attestor != nil {
 		if err := v.notarySignature(ctx, i, func(context.Context) (v1.Descriptor, error) { return s.Descriptor, nil }, r); err != nil {
 			return nil, err
 		}
 	}
-	_, blob, err := i.onlyLayer(ctx, s, "predicate", maxStatement)
+	_, blob, err := i.onlyLayer(ctx, s, m, "predicate", maxStatement)
 	if err != nil {
 		return nil, err
 	}

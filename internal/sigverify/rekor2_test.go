@@ -82,20 +82,20 @@ func TestRekor2(t *testing.T) {
 		{"another identity", nil, func(a *world.Attestor) { a.Keyless.Subject = "bob@example.com" }, "subject mismatch"},
 		{"no timestamp: the time of the entry is signed by no one", func(_ *testing.T, _ *place, b object) { delete(material(b), "timestampVerificationData") }, nil, "no valid observer timestamps found"},
 		{"the timestamp of another authority", func(t *testing.T, p *place, b object) {
-			other := rekor2(t, foreign, statement(p.digest, "https://example.com/v1", object{}, nil))
+			other := rekor2(t, foreign, statement(p.digest, "https://sigstore.dev/cosign/sign/v1", object{}, nil))
 			material(b)["timestampVerificationData"] = material(other)["timestampVerificationData"]
 		}, nil, "unable to verify RFC3161 timestamp bundle"},
 		{"the timestamp of another signature", func(t *testing.T, p *place, b object) {
-			other := rekor2(t, s, statement(p.digest, "https://example.com/v1", object{}, nil))
+			other := rekor2(t, s, statement(p.digest, "https://sigstore.dev/cosign/sign/v1", object{}, nil))
 			material(b)["timestampVerificationData"] = material(other)["timestampVerificationData"]
 		}, nil, "unable to verify RFC3161 timestamp bundle"},
 		{"no entry", func(_ *testing.T, _ *place, b object) { delete(material(b), "tlogEntries") }, nil, "not enough verified log entries"},
 		{"the entry of another signature", func(t *testing.T, p *place, b object) {
-			other := rekor2(t, s, statement(p.digest, "https://example.com/v1", object{}, nil))
+			other := rekor2(t, s, statement(p.digest, "https://sigstore.dev/cosign/sign/v1", object{}, nil))
 			material(b)["tlogEntries"] = material(other)["tlogEntries"]
 		}, nil, "log entry"},
 		{"the entry of another log", func(t *testing.T, p *place, b object) {
-			other := rekor2(t, foreign, statement(p.digest, "https://example.com/v1", object{}, nil))
+			other := rekor2(t, foreign, statement(p.digest, "https://sigstore.dev/cosign/sign/v1", object{}, nil))
 			material(b)["tlogEntries"] = material(other)["tlogEntries"]
 		}, nil, "not enough verified log entries"},
 		{"no inclusion proof", func(_ *testing.T, _ *place, b object) { delete(entry(b), "inclusionProof") }, nil, "inclusion proof"},
@@ -107,17 +107,17 @@ func TestRekor2(t *testing.T) {
 			checkpoint(b)["envelope"] = strings.Replace(text, "\n1\n", "\n2\n", 1)
 		}, nil, "log entry"},
 		{"a checkpoint by another log", func(t *testing.T, p *place, b object) {
-			other := rekor2(t, foreign, statement(p.digest, "https://example.com/v1", object{}, nil))
+			other := rekor2(t, foreign, statement(p.digest, "https://sigstore.dev/cosign/sign/v1", object{}, nil))
 			checkpoint(b)["envelope"] = checkpoint(other)["envelope"]
 		}, nil, "log entry"},
 		{"another statement", func(_ *testing.T, p *place, b object) {
-			b["dsseEnvelope"].(object)["payload"] = statement(p.digest, "https://example.com/v2", object{}, nil)
+			b["dsseEnvelope"].(object)["payload"] = statement(p.digest, "https://sigstore.dev/cosign/sign/v1", object{"other": true}, nil)
 		}, nil, "invalid signature"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPlace(t)
 			p.trust = s
-			b := rekor2(t, s, statement(p.digest, "https://example.com/v1", object{}, nil))
+			b := rekor2(t, s, statement(p.digest, "https://sigstore.dev/cosign/sign/v1", object{}, nil))
 			if c.change != nil {
 				c.change(t, p, b)
 			}
@@ -125,7 +125,7 @@ func TestRekor2(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.refer(kindBundle, bundleNotes("https://example.com/v1"), layer{text, kindBundle, nil})
+			p.refer(kindBundle, bundleNotes("https://sigstore.dev/cosign/sign/v1"), layer{text, kindBundle, nil})
 			a := byName("https://issuer.example", "ann@example.com")
 			a.CTLog.Ignore = true // the authority of the test has no certificate log
 			if c.demand != nil {

@@ -29,7 +29,10 @@ func (v *Verifier) signature(ctx context.Context, i *image, r world.SignatureReq
 	try := func(all []*artefact) bool {
 		for _, f := range all {
 			found++
-			err := a.check(ctx, f, of)
+			err := f.signs(r.Format)
+			if err == nil {
+				err = a.check(ctx, f, of)
+			}
 			if err == nil {
 				return true
 			}
@@ -107,6 +110,15 @@ func (v *Verifier) signature(ctx context.Context, i *image, r world.SignatureReq
 		return unverified(textNone)
 	}
 	return unverified("%s", textNoMatch+strings.Join(t.reasons, textSeparator))
+}
+
+// signs returns the reason why an artefact is no signature of an image in the format, or nil if it may be one. For Cosign an attestation is
+// none: its signer may attest that a scan of the image failed. In the format of bundles, an attestation is all that some signers write.
+func (f *artefact) signs(format string) error {
+	if format == Bundle || f.statement == nil || f.statement.PredicateType == predicateSign {
+		return nil
+	}
+	return refuse("it is not a signature of the image, but an attestation of the type %s", f.statement.PredicateType)
 }
 
 // subject returns the image as the subject of signatures.

@@ -25,12 +25,21 @@ const envPrograms = "EPHOR_SIGNATURE_PROGRAMS"
 
 // differences are the verdicts, by attestor and image, that may differ from those of cosign and notation, with the reason.
 var differences = map[string]map[string]string{
-	"key p256":    {"bundle-and-sig": "both forms count; cosign 2 looks at no tag where there is a bundle"},
+	"key p256": {
+		"bundle-and-sig": "both forms count; cosign 2 looks at no tag where there is a bundle",
+		"bundle-att":     attested, "bundle-att-two": attested,
+	},
+	"key p384":    {"bundle-att-two": attested},
 	"key ed25519": {"key-ed25519": "cosign signs payloads in the form of Ed25519 with a hash, and does not verify that form itself"},
+
+	releaseOf + " of " + actions: {"bundle-att-keyless": attested},
 
 	somebody + " of " + accounts:                  issuers,
 	somebody + " of " + accounts + " without SCT": issuers,
 }
+
+// attested is the reason why bundles of other types than cosign's own do not count here.
+const attested = "an attestation is no signature of the image; `cosign verify` of cosign 3 accepts every bundle"
 
 var issuers = map[string]string{
 	"keyless-issuer-v2": "cosign reads the issuer of extension 1.1 only; newer authorities write 1.8 alone",

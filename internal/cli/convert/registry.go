@@ -81,7 +81,7 @@ func canonical(q world.SignatureRequest) map[string]any {
 	}
 	certificates := ""
 	if a.Certificate != nil {
-		certificates = strings.TrimSpace(a.Certificate.Certificate + "\n" + a.Certificate.Chain)
+		certificates = cmp.Or(strings.TrimSpace(a.Certificate.Certificate), strings.TrimSpace(a.Certificate.Chain))
 	}
 	if q.Format == imageverify.FormatNotary { // a Notary trust store holds only certificates
 		out["certificates"] = certificates

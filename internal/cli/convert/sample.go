@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ephor-dev/ephor/internal/cli/offline"
+	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/jsonpointer"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/schema"
@@ -118,6 +119,12 @@ func (s *sampler) verified(rules any) {
 			s.images = append(s.images, bare, bare+":v1", bare+":v1@"+digestOf(bare), bare+"@"+digestOf(bare))
 			if tagged {
 				s.images = append(s.images, name)
+			}
+			if host, path, ok := strings.Cut(bare, "/"); ok && imageref.IsRegistry(host) {
+				s.images = append(s.images, strings.ToUpper(host)+"/"+path+":v1")
+				if !strings.Contains(host, ":") {
+					s.images = append(s.images, host+":0443/"+path)
+				}
 			}
 		}
 	}

@@ -7,12 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/imageverify"
 	"github.com/ephor-dev/ephor/internal/rule"
 	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // verification converts the only entry of verifyImages of a rule.
@@ -276,7 +277,7 @@ func (s *signers) notaryForm(e *kyvernov1.Attestor, path string) []map[string]an
 		s.refuse(path, "an attestor without certificates cannot verify Notary signatures", "")
 		return nil
 	}
-	certs := strings.TrimSpace(e.Certificates.Certificate + "\n" + e.Certificates.CertificateChain)
+	certs := first(strings.TrimSpace(e.Certificates.Certificate), strings.TrimSpace(e.Certificates.CertificateChain))
 	return []map[string]any{{"notary": map[string]any{"certs": map[string]any{"value": certs + "\n"}}}}
 }
 
@@ -349,53 +350,83 @@ func logs(out map[string]any, r *kyvernov1.Rekor, t *kyvernov1.CTLog) {
 	out["ctlog"] = made
 }
 
-// ownRegistry matches the beginning of patterns that name a registry. The caller excludes the default registry.
-var ownRegistry = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(localhost|[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)+|[a-zA-Z0-9.-]+:[0-9]+)(?::[0-9]+)?/`)
-})
-
-// plainGlob matches patterns that end before the tag. They mean the same for the image as written in the resource.
-var plainGlob = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^:@\[\]{}\\]*\*$`) })
-
-// references selects the images of an entry; it returns nil if the entry selects all. Classic patterns match the complete reference of an
-// image, including the parts that the resource omits.
+// references selects the images of an entry; it returns nil if the entry selects all. Globs select what imageReferences do. To exclude
+// some images takes an expression, which must not hold for another spelling of an excluded image either.
 func (c *converter) references(e *kyvernov1.ImageVerification) []any {
 	about, skipped := trimmed(e.ImageReferences), trimmed(e.SkipImageReferences)
-	own, everything, plain := true, slices.Contains(about, "*"), true
-	for _, p := range append(slices.Clone(about), skipped...) {
-		host := ownRegistry().FindString(p)
-		hub := strings.HasPrefix(p, "docker.io/") || strings.HasPrefix(p, "index.docker.io/")
-		own = own && host != "" && !hub
-		plain = plain && own && plainGlob().MatchString(strings.TrimPrefix(p, host))
-	}
+	everything := slices.Contains(about, "*")
 	switch {
 	case everything && len(skipped) == 0:
 		return nil
-	case plain && len(skipped) == 0:
+	case len(skipped) == 0:
 		out := make([]any, len(about))
 		for i, p := range about {
-			out[i] = map[string]any{"glob": p}
+			out[i] = map[string]any{"glob": strings.NewReplacer(`\`, `\\`, `[`, `\[`, `{`, `\{`).Replace(p)}
 		}
 		return out
 	}
-	name := "image(ref).registry() + '/' + image(ref).repository()"
-	if !own { // for the default registry, only the text in the resource counts
-		name = "image(ref).registry().replace('index.docker.io', 'docker.io') + '/' + " +
-			"(ref.contains('library/') ? image(ref).repository() : image(ref).repository().replace('library/', ''))"
+	for _, p := range skipped {
+		if host, _, _ := strings.Cut(p, "/"); !namesRegistry(p) || imageref.CanonicalRegistry(host) != host || host == imageref.DefaultRegistry {
+			c.refuse(c.path+".verifyImages[0].skipImageReferences", "the pattern "+p+" is not converted: it exempts only some spellings of an image",
+				"begin it with a registry in lower case, other than docker.io")
+		}
 	}
-	const pinned = "n + image(ref).identifierWithSeparator()"
+	const name, pinned = "image(ref).registry() + '/' + image(ref).repository()", "n + image(ref).identifierWithSeparator()"
 	all := yes
 	if !everything {
+		var forms []string
+		for _, p := range about {
+			if !namesRegistry(p) {
+				c.refuse(c.path+".verifyImages[0].imageReferences", "the pattern "+p+" is not converted together with skipImageReferences: it names no registry",
+					"begin it with a registry without wildcards")
+				return nil
+			}
+			for _, form := range imageref.Patterns(p, "*?") {
+				if made := anySpelling(form); !slices.Contains(forms, made) {
+					forms = append(forms, made)
+				}
+			}
+		}
 		tagged := func(tag string) string {
 			return "image(ref).identifier() == image(ref).digest() ? n : n + ':' + image(ref)." + tag
 		}
-		all = member("[" + pinned + ", " + tagged("tag()") + ", " + tagged("identifier()") + "].exists(t, t.matches(" + text(anyWildcard(about)) + "))")
+		all = member("[" + pinned + ", " + tagged("tag()") + ", " + tagged("identifier()") + ", image(ref).tag() == 'latest' ? n : " + pinned + "]" +
+			".exists(t, t.matches(" + text("^(?:"+strings.Join(forms, "|")+")$") + "))")
 	}
-	if len(skipped) > 0 {
-		all = and(all, not(member("("+pinned+").matches("+text(anyWildcard(skipped))+")")))
+	for i, p := range skipped {
+		skipped[i] = wildcardExpression(p)
 	}
+	all = and(all, not(member("("+pinned+").matches("+text("^(?:"+strings.Join(skipped, "|")+")$")+")")))
 	all = member("["+name+"]").macro("exists", "n", all)
 	return []any{map[string]any{"expression": all.text}}
+}
+
+// namesRegistry reports whether a pattern begins with a registry without wildcards.
+func namesRegistry(pattern string) bool {
+	host, _, ok := strings.Cut(pattern, "/")
+	return ok && imageref.IsRegistry(host) && !wildcard.Has(host)
+}
+
+// anySpelling returns a regular expression for the images of a pattern with a registry, in the spelling of the image library and with the
+// registry in capital letters or with the default port.
+func anySpelling(pattern string) string {
+	host, path, _ := strings.Cut(pattern, "/")
+	if host = imageref.CanonicalRegistry(host); host == imageref.DefaultRegistry {
+		host = "index.docker.io"
+		if !strings.Contains(path, "/") {
+			return regexp.QuoteMeta(host) + "/(?:library/)?" + wildcardExpression(path)
+		}
+	}
+	port := "(?::0*443)?"
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		host, port = host[:i], ":0*"+host[i+1:]
+	}
+	return "(?i:" + regexp.QuoteMeta(host) + ")" + port + "/" + wildcardExpression(path)
+}
+
+// wildcardExpression returns the regular expression for a pattern with wildcards.
+func wildcardExpression(pattern string) string {
+	return strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern))
 }
 
 func trimmed(in []string) []string {
@@ -404,13 +435,4 @@ func trimmed(in []string) []string {
 		out[i] = strings.TrimSpace(p)
 	}
 	return out
-}
-
-// anyWildcard returns a regular expression for the texts that match at least one of the wildcards.
-func anyWildcard(wildcards []string) string {
-	parts := make([]string, len(wildcards))
-	for i, p := range wildcards {
-		parts[i] = strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(p))
-	}
-	return "^(?:" + strings.Join(parts, "|") + ")$"
 }

@@ -102,7 +102,7 @@ func (r *evaluator) find(c *policy.Call, s *subject) error {
 		groups[name] = []any{}
 	}
 	for i := range all {
-		selected, err := r.references.selects(c.Context(), c.Meter, all[i].text)
+		selected, err := r.references.selects(c.Context(), c.Meter, c.Images, all[i].text)
 		if err != nil {
 			return err
 		}

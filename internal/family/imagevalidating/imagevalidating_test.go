@@ -182,7 +182,7 @@ status: {conditionStatus: {message: old}}
 	}
 }
 
-// Globs are compared with references as written.
+// Globs are compared with all spellings of an image.
 func TestGlobs(t *testing.T) {
 	for _, c := range []struct {
 		glob, image string
@@ -192,6 +192,10 @@ func TestGlobs(t *testing.T) {
 		{"ghcr?io/a", "ghcr.io/a", true}, {"ghcr.io/a", "ghcrxio/a", false}, {"a[b-d]", "ac", true}, {"a[!b-d]", "ac", false}, {"a[^b-d]", "ae", true},
 		{"{a,b*}:1", "bcd:1", true}, {"{a,b}:1", "c:1", false}, {"a,b", "a,b", true}, {`a\*`, "ab", false}, {`a\*`, "a*", true}, {"a}", "a}", true},
 		{"ghcr.io/*", "GHCR.io/a", true}, {"ghcr.io/a", "ghcr.io/A", false}, {"é*", "éa", true}, {"a[.]b", "axb", false},
+		// T19: another spelling of an image does not evade a glob.
+		{"ghcr.io/*", "ghcr.io:443/a", true}, {"GHCR.io:443/*", "ghcr.io/a", true}, {"docker.io/acme/*", "acme/app", true}, {"acme/*", "docker.io/acme/app", true},
+		{"docker.io/library/*", "nginx", true}, {"nginx*", "index.docker.io/library/nginx:1", true}, {"{docker,quay}.io/nginx", "nginx:latest", true},
+		{"ghcr.io/{a:*,b:v1}", "ghcr.io/a@" + digest, true}, {"ghcr.io/{a:*,b:v1}", "ghcr.io/b@" + digest, false}, {"docker.io/acme/*", "ghcr.io/acme/app", false},
 	} {
 		object := golden.Decode[map[string]any](t, []byte(`
 apiVersion: policies.kyverno.io/v1

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/imageref"
 )
 
 // references are compiled matchImageReferences. An image is selected if one of them matches; if there are none, all images are selected.
@@ -42,12 +44,15 @@ func compileReferences(c *celrule.Compiler, in []policiesv1beta1.MatchImageRefer
 		case len(r.Glob) > maxGlob:
 			c.Diags.TooLong(at+".glob", maxGlob)
 		default:
-			glob, err := compileGlob(r.Glob)
-			if err != nil {
+			if _, err := compileGlob(r.Glob); err != nil {
 				c.Diags.Invalid(at+".glob", r.Glob, err.Error())
 				continue
 			}
-			out.globs = append(out.globs, glob)
+			for _, form := range imageref.Patterns(r.Glob, `*?[{\`) {
+				if glob, err := compileGlob(form); err == nil {
+					out.globs = append(out.globs, glob)
+				}
+			}
 		}
 	}
 	c.Diags.Add(own.Diags...)
@@ -55,17 +60,32 @@ func compileReferences(c *celrule.Compiler, in []policiesv1beta1.MatchImageRefer
 	return out
 }
 
-// selects reports whether the policy selects an image reference. The name of the registry also matches in lower case, since registry
-// names are not case-sensitive.
-func (r *references) selects(ctx context.Context, m *budget.Meter, image string) (bool, error) {
+// selects reports whether the policy selects an image reference, in whatever way it is written. An image that cannot be parsed, and is not
+// selected as written, is an error: nothing shows that the policy does not select it.
+func (r *references) selects(ctx context.Context, m *budget.Meter, defaults imageref.Defaults, image string) (bool, error) {
 	if r.all {
 		return true, nil
 	}
-	spellings := []string{image}
-	if host, rest, ok := strings.Cut(image, "/"); ok && strings.ToLower(host) != host {
-		spellings = append(spellings, strings.ToLower(host)+"/"+rest)
+	if ok, err := r.selectsTexts(ctx, m, []string{image}, []string{image}); ok || err != nil {
+		return ok, err
 	}
-	for _, text := range spellings {
+	reference, err := defaults.Parse(image)
+	if err != nil {
+		return false, err
+	}
+	// Expressions read the canonical form, with the tag latest only if it is written, and with it. They may negate, so they do not read
+	// the other spellings: each of them could select an image that the author excludes.
+	canonical := defaults.Canonical(reference)
+	texts := []string{canonical.String()}
+	if written := strings.TrimSuffix(texts[0], ":latest"); canonical.Digest == "" && written != texts[0] && !strings.HasSuffix(image, ":latest") {
+		texts = append(texts, written)
+	}
+	return r.selectsTexts(ctx, m, defaults.Spellings(reference), slices.DeleteFunc(texts, func(text string) bool { return text == image }))
+}
+
+// selectsTexts reports whether a glob matches one of the texts, or an expression holds for one of refs.
+func (r *references) selectsTexts(ctx context.Context, m *budget.Meter, texts, refs []string) (bool, error) {
+	for _, text := range texts {
 		for _, glob := range r.globs {
 			if err := m.Step(1 + len(text)/16); err != nil {
 				return false, err
@@ -74,8 +94,10 @@ func (r *references) selects(ctx context.Context, m *budget.Meter, image string)
 				return true, nil
 			}
 		}
+	}
+	for _, ref := range refs {
 		for _, x := range r.expressions {
-			ok, err := celrule.Conditions{x}.Hold(ctx, m, r.named, &celenv.Input{Reference: text})
+			ok, err := celrule.Conditions{x}.Hold(ctx, m, r.named, &celenv.Input{Reference: ref})
 			if err != nil || ok {
 				return ok, err
 			}

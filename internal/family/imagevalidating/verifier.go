@@ -60,7 +60,7 @@ func noAttestation(name string) error {
 
 // about returns the authorities with these names, or nil if matchImageReferences do not select the image.
 func (v *verifier) about(ctx context.Context, image string, attestors []string, text celenv.TextOf) ([]imageverify.Authority, error) {
-	selected, err := v.references.selects(ctx, v.meter, image)
+	selected, err := v.references.selects(ctx, v.meter, v.panel.Images, image)
 	if err != nil || !selected {
 		return nil, err
 	}

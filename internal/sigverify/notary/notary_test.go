@@ -263,10 +263,13 @@ func TestSignature(t *testing.T) {
 			tsa         string
 			want        string
 		}{
-			"root":                       {sign(t, mediaType, signer, nil), root.pem(), "", "", ""},
-			"intermediate":               {sign(t, mediaType, signer, nil), between.pem(), "", "", ""},
-			"leaf":                       {sign(t, mediaType, signer, nil), signer.pem(), "", "", ""},
-			"chain":                      {sign(t, mediaType, signer, nil), "", between.pem() + root.pem(), "", ""},
+			"root":                 {sign(t, mediaType, signer, nil), root.pem(), "", "", ""},
+			"intermediate":         {sign(t, mediaType, signer, nil), between.pem(), "", "", ""},
+			"leaf":                 {sign(t, mediaType, signer, nil), signer.pem(), "", "", ""},
+			"chain":                {sign(t, mediaType, signer, nil), "", between.pem() + root.pem(), "", ""},
+			"signer and its chain": {sign(t, mediaType, signer, nil), signer.pem(), between.pem() + root.pem(), "", ""},
+			"T26: signer and its chain, signed by another below it": {sign(t, mediaType, issue(t, between, leaf), nil), signer.pem(), between.pem() + root.pem(), "",
+				"the signature's certificate chain does not contain any trusted certificate"},
 			"one of several":             {sign(t, mediaType, signer, nil), other.pem() + root.pem(), "", "", ""},
 			"base64 of PEM":              {sign(t, mediaType, signer, nil), base64.StdEncoding.EncodeToString([]byte(root.pem())), "", "", ""},
 			"self-signed":                {sign(t, mediaType, self, nil), self.pem(), "", "", ""},

@@ -86,15 +86,18 @@ func (s *stores) get(certs world.CertificateAttestor, tsa string) (*store, error
 	return made, nil
 }
 
+// newStore returns the store for the certificates of an attestor. A certificate is trusted, and what it issued. With a chain beside it, only
+// the certificate is: the chain above it would vouch for other signers, too.
 func newStore(certs world.CertificateAttestor, tsa string) (*store, error) {
 	out := &store{}
+	var chain []*x509.Certificate
 	for _, part := range []struct {
 		text string
 		max  func(n int) error
 		to   *[]*x509.Certificate
 	}{
 		{certs.Certificate, atMost(maxCerts, "too many certificates (%d), maximum allowed is %d"), &out.ca},
-		{certs.Chain, atMost(maxChain, "certificate chain too long (%d), maximum allowed is %d"), &out.ca},
+		{certs.Chain, atMost(maxChain, "certificate chain too long (%d), maximum allowed is %d"), &chain},
 		{tsa, atMost(maxStamps, "TSA certificate chain contains too many certificates (%d), maximum allowed is %d"), &out.tsa},
 	} {
 		found, err := certificates(part.text, part.max)
@@ -102,6 +105,9 @@ func newStore(certs world.CertificateAttestor, tsa string) (*store, error) {
 			return nil, fmt.Errorf("failed to parse certificates: %w", err)
 		}
 		*part.to = append(*part.to, found...)
+	}
+	if len(out.ca) == 0 {
+		out.ca = chain
 	}
 	if len(out.ca) == 0 {
 		return nil, errors.New("failed to parse certificates: there are none")
