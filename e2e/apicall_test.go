@@ -60,10 +60,7 @@ spec:
 // TestAPICalls checks that context entries query the real API server with the rights of the process, and cannot call other servers unless
 // they are permitted.
 func TestAPICalls(t *testing.T) {
-	must(t, "", "create", "namespace", "calls")
-	t.Cleanup(func() {
-		_, _ = cluster.Kubectl(context.Background(), nil, "delete", "namespace", "calls", "--wait=false")
-	})
+	cluster.Namespace(t, "calls")
 	applyPolicies(t, policyFile(t, apiCallPolicies))
 	configMap := func(name, labels, user string) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", namespace: calls, labels: {" + labels + "}}\ndata: {user: \"" + user + "\"}\n"

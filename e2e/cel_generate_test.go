@@ -33,10 +33,7 @@ spec:
 // For a CEL rule with generate: true, Ephor also writes a ValidatingAdmissionPolicy. It follows the policy and its exceptions, is deleted
 // with it, is restored after a deletion, and denies requests while Ephor does not answer.
 func TestCELGenerate(t *testing.T) {
-	must(t, "", "create", "namespace", "native")
-	t.Cleanup(func() {
-		_, _ = cluster.Try(t, "", "delete", "namespace", "native", "--wait=false")
-	})
+	cluster.Namespace(t, "native")
 	const vap = "validatingadmissionpolicy"
 	is := func(what, want string, args ...string) {
 		t.Helper()

@@ -90,8 +90,7 @@ spec:
 
 // A Policy matches objects of its own namespace only.
 func TestNamespacedPolicy(t *testing.T) {
-	must(t, "", "create", "namespace", "own")
-	t.Cleanup(func() { cluster.Kubectl(context.Background(), nil, "delete", "namespace", "own", "--wait=false") })
+	cluster.Namespace(t, "own")
 	must(t, strings.NewReplacer("kind: ClusterPolicy", "kind: Policy", "{name: require-team}", "{name: require-team, namespace: own}", ", namespaces: [default]", "").
 		Replace(suite.RequireTeam), "create", "-f", "-")
 	in := func(ns string) string {

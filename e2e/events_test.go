@@ -30,7 +30,7 @@ spec:
 // A violation creates an event on the policy and one on the resource, in Kyverno's format. A denied request creates an event on the policy
 // only, and a dry run creates none.
 func TestEvents(t *testing.T) {
-	must(t, "", "create", "namespace", "e2e-events")
+	cluster.Namespace(t, "e2e-events")
 	applyPolicies(t, policyFile(t, eventsPolicy))
 	configMap := func(name, labels string) string {
 		return fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: e2e-events, labels: {%s}}}", name, labels)

@@ -32,7 +32,7 @@ spec:
 
 // An exception applies from its creation to its deletion, to the selected rules and resources only. An invalid one is rejected.
 func TestException(t *testing.T) {
-	must(t, "", "create", "namespace", "e2e-exceptions")
+	cluster.Namespace(t, "e2e-exceptions")
 	applyPolicies(t, policyFile(t, hostsPolicy))
 	create := func(name string) error {
 		_, err := kubectl(t, "", "create", "configmap", name, "-n", "e2e-exceptions", "--dry-run=server")

@@ -56,7 +56,7 @@ spec:
 // Policies read the data of global context entries, which follow the cluster. A missing entry, or one without data, is an error, and the
 // entry's status and an event report the reason.
 func TestGlobalContext(t *testing.T) {
-	must(t, "", "create", "namespace", "e2e-global")
+	cluster.Namespace(t, "e2e-global")
 	t.Cleanup(func() { _, _ = cluster.Kubectl(context.Background(), nil, "delete", "globalcontextentry", "--all") })
 	bad := strings.Replace(globalEntries, "jmesPath: \"[?", "jmesPath: \"[[?", 1)
 	eventually(t, func() error {

@@ -19,12 +19,7 @@ import (
 // are in the report of the resource until the rule or the resource is deleted.
 func TestReportsOfAdmission(t *testing.T) {
 	const ns = "reports-admission"
-	must(t, "", "create", "namespace", ns)
-	t.Cleanup(func() {
-		if _, err := cluster.Kubectl(context.Background(), nil, "delete", "namespace", ns, "--wait=false"); err != nil {
-			t.Error(err)
-		}
-	})
+	cluster.Namespace(t, ns)
 	r := cluster.Start(t, devcluster.Reports)
 	applyPolicies(t, policyFile(t, admissionReportsPolicies))
 	eventually(t, func() error { return scanned("ConfigMap") })
@@ -184,8 +179,7 @@ spec:
 // Without scans, admission sends the results that scans find otherwise, and results of deleted rules are removed.
 func TestReportsWithoutScans(t *testing.T) {
 	const ns = "reports-unscanned"
-	must(t, "", "create", "namespace", ns)
-	t.Cleanup(func() { must(t, "", "delete", "namespace", ns, "--wait=false") })
+	cluster.Namespace(t, ns)
 	r := cluster.Start(t, devcluster.Reports, "--backgroundScan=false")
 	applyPolicies(t, policyFile(t, strings.ReplaceAll(admissionReportsPolicies, "reports-admission", ns)))
 	eventually(t, func() error {

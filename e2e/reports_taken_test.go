@@ -30,8 +30,7 @@ import (
 // resource does not exist.
 func TestEphemeralReportsTaken(t *testing.T) {
 	const ns = "taken"
-	must(t, "", "create", "namespace", ns)
-	t.Cleanup(func() { must(t, "", "delete", "namespace", ns, "--wait=false") })
+	cluster.Namespace(t, ns)
 	must(t, labelled("there", "{}"), "create", "-n", ns, "-f", "-")
 	uid := must(t, "", "get", "configmap", "there", "-n", ns, "-o", "jsonpath={.metadata.uid}")
 	there := report.Resource{APIVersion: "v1", Kind: "ConfigMap", Namespace: ns, Name: "there", UID: uid}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,12 +19,7 @@ import (
 // TestReports follows the guide: apply a policy in Audit, read the reports with the usual commands, correct and delete objects.
 func TestReports(t *testing.T) {
 	const ns = "reports"
-	must(t, "", "create", "namespace", ns)
-	t.Cleanup(func() {
-		if _, err := cluster.Kubectl(context.Background(), nil, "delete", "namespace", ns, "--wait=false"); err != nil {
-			t.Error(err)
-		}
-	})
+	cluster.Namespace(t, ns)
 	must(t, labelled("new", ""), "apply", "-n", ns, "-f", "-")
 	must(t, labelled("good", "{team: a}"), "apply", "-n", ns, "-f", "-")
 

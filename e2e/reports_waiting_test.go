@@ -24,8 +24,7 @@ import (
 // know, is owned by the resource and deleted with it, and the number of objects is bounded.
 func TestEphemeralReports(t *testing.T) {
 	const ns = "ephemeral"
-	must(t, "", "create", "namespace", ns)
-	t.Cleanup(func() { must(t, "", "delete", "namespace", ns, "--wait=false") })
+	cluster.Namespace(t, ns)
 	scheme := runtime.NewScheme()
 	if err := reportsv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -121,8 +120,7 @@ func TestEphemeralReports(t *testing.T) {
 // Without a reports controller admission sends nothing, and counts the results that it drops.
 func TestReportsWithoutConsumer(t *testing.T) {
 	const ns = "reports-waiting"
-	must(t, "", "create", "namespace", ns)
-	t.Cleanup(func() { must(t, "", "delete", "namespace", ns, "--wait=false") })
+	cluster.Namespace(t, ns)
 	r := cluster.Start(t, devcluster.Reports)
 	applyPolicies(t, policyFile(t, strings.ReplaceAll(admissionReportsPolicies, "reports-admission", ns)))
 	eventually(t, func() error { return scanned("ConfigMap") })

@@ -22,6 +22,8 @@ rules:
 - level: None
 `
 
+const auditLog = "audit.log"
+
 // Audit is the audit log of an API server, with the requests of our service accounts.
 type Audit struct {
 	file   string
@@ -50,9 +52,19 @@ func (a Asked) What() string {
 
 // NewAudit writes an audit policy into dir for the service accounts of a namespace. Start the API server with the flags.
 func NewAudit(dir, namespace string) (a *Audit, apiServerFlags []string, err error) {
-	policy, log := filepath.Join(dir, "audit-policy.yaml"), filepath.Join(dir, "audit.log")
+	policy, log := filepath.Join(dir, "audit-policy.yaml"), filepath.Join(dir, auditLog)
 	err = os.WriteFile(policy, fmt.Appendf(nil, auditPolicy, namespace), 0o600)
 	return &Audit{file: log}, []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log, "--audit-log-maxsize=10000"}, err
+}
+
+// OpenAudit returns the log that NewAudit began in dir, without the requests so far.
+func OpenAudit(dir string) (*Audit, error) {
+	a := &Audit{file: filepath.Join(dir, auditLog)}
+	info, err := os.Stat(a.file)
+	if err == nil {
+		a.offset = info.Size()
+	}
+	return a, err
 }
 
 // Next returns the requests of our processes that were answered since the last call.

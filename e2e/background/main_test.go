@@ -80,8 +80,7 @@ func ready(t *testing.T) {
 func namespaces(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		cluster.Must(t, "", "create", "namespace", name)
-		t.Cleanup(func() { _, _ = cluster.Try(t, "", "delete", "namespace", name, "--ignore-not-found", "--wait=false") })
+		cluster.Namespace(t, name)
 	}
 }
 

@@ -80,7 +80,7 @@ webhooks:
 // Policies that exist before Ephor starts are enforced from the first answered request: no request bypasses them, neither while Kyverno's
 // webhook configurations exist, whose plain paths Ephor answers, nor while Ephor replaces them.
 func TestPoliciesOfKyverno(t *testing.T) {
-	must(t, "", "create", "namespace", "e2e-arrived")
+	cluster.Namespace(t, "e2e-arrived")
 	first := func(template string) string {
 		return must(t, "", "get", "validatingwebhookconfiguration", "kyverno-policy-validating-webhook-cfg", "-o", "jsonpath="+template)
 	}

@@ -185,7 +185,7 @@ func reported(t *testing.T, ns, name, policy, want string) {
 // namespace has no effect, neither at admission nor in reports.
 func TestScansAndTenantsExceptions(t *testing.T) {
 	const ns, tenants, name = exempting, "e2e-cel-tenant", "e2e-scanned"
-	must(t, "", "create", "namespace", tenants)
+	cluster.Namespace(t, tenants)
 	cluster.Start(t, devcluster.Reports, exceptionFlag)
 	for _, object := range []string{"skipped", "passed", "plain", "expiring"} {
 		must(t, configMap(tenants, object), "create", "-f", "-")

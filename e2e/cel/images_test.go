@@ -27,7 +27,7 @@ func podIn(namespace, image string) string {
 // An ImageValidatingPolicy without signatures denies and admits by the names of images, in Pods and in their controllers. It is ready, its
 // status contains the generated policies, and it sends no request to a registry.
 func TestImageValidatingPolicy(t *testing.T) {
-	must(t, "", "create", "namespace", "e2e-registry")
+	cluster.Namespace(t, "e2e-registry")
 	apply(t, "imagevalidatingpolicy", "e2e-registry", imagePolicy("e2e-registry", `
   validationConfigurations: {mutateDigest: false, verifyDigest: false, required: false}
   attestors: []
@@ -50,7 +50,7 @@ func TestImageValidatingPolicy(t *testing.T) {
 // An image without a digest is denied before a request to a registry. If the policy adds digests and the registry does not answer, the
 // mutating webhook denies. With failurePolicy Ignore the validating webhook gets the request.
 func TestImageDigests(t *testing.T) {
-	must(t, "", "create", "namespace", "e2e-digest")
+	cluster.Namespace(t, "e2e-digest")
 	apply(t, "imagevalidatingpolicy", "e2e-digest", imagePolicy("e2e-digest", `
   validationConfigurations: {required: false}
   matchImageReferences: [{glob: "127.0.0.1:1/*"}]
@@ -65,7 +65,7 @@ func TestImageDigests(t *testing.T) {
 
 // With failurePolicy Fail, a policy that requires a signature denies if the registry cannot be read.
 func TestUnreachableSignatures(t *testing.T) {
-	must(t, "", "create", "namespace", "e2e-signed")
+	cluster.Namespace(t, "e2e-signed")
 	apply(t, "imagevalidatingpolicy", "e2e-signed", imagePolicy("e2e-signed", `
   validationConfigurations: {mutateDigest: false, verifyDigest: false, required: false}
   matchImageReferences: [{glob: "127.0.0.1:1/*"}]

@@ -8,7 +8,7 @@ import (
 // A MutatingPolicy changes created objects, also in dry runs, and is ready then. Apply configurations merge the lists of known kinds by
 // their keys.
 func TestMutatingPolicy(t *testing.T) {
-	must(t, "", "create", "namespace", "e2e-cel-mutate")
+	cluster.Namespace(t, "e2e-cel-mutate")
 	apply(t, "mutatingpolicy", "e2e-label", `
 apiVersion: policies.kyverno.io/v1
 kind: MutatingPolicy

@@ -60,7 +60,7 @@ spec:
 // A ValidatingPolicy denies with Kyverno's messages, through the shared webhook or its own. Generated policies cover the controllers of
 // Pods, and classic policies are evaluated too.
 func TestValidatingPolicy(t *testing.T) {
-	must(t, "", "create", "namespace", "e2e-cel")
+	cluster.Namespace(t, "e2e-cel")
 	apply(t, "validatingpolicy", "e2e-env", envPolicy)
 	denied(t, deployment("test"), `admission webhook "vpol.validate.kyverno.svc-fail" denied the request: Policy e2e-env failed: Deployment labels must be env=prod`)
 	denied(t, deployment("prod"), "")
@@ -79,7 +79,7 @@ func TestValidatingPolicy(t *testing.T) {
 // A namespaced policy applies in its namespace only.
 func TestNamespacedValidatingPolicy(t *testing.T) {
 	for _, ns := range []string{"e2e-cel-team", "e2e-cel-other"} {
-		must(t, "", "create", "namespace", ns)
+		cluster.Namespace(t, ns)
 	}
 	policy := `
 apiVersion: policies.kyverno.io/v1

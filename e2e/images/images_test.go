@@ -91,8 +91,8 @@ func TestSignatures(t *testing.T) {
 			return nil
 		})
 	}
-	must("", "create", "namespace", "images-fail")
-	must("", "create", "namespace", "images-ignore")
+	cluster.Namespace(t, "images-fail")
+	cluster.Namespace(t, "images-ignore")
 	must("", "create", "serviceaccount", "robot", "-n", "images-fail")
 
 	// This Pod exists before the policy, and claims that its image was verified.

@@ -48,12 +48,7 @@ func TestMain(m *testing.M) {
 // namespace creates a Namespace for a test and deletes it afterwards.
 func namespace(t *testing.T, name string) {
 	t.Helper()
-	cluster.Must(t, "", "create", "namespace", name)
-	t.Cleanup(func() {
-		if _, err := cluster.Try(t, "", "delete", "namespace", name, "--ignore-not-found", "--wait=false"); err != nil {
-			t.Error(err)
-		}
-	})
+	cluster.Namespace(t, name)
 }
 
 // apply applies policies, waits until all are Ready, and deletes them after the test.

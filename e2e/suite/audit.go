@@ -16,34 +16,44 @@ import (
 // audit reads the API server's audit log of the controllers' requests.
 type audit struct {
 	log    *load.Audit
-	dir    string
+	dir    string // of the log, if it is not that of a shared control plane
 	tables *rights.Tables
 }
 
-// newAudit returns the flags with which the API server writes the log.
-func newAudit() (_ *audit, flags []string, err error) {
+// newAudit reads which requests are listed. flags or open has to follow.
+func newAudit() (*audit, error) {
 	root, err := devcluster.Root()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	page, err := os.ReadFile(filepath.Join(root, "docs", "security", "rbac.md"))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	a := &audit{}
-	if a.tables, err = rights.Parse(string(page)); err != nil {
-		return nil, nil, err
-	}
+	tables, err := rights.Parse(string(page))
+	return &audit{tables: tables}, err
+}
+
+// flags returns the flags with which an API server writes the log.
+func (a *audit) flags() (flags []string, err error) {
 	if a.dir, err = os.MkdirTemp("", "ephor-audit-"); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	a.log, flags, err = load.NewAudit(a.dir, Namespace)
-	return a, flags, err
+	return flags, err
+}
+
+// open reads the log of a shared control plane from now on.
+func (a *audit) open(dir string) (err error) {
+	a.log, err = load.OpenAudit(dir)
+	return err
 }
 
 // check returns an error with the requests of the controllers that docs/security/rbac.md does not list.
 func (a *audit) check() error {
-	defer os.RemoveAll(a.dir)
+	if a.dir != "" {
+		defer os.RemoveAll(a.dir)
+	}
 	asked, err := a.log.Next()
 	if err != nil {
 		return fmt.Errorf("read the audit log: %w", err)

@@ -23,8 +23,11 @@ func TestUnlistedRequestsAreFound(t *testing.T) {
 		{line("kyverno-reports-controller", "update", `{"resource":"policies","subresource":"status","apiGroup":"kyverno.io","namespace":"a","name":"p"}`, "/p"), `update kyverno.io policies/status "p"`},
 		{"", "holds no request"},
 	} {
-		a, _, err := newAudit()
+		a, err := newAudit()
 		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.flags(); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(a.dir, "audit.log"), []byte(c.log), 0o600); err != nil {

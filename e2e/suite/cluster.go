@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,41 +36,86 @@ type Cluster struct {
 	Client *kubernetes.Clientset // as administrator
 }
 
-// Main starts the control plane that the tests of a package share, runs them, and returns the exit code.
+// Main starts the control plane that the tests of a package share, or borrows one, runs them, and returns the exit code. The tests have to
+// remove the objects that they create; the chart's, and those of Setup, are removed here.
 func (c *Cluster) Main(m *testing.M, o Options) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute)
 	defer cancel()
-	var (
-		seen *audit
-		err  error
-	)
-	if o.Audited {
-		var flags []string
-		if seen, flags, err = newAudit(); err == nil {
-			o.APIServerFlags = append(slices.Clone(o.APIServerFlags), flags...)
-		}
-	}
-	if err == nil {
-		err = c.start(ctx, o)
-	}
-	if err == nil && o.Setup != nil {
-		err = o.Setup(ctx)
-	}
+	code := 1
+	err := c.main(ctx, o, func() { code = m.Run() })
 	if c.Cluster != nil {
-		defer c.Stop()
+		c.Stop()
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "the control plane for the tests:", err)
+		fmt.Fprintln(os.Stderr, "the control plane of the tests:", err)
 		return 1
 	}
-	code := m.Run()
-	if seen != nil {
-		if err := seen.check(); err != nil {
-			fmt.Fprintln(os.Stderr, "the requests of the controllers:", err)
-			return 1
+	return code
+}
+
+func (c *Cluster) main(ctx context.Context, o Options, run func()) (err error) {
+	if len(o.APIServerFlags) == 0 {
+		if c.Cluster, err = devcluster.Borrow(ctx); err != nil {
+			return err
 		}
 	}
-	return code
+	var seen *audit
+	if o.Audited {
+		if seen, err = newAudit(); err != nil {
+			return err
+		}
+		if c.Cluster == nil {
+			flags, err := seen.flags()
+			if err != nil {
+				return err
+			}
+			o.APIServerFlags = append(slices.Clone(o.APIServerFlags), flags...)
+		} else if err := seen.open(c.Plane); err != nil {
+			return err
+		}
+	}
+	var empty devcluster.Inventory
+	if c.Cluster != nil {
+		if empty, err = c.Inventory(ctx); err != nil {
+			return err
+		}
+	}
+	if err := c.start(ctx, o); err != nil {
+		return err
+	}
+	if o.Setup != nil {
+		if err := o.Setup(ctx); err != nil {
+			return err
+		}
+	}
+	before, err := c.Inventory(ctx)
+	if err != nil {
+		return err
+	}
+	run()
+	if err := c.Unchanged(ctx, before, ours); err != nil {
+		return fmt.Errorf("tests leave objects behind, or remove those of others: %w", err)
+	}
+	if seen != nil {
+		if err := seen.check(); err != nil {
+			return fmt.Errorf("the requests of the controllers: %w", err)
+		}
+	}
+	if empty != nil {
+		return c.Return(ctx, empty)
+	}
+	return nil
+}
+
+// ours reports whether the controllers create and remove the object by themselves.
+func ours(o devcluster.Object) bool {
+	switch o.Group {
+	case "admissionregistration.k8s.io":
+		return strings.Contains(o.Resource, "webhookconfigurations")
+	case "wgpolicyk8s.io", "openreports.io", "reports.kyverno.io":
+		return true
+	}
+	return o.Namespace == Namespace
 }
 
 // New starts a control plane for one test, installs Ephor, and stops it after the test.
@@ -90,8 +136,10 @@ func New(t testing.TB, o Options) *Cluster {
 }
 
 func (c *Cluster) start(ctx context.Context, o Options) (err error) {
-	if c.Cluster, err = devcluster.Start(ctx, devcluster.Options{Progress: os.Stderr, APIServerFlags: o.APIServerFlags}); err != nil {
-		return err
+	if c.Cluster == nil {
+		if c.Cluster, err = devcluster.Start(ctx, devcluster.Options{Progress: os.Stderr, APIServerFlags: o.APIServerFlags}); err != nil {
+			return err
+		}
 	}
 	if c.Client, err = kubernetes.NewForConfig(c.Config); err != nil {
 		return err
@@ -130,6 +178,20 @@ func (c *Cluster) Apply(t testing.TB, manifests string) {
 	c.Must(t, manifests, "apply", "-f", "-")
 	t.Cleanup(func() {
 		if _, err := c.Try(t, manifests, "delete", "--ignore-not-found", "--wait=false", "-f", "-"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Namespace creates a Namespace for a test, also while one of this name is being deleted, and deletes it afterwards without waiting.
+func (c *Cluster) Namespace(t testing.TB, name string) {
+	t.Helper()
+	Until(t, "the Namespace "+name+" is created", func() error {
+		_, err := c.Try(t, "", "create", "namespace", name)
+		return err
+	})
+	t.Cleanup(func() {
+		if _, err := c.Try(t, "", "delete", "namespace", name, "--ignore-not-found", "--wait=false"); err != nil {
 			t.Error(err)
 		}
 	})

@@ -165,8 +165,7 @@ func TestEveryVersion(t *testing.T) {
 // policies match are denied. Wildcards do not include objects that nodes and Ephor itself need to restart.
 func TestRequestsWithoutReplicas(t *testing.T) {
 	r := start(t)
-	cluster.Must(t, "", "create", "namespace", "judged")
-	t.Cleanup(func() { cluster.Kubectl(context.Background(), nil, "delete", "namespace", "judged", "--wait=false") })
+	cluster.Namespace(t, "judged")
 	node := "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n"
 	lease := func(ns string) string {
 		return "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: l, namespace: " + ns + "}\n"

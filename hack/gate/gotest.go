@@ -20,7 +20,6 @@ type suite struct {
 	flags    []string
 	race     bool // with the race detector, where there is a C compiler
 	print    bool // print what tests that pass log
-	waits    bool // mostly waits for a control plane, so it does not yield the processor to others
 }
 
 // test returns the run of a part that consists of one suite.
@@ -38,8 +37,8 @@ func test(s suite) func(*gate) error {
 			}
 		}
 		r, err := g.goTest(s, packages...)
-		if err == nil {
-			return nil
+		if err == nil || g.count > 0 {
+			return err
 		}
 		if r.fatal || len(r.failed) == 0 || len(r.failed) > 2 || slices.ContainsFunc(r.failed, func(t testName) bool { return t.test == "" }) {
 			return err
@@ -86,14 +85,15 @@ func (g *gate) goTest(s suite, packages ...string) (result, error) {
 		args = append(args, "-C", s.module)
 	}
 	args = append(args, "-json", "-vet=off", "-ldflags=-s -w") // `make lint` runs vet
-	if !s.waits {
-		args = append(slices.Clone(yielding), args...)
-	}
 	env := []string{"CGO_ENABLED=0"}
 	if s.race && g.race {
 		args, env = append(args, "-race"), []string{"CGO_ENABLED=1"}
 	}
-	cmd := g.command(env, slices.Concat(args, s.flags, packages)...)
+	args = append(args, s.flags...)
+	if g.count > 0 {
+		args = append(args, fmt.Sprintf("-count=%d", g.count), "-timeout=4h")
+	}
+	cmd := g.command(env, append(args, packages...)...)
 	cmd.Stdout = nil // the pipe
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {

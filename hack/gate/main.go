@@ -3,6 +3,8 @@
 //	go run ./hack/gate            all parts, in two lanes side by side (parts.go)
 //	go run ./hack/gate -write     the same, and writes the times to hack/gate/times.tsv
 //	go run ./hack/gate -check     `make check`: lint, floors, and the unit tests of what differs from the branch main
+//	go run ./hack/gate -only end-to-end -count 10
+//	                              the parts whose name has the text, each test ten times
 //
 // It needs Go, git and make. Without the conformance data, jq, a browser, a C compiler, ruby, dpkg or PostgreSQL it leaves parts out, and
 // its last lines name them as NOT RUN. With CI=true a missing tool is an error, except for the C compiler, ruby, dpkg and PostgreSQL.
@@ -19,17 +21,21 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
 func main() {
 	check := flag.Bool("check", false, "run only lint, floors, and the unit tests of what differs from the branch main")
 	write := flag.Bool("write", false, "write the times to "+timesFile)
+	only := flag.String("only", "", "run only the parts whose name has this text")
+	count := flag.Int("count", 0, "run each test so often; a test that fails is not run again then")
 	flag.Parse()
-	g := &gate{started: time.Now(), output: os.Stdout}
+	g := &gate{started: time.Now(), output: os.Stdout, count: *count}
 	if err := g.look(); err != nil {
 		fmt.Fprintln(os.Stderr, "make test:", err)
 		os.Exit(1)
@@ -39,11 +45,27 @@ func main() {
 	if *check {
 		first, lanes = nil, [][]part{quick}
 	}
+	for i := range lanes {
+		lanes[i] = slices.DeleteFunc(lanes[i], func(p part) bool { return !strings.Contains(p.name, *only) })
+	}
+	if *only != "" {
+		g.notRun = append(g.notRun, "parts without \""+*only+"\" in their name: NOT RUN (-only)")
+	}
 	g.run(first...)
 	if len(g.failed) == 0 {
 		var wg sync.WaitGroup
-		for _, lane := range lanes {
-			wg.Go(func() { g.run(lane...) })
+		for i, lane := range lanes {
+			wg.Go(func() {
+				// Each lane yields the processor to those after it. Linux keeps a priority for each thread, and commands inherit that of the
+				// thread that starts them.
+				runtime.LockOSThread()
+				if n := 10 * (len(lanes) - 1 - i); n > 0 {
+					if err := syscall.Setpriority(syscall.PRIO_PROCESS, 0, n); err != nil {
+						g.printf("make test: %v\n", err)
+					}
+				}
+				g.run(lane...)
+			})
 		}
 		wg.Wait()
 	}
@@ -57,6 +79,7 @@ func main() {
 type gate struct {
 	started time.Time
 	race    bool // there is a C compiler, which the race detector needs
+	count   int  // how often each test runs; 0 for once, and once more after a failure
 
 	mu     sync.Mutex
 	output interface{ Write([]byte) (int, error) }
@@ -127,14 +150,11 @@ func (g *gate) command(env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// yielding begins the commands of the busy lane, which yield the processor to the waiting one: its tests keep control planes alive.
-var yielding = []string{"nice", "-n", "10"}
-
 // sh returns the run of a part that consists of commands.
 func sh(commands ...string) func(*gate) error {
 	return func(g *gate) error {
 		for _, l := range commands {
-			if err := g.command(nil, append(slices.Clone(yielding), strings.Fields(l)...)...).Run(); err != nil {
+			if err := g.command(nil, strings.Fields(l)...).Run(); err != nil {
 				return fmt.Errorf("%s: %w", l, err)
 			}
 		}

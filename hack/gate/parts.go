@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ephor-dev/ephor/bench/load"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
@@ -30,7 +31,7 @@ var programs = []part{
 	}},
 }
 
-// The busy lane uses the processors. It runs beside the waiting lane, whose tests mostly wait for a control plane.
+// The busy lane uses the processors. It runs beside the waiting lane, whose tests mostly wait for a control plane, and yields to it.
 var busy = []part{
 	{"lint", sh("hack/lint.sh")},
 	{"generated files are up to date", sh("hack/verify-generated.sh")},
@@ -53,10 +54,23 @@ var busy = []part{
 	}},
 }
 
-// The waiting lane runs packages side by side, each with its own control plane, the longest first.
+// The waiting lane runs packages side by side, the longest first. They share control planes, one for each of them at a time.
 var waiting = []part{
-	{"end-to-end tests on real API servers, and in Chromium", test(suite{packages: clusters, waits: true, flags: []string{"-count=1", "-timeout=30m", "-p=4"}})},
+	{"end-to-end tests on real API servers, and in Chromium", func(g *gate) error {
+		stop, err := devcluster.Share(context.Background(), sideBySide, func(dir string) ([]string, error) {
+			_, flags, err := load.NewAudit(dir, "kyverno")
+			return flags, err
+		})
+		if err != nil {
+			return err
+		}
+		defer stop()
+		return test(suite{packages: clusters, flags: []string{"-count=1", "-timeout=30m", fmt.Sprintf("-p=%d", sideBySide)}})(g)
+	}},
 }
+
+// sideBySide is the number of packages with control planes that run at the same time. Each uses half of a processor.
+const sideBySide = 4
 
 // quick are the parts of `make check`.
 var quick = []part{

@@ -43,6 +43,8 @@ type Cluster struct {
 	Dir        string
 	Config     *rest.Config // for the cluster administrator
 	Kubeconfig string       // the same as a file
+	// Plane is the folder of a borrowed control plane; see Borrow.
+	Plane string
 
 	bin        string
 	kubectl    kubectls

@@ -19,7 +19,11 @@ func (c *Cluster) Kubectl(ctx context.Context, stdin []byte, args ...string) (st
 	if args[0] == "wait" && !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--timeout") }) {
 		args = append(slices.Clone(args), "--timeout="+Patience().String())
 	}
-	a, err := c.kubectl.run(ctx, stdin, append([]string{"--kubeconfig=" + c.Kubeconfig}, args...))
+	run := c.kubectl.run
+	if args[0] == "auth" {
+		run = c.kubectl.alone // `auth can-i` ends its process by itself
+	}
+	a, err := run(ctx, stdin, append([]string{"--kubeconfig=" + c.Kubeconfig}, args...))
 	if err == nil && a.Code != 0 {
 		err = fmt.Errorf("exit status %d", a.Code)
 	}
@@ -84,6 +88,20 @@ func (k *kubectls) run(ctx context.Context, stdin []byte, args []string) (a kube
 	}
 	k.give(s)
 	return a, nil
+}
+
+// alone runs one command in a process of its own.
+func (k *kubectls) alone(ctx context.Context, stdin []byte, args []string) (a kubectlAnswer, err error) {
+	cmd := exec.CommandContext(ctx, k.bin, append([]string{"kubectl"}, args...)...)
+	cmd.Env, cmd.Stdin = append(os.Environ(), k.env...), bytes.NewReader(stdin)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err = cmd.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		a.Code, err = exit.ExitCode(), nil
+	}
+	a.Stdout, a.Stderr = stdout.Bytes(), stderr.Bytes()
+	return a, err
 }
 
 // take returns an idle server, or a new one.

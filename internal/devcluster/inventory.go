@@ -1,0 +1,131 @@
+package devcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+)
+
+// Object names an object of the API server.
+type Object struct {
+	schema.GroupVersionResource
+	Namespace, Name string
+}
+
+func (o Object) String() string {
+	return strings.TrimPrefix(o.Namespace+"/", "/") + o.GroupResource().String() + "/" + o.Name
+}
+
+// Inventory is the set of all objects of the API server, but those that come and go without any action of a user.
+type Inventory map[Object]bool
+
+// passing are the resources whose objects come and go by themselves.
+var passing = map[string]bool{"events": true, "leases": true, "endpoints": true, "endpointslices": true, "componentstatuses": true}
+
+// Inventory lists the objects of the API server.
+func (c *Cluster) Inventory(ctx context.Context) (Inventory, error) {
+	lists, err := discovery.NewDiscoveryClientForConfigOrDie(c.Config).ServerPreferredResources()
+	if err != nil {
+		return nil, err
+	}
+	client, err := metadata.NewForConfig(c.Config)
+	if err != nil {
+		return nil, err
+	}
+	all := Inventory{}
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range list.APIResources {
+			if passing[r.Name] || !slices.Contains(r.Verbs, "list") {
+				continue
+			}
+			resource := version.WithResource(r.Name)
+			objects, err := client.Resource(resource).List(ctx, metav1.ListOptions{})
+			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+				continue // the kind was removed meanwhile
+			}
+			if err != nil {
+				return nil, fmt.Errorf("list %s: %w", resource, err)
+			}
+			for i := range objects.Items {
+				all[Object{resource, objects.Items[i].Namespace, objects.Items[i].Name}] = true
+			}
+		}
+	}
+	return all, nil
+}
+
+// Unchanged waits until there are the same objects as before, apart from those to be ignored. The error names the others.
+func (c *Cluster) Unchanged(ctx context.Context, before Inventory, ignore func(Object) bool) error {
+	return c.Wait(ctx, "the objects that were there before", func() error {
+		now, err := c.Inventory(ctx)
+		if err != nil {
+			return err
+		}
+		var wrong []string
+		for _, d := range []struct {
+			a, b Inventory
+			what string
+		}{{now, before, "new"}, {before, now, "missing"}} {
+			for o := range d.a {
+				if !d.b[o] && !ignore(o) {
+					wrong = append(wrong, d.what+": "+o.String())
+				}
+			}
+		}
+		if len(wrong) > 0 {
+			slices.Sort(wrong)
+			return errors.New(strings.Join(wrong, ", "))
+		}
+		return nil
+	})
+}
+
+// Reset removes all objects that were not there before, and waits until there are the same objects again.
+func (c *Cluster) Reset(ctx context.Context, before Inventory) error {
+	now, err := c.Inventory(ctx)
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(now, func(o Object, _ bool) bool { return before[o] })
+	client, err := metadata.NewForConfig(c.Config)
+	if err != nil {
+		return err
+	}
+	remove := func(which func(Object) bool) (err error) {
+		for o := range now {
+			if !which(o) {
+				continue
+			}
+			if e := client.Resource(o.GroupVersionResource).Namespace(o.Namespace).Delete(ctx, o.Name, metav1.DeleteOptions{}); !apierrors.IsNotFound(e) {
+				err = errors.Join(err, e)
+			}
+		}
+		return err
+	}
+	// What has a say in deletions goes first; objects go with their namespace or definition.
+	asked := func(o Object) bool { return o.Group == "admissionregistration.k8s.io" }
+	goes := func(o Object) bool {
+		return o.Namespace != "" && now[Object{schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", o.Namespace}] ||
+			strings.Contains(o.Group, ".") && !strings.HasSuffix(o.Group, ".k8s.io")
+	}
+	if err := remove(asked); err != nil {
+		return err
+	}
+	if err := remove(func(o Object) bool { return !asked(o) && !goes(o) }); err != nil {
+		return err
+	}
+	return c.Unchanged(ctx, before, func(Object) bool { return false })
+}

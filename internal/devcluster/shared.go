@@ -1,0 +1,139 @@
+package devcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// sharedEnv names the folder of the shared control planes.
+const sharedEnv = "EPHOR_CONTROL_PLANES"
+
+// Share starts n control planes that processes with the same environment share: Borrow gives each to one of them at a time. stop ends them.
+// flags returns the additional flags of the API server of the control plane in a folder.
+func Share(ctx context.Context, n int, flags func(dir string) ([]string, error)) (stop func(), err error) {
+	dir, err := os.MkdirTemp("", "ephor-planes-")
+	if err != nil {
+		return nil, err
+	}
+	var planes []*Cluster
+	stop = func() {
+		for _, c := range planes {
+			c.Stop()
+		}
+		_ = os.RemoveAll(dir)
+	}
+	for i := range n {
+		o := Options{Dir: filepath.Join(dir, strconv.Itoa(i))}
+		if err = os.MkdirAll(o.Dir, 0o700); err == nil {
+			o.APIServerFlags, err = flags(o.Dir)
+		}
+		var c *Cluster
+		if err == nil {
+			c, err = Start(ctx, o)
+		}
+		if err == nil {
+			planes = append(planes, c)
+			err = os.WriteFile(c.path("number"), []byte(strconv.Itoa(c.N)), 0o600)
+		}
+		if err != nil {
+			stop()
+			return nil, err
+		}
+	}
+	return stop, os.Setenv(sharedEnv, dir)
+}
+
+// Borrow waits for a shared control plane that no other process uses, and returns it; nil if none is shared. Stop gives it back; before that
+// the caller has to Reset it. One that was not reset is not given to others.
+func Borrow(ctx context.Context) (*Cluster, error) {
+	dir := os.Getenv(sharedEnv)
+	if dir == "" {
+		return nil, nil
+	}
+	for {
+		usable := 0
+		for i := 0; ; i++ {
+			plane := filepath.Join(dir, strconv.Itoa(i))
+			if _, err := os.Stat(filepath.Join(plane, "number")); err != nil {
+				break
+			}
+			lock, err := os.OpenFile(filepath.Join(plane, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+			if err != nil {
+				return nil, err
+			}
+			if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+				lock.Close()
+				usable++
+				continue
+			}
+			// The file exists while the control plane is used, and afterwards unless it was reset.
+			used := filepath.Join(plane, "used")
+			if f, err := os.OpenFile(used, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err != nil {
+				lock.Close()
+				continue
+			} else {
+				f.Close()
+			}
+			return borrowed(plane, func() { lock.Close() })
+		}
+		if usable == 0 {
+			return nil, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waited in vain for one of the control planes in %s: %w", dir, ctx.Err())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func borrowed(plane string, unlock func()) (*Cluster, error) {
+	c := &Cluster{Plane: plane, unlock: unlock, tempDir: true}
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	c.bin = filepath.Join(root, "bin", "devcluster")
+	number, err := os.ReadFile(filepath.Join(plane, "number"))
+	if err != nil {
+		return nil, err
+	}
+	if c.N, err = strconv.Atoi(string(number)); err != nil {
+		return nil, err
+	}
+	if c.Dir, err = os.MkdirTemp("", "ephor-devcluster-"); err != nil {
+		return nil, err
+	}
+	c.kubectl = kubectls{bin: c.bin, env: []string{"KUBECACHEDIR=" + c.path("kubectl-cache")}}
+	c.Kubeconfig = filepath.Join(plane, "admin.kubeconfig")
+	if c.Config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig); err != nil {
+		return nil, err
+	}
+	c.Config.QPS = -1
+	return c, nil
+}
+
+// Return resets a borrowed control plane, so that another process can use it.
+func (c *Cluster) Return(ctx context.Context, before Inventory) error {
+	var errs []error
+	for i := len(c.processes) - 1; i >= 0; i-- {
+		select {
+		case <-c.processes[i].done: // it has ended before
+		default:
+			errs = append(errs, c.processes[i].Stop(10*time.Second))
+		}
+	}
+	c.processes = nil
+	if err := errors.Join(append(errs, c.Reset(ctx, before))...); err != nil {
+		return fmt.Errorf("reset the control plane: %w", err)
+	}
+	return os.Remove(filepath.Join(c.Plane, "used"))
+}
