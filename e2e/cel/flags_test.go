@@ -77,7 +77,7 @@ func TestFlags(t *testing.T) {
 	own := suite.New(t, suite.Options{Values: "e2e", APIServerFlags: []string{
 		"--audit-policy-file=" + filepath.Join(dir, "policy.yaml"), "--audit-log-path=" + audit, "--audit-log-mode=blocking",
 	}})
-	own.Namespace(t, "e2e-flags")
+	own.Must(t, "", "create", "namespace", "e2e-flags") // its control plane ends with the test
 	var replica *devcluster.Replica
 	start := func(t *testing.T, args ...string) {
 		t.Helper()
