@@ -145,8 +145,12 @@ func (g *gate) read(events io.Reader, print bool) (r result, err error) {
 			if test != "" || !slices.ContainsFunc(r.failed, func(t testName) bool { return t.pkg == e.Package }) {
 				r.failed = append(r.failed, name)
 			}
-			g.printf("%s", said[name])
-			delete(said, name)
+			for of, text := range said { // a package that ended by itself leaves tests without a result
+				if of == name || test == "" && of.pkg == e.Package {
+					g.printf("%s", text)
+					delete(said, of)
+				}
+			}
 		default:
 			g.mu.Lock()
 			g.times = append(g.times, took)

@@ -13,7 +13,7 @@ import (
 // controllers of the API server retry only after up to a minute, such as the one that removes definitions.
 func Patience() time.Duration { return time.Duration(slowness() * float64(3*time.Minute)) }
 
-// slowness is the factor by which this machine was slower than a quiet one when the process first asked, between 1 and 5.
+// slowness is the factor by which this machine was slower than a quiet one when the process first asked, between 1 and 3.
 var slowness = sync.OnceValue(func() float64 {
 	const quiet = 15 * time.Millisecond // twice what a quiet machine needs
 	block := make([]byte, 1<<20)
@@ -21,7 +21,7 @@ var slowness = sync.OnceValue(func() float64 {
 	for range 16 {
 		sha256.Sum256(block)
 	}
-	return min(5, max(1, float64(time.Since(begin))/float64(quiet)))
+	return min(3, max(1, float64(time.Since(begin))/float64(quiet)))
 })
 
 // permanent marks an error after which waiting is useless.
