@@ -169,7 +169,7 @@ func startProbe(t *testing.T, in *installation) *probe {
 				p.mu.Lock()
 				swapping, swaps, open, opened := p.swapping, p.swaps, p.open, p.opened
 				p.mu.Unlock()
-				asking, cancel := context.WithTimeout(ctx, 30*time.Second)
+				asking, cancel := context.WithTimeout(ctx, devcluster.Patience())
 				err := q.ask(asking)
 				cancel()
 				if ctx.Err() != nil {

@@ -80,7 +80,7 @@ func TestQuickStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*devcluster.Patience())
 	defer cancel()
 	n := &node{cluster: m.Cluster, namespace: "kyverno", dir: t.TempDir()}
 	ended := make(chan error, 1)

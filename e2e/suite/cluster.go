@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -37,7 +36,7 @@ type Cluster struct {
 
 // Main starts the control plane that the tests of a package share, runs them, and returns the exit code.
 func (c *Cluster) Main(m *testing.M, o Options) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*devcluster.Patience())
 	defer cancel()
 	var (
 		seen *audit
