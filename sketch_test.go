@@ -257,7 +257,7 @@ func (s *sketch) scan(t *testing.T) {
 		Reported: func(*policy.Outcome) { written <- struct{}{} },
 		Workers:  1, Interval: time.Hour, Log: s.log, Now: time.Now,
 	})
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = scanner.Run(ctx) }()

@@ -51,7 +51,7 @@ func startCleanup(t *testing.T, f func(*devcluster.Replica), args ...string) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := r.Stop(40 * time.Second); err != nil {
+		if err := r.Stop(suite.Grace()); err != nil {
 			t.Errorf("%v\n%s", err, r.Tail(20))
 		}
 	}()
@@ -293,7 +293,7 @@ func cleanupLimit(t *testing.T, r *devcluster.Replica) {
 
 func ttlLimit(t *testing.T, r *devcluster.Replica) {
 	// All TTLs end at the same moment, some time after the last object is created, so that no round sees only some of them.
-	end := time.Now().UTC().Add(15 * time.Second).Format("2006-01-02T150405Z")
+	end := time.Now().UTC().Add(devcluster.Patience() / 12).Format("2006-01-02T150405Z")
 	var manifests strings.Builder
 	for i := range 3 {
 		fmt.Fprintf(&manifests, "apiVersion: example.com/v1\nkind: Trinket\nmetadata: {name: limited-%d, labels: {cleanup.kyverno.io/ttl: %q}}\n---\n", i, end)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	"github.com/ephor-dev/ephor/e2e/suite"
@@ -23,6 +22,7 @@ func TestReportsOfAdmission(t *testing.T) {
 	r := cluster.Start(t, devcluster.Reports)
 	applyPolicies(t, policyFile(t, admissionReportsPolicies))
 	eventually(t, func() error { return scanned("ConfigMap") })
+	sends(t, ns)
 
 	create := func(name, labels string, more ...string) {
 		t.Helper()
@@ -89,8 +89,29 @@ func scanned(kind string) error {
 	if err == nil && !slices.Contains(strings.Split(lease, ","), kind) {
 		err = fmt.Errorf("the Lease names %q, and not %s", lease, kind)
 	}
-	time.Sleep(100 * time.Millisecond) // admission notices the change a moment later
 	return err
+}
+
+// sends waits until admission sends results to the reports controller, whose Lease it notices some time after it was written.
+func sends(t *testing.T, ns string) {
+	t.Helper()
+	must(t, labelled("last", "{}"), "create", "-n", ns, "-f", "-")
+	asked := 0
+	eventually(t, func() error {
+		asked++
+		must(t, "", "label", "configmap", "last", "-n", ns, "--overwrite", fmt.Sprint("asked=n", asked))
+		if out := must(t, "", "get", "polr,ephr", "-n", ns, "-o", "jsonpath={.items[*].metadata.labels} {.items[*].results[*].policy}"); !strings.Contains(out, "e2e-who") {
+			return errors.New("no result of the policy was sent")
+		}
+		return nil
+	})
+	must(t, "", "delete", "configmap", "last", "-n", ns)
+	eventually(t, func() error {
+		if out := must(t, "", "get", "polr,ephr", "-n", ns, "-o", "jsonpath={.items[*].scope.name} {.items[*].metadata.name}"); strings.Contains(out, "last") {
+			return fmt.Errorf("there are\n%s", out)
+		}
+		return nil
+	})
 }
 
 // intermediate returns an error unless the namespace has that number of EphemeralReports.
@@ -132,7 +153,7 @@ metadata: {name: e2e-scanned}
 spec:
   rules:
   - name: team
-    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reports-admission], names: [one, dry]}}]}
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reports-admission], names: [one, dry, last]}}]}
     validate: {pattern: {metadata: {labels: {team: "?*"}}}}
 ---
 apiVersion: kyverno.io/v1
@@ -142,7 +163,7 @@ spec:
   background: false
   rules:
   - name: admin
-    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reports-admission], names: [one, dry]}}]}
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reports-admission], names: [one, dry, last]}}]}
     validate:
       message: "{{ request.userInfo.username }} has to say so"
       pattern: {metadata: {labels: {admin: "yes"}}}
@@ -153,7 +174,7 @@ metadata: {name: e2e-updates}
 spec:
   rules:
   - name: frozen
-    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reports-admission], names: [one, dry], operations: [UPDATE]}}]}
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reports-admission], names: [one, dry, last], operations: [UPDATE]}}]}
     validate: {deny: {}}
 ---
 apiVersion: kyverno.io/v1
@@ -162,7 +183,7 @@ metadata: {name: e2e-mutate}
 spec:
   rules:
   - name: mark
-    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reports-admission], names: [one, dry]}}]}
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reports-admission], names: [one, dry, last]}}]}
     mutate: {patchStrategicMerge: {metadata: {labels: {marked: "yes"}}}}
 ---
 apiVersion: kyverno.io/v1
@@ -187,9 +208,9 @@ func TestReportsWithoutScans(t *testing.T) {
 		if err != nil || !strings.Contains(notes, `"ephor.dev/scanned-kinds":""`) {
 			return fmt.Errorf("the Lease does not say that nothing is scanned: %s %v", notes, err)
 		}
-		time.Sleep(100 * time.Millisecond) // admission notices the change a moment later
 		return nil
 	})
+	sends(t, ns)
 	must(t, labelled("one", "{}"), "apply", "-n", ns, "-f", "-")
 	eventually(t, func() error {
 		return reportSays(t, ns, "one", "e2e-mutate/mark pass", "e2e-scanned/team fail", "e2e-who/admin fail")

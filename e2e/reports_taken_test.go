@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -19,6 +18,7 @@ import (
 
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
+	"github.com/ephor-dev/ephor/internal/devcluster"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/report"
@@ -152,8 +152,8 @@ func consume(t *testing.T, ctx context.Context, user string, ahead time.Duration
 	go func() { w.Run(ctx, func() { close(known) }) }()
 	select {
 	case <-known:
-	case <-time.After(time.Minute):
-		t.Fatal(fmt.Errorf("the reports are not known after a minute"))
+	case <-time.After(devcluster.Patience()):
+		t.Fatal("the reports are not known")
 	}
 	go func() { c.Run(ctx); close(done) }()
 	return done

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	"github.com/ephor-dev/ephor/e2e/suite"
@@ -84,9 +83,7 @@ func TestReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Stop(5 * time.Second); err != nil {
-		t.Error(err)
-	}
+	suite.Stop(t, r)
 	cluster.Start(t, devcluster.Reports)
 
 	// Manual changes are reverted, corrected objects pass, and reports of deleted objects are deleted.

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -126,22 +125,30 @@ func TestReportsWithoutConsumer(t *testing.T) {
 	eventually(t, func() error { return scanned("ConfigMap") })
 	suite.Stop(t, r)
 
-	churn := func(rounds int) (most int) {
-		for range rounds {
-			for _, name := range []string{"one", "dry"} {
-				must(t, labelled(name, "{}"), "apply", "-n", ns, "-f", "-")
-				for i := range 3 {
-					must(t, "", "label", "configmap", name, "-n", ns, "--overwrite", "team=t"+strconv.Itoa(i))
-				}
+	change := func(names ...string) {
+		for _, name := range names {
+			must(t, labelled(name, "{}"), "apply", "-n", ns, "-f", "-")
+			for i := range 3 {
+				must(t, "", "label", "configmap", name, "-n", ns, "--overwrite", "team=t"+strconv.Itoa(i))
 			}
-			time.Sleep(3 * time.Second) // for results that are on their way
-			most = max(most, strings.Count(must(t, "", "get", "ephr", "-n", ns, "-o", "name"), "\n"))
-			must(t, "", "delete", "configmap", "one", "dry", "-n", ns)
 		}
-		return most
 	}
-	if n := churn(5); n == 0 || n > 4 { // for each of the two at most one before and one after it had its UID
-		t.Errorf("%d objects wait", n)
+	most := 0
+	for range 5 {
+		change("one", "dry", "last")
+		last := must(t, "", "get", "configmap", "last", "-n", ns, "-o", "jsonpath={.metadata.uid}")
+		eventually(t, func() error { // results are written in their order
+			waiting := must(t, "", "get", "ephr", "-n", ns, "-o", "name")
+			if !strings.Contains(waiting, last) {
+				return fmt.Errorf("no object about %s among\n%s", last, waiting)
+			}
+			most = max(most, strings.Count(waiting, "\n"))
+			return nil
+		})
+		must(t, "", "delete", "configmap", "one", "dry", "last", "-n", ns)
+	}
+	if most > 6 { // for each of the three at most one before and one after it had its UID
+		t.Errorf("%d objects wait", most)
 	}
 	must(t, labelled("one", "{}"), "apply", "-n", ns, "-f", "-")
 	r = cluster.Start(t, devcluster.Reports)
@@ -164,7 +171,12 @@ func TestReportsWithoutConsumer(t *testing.T) {
 		return nil
 	})
 	must(t, "", "delete", "ephr", "-n", ns, "--all")
-	if n := churn(1); n != 0 {
-		t.Errorf("%d objects were written for nobody", n)
-	}
+	before = unsent()
+	change("one", "dry")
+	eventually(t, func() error {
+		if n := unsent() - before; n < 8 {
+			return fmt.Errorf("the results of %d requests were not sent, want 8", n)
+		}
+		return intermediate(t, ns, 0)
+	})
 }

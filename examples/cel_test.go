@@ -42,11 +42,11 @@ func run(args ...string) (string, int) {
 // Every command of the guides prints the output that they show. A line "…" stands for lines that a guide omits.
 func TestCELGuideCommands(t *testing.T) {
 	t.Chdir("..")
-	testCommands(t, celGuide, 10)
-	testCommands(t, convertGuide, 2)
+	testCommands(t, celGuide)
+	testCommands(t, convertGuide)
 }
 
-func testCommands(t *testing.T, guide string, least int) {
+func testCommands(t *testing.T, guide string) {
 	page, err := os.ReadFile(guide)
 	if err != nil {
 		t.Fatal(err)
@@ -73,8 +73,8 @@ func testCommands(t *testing.T, guide string, least int) {
 			}
 		}
 	}
-	if found < least {
-		t.Errorf("%s: only %d commands were found", guide, found)
+	if found == 0 {
+		t.Errorf("%s: no commands were found", guide)
 	}
 }
 
@@ -100,8 +100,8 @@ func TestCELGuideFiles(t *testing.T) {
 			t.Errorf("%s is not the file %s:\n%s", celGuide, path, text)
 		}
 	}
-	if found < 6 {
-		t.Errorf("only %d files were found", found)
+	if found == 0 {
+		t.Error("no files were found")
 	}
 	for _, path := range celPolicies(t) {
 		if !strings.Contains(string(page), path) {

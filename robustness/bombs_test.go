@@ -189,7 +189,7 @@ func evaluateText(policyJSON, object []byte) (status, message, work string) {
 	if _, err := doc.Map(); err != nil {
 		return "not decoded", err.Error(), ""
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	out := evaluate(ctx, req, program)
 	if len(out.Results) != 1 {

@@ -5,10 +5,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -122,7 +125,7 @@ func handshakes(t *testing.T, replicas ...*devcluster.Replica) (finish func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	failures := map[string]string{}
-	made := 0
+	var made atomic.Int64
 	var wg sync.WaitGroup
 	bundle := func() []byte {
 		cfg, err := cluster.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, "kyverno-policy-validating-webhook-cfg", metav1.GetOptions{})
@@ -144,7 +147,7 @@ func handshakes(t *testing.T, replicas ...*devcluster.Replica) (finish func()) {
 				switch {
 				case err == nil:
 					conn.Close()
-					made++
+					made.Add(1)
 				case bytes.Equal(bundle(), trusted): // otherwise the bundle changed during the connection
 					failures[r.Name+": "+err.Error()] = time.Now().Format(time.TimeOnly)
 				}
@@ -153,15 +156,19 @@ func handshakes(t *testing.T, replicas ...*devcluster.Replica) (finish func()) {
 		}
 	})
 	return func() {
+		from := made.Load()
+		suite.Until(t, "twenty further connections are made", func() error {
+			if n := made.Load() - from; n < 20 {
+				return fmt.Errorf("%d are", n)
+			}
+			return nil
+		})
 		cancel()
 		wg.Wait()
 		for text, at := range failures {
 			t.Errorf("%s: %s", at, text)
 		}
-		if made < 20 {
-			t.Errorf("only %d connections were made: the test proves nothing", made)
-		}
-		t.Logf("%d connections were made", made)
+		t.Logf("%d connections were made", made.Load())
 	}
 }
 
@@ -327,25 +334,30 @@ func TestSuppliedSecrets(t *testing.T) {
 	deleteSecrets(t, caName, pairName)
 	issuedAt(t, time.Now().Add(-160*day))
 	mine(t)
-	if _, err := startUnready(t); err != nil {
-		t.Fatal(err)
-	}
+	startUnready(t)
 }
 
 // startUnready starts a replica whose certificate has expired, and waits until it reports that it cannot renew it.
-func startUnready(t *testing.T) (*devcluster.Replica, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	r, err := cluster.Ephor.StartAdmission(ctx)
-	if err == nil {
-		return r, fmt.Errorf("a replica with an ended certificate is ready")
-	}
-	if r == nil {
-		return nil, err
-	}
+func startUnready(t *testing.T) {
+	t.Helper()
+	r := started(t)
 	defer suite.Stop(t, r)
 	suite.Says(t, r, "tls is not valid but certificates are not managed by kyverno, we can't renew them")
-	return r, nil
+	if r.Ready() == nil {
+		t.Error("a replica with an ended certificate is ready")
+	}
+}
+
+// started starts a replica, and does not wait until it is ready.
+func started(t *testing.T, args ...string) *devcluster.Replica {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, err := cluster.Ephor.StartAdmission(ctx, args...)
+	if r == nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // With --disableCertManagerController the controllers neither create nor renew Secrets. The Secrets may be created later, be of any type,
@@ -354,26 +366,23 @@ func TestSecretsOfAnotherManager(t *testing.T) {
 	for _, algorithm := range []x509.PublicKeyAlgorithm{x509.RSA, x509.ECDSA} {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			deleteSecrets(t, caName, pairName)
-			started := make(chan *devcluster.Replica)
-			go func() {
-				defer close(started)
-				r, err := cluster.Ephor.StartAdmission(t.Context(), "--disableCertManagerController")
+			r := started(t, "--disableCertManagerController")
+			defer suite.Stop(t, r)
+			suite.Until(t, "it has looked for the Secrets", func() error {
+				response, err := http.Get("http://" + r.MetricsAddr + "/metrics")
 				if err != nil {
-					t.Error(err)
-					return
+					return err
 				}
-				started <- r
-			}()
-			time.Sleep(3 * time.Second)
+				response.Body.Close()
+				if suite.Rounds(t, r, "certificate-watch") == 0 {
+					return errors.New("the controller has completed no round")
+				}
+				return nil
+			})
 			if secret(t, caName) != nil || secret(t, pairName) != nil {
 				t.Fatal("a Secret was made")
 			}
 			supply(t, algorithm)
-			r, ok := <-started
-			if !ok {
-				return
-			}
-			defer suite.Stop(t, r)
 			suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
 			leader(t, "kyverno", []*devcluster.Replica{r})
 
@@ -386,7 +395,6 @@ func TestSecretsOfAnotherManager(t *testing.T) {
 				}
 				return nil
 			})
-			time.Sleep(time.Second)
 			close()
 			finish()
 			if suite.Logged(r, "issuing the serving certificate") > 0 {

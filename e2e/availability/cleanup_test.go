@@ -144,7 +144,7 @@ func TestControllerAll(t *testing.T) {
 			t.Errorf("no metric tells when the certificate in %s ends:\n%s", name, grep(metrics, "ephor_cert"))
 		}
 	}
-	if err := p.Stop(40 * time.Second); err != nil {
+	if err := p.Stop(suite.Grace()); err != nil {
 		t.Errorf("it did not end by itself: %v\n%s", err, p.Tail(10))
 	}
 }

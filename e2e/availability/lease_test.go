@@ -79,7 +79,7 @@ func TestLeaderStopped(t *testing.T) {
 	replicas := cluster.StartEnforcing(t, 2)
 	first := leader(t, "kyverno", replicas)
 	finish := load(t, 2)
-	if err := first.Stop(40 * time.Second); err != nil {
+	if err := first.Stop(suite.Grace()); err != nil {
 		t.Errorf("the leader did not end by itself: %v", err)
 	}
 	l, err := cluster.Client.CoordinationV1().Leases(namespace).Get(t.Context(), "kyverno", metav1.GetOptions{})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -148,9 +147,10 @@ func TestExistingAndThreshold(t *testing.T) {
 	cluster.Must(t, strings.Replace(existingPolicy, "k: v", "k: w", 1), "apply", "-f", "-") // the existing objects are processed again
 	create(t, configMap("existing", "t-last", nil, nil))
 	made(n + 1)
-	time.Sleep(2 * time.Second) // no work is expected
+	create(t, configMap("existing", "t-end", nil, nil)) // generated objects would have caused work before this one
+	made(n + 2)
 	drained(t)
-	made(n + 1)
+	made(n + 2)
 }
 
 const absentPolicies = `
@@ -284,10 +284,12 @@ func TestRefusedRequests(t *testing.T) {
 	if _, err := cluster.Try(t, "", "delete", "configmap", "refused-yes", "-n", "default"); err == nil {
 		t.Fatal("it was deleted")
 	}
-	time.Sleep(2 * time.Second) // no work is expected
+	cluster.Must(t, manifest("refused-later"), "create", "-f", "-") // work of the denied requests would be older
+	has(t, "default", "refused-later-made", "k", "v")
+	drained(t)
 	has(t, "default", "refused-yes-made", "k", "v")
 	has(t, "default", "refused-no-made", "k", gone)
-	cluster.Must(t, "", "label", "configmap", "refused-yes", "-n", "default", "stays-")
-	cluster.Must(t, "", "delete", "configmap", "refused-yes", "-n", "default")
+	cluster.Must(t, "", "label", "configmap", "refused-yes", "refused-later", "-n", "default", "stays-")
+	cluster.Must(t, "", "delete", "configmap", "refused-yes", "refused-later", "-n", "default")
 	has(t, "default", "refused-yes-made", "k", gone)
 }

@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
 // Available returns the reason if there is no browser, and nil if there is one.
@@ -38,8 +40,8 @@ var flags = []string{
 	"--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--lang=en-US",
 }
 
-// patience is the time limit for Until and for a command, on a busy machine.
-const patience = 90 * time.Second
+// patience is the time limit for Until and for a command.
+var patience = devcluster.Patience() / 2
 
 // listens matches the line in which chromedriver prints its port.
 var listens = regexp.MustCompile(`started successfully on port (\d+)`)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ephor-dev/ephor/e2e/suite"
+	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
 // arrived contains policies that Kyverno left in the cluster.
@@ -136,7 +137,7 @@ func TestPoliciesOfKyverno(t *testing.T) {
 		if started == nil && plainPaths(t) == 0 {
 			break
 		}
-		if time.Since(begun) > time.Minute {
+		if time.Since(begun) > devcluster.Patience() {
 			t.Fatalf("plain paths stay in the configurations; answers: %v", seen)
 		}
 	}

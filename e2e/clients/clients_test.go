@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
@@ -34,7 +33,7 @@ func TestS25APIServerWithCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*devcluster.Patience())
 	defer cancel()
 	cluster, err := devcluster.Start(ctx, devcluster.Options{Progress: os.Stdout, APIServerFlags: flags})
 	if err != nil {

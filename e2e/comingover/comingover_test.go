@@ -169,7 +169,7 @@ func startProbe(t *testing.T, in *installation) *probe {
 				p.mu.Lock()
 				swapping, swaps, open, opened := p.swapping, p.swaps, p.open, p.opened
 				p.mu.Unlock()
-				asking, cancel := context.WithTimeout(ctx, 30*time.Second)
+				asking, cancel := context.WithTimeout(ctx, devcluster.Patience())
 				err := q.ask(asking)
 				cancel()
 				if ctx.Err() != nil {
@@ -360,7 +360,17 @@ func TestRolling(t *testing.T) {
 	admission := in.Start(t, devcluster.Admission, "--webhookSecretPaths=false")
 	background := in.Start(t, devcluster.Background)
 	suite.Says(t, background, "standing by")
-	time.Sleep(4 * time.Second)
+	renewed := ""
+	for range 3 { // the work would be done meanwhile
+		before := renewed
+		suite.Until(t, "Kyverno's controller has renewed the lease", func() error {
+			renewed = in.kubectl("", "get", "lease", "kyverno-background-controller", "-n", suite.Namespace, "-o", "jsonpath={.spec.renewTime}")
+			if renewed == before {
+				return fmt.Errorf("it was renewed at %s", renewed)
+			}
+			return nil
+		})
+	}
 	for _, name := range []string{"pending", "empty", "skipped", "failed", "completed"} {
 		if err := in.counts(name, "0"); err != nil {
 			t.Errorf("while Kyverno's controller holds the lease: %v", err)

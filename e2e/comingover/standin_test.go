@@ -111,7 +111,7 @@ func (s *standIn) end() {
 func (s *standIn) leave(t *testing.T) {
 	t.Helper()
 	s.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), devcluster.Patience())
 	defer cancel()
 	if err := s.server.Shutdown(ctx); err != nil {
 		t.Errorf("the stand-in still answers: %v", err)

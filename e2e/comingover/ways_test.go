@@ -610,10 +610,10 @@ func TestArgoCD(t *testing.T) {
 				in.step("argocd app set kyverno --sync-policy none")
 				in.fix()
 				in.step("ServerSideApply=true")
-				in.step("argocd app sync kyverno`, without `--prune`")
+				in.step("argocd app sync kyverno`")
 				in.sync(ephor, false)
 				in.has(true, true)
-				in.step("sync with `--prune`")
+				in.step("`--prune`")
 			}
 			in.sync(ephor, true)
 			in.has(false, true)

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"image/png"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ephor-dev/ephor/e2e/browser"
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/dashboard"
 )
 
@@ -114,12 +116,35 @@ func TestPage(t *testing.T) {
 		}
 	})
 	ready(t, s.url, "", func(n int) bool { return n >= len(before) })
-	third := len(after) / 3
-	for _, part := range [][]any{after[:third], after[third : 2*third], after[2*third:]} {
-		time.Sleep(2 * time.Second)
-		cluster.Must(t, manifest(t, part...), "apply", "-f", "-")
+	// trend waits until the trend has further samples with the current number of failures, and returns that number, which f accepts.
+	trend := func(f func(fail int) bool) (fail int) {
+		seen := 0
+		suite.Until(t, "the trend has further samples", func() error {
+			var got struct{ Samples []struct{ Fail int } }
+			if status := get(t, s.url, "/api/v1/trend", "", &got); status != http.StatusOK || len(got.Samples) == 0 {
+				return fmt.Errorf("%d, %d samples", status, len(got.Samples))
+			}
+			n := len(got.Samples)
+			seen = min(seen, n) // a long trend loses every second sample
+			if fail = got.Samples[n-1].Fail; !f(fail) || seen == 0 {
+				seen = n
+				return fmt.Errorf("%d failures", fail)
+			}
+			if n < seen+5 {
+				return fmt.Errorf("%d samples, the last of %d failures", n, fail)
+			}
+			return nil
+		})
+		return fail
 	}
-	time.Sleep(time.Second)
+	failures := trend(func(int) bool { return true })
+	third := len(after) / 3
+	for _, part := range [][]any{after[:third], after[third : 2*third]} {
+		cluster.Must(t, manifest(t, part...), "apply", "-f", "-")
+		failures = trend(func(fail int) bool { return fail < failures })
+	}
+	cluster.Must(t, manifest(t, after[2*third:]...), "apply", "-f", "-")
+	trend(func(fail int) bool { return fail == 67 })
 	b := open(t, s.url)
 	b.Until(loaded)
 	picture(t, b, "", 1120)

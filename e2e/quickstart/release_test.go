@@ -9,7 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
 var (
@@ -22,7 +23,7 @@ var (
 // the image denies a Pod. The release is built with `make release` for this machine's platform; EPHOR_RELEASE and VERSION name another one.
 func TestRelease(t *testing.T) {
 	m := newMachine(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*devcluster.Patience())
 	defer cancel()
 	folder, version := os.Getenv("EPHOR_RELEASE"), os.Getenv("VERSION")
 	values, out := "", ""

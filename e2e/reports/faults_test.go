@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/devcluster"
@@ -52,8 +51,13 @@ func TestKilledDuringTheFirstScan(t *testing.T) {
 		}
 		return reports, right
 	}
+	suite.Until(t, "the scan has begun", func() error {
+		if reports, _ := seen(); reports == 0 {
+			return fmt.Errorf("there is no report")
+		}
+		return nil
+	})
 	for range 3 {
-		time.Sleep(5 * time.Second)
 		if reports, _ := seen(); reports >= n {
 			t.Errorf("the scan was over before the controller was killed")
 		}
@@ -109,7 +113,12 @@ func TestNamespaceDeletedDuringTheScan(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(3 * time.Second)
+	// A report about another object proves that the scan has gone on.
+	const other = "report-not-deleted"
+	namespace(t, other)
+	cluster.Must(t, configMap(other, "subject", "a: b"), "apply", "-f", "-")
+	apply(t, againPolicy("not-deleted", other, "a"))
+	says(t, other, "subject", "not-deleted", "label", "pass")
 	gone(t, ns)
 	if n := suite.Logged(r, "result not reported"); n > 0 {
 		t.Errorf("%d lines of the log complain about it", n)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -39,10 +38,8 @@ type Cluster struct {
 // Main starts the control plane that the tests of a package share, or borrows one, runs them, and returns the exit code. The tests have to
 // remove the objects that they create; the chart's, and those of Setup, are removed here.
 func (c *Cluster) Main(m *testing.M, o Options) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute)
-	defer cancel()
 	code := 1
-	err := c.main(ctx, o, func() { code = m.Run() })
+	err := c.main(context.Background(), o, func() { code = m.Run() })
 	if c.Cluster != nil {
 		c.Stop()
 	}

@@ -69,7 +69,8 @@ func (c *Cluster) StartEnforcing(t testing.TB, n int, args ...string) []*devclus
 // Load counts the requests of Cluster.Load, and those whose answer differed from RequireTeam.
 type Load struct{ Asked, Failed int64 }
 
-// Load checks with all clients that RequireTeam is enforced, continuously until the returned function is called. It logs failures.
+// Load checks with all clients that RequireTeam is enforced, continuously until the returned function is called. That function waits for
+// twenty further requests, and logs failures.
 func (c *Cluster) Load(t testing.TB, clients int) (finish func() Load) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -89,6 +90,13 @@ func (c *Cluster) Load(t testing.TB, clients int) (finish func() Load) {
 		})
 	}
 	return func() Load {
+		from := asked.Load()
+		Until(t, "twenty further requests are made", func() error {
+			if n := asked.Load() - from; n < 20 {
+				return fmt.Errorf("%d are", n)
+			}
+			return nil
+		})
 		cancel()
 		wg.Wait()
 		failures.Range(func(text, at any) bool { t.Logf("%s: %v", at, text); return true })

@@ -28,13 +28,16 @@ func (c *Cluster) Start(t testing.TB, component string, args ...string) *devclus
 	return r
 }
 
+// Grace returns the time in which a controller has to end on SIGTERM: 40 seconds on a quiet machine.
+func Grace() time.Duration { return devcluster.Patience() * 2 / 9 }
+
 // Stop stops a replica, which has to end on SIGTERM. It ignores a replica that has ended.
 func Stop(t testing.TB, r *devcluster.Replica) {
 	t.Helper()
 	if Alive(r) != nil {
 		return
 	}
-	if err := r.Stop(40 * time.Second); err != nil {
+	if err := r.Stop(Grace()); err != nil {
 		t.Errorf("%s did not end by itself: %v\n%s", r.Name, err, r.Tail(10))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
@@ -32,12 +31,17 @@ func TestSettingsOfOtherNamespaces(t *testing.T) {
 	for _, name := range leases {
 		copies += fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: %s, namespace: %s}\nspec: {holderIdentity: mallory, leaseDurationSeconds: 3600, renewTime: \"2096-01-01T00:00:00.000000Z\"}\n---\n", name, mallory)
 	}
+	loaded := suite.Rounds(t, admission, "config-controller")
 	cluster.Apply(t, copies)
-	for range 5 { // a ConfigMap with an effect would have it at once
-		if err := cluster.Enforced(t.Context()); err != nil {
-			t.Fatalf("with the ConfigMaps %q in another namespace: %v", maps, err)
-		}
-		time.Sleep(time.Second)
+	suite.Round(t, admission, "config-controller", func() {
+		cluster.Must(t, "", "annotate", "configmap", "kyverno", "-n", suite.Namespace, fmt.Sprint("settings-test=", mallory), "--overwrite")
+	})
+	cluster.Must(t, "", "annotate", "configmap", "kyverno", "-n", suite.Namespace, "settings-test-")
+	if n := suite.Rounds(t, admission, "config-controller"); n > loaded+2 {
+		t.Errorf("with the ConfigMaps %q in another namespace the settings were loaded %d times after two changes", maps, n-loaded)
+	}
+	if err := cluster.Enforced(t.Context()); err != nil {
+		t.Errorf("with the ConfigMaps %q in another namespace: %v", maps, err)
 	}
 	if after := holders(); after != before {
 		t.Errorf("the Leases were held by %s, and are held by %s", before, after)

@@ -11,9 +11,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ephor-dev/ephor/e2e/suite"
+	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
 // T1: reviews that the API server did not send are not answered, and have no effect.
@@ -57,7 +57,7 @@ const t1Forged = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","
 func port(t testing.TB, service, path, body string) int {
 	t.Helper()
 	address := cluster.Must(t, "", "get", "service", service, "-n", suite.Namespace, "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
-	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+	client := &http.Client{Timeout: devcluster.Patience(), Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // TLS verification is not tested here
 	}}
 	res, err := client.Post("https://"+address+path, "application/json", bytes.NewReader([]byte(body)))

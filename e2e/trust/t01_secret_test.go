@@ -21,7 +21,7 @@ import (
 func withoutBody(t testing.TB, service, path string) int {
 	t.Helper()
 	address := cluster.Must(t, "", "get", "service", service, "-n", suite.Namespace, "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // TLS verification is not tested here
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: devcluster.Patience()}, "tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // TLS verification is not tested here
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -130,9 +130,8 @@ func TestT10ForgedReports(t *testing.T) {
 			t.Fatal(err)
 		}
 		forge()
-		time.Sleep(time.Second)
+		suite.Eventually(t, gone)
 	}
-	suite.Eventually(t, gone)
 	if err := both(); err != nil {
 		t.Errorf("after the forged report that results were added to: %v", err)
 	}

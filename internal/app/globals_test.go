@@ -45,7 +45,7 @@ func TestGlobalsFollowEvents(t *testing.T) {
 	}
 	expect := func(what, want string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		g.Store.Settle(ctx)
 		v, err := g.Store.Global(ctx, "e")

@@ -159,7 +159,7 @@ func TestExamplesOfImages(t *testing.T) {
 			}
 		}
 	}
-	if values < 3 || objects < 2 {
+	if values == 0 || objects == 0 {
 		t.Errorf("%d examples of values, %d of objects", values, objects)
 	}
 	for _, found := range regexp.MustCompile(`(?:^|[^-])(--[a-z][a-zA-Z-]+)`).FindAllStringSubmatch(string(page), -1) {

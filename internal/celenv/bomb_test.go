@@ -84,7 +84,7 @@ func TestBombs(t *testing.T) {
 			ok, err := c.Variables().Evaluate(t.Context(), &celenv.Input{Object: list}, celenv.Budget).Bool(x)
 			took := time.Since(start)
 			runtime.ReadMemStats(&after)
-			if allocated := (after.TotalAlloc - before.TotalAlloc) >> 20; allocated > 64 || took > 20*time.Second {
+			if allocated := (after.TotalAlloc - before.TotalAlloc) >> 20; allocated > 64 || took > time.Minute {
 				t.Errorf("it took %v and %d MB: %v, %v", took, allocated, ok, err)
 			}
 			if err != nil && !errors.Is(err, celenv.ErrBudget) {

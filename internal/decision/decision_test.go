@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -317,24 +318,25 @@ func TestWaitingIsLean(t *testing.T) {
 
 // Waiting reviews are taken when there are enough of them, and then all of them are taken.
 func TestWake(t *testing.T) {
-	f, c := feed(io.Discard, Keep{}, 10_000)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { f.Run(ctx); close(done) }()
-	for range wakeReviews {
-		f.Put(review(false))
-	}
-	for began := time.Now(); len(f.queue) > 0; time.Sleep(time.Millisecond) {
-		if time.Since(began) > batchDelay/2 {
-			t.Fatalf("%d reviews wait for the next tick", len(f.queue))
+	synctest.Test(t, func(t *testing.T) {
+		f, c := feed(io.Discard, Keep{}, 10_000)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { f.Run(ctx); close(done) }()
+		for range wakeReviews {
+			f.Put(review(false))
 		}
-	}
-	f.Put(review(false))
-	cancel()
-	<-done
-	if c.kept != wakeReviews+1 || c.dropped != 0 {
-		t.Errorf("%+v", c)
-	}
+		synctest.Wait()
+		if n := len(f.queue); n > 0 {
+			t.Errorf("%d reviews wait for the next tick", n)
+		}
+		f.Put(review(false))
+		cancel()
+		<-done
+		if c.kept != wakeReviews+1 || c.dropped != 0 {
+			t.Errorf("%+v", c)
+		}
+	})
 }
 
 // Records of a batch do not share results, although the next batch reuses the memory.
@@ -391,41 +393,42 @@ func (b *blocked) Close() error { b.closed = true; return nil }
 
 // While a batch is written, records of further reviews are made, up to a limit; none is lost.
 func TestSlowStore(t *testing.T) {
-	store := &blocked{begun: make(chan struct{}), release: make(chan struct{})}
-	f, c := feed(io.Discard, Keep{}, 10_000)
-	f.Store = store
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { f.Run(ctx); close(done) }()
-	put := func(n int) {
-		for range n {
-			f.Put(review(false, result("p", policy.StatusFail, "no")))
+	synctest.Test(t, func(t *testing.T) {
+		store := &blocked{begun: make(chan struct{}), release: make(chan struct{})}
+		f, c := feed(io.Discard, Keep{}, 10_000)
+		f.Store = store
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { f.Run(ctx); close(done) }()
+		put := func(n int) {
+			for range n {
+				f.Put(review(false, result("p", policy.StatusFail, "no")))
+			}
 		}
-	}
-	left := func(n int) {
-		t.Helper()
-		for began := time.Now(); len(f.queue) != n; time.Sleep(time.Millisecond) {
-			if time.Since(began) > 10*time.Second {
+		left := func(n int) {
+			t.Helper()
+			time.Sleep(batchDelay)
+			synctest.Wait()
+			if len(f.queue) != n {
 				t.Fatalf("%d reviews wait, want %d", len(f.queue), n)
 			}
 		}
-	}
-	put(batchRecords)
-	<-store.begun
-	first := batchRecords + mostRecords
-	put(mostRecords)
-	left(0)
-	put(100)
-	time.Sleep(10 * time.Millisecond)
-	left(100)
-	cancel()
-	close(store.release)
-	<-done
-	total := 0
-	for _, n := range store.batches {
-		total += n
-	}
-	if want := first + 100; total != want || c.kept != want || c.dropped != 0 || len(f.queue) != 0 || store.after || !store.closed {
-		t.Errorf("batches of %d, %+v; want %d records", store.batches, c, want)
-	}
+		put(batchRecords)
+		<-store.begun
+		first := batchRecords + mostRecords
+		put(mostRecords)
+		left(0)
+		put(100)
+		left(100)
+		cancel()
+		close(store.release)
+		<-done
+		total := 0
+		for _, n := range store.batches {
+			total += n
+		}
+		if want := first + 100; total != want || c.kept != want || c.dropped != 0 || len(f.queue) != 0 || store.after || !store.closed {
+			t.Errorf("batches of %d, %+v; want %d records", store.batches, c, want)
+		}
+	})
 }

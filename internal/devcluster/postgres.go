@@ -64,6 +64,7 @@ func NewPostgres(t testing.TB) *Postgres {
 func (d *Postgres) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(d.bin, name), args...)
 	cmd.Dir = d.dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8") // initdb refuses a locale that is not installed, and takes the encoding from it
 	if d.as != nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: d.as}
 	}

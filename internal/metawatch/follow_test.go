@@ -87,7 +87,7 @@ func TestFollow(t *testing.T) {
 			{{Type: watch.Error, Object: &expired}},
 		},
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	var seen []string
 	metawatch.Follow(ctx, s, metav1.ListOptions{LabelSelector: "k=v"}, metawatch.Handler{

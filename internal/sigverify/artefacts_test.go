@@ -393,7 +393,7 @@ func TestFaults(t *testing.T) {
 	for _, fault := range fixture.Faults() {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
-			timeout := 20 * time.Second
+			timeout := 2 * time.Minute
 			if fault.Slow {
 				timeout = 2 * time.Second
 			}

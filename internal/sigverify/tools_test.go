@@ -55,7 +55,7 @@ func TestTools(t *testing.T) {
 	}
 	f := fixture.Load()
 	server := fixture.Start(t, f.Registry())
-	client, err := registry.New(registry.Options{Dial: server.Dial, Insecure: true, Timeout: 30 * time.Second})
+	client, err := registry.New(registry.Options{Dial: server.Dial, Insecure: true, Timeout: 2 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,8 @@ func TestPageListsReservedResources(t *testing.T) {
 		if group == "" {
 			group = "core"
 		}
-		if line := "| " + group + " | `" + name + "` | " + string(r.Why) + " |"; !strings.Contains(string(page), line) {
-			t.Errorf("the page does not say %s", line)
+		if line := "| " + group + " | `" + name + "` |"; !strings.Contains(string(page), line) {
+			t.Errorf("the page has no line %s", line)
 		}
 	}
 	for _, name := range append(append([]string{}, ownObjects.roles...), DerivedCondition, ReservedCondition, ConfinedCondition, NamelessCondition, bootstrapCondition,

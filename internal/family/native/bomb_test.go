@@ -83,7 +83,7 @@ func TestBombs(t *testing.T) {
 			y := p.Rules[0].Eval(&policy.Call{Env: &evalenv.Env{Meter: meter}, Request: req, Program: p, Rule: p.Rules[0]})
 			took := time.Since(start)
 			runtime.ReadMemStats(&after)
-			if allocated := (after.TotalAlloc - before.TotalAlloc) >> 20; allocated > 256 || took > 20*time.Second {
+			if allocated := (after.TotalAlloc - before.TotalAlloc) >> 20; allocated > 256 || took > time.Minute {
 				t.Errorf("it took %v and %d MB", took, allocated)
 			}
 			if testing.Verbose() {

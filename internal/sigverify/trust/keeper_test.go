@@ -69,7 +69,7 @@ func (b *bench) update() {
 
 func (b *bench) material(t *testing.T, trust world.Trust) (root.TrustedMaterial, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	return b.Material(ctx, trust)
 }
