@@ -104,6 +104,25 @@ spec:
 	denied(t, object, "the policy in CEL asks for an owner")
 }
 
+// T25: an exception that cannot be evaluated exempts nothing and changes nothing else. Its status and an event name it. Its policy is not
+// translated into one of the API server, which would deny the objects.
+func TestT25ExceptionWithAnError(t *testing.T) {
+	const ns, name = exempting, "e2e-broken-exception"
+	_, written := ownedPolicies(name, ns)
+	written = strings.Replace(written, "spec:", "spec:\n  autogen: {validatingAdmissionPolicy: {enabled: true}}", 1)
+	apply(t, "validatingpolicy", name, written)
+	is(t, "true ", "validatingpolicy", name, "-o", nativeStatus)
+	cluster.Apply(t, strings.Replace(exceptionFrom(ns, "a-broken", name, "x", ""), "object.metadata.name", "object.metadata.annotations.nope", 1))
+	cluster.Apply(t, exceptionFrom(ns, "b-good", name, "mine", ""))
+	is(t, "", "validatingadmissionpolicy", "vpol-"+name, "--ignore-not-found", "-o", "name")
+	denied(t, configMap(ns, "mine"), "")
+	denied(t, configMap(ns, "other"), "the policy in CEL asks for an owner")
+	denied(t, strings.Replace(configMap(ns, "owned"), "metadata: {", "metadata: {labels: {owner: me}, ", 1), "")
+	is(t, "1 ValidatingPolicy "+name+" expression 'object.metadata.annotations.nope == 'x'' resulted in error: no such key: annotations", celExceptions, "a-broken", "-n", ns, "-o",
+		"jsonpath={.status.notEvaluated.observedGeneration} {.status.notEvaluated.policy} {.status.notEvaluated.message}")
+	is(t, "PolicyError", "events", "-n", ns, "--field-selector", "involvedObject.name=a-broken,reason=PolicyError", "-o", "jsonpath={.items[0].reason}")
+}
+
 // A policy reads the images of an exception, which exempts from nothing else. An exemption creates events on the policy and on the
 // exception.
 func TestExceptionWithImages(t *testing.T) {

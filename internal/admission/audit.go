@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/ephor-dev/ephor/internal/decision"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -25,14 +27,43 @@ type audit struct {
 	selects    func(*policy.Rule, policy.Action) bool // selects the remaining rules
 	results    []policy.Result                        // of the rules that were evaluated before the answer
 	review     *decision.Review                       // to be recorded with the results; nil for none
+	body       int                                    // the length of the review, whose text the request holds
+	weight     int64                                  // the reserved memory
 }
 
-// auditor evaluates auditing rules after the answer: a fixed number of workers on a bounded queue. A full queue drops the request and
-// counts it, since admission must not wait for bookkeeping.
+const (
+	// auditBytes bounds the memory of the audits that wait or are evaluated, as estimated by weigh. One may wait whatever its size.
+	auditBytes = 48 << 20
+	// decodedBody is the length of a review up to which the request waits with its decoded objects, which take about decodedWeight times the
+	// memory of the text. Objects of a longer review wait as text, and are decoded again.
+	decodedBody, decodedWeight = 16 << 10, 8
+)
+
+// weigh estimates the memory of the job, and drops decoded objects of a large review.
+func (j *audit) weigh() {
+	j.weight = int64(j.body)
+	if j.req != nil && j.body > decodedBody {
+		j.req.Object, j.req.OldObject = j.req.Object.Undecoded(), j.req.OldObject.Undecoded()
+	} else {
+		j.weight *= decodedWeight
+	}
+	for i := range j.results {
+		j.weight += int64(len(j.results[i].Message))
+	}
+	if j.req != nil {
+		j.weight += int64(j.req.Tape.Size(auditBytes))
+	}
+	j.weight = min(j.weight, auditBytes)
+}
+
+// auditor evaluates auditing rules after the answer: a fixed number of workers on a queue that is bounded in number and in bytes. The bytes
+// of a request are reserved until its audit has ended. A full queue drops the request and counts it, since admission must not wait for
+// bookkeeping.
 type auditor struct {
 	server  *Server
 	workers int
 	queue   chan audit
+	room    *semaphore.Weighted // the bytes of the jobs in the queue and at the workers
 	dropped atomic.Uint64
 	running sync.WaitGroup
 	// closing guards queue against additions after it was closed.
@@ -41,7 +72,7 @@ type auditor struct {
 }
 
 func newAuditor(s *Server, workers, capacity int) *auditor {
-	return &auditor{server: s, workers: workers, queue: make(chan audit, capacity)}
+	return &auditor{server: s, workers: workers, queue: make(chan audit, capacity), room: semaphore.NewWeighted(auditBytes)}
 }
 
 func (a *auditor) start() {
@@ -49,6 +80,7 @@ func (a *auditor) start() {
 		a.running.Go(func() {
 			for job := range a.queue {
 				a.evaluate(job)
+				a.room.Release(job.weight)
 			}
 		})
 	}
@@ -63,14 +95,18 @@ func (a *auditor) add(job audit) {
 		a.unaudited(&job)
 		return
 	}
-	select {
-	case a.queue <- job:
-	default:
-		a.server.Observer.AuditDropped()
-		a.unaudited(&job)
-		if n := a.dropped.Add(1); n&(n-1) == 0 { // the 1st, 2nd, 4th, 8th …: often enough to be noticed, too rare to flood the log
-			a.server.Log.Warn("the audit queue is full: audit rules were not evaluated", "dropped", n)
+	if job.weigh(); a.room.TryAcquire(job.weight) {
+		select {
+		case a.queue <- job:
+			return
+		default:
+			a.room.Release(job.weight)
 		}
+	}
+	a.server.Observer.AuditDropped()
+	a.unaudited(&job)
+	if n := a.dropped.Add(1); n&(n-1) == 0 { // the 1st, 2nd, 4th, 8th …: often enough to be noticed, too rare to flood the log
+		a.server.Log.Warn("the audit queue is full: audit rules were not evaluated", "dropped", n)
 	}
 }
 

@@ -293,14 +293,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	*buf = res.append((*buf)[:0])
 	w.Header()["Content-Type"] = jsonType
 	_, _ = w.Write(*buf)
-	s.after(ctx, req, at, &res, began, took)
+	s.after(ctx, req, at, &res, began, took, len(body))
 }
 
 // labelsTimeout is the time for the labels of a namespace after an answer.
 const labelsTimeout = 2 * time.Second
 
 // after passes the auditing rules to the queue, and the review to Record, with their results if there are such rules.
-func (s *Server) after(ctx context.Context, req *policy.Request, at place, res *response, began time.Time, took time.Duration) {
+func (s *Server) after(ctx context.Context, req *policy.Request, at place, res *response, began time.Time, took time.Duration, body int) {
 	var review *decision.Review
 	if req.Tape != nil && (len(res.results) > 0 || res.later != nil) {
 		// Webhooks and other policies select requests by these labels. They are rarely read from the API server.
@@ -316,7 +316,7 @@ func (s *Server) after(ctx context.Context, req *policy.Request, at place, res *
 	}
 	switch {
 	case res.later != nil:
-		res.later.review = review
+		res.later.review, res.later.body = review, body
 		s.audits.add(*res.later)
 	case review != nil:
 		s.Record(*review)

@@ -116,6 +116,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	if p.events, err = results.NewEvents(cfg, f.events, p.settings, observing.Metrics, log); err != nil {
 		return nil, err
 	}
+	p.unexempted = results.NewExceptionErrors(m.GetClient(), p.events, event.AdmissionController, observing.Metrics, log)
 	if p.work, err = newWork(cfg, e.namespace, p.settings, p.events, observing.Metrics, log); err != nil {
 		return nil, err
 	}
@@ -180,7 +181,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 		Lookups:   f.decisions.Lookups(),
 		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: p.log, Now: time.Now,
-		Observer: observing.Server(), Eval: observing.Tracer.Eval(engine.Eval), Exceeded: p.exceeded.Note,
+		Observer: observing.Server(), Eval: p.unexempted.Eval(observing.Tracer.Eval(engine.Eval)), Exceeded: p.exceeded.Note,
 		Paths: p.paths.Answered(), Failed: p.paths.Failed,
 		Clients: clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: p.work, FixedWebhooks: !f.webhooks.follow,
 		Report: p.sending.AfterReporting(results.RecordRequests(p.events)),

@@ -17,6 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
+	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/keystore"
@@ -44,6 +45,8 @@ type background struct {
 	record   *record
 	changed  lifecycle.Trigger // the policies changed
 	exceeded *results.Exceeded
+
+	unexempted *results.ExceptionErrors
 }
 
 // runBackground runs the background controller. It returns when ctx is done and the controller has shut down in order.
@@ -106,9 +109,10 @@ func (c *background) build(ctx context.Context) error {
 		return err
 	}
 	c.exceeded = results.NewExceeded(c.policies, c.manager.GetClient(), c.log)
+	c.unexempted = results.NewExceptionErrors(c.manager.GetClient(), c.events, event.GenerateController, observing.Metrics, c.log)
 	c.worker = execute.NewWorker(execute.WorkerOptions{
 		Client: writer, Keys: marks.get, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Root: root,
-		Conf: c.conf, Find: c.kinds, Labels: c.cluster.NamespaceLabels, Eval: observing.Tracer.Eval(engine.Eval),
+		Conf: c.conf, Find: c.kinds, Labels: c.cluster.NamespaceLabels, Eval: c.unexempted.Eval(observing.Tracer.Eval(engine.Eval)),
 		Events: c.events, Observer: c.exceeded.Worked(observe.Work{Metrics: observing.Metrics}), Reports: c.sending, Share: c.ring, Ledger: c.record.ledger, Workers: c.flags.workers, Log: c.log, Now: time.Now,
 	})
 	c.follower = &follow.Follower{
@@ -188,6 +192,7 @@ func (c *background) shared() []lifecycle.Task {
 			return 0, c.worker.Run(ctx) // it counts its rounds itself
 		}},
 		c.exceeded.Task(),
+		c.unexempted.Task(),
 		endless("generated-objects-record", c.record.run),
 	}
 }

@@ -61,8 +61,10 @@ type cleanup struct {
 	catalog   *catalog.Catalog
 	policies  *cleanupctl.Controller
 	ttl       *ttl.Manager
-	intake    *intake.Kinds
-	filled    atomic.Bool // caches are filled
+
+	unexempted *results.ExceptionErrors
+	intake     *intake.Kinds
+	filled     atomic.Bool // caches are filled
 }
 
 // runCleanup runs the cleanup controller. It returns when ctx is done and the controller has shut down in order.
@@ -146,7 +148,7 @@ func (c *cleanup) ready() error {
 
 // shared returns the tasks that every replica runs for its share of the work. They count their rounds themselves.
 func (c *cleanup) shared() []lifecycle.Task {
-	return []lifecycle.Task{endless("ring", c.ring.Run), c.standby, endless("cleanup-policies", c.policies.Run), endless("ttl", c.ttl.Run)}
+	return []lifecycle.Task{endless("ring", c.ring.Run), c.standby, endless("cleanup-policies", c.policies.Run), endless("ttl", c.ttl.Run), c.unexempted.Task()}
 }
 
 // leaderTasks returns the controllers that only one replica runs.

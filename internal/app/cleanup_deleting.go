@@ -13,9 +13,11 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/ephor-dev/ephor/internal/admission"
+	"github.com/ephor-dev/ephor/internal/app/results"
 	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -63,10 +65,11 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	if c.standby, err = standingBy(b, c.env, cleanupLease, c.ring); err != nil {
 		return err
 	}
+	c.unexempted = results.NewExceptionErrors(m.GetClient(), c.events, event.CleanupController, c.observing.Metrics, c.log)
 	c.policies = cleanupctl.New(cleanupctl.Options{
 		Executor: &cleanupctl.Executor{
 			Resources: c.discovery, Objects: objects, Root: root, NamespaceLabels: cluster.NamespaceLabels, Settings: c.settings.Load,
-			Protect: f.deletion.protectManaged, Eval: c.observing.Tracer.Eval(engine.Eval), Log: c.log,
+			Protect: f.deletion.protectManaged, Eval: c.unexempted.Eval(c.observing.Tracer.Eval(engine.Eval)), Log: c.log,
 		},
 		Client: m.GetClient(), Missing: c.missing, Current: c.current, MaxDeletions: f.deletion.maxDeletions, Share: c.ring, Identity: c.env.podName, Events: c.events,
 		Observer: c.observing.Metrics, Log: c.log, Now: time.Now,

@@ -51,7 +51,7 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.admissionReports, "admissionReports", true, "send the reports controller the results that its scans cannot find; the webhooks then declare a side effect")
 	fs.IntVar(&f.maxReports, "maxAdmissionReports", 10_000, "maximum number of EphemeralReports that wait for the reports controller; above it, results are not reported")
 	fs.IntVar(&f.auditWorkers, "maxAuditWorkers", 8, "number of goroutines that evaluate audit rules after the response")
-	fs.IntVar(&f.auditCapacity, "maxAuditCapacity", 1000, "maximum number of requests whose audit rules wait for evaluation")
+	fs.IntVar(&f.auditCapacity, "maxAuditCapacity", 1000, "maximum number of requests whose audit rules wait for evaluation; they take at most 48 MiB together, whatever their number")
 	flagset.Switch(fs, &f.forceIgnore, "forceFailurePolicyIgnore", envForceIgnore, false, "treat every failurePolicy as Ignore")
 	fs.StringVar(&f.reportsAccount, "reportsServiceAccountName", "", "user name of the reports controller (system:serviceaccount:⟨namespace⟩:⟨name⟩); authors of policies get a warning about kinds that this user may not read")
 	f.decisions.Register(fs)

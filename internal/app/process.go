@@ -54,6 +54,7 @@ type process struct {
 	installation *webhookserver.Installation
 	policies     *intake.Policies
 	exceeded     *results.Exceeded
+	unexempted   *results.ExceptionErrors
 	asked        *answers
 	globals      *globals
 	discovery    *discovery.Discovery
@@ -186,6 +187,7 @@ func (p *process) every(ctx context.Context, beside func(func())) {
 		p.paths.Watch(),
 		missingKinds(p.intake, p.kindsDefined),
 		p.exceeded.Task(),
+		p.unexempted.Task(),
 		{Name: "installation", Wake: p.installation.Leaving, Once: p.installation.Remove},
 	}
 	if p.renewSender != nil {

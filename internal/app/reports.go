@@ -113,9 +113,10 @@ func (c *reporting) build(ctx context.Context) error {
 	}
 	observing := c.base.observing
 	over := results.NewExceeded(c.policies, c.manager.GetClient(), c.log)
+	unexempted := results.NewExceptionErrors(c.manager.GetClient(), c.events, event.ScanController, observing.Metrics, c.log)
 	o := scan.Options{
 		Catalog: c.catalog, Resources: c.discovery, Objects: objects, Metadata: listed, Sink: sink, Share: c.ring,
-		Root: root, Eval: observing.Tracer.Eval(engine.Eval), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
+		Root: root, Eval: unexempted.Eval(observing.Tracer.Eval(engine.Eval)), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
 		Evaluated: over.Evaluated(observing.Metrics.Evaluated), Observer: observing.Metrics, Reported: c.recordEvents, Unlistable: c.unlistable, Omitted: c.omitted.Fire,
 		Workers: c.flags.workers, Interval: c.flags.interval, Log: c.log, Now: time.Now,
 	}
@@ -129,7 +130,7 @@ func (c *reporting) build(ctx context.Context) error {
 	for _, name := range []string{scan.Name, scan.KindsName, reports.ConsumerName} {
 		observing.Metrics.Controller(name)
 	}
-	c.everywhere = append(append(c.everywhere, over.Task()), c.shared()...)
+	c.everywhere = append(append(c.everywhere, over.Task(), unexempted.Task()), c.shared()...)
 	return nil
 }
 

@@ -60,6 +60,7 @@ type Account struct {
 	namespaced bool
 	left       purse
 	all        *purse // the remaining budget of all policies of the same scope
+	exception  bool
 	pacer      Pacer
 	err        error
 }
@@ -131,6 +132,9 @@ func (a *Account) over(steps, bytes int64) error {
 		whose = "namespaced policies"
 	}
 	switch {
+	case a.exception && (a.left.steps < steps || a.left.bytes < bytes):
+		return fmt.Errorf("%w: all exceptions of a rule may take %d steps and make %d bytes of data together, in equal shares: make its conditions do less",
+			ErrExhausted, ExceptionSteps, ExceptionBytes)
 	case a.left.steps < steps || a.left.bytes < bytes:
 		return fmt.Errorf("%w: for one request all rules of a policy may take %d steps and make %d bytes of data together: make them do less, or divide the policy",
 			ErrExhausted, policy.steps, policy.bytes)

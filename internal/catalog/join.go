@@ -79,7 +79,7 @@ func (x exceptionSet) join(p *policy.Program) *policy.Program {
 			out = &copied
 		}
 		joined := *r
-		joined.Exceptions = found
+		joined.Exceptions, joined.OwnNeeds = found, &r.Needs
 		for _, e := range found {
 			joined.Needs.Merge(e.Needs)
 		}

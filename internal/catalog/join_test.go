@@ -93,8 +93,9 @@ func TestJoinMergesNeeds(t *testing.T) {
 	e := exception("n/x", 1, "hosts=*")
 	e.Needs.Roles = true
 	p := program("hosts", 1, "Pod")
-	if got := Join([]*policy.Program{p}, []*policy.Exception{e})[0].Rules[0].Needs; !got.Roles || p.Rules[0].Needs.Roles {
-		t.Errorf("needs %+v", got)
+	got := Join([]*policy.Program{p}, []*policy.Exception{e})[0].Rules[0]
+	if !got.Needs.Roles || p.Rules[0].Needs.Roles || got.OwnNeeds == nil || got.OwnNeeds.Roles {
+		t.Errorf("needs %+v, of its own %+v", got.Needs, got.OwnNeeds)
 	}
 }
 

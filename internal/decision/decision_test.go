@@ -136,6 +136,28 @@ func TestLossIsCounted(t *testing.T) {
 	(*Feed)(nil).Run(t.Context())
 }
 
+// T24: the recorded requests of a batch are bounded in bytes, as those in the queue are, while the store is slow. Drops are counted.
+func TestT24RecordedRequestsAreBounded(t *testing.T) {
+	f, counted := feed(io.Discard, Keep{}, 1000)
+	f.Requests = true
+	for range 100 {
+		r := review(false)
+		r.Request = request("pods", `{"data":"`+strings.Repeat("x", 1<<20-1000)+`"}`)
+		f.Put(r)
+		f.take(t.Context()) // the batch is not written
+	}
+	held := 0
+	for _, r := range f.batch.records {
+		if r.Request == nil || r.Request.Object == nil {
+			t.Fatal("the request is not recorded")
+		}
+		held += 1 << 20
+	}
+	if limit := batchBytes + 1<<20; held > limit || f.waiting.Load() > maxWaiting || len(f.batch.records)+len(f.queue)+counted.dropped != 100 {
+		t.Errorf("the batch has %d bytes, the queue %d, and %d reviews are dropped", held, f.waiting.Load(), counted.dropped)
+	}
+}
+
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }

@@ -151,15 +151,9 @@ type kept struct {
 // lean returns the review in the form in which it waits.
 func lean(r Review, verdict Verdict, share float64) *kept {
 	req := r.Request
-	text := func(d *value.Doc) *value.Doc {
-		if d.Text() == "" {
-			return d
-		}
-		return value.FromJSON(d.Text())
-	}
 	r.Request = &policy.Request{
 		UID: req.UID, Operation: req.Operation, RequestGVK: req.RequestGVK, GVR: req.GVR, Subresource: req.Subresource, Asked: req.AskedFor(), Namespace: req.Namespace, Name: nameOf(req),
-		Object: text(req.Object), OldObject: text(req.OldObject), User: req.User, DryRun: req.DryRun, Options: req.Options,
+		Object: req.Object.Undecoded(), OldObject: req.OldObject.Undecoded(), User: req.User, DryRun: req.DryRun, Options: req.Options,
 	}
 	if slices.ContainsFunc(r.Results, func(x policy.Result) bool { return x.Object != nil || x.Work != nil }) {
 		r.Results = slices.Clone(r.Results)

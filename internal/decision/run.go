@@ -13,6 +13,8 @@ const (
 	writeTimeout = 10 * time.Second
 	// mostRecords is the number of records that may wait while a batch is written. They take less memory than reviews.
 	mostRecords = 6 * batchRecords
+	// batchBytes bounds the recorded requests of a batch, in bytes. One request may be larger.
+	batchBytes = 8 << 20
 	// wakeReviews is the number of reviews that wake Run: waking a goroutine for each review would cost more than making its record.
 	wakeReviews = 32
 )
@@ -21,6 +23,7 @@ const (
 type batch struct {
 	records []Record
 	rules   []Result // of all records
+	bytes   int64    // of the recorded requests
 }
 
 // empty removes the records. It does not keep the memory of a batch that grew while another one was written.
@@ -31,7 +34,7 @@ func (b *batch) empty() {
 	}
 	clear(b.records) // so that the garbage collector can free the texts
 	clear(b.rules)
-	b.records, b.rules = b.records[:0], b.rules[:0]
+	b.records, b.rules, b.bytes = b.records[:0], b.rules[:0], 0
 }
 
 // Run writes records until ctx is done, and then writes the waiting ones for a limited time. While a batch is written, it makes the records of
@@ -67,7 +70,7 @@ func (f *Feed) Run(ctx context.Context) {
 			}
 		}
 		f.take(ctx)
-		if n := len(f.batch.records); other != nil && (n >= batchRecords || n > 0 && (due || ending)) {
+		if n := len(f.batch.records); other != nil && (n >= batchRecords || f.batch.bytes >= batchBytes || n > 0 && (due || ending)) {
 			write <- f.batch
 			f.batch, other, due = other, nil, false
 		}
@@ -83,10 +86,13 @@ func (f *Feed) Run(ctx context.Context) {
 
 // take makes the records of the waiting reviews.
 func (f *Feed) take(ctx context.Context) {
-	for len(f.batch.records) < mostRecords {
+	for len(f.batch.records) < mostRecords && f.batch.bytes < batchBytes {
 		select {
 		case k := <-f.queue:
-			f.batch.records = append(f.batch.records, f.record(ctx, k))
+			r := f.record(ctx, k)
+			if f.batch.records = append(f.batch.records, r); r.Request != nil {
+				f.batch.bytes += k.size
+			}
 			f.waiting.Add(-k.size)
 		default:
 			return

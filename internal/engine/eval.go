@@ -62,10 +62,10 @@ func Eval(ctx context.Context, in Input) policy.Outcome {
 	for i := range in.Selections {
 		run.program(&out, &in.Selections[i])
 	}
-	out.Object = run.req.Object
+	out.Object, out.ExceptionErrors = run.req.Object, run.exceptions
 	settle(&out, in.Before)
 	run.ctx, run.in, run.req, run.metered, run.spent, run.account = nil, Input{}, nil, nil, nil, budget.Account{}
-	run.entered, run.world, run.call = false, world.World{}, nil
+	run.entered, run.world, run.call, run.exceptions = false, world.World{}, nil, nil
 	return out
 }
 
@@ -83,6 +83,8 @@ type runner struct {
 	over    *policy.Rule   // the rule that exhausted the account
 	rules   int            // the number of rules in all selections
 	ended   time.Time      // the end of the previous rule, or the start of the evaluation
+
+	exceptions []policy.ExceptionError // the exceptions that could not be evaluated
 
 	entered bool // world is that of reach
 	reach   world.Reach
@@ -211,9 +213,10 @@ func (r *runner) callOn(req *policy.Request) *policy.Call {
 	if r.call == nil || r.call.Trace != req.Trace || r.call.Images != req.Conf.Images {
 		made := &struct {
 			policy.Call
-			env evalenv.Env
+			env        evalenv.Env
+			exceptions []policy.ExceptionError
 		}{env: evalenv.Env{Meter: &r.meter, World: r.world, Images: req.Conf.Images, Trace: req.Trace}}
-		made.Env = &made.env
+		made.Env, made.ExceptionErrors = &made.env, &made.exceptions
 		r.call = &made.Call
 	}
 	r.call.Request = req
@@ -331,7 +334,23 @@ func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule)
 	}
 	c := r.callOn(req)
 	c.Program, c.Rule, c.Plan, c.Stages = p, rule, r.in.Plan, r.in.Stages&rule.Stage
-	return rule.Eval(c)
+	y = rule.Eval(c)
+	for _, e := range *c.ExceptionErrors {
+		r.unevaluated(e)
+	}
+	*c.ExceptionErrors = nil
+	return y
+}
+
+// unevaluated records an exception that could not be evaluated, for the first rule only.
+func (r *runner) unevaluated(e policy.ExceptionError) {
+	for i := range r.exceptions {
+		if r.exceptions[i].Exception == e.Exception {
+			return
+		}
+	}
+	e.Message = value.Message(e.Message)
+	r.exceptions = append(r.exceptions, e)
 }
 
 // errBefore is short, since all remaining rules report it.

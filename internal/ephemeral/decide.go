@@ -39,6 +39,9 @@ func Scannable(p *policy.Program, r *policy.Rule) bool {
 		return false
 	}
 	n := &r.Needs
+	if r.OwnNeeds != nil {
+		n = r.OwnNeeds // an exception that uses the requester exempts nothing in a scan, and takes no rule out of it
+	}
 	unknown := n.User && n.Roles && n.OldObject && n.Operation
 	return unknown || !n.User && !n.Roles
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -169,6 +170,9 @@ func (w *Writer) keep(now time.Time, req *policy.Request, entries []report.Entry
 		p = &pending{gvr: req.GVR, due: now.Add(gather)}
 	}
 	p.resource = r
+	for i := range entries {
+		entries[i] = detached(entries[i])
+	}
 	w.waiting[key(&r)] = p
 	w.bytes -= p.bytes
 	p.add(now.Unix(), entries)
@@ -213,6 +217,19 @@ func (p *pending) add(seconds int64, entries []report.Entry) {
 			p.bytes += size(&p.parts[i].entries[j])
 		}
 	}
+}
+
+// detached returns the entry with copies of its texts, which may be parts of the text of a large review.
+func detached(e report.Entry) report.Entry {
+	e.Message, e.Path = strings.Clone(e.Message), strings.Clone(e.Path)
+	if len(e.Properties) > 0 {
+		properties := make(map[string]string, len(e.Properties))
+		for k, v := range e.Properties {
+			properties[strings.Clone(k)] = strings.Clone(v)
+		}
+		e.Properties = properties
+	}
+	return e
 }
 
 // size returns the approximate memory of an entry, in bytes.

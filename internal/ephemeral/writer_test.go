@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
@@ -213,4 +214,33 @@ func TestWriterDrains(t *testing.T) {
 	}
 	var none *Writer
 	none.Put(podRequest("a", policy.Create), []policy.Result{found("r", policy.StatusPass)})
+}
+
+// T24: waiting results hold no part of the text of a review, which is larger than what is counted.
+func TestT24WaitingResultsHoldNoReview(t *testing.T) {
+	review := strings.Repeat("x", 1<<20)
+	of := func(part string) bool {
+		at, first := uintptr(unsafe.Pointer(unsafe.StringData(part))), uintptr(unsafe.Pointer(unsafe.StringData(review)))
+		return at >= first && at < first+uintptr(len(review))
+	}
+	d := newDesk(func(*Options) {})
+	r := found("r", policy.StatusFail)
+	r.Message, r.Path, r.Properties = review[:10], review[:10], map[string]string{review[:10]: review[:10]}
+	req := podRequest("a", policy.Create)
+	req.Name, req.Namespace = review[:5], review[:5]
+	d.Put(req, []policy.Result{r})
+	if d.Waiting() != 1 {
+		t.Fatal("nothing waits")
+	}
+	for _, p := range d.waiting {
+		e := p.parts[0].entries[0]
+		for k, v := range e.Properties {
+			if of(k) || of(v) {
+				t.Error("a property is a part of the review")
+			}
+		}
+		if of(e.Message) || of(e.Path) || of(p.resource.Name) || of(p.resource.Namespace) || of(e.Resource.Name) {
+			t.Error("a text of the result is a part of the review")
+		}
+	}
 }

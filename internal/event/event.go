@@ -73,6 +73,11 @@ func PolicyReference(p *policy.Program) Reference {
 	return Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 }
 
+// ExceptionReference returns the reference to an exception.
+func ExceptionReference(e *policy.Exception) Reference {
+	return Reference{APIVersion: e.APIVersion, Kind: e.Kind, Namespace: e.Namespace, Name: e.Name, UID: e.UID}
+}
+
 // typeOf returns the default type of a reason.
 func typeOf(reason string) string {
 	if reason == PolicyApplied || reason == PolicySkipped {

@@ -3,7 +3,7 @@
 //
 //	verdict, err := terms.Evaluate(call, variables)
 //	switch {
-//	case err != nil:     // the conditions of an exception have no value, and the family's terms treat that as an error
+//	case err != nil:     // the time is over; or an exception cannot be evaluated, and the family's terms treat that as an error
 //	case verdict.Exempt: // verdict.Result is the result of the rule
 //	default:             // evaluate the rule, with what verdict.Partial allows
 //	}

@@ -1,9 +1,12 @@
 package exempt
 
 import (
+	"context"
+	"fmt"
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -18,8 +21,8 @@ type Terms struct {
 	InParts bool
 	// First: if several exceptions exempt from the whole rule, a result names only the first one.
 	First bool
-	// Strict: conditions without a value are an error of the rule, unless an earlier exception exempts. If false, the exception does not
-	// apply, since nothing proves that the object is exempt.
+	// Strict: an exception that cannot be evaluated is an error of the rule, unless another one exempts, since what the rule does cannot be
+	// undone. If false, it exempts nothing, since nothing proves that the object is exempt.
 	Strict bool
 }
 
@@ -33,17 +36,29 @@ type Verdict struct {
 }
 
 // Evaluate evaluates the exceptions of a call's rule, in order. Their conditions read the variables, which are nil in a language without
-// variables. An error comes from a condition, and only if the terms are strict.
+// variables. An exception that cannot be evaluated has no effect on the others; the call records it. The error means that the time for the
+// evaluation is over, or that an exception on strict terms cannot be evaluated.
 func (t *Terms) Evaluate(c *policy.Call, variables policy.Variables) (Verdict, error) {
 	if c.Rule == nil || len(c.Rule.Exceptions) == 0 {
 		return Verdict{}, nil
 	}
 	var whole, partial []*policy.Exception
+	var unknown error
+	own := apart(c)
 	for _, e := range c.Rule.Exceptions {
-		switch ok, err := applies(e, c, variables); {
-		case err != nil && t.Strict && len(whole) == 0:
-			return Verdict{}, err
-		case err != nil || !ok:
+		switch ok, err := own.applies(e, variables); {
+		case err != nil:
+			if over := c.Context().Err(); over != nil {
+				return Verdict{}, over
+			}
+			if unknown == nil {
+				unknown = err
+			}
+			if c.Request.Origin == policy.FromScan && e.Needs.User && !t.Strict {
+				continue // a scan does not know the requester, so this is no mistake of the exception
+			}
+			c.NotEvaluated(e, err)
+		case !ok:
 		case t.InParts && e.Partial:
 			partial = append(partial, e)
 		default:
@@ -51,6 +66,8 @@ func (t *Terms) Evaluate(c *policy.Call, variables policy.Variables) (Verdict, e
 		}
 	}
 	switch {
+	case len(whole) == 0 && t.Strict && unknown != nil:
+		return Verdict{}, unknown
 	case len(whole) == 0:
 		return Verdict{Partial: partial}, nil
 	case t.First:
@@ -59,20 +76,40 @@ func (t *Terms) Evaluate(c *policy.Call, variables policy.Variables) (Verdict, e
 	return Verdict{Exempt: true, Result: t.Result(whole)}, nil
 }
 
-// applies reports whether the exception applies to the request.
-func applies(e *policy.Exception, c *policy.Call, variables policy.Variables) (bool, error) {
-	if c.Request.Origin == policy.FromScan && !e.Background {
+// evaluation evaluates exceptions with a budget of their own, so that they cannot use up that of the policy.
+type evaluation struct {
+	call  policy.Call
+	env   evalenv.Env
+	meter budget.Apart
+	ctx   context.Context // of the call
+}
+
+func apart(c *policy.Call) *evaluation {
+	own := &evaluation{call: *c, env: *c.Env, ctx: c.Context()}
+	own.env.Meter, own.call.Env = &own.meter.Meter, &own.env
+	return own
+}
+
+// applies reports whether the exception applies to the request. A panic is an error of the exception.
+func (x *evaluation) applies(e *policy.Exception, variables policy.Variables) (ok bool, err error) {
+	if x.call.Request.Origin == policy.FromScan && !e.Background {
 		return false, nil
 	}
+	defer func() {
+		if v := recover(); v != nil {
+			ok, err = false, fmt.Errorf("the exception panicked: %v", v)
+		}
+	}()
+	x.meter.ForException(x.ctx, len(x.call.Rule.Exceptions))
 	if e.Match != nil {
-		if ok, err := e.Match(budget.With(c.Context(), c.Meter), c.Request); err != nil || !ok {
+		if ok, err := e.Match(budget.With(x.ctx, x.call.Meter), x.call.Request); err != nil || !ok {
 			return false, err
 		}
 	}
 	if e.Conditions == nil {
 		return true, nil
 	}
-	return e.Conditions(c, variables)
+	return e.Conditions(&x.call, variables)
 }
 
 // Result returns the result of an exempt rule. The exception with the highest priority decides between skip and pass; without priorities,

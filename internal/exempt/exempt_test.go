@@ -13,7 +13,7 @@ import (
 )
 
 // one returns an exception whose name describes it: "no" does not match, "false" has conditions that are false, "error" has conditions
-// without a value, "lost" a match that cannot be evaluated, "part" is partial, "live" does not apply in scans, "pass" requests a pass, and
+// without a value, "lost" a match that cannot be evaluated, "panic" and "loop" have conditions that panic and that never end, "part" is partial, "live" does not apply in scans, "pass" requests a pass, and
 // "first" a pass with priority.
 func one(name string) *policy.Exception {
 	e := &policy.Exception{Namespace: "n", Name: name, Background: true}
@@ -28,6 +28,16 @@ func one(name string) *policy.Exception {
 				return false, errors.New("no such key")
 			}
 			return false, nil
+		}
+	case "panic":
+		e.Conditions = func(*policy.Call, policy.Variables) (bool, error) { panic("a bug") }
+	case "loop":
+		e.Conditions = func(c *policy.Call, _ policy.Variables) (bool, error) {
+			for {
+				if err := c.Meter.Step(100); err != nil {
+					return false, err
+				}
+			}
 		}
 	case "part":
 		e.Partial = true
@@ -45,7 +55,8 @@ func TestEvaluate(t *testing.T) {
 	lenient := &Terms{Skipped: "skipped: "}
 	parts := &Terms{Skipped: "skipped: ", InParts: true}
 	first := &Terms{Skipped: "skipped: ", InParts: true, First: true}
-	strict := &Terms{Skipped: "skipped: ", Passed: "passed: ", Part: "exception", InParts: true, Strict: true}
+	cel := &Terms{Skipped: "skipped: ", Passed: "passed: ", Part: "exception", InParts: true}
+	strict := &Terms{Skipped: "skipped: ", InParts: true, Strict: true}
 	for _, c := range []struct {
 		what       string
 		terms      *Terms
@@ -56,21 +67,24 @@ func TestEvaluate(t *testing.T) {
 		{"one that matches", lenient, "x", "skip skipped: n/x"},
 		{"several", lenient, "x y", "skip skipped: n/x, n/y"},
 		{"none applies", lenient, "no false", "evaluate"},
-		{"one that cannot be evaluated does not apply", lenient, "error lost", "evaluate"},
-		{"another beside it does", lenient, "error x", "skip skipped: n/x"},
+		{"one that cannot be evaluated does not apply", lenient, "error lost", "evaluate, not evaluated n/error: no such key, n/lost: roles are not known"},
+		{"another beside it does", lenient, "error x", "skip skipped: n/x, not evaluated n/error: no such key"},
 		{"a pass is not known", lenient, "pass", "skip skipped: n/pass"},
 		{"the rule has no parts", lenient, "part", "skip skipped: n/part"},
 		{"the rule has parts", parts, "part", "evaluate with n/part"},
 		{"a whole exemption beside a partial one", parts, "part x y", "skip skipped: n/x, n/y"},
 		{"only the first is named", first, "part x y", "skip skipped: n/x"},
-		{"an error of conditions", strict, "error", "no such key"},
-		{"an error before an exemption", strict, "error x", "no such key"},
-		{"an error after an exemption", strict, "x error", "skip skipped: n/x exception"},
-		{"an error after a partial one", strict, "part error", "no such key"},
-		{"the first decides on the report", strict, "x pass", "skip skipped: n/x, n/pass exception"},
-		{"the first wants a pass", strict, "pass x", "pass passed: n/pass, n/x exception"},
-		{"the highest priority decides", strict, "x first", "pass passed: n/x, n/first exception"},
-		{"not in a scan", strict, "live", "evaluate"},
+		{"an error after a partial one", parts, "part error", "evaluate with n/part, not evaluated n/error: no such key"},
+		{"a condition that panics", lenient, "panic x", "skip skipped: n/x, not evaluated n/panic: the exception panicked: a bug"},
+		{"a condition that uses up its budget", lenient, "loop x", "skip skipped: n/x, not evaluated n/loop: evaluation budget exhausted: more than 250000 steps"},
+		{"an evaluation whose time is over", lenient, "late x", "context canceled"},
+		{"strict: an error", strict, "error", "no such key, not evaluated n/error: no such key"},
+		{"strict: another one exempts", strict, "error x", "skip skipped: n/x, not evaluated n/error: no such key"},
+		{"strict: an error after a partial one", strict, "part error", "no such key, not evaluated n/error: no such key"},
+		{"the first decides on the report", cel, "x pass", "skip skipped: n/x, n/pass exception"},
+		{"the first wants a pass", cel, "pass x", "pass passed: n/pass, n/x exception"},
+		{"the highest priority decides", cel, "x first", "pass passed: n/x, n/first exception"},
+		{"not in a scan", cel, "live", "evaluate"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			rule := &policy.Rule{}
@@ -81,8 +95,19 @@ func TestEvaluate(t *testing.T) {
 			if c.exceptions == "live" {
 				request.Origin = policy.FromScan
 			}
-			env := &evalenv.Env{Meter: budget.New(t.Context(), 1000, 1000)}
-			verdict, err := c.terms.Evaluate(&policy.Call{Env: env, Rule: rule, Request: request}, nil)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			for _, e := range rule.Exceptions {
+				if e.Name == "late" {
+					e.Conditions = func(*policy.Call, policy.Variables) (bool, error) { cancel(); return false, errors.New("no answer") }
+				}
+			}
+			env := &evalenv.Env{Meter: budget.New(ctx, 1000, 1000)}
+			call := &policy.Call{Env: env, Rule: rule, Request: request, ExceptionErrors: &[]policy.ExceptionError{}}
+			verdict, err := c.terms.Evaluate(call, nil)
+			if steps, bytes := env.Meter.Used(); steps+bytes > 0 {
+				t.Errorf("the rule pays %d steps and %d bytes for its exceptions", steps, bytes)
+			}
 			got := "evaluate"
 			switch {
 			case err != nil:
@@ -94,6 +119,9 @@ func TestEvaluate(t *testing.T) {
 				}
 			case len(verdict.Partial) > 0:
 				got = "evaluate with " + strings.Join(policy.ExceptionKeys(verdict.Partial), ", ")
+			}
+			for i, e := range *call.ExceptionErrors {
+				got += []string{", not evaluated ", ", "}[min(i, 1)] + e.Exception.Key() + ": " + e.Message
 			}
 			if got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)

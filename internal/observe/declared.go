@@ -70,6 +70,7 @@ const (
 	nameReportsUnlistable     = "ephor_reports_unlistable_kinds"
 	nameRingMembers           = "ephor_ring_members"
 	nameBudgetExceeded        = "ephor_policy_budget_exceeded"
+	nameExceptionErrors       = "ephor_policy_exception_errors"
 	namePaths                 = "ephor_webhook_path_requests"
 	nameTrustFetched          = "ephor_trust_root_updated_timestamp_seconds"
 	nameTrustFailures         = "ephor_trust_root_failures"
@@ -156,6 +157,8 @@ var declared = []Instrument{
 		Help: "replicas that share the work of the controller, as seen by this replica; 0 while it may not work itself"},
 	{Name: nameBudgetExceeded, Kind: Counter, Labels: []string{"policy_type", "policy_namespace?", "policy_name?"}, Ours: true,
 		Help: "evaluations that ended in an error because the policy exceeded its budget, or its namespace exceeded its share of processor time", Query: `sum by (policy_namespace, policy_name) (increase(ephor_policy_budget_exceeded_total[1h]))`},
+	{Name: nameExceptionErrors, Kind: Counter, Labels: []string{"exception_namespace?", "exception_name?"}, Ours: true,
+		Help: "evaluations of an exception that had no result, so that it exempted nothing", Query: `sum by (exception_namespace, exception_name) (increase(ephor_policy_exception_errors_total[1h]))`},
 	{Name: namePaths, Kind: Counter, Labels: []string{"result"}, Ours: true,
 		Help: "requests to webhook paths without a valid secret segment, by result: plain (answered, since a webhook configuration contains the path without a segment), missing and unknown (not answered), unserved (admitted with a warning, since no policies are evaluated at this path)", Query: `sum by (result) (increase(ephor_webhook_path_requests_total[1h]))`},
 	{Name: nameRegistryRequests, Kind: Counter, Labels: []string{"server_address?", "http_response_status_code"}, Ours: true,

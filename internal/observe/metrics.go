@@ -46,6 +46,7 @@ type Metrics struct {
 	updateWaiting, certificate                           *family
 	ttlInfo, ttlDeleted, ttlErrors, overflow, info, rule *family
 	cleanupStopped, ttlStopped, exceeded                 *family
+	exceptionErrors                                      *family
 	kinds                                                map[string]resultFamilies
 
 	mu           sync.Mutex // guards the configuration
@@ -92,7 +93,7 @@ func NewMetrics(o Options) *Metrics {
 	m.certificate, m.overflow = get(nameCertificate), get(nameOverflow)
 	m.ttlInfo, m.ttlDeleted, m.ttlErrors = get(nameTTLInfo), get(nameTTLDeleted), get(nameTTLErrors)
 	m.cleanupStopped, m.ttlStopped = get(nameCleanupStopped), get(nameTTLStopped)
-	m.exceeded = get(nameBudgetExceeded)
+	m.exceeded, m.exceptionErrors = get(nameBudgetExceeded), get(nameExceptionErrors)
 	m.kinds = resultKinds(o.Families, get)
 	m.info.collect = func(set func(float64, ...string)) { set(1, o.Version) }
 	m.rule.collect, m.certificate.collect, m.ttlInfo.collect = m.collectRules, m.collectCertificates, m.collectTTL
@@ -308,6 +309,13 @@ func (m *Metrics) Path(v secretpath.Verdict) {
 func (m *Metrics) AuditDropped() {
 	if m != nil {
 		m.auditsDropped.with().add(1)
+	}
+}
+
+// ExceptionNotEvaluated counts an exception that could not be evaluated.
+func (m *Metrics) ExceptionNotEvaluated(e *policy.Exception) {
+	if m != nil && m.counts(e.Namespace) {
+		m.exceptionErrors.with(e.Namespace, e.Name).add(1)
 	}
 }
 

@@ -22,6 +22,16 @@ type Call struct {
 	Stages Stage
 	// Shared is data that a language stores in one rule for the next rules of the same evaluation; nil at first.
 	Shared any
+	// ExceptionErrors collects the exceptions of the rule that could not be evaluated, for the Outcome; nil to discard them. Copies of the
+	// Call share it.
+	ExceptionErrors *[]ExceptionError
+}
+
+// NotEvaluated records that an exception of the rule could not be evaluated.
+func (c *Call) NotEvaluated(e *Exception, err error) {
+	if c.ExceptionErrors != nil {
+		*c.ExceptionErrors = append(*c.ExceptionErrors, ExceptionError{Exception: e, Program: c.Program, Rule: c.Rule, Message: err.Error()})
+	}
 }
 
 // Context returns the context of the evaluation.

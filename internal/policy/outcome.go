@@ -170,6 +170,8 @@ type Outcome struct {
 	FailurePolicy FailurePolicy
 	// Exceeded are the policies that exceeded a budget. From the rule that exceeded it on, their results have status error.
 	Exceeded []Exceeded
+	// ExceptionErrors are the exceptions that could not be evaluated, each once. They exempted nothing.
+	ExceptionErrors []ExceptionError
 }
 
 // Exceeded is a policy that exceeded its budget for one request, or the share of its namespace.
@@ -177,6 +179,14 @@ type Exceeded struct {
 	Program *Program
 	Rule    *Rule // the rule that exceeded it
 	Message string
+}
+
+// ExceptionError is an exception that could not be evaluated for a request. It exempts nothing, and changes no result of the rule.
+type ExceptionError struct {
+	Exception *Exception
+	Program   *Program
+	Rule      *Rule // the first rule for which it was evaluated
+	Message   string
 }
 
 // Decision is the verdict on a request.

@@ -75,6 +75,8 @@ type Rule struct {
 	// OnError determines the effect of an error of the rule on the request.
 	OnError ErrorMeaning
 	Needs   Needs
+	// OwnNeeds are the Needs without those of the rule's exceptions; nil for a rule without exceptions.
+	OwnNeeds *Needs
 	// Services: a CEL expression calls an HTTP service. Globals: a CEL expression reads a global context entry.
 	Services, Globals bool
 	// Object holds the fields of the request's object that Eval reads; nil for any field. A review decodes only these fields. (Queries

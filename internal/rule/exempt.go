@@ -24,8 +24,11 @@ func (p prelude) exempt(run handler) handler {
 		if s.Rule == nil || len(s.Rule.Exceptions) == 0 {
 			return run(s)
 		}
-		verdict, _ := p.terms(s.Rule).Evaluate(s.Call, s) // there is no error, since the terms are not strict
-		if verdict.Exempt {
+		verdict, err := p.terms(s.Rule).Evaluate(s.Call, s)
+		switch {
+		case err != nil:
+			return failed("failed to evaluate the exceptions: ", err)
+		case verdict.Exempt:
 			return verdict.Result
 		}
 		y := run(s)

@@ -33,6 +33,14 @@ func (d *Doc) Whole() *Doc {
 	return FromJSON(d.text)
 }
 
+// Undecoded returns the document without its decoded form, which takes more memory than the text; d itself if it has no text.
+func (d *Doc) Undecoded() *Doc {
+	if d.Text() == "" {
+		return d
+	}
+	return FromJSON(d.text)
+}
+
 // Value returns the decoded document; nil for the nil Doc. The error is that of DecodeJSON, the same at every call.
 func (d *Doc) Value() (any, error) {
 	if d == nil {

@@ -1,6 +1,7 @@
 package vapgen
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/family/native"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -18,6 +20,7 @@ const (
 	reasonNotEnabled = ": not enabled."
 	reasonAutogen    = ": pod controllers autogen is enabled."
 	reasonMode       = ": the evaluation mode is not Kubernetes."
+	reasonUndefined  = ": the conditions of the exception %s may have no value for some objects, which the API server would deny; use has() or optional fields such as object.metadata.?labels.?app.orValue('')."
 )
 
 // shared holds the translated parts that all policies in CEL have in common.
@@ -28,6 +31,8 @@ type shared struct {
 	variables   []admissionregistrationv1.Variable
 	// body rewrites the expressions that may use variables.
 	body *rewriter
+	// undefined is why the exceptions cannot be translated; empty if they can.
+	undefined string
 	// lists are the variables for the lists of exceptions, with the names of the lists.
 	lists []listVariable
 }
@@ -39,12 +44,24 @@ type listVariable struct {
 	early    bool // a variable of the policy uses it
 }
 
-// share translates constraints, conditions and variables, and includes the exceptions. Call finish after the body was rewritten.
+// share translates constraints, conditions and variables, and includes the exceptions. Call finish after the body was rewritten. The error
+// means that the kinds could not be looked up.
 func share(m *admissionregistrationv1.MatchResources, conditions []admissionregistrationv1.MatchCondition, variables []admissionregistrationv1.Variable,
-	exceptions []*policy.Exception) *shared {
+	in Input, unnamed bool) (*shared, error) {
 	out := &shared{constraints: withScopes(m)}
-	f := fold(exceptions, conditions)
+	var present []string
+	if len(in.Exceptions) > 0 {
+		var err error
+		if present, err = presentIn(m, in.Resources, unnamed); err != nil {
+			return nil, err
+		}
+	}
+	f := fold(in.Exceptions, conditions, present)
 	out.exempting = f.conditions
+	if f.undefined != nil {
+		out.undefined = fmt.Sprintf(reasonUndefined, f.undefined.Key())
+		return out, nil
+	}
 	taken := map[string]bool{}
 	for _, v := range variables {
 		taken[v.Name] = true
@@ -72,7 +89,48 @@ func share(m *admissionregistrationv1.MatchResources, conditions []admissionregi
 		out.conditions = append(out.conditions, c)
 	}
 	out.body = &rewriter{with: named, used: map[string]bool{}}
-	return out
+	return out, nil
+}
+
+// presentIn returns the paths that are present in every request that the constraints select. unnamed: objects with generateName have no
+// name yet.
+func presentIn(m *admissionregistrationv1.MatchResources, resources discovery.Resources, unnamed bool) ([]string, error) {
+	out := []string{"request", "request.operation", "request.kind", "request.kind.kind", "request.resource", "request.resource.resource", "request.userInfo"}
+	object, namespaced, named := m != nil, m != nil, m != nil
+	for i := 0; m != nil && i < len(m.ResourceRules); i++ {
+		r := &m.ResourceRules[i]
+		for _, op := range r.Operations {
+			object = object && (op == admissionregistrationv1.Create || op == admissionregistrationv1.Update)
+		}
+		for _, group := range r.APIGroups {
+			for _, version := range r.APIVersions {
+				for _, resource := range r.Resources {
+					name, _, sub := strings.Cut(resource, "/")
+					// Controllers create Pods with generateName. Reviews such as SubjectAccessReview have no name, and a subresource
+					// such as pods/binding may have an object of another kind.
+					named = named && !sub && name != "*" && group != "*" && !strings.HasPrefix(group, "auth") && !(unnamed && name == "pods")
+					found, err := resources.Find(policy.Target{Group: group, Version: version, Resource: name})
+					if err != nil {
+						return nil, err
+					}
+					namespaced = namespaced && !sub && len(found) > 0 && !slices.ContainsFunc(found, func(r discovery.Resource) bool { return !r.Namespaced })
+				}
+			}
+		}
+	}
+	if object {
+		out = append(out, "object", "object.apiVersion", "object.kind", "object.metadata")
+		if named {
+			out = append(out, "object.metadata.name")
+		}
+		if namespaced {
+			out = append(out, "object.metadata.namespace")
+		}
+	}
+	if namespaced {
+		out = append(out, "request.namespace")
+	}
+	return out, nil
 }
 
 // finish adds the variables for the lists that exist or are used.

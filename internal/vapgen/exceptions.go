@@ -24,6 +24,8 @@ const (
 type folded struct {
 	conditions     []admissionregistrationv1.MatchCondition
 	images, values list
+	// undefined is an exception whose conditions may have no value for some objects; nil for none.
+	undefined *policy.Exception
 }
 
 // list is an expression for a list of texts.
@@ -32,8 +34,10 @@ type list struct {
 	when   []string // expressions for additional texts
 }
 
-// fold translates exceptions of policies.kyverno.io. taken are the names of the policy's own conditions.
-func fold(exceptions []*policy.Exception, taken []admissionregistrationv1.MatchCondition) (out folded) {
+// fold translates exceptions of policies.kyverno.io. taken are the names of the policy's own conditions. present are the paths that are present
+// in every request. An exception that cannot be evaluated exempts nothing (package exempt), but the API server has no expression for that: an
+// error of a condition denies the request.
+func fold(exceptions []*policy.Exception, taken []admissionregistrationv1.MatchCondition, present []string) (out folded) {
 	names := map[string]bool{}
 	for _, c := range taken {
 		names[c.Name] = true
@@ -45,6 +49,10 @@ func fold(exceptions []*policy.Exception, taken []admissionregistrationv1.MatchC
 		var x policiesv1beta1.PolicyException
 		strict.Decode(e.Object, &x) // the exception was compiled from this object
 		holds := conjunction(x.Spec.MatchConditions)
+		if holds != "" && !celenv.Defined(holds, present...) {
+			out.undefined = e
+			return out
+		}
 		switch {
 		case e.Partial:
 			out.images.add(x.Spec.Images, holds)

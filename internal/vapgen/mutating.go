@@ -25,7 +25,13 @@ func translateMutating(in Input) (Output, error) {
 	if reason := immutable(spec); reason != "" {
 		return Output{Reason: Mutating.Skipped() + reason}, nil
 	}
-	s := share(spec.MatchConstraints, spec.MatchConditions, spec.Variables, in.Exceptions)
+	s, err := share(spec.MatchConstraints, spec.MatchConditions, spec.Variables, in, true)
+	switch {
+	case err != nil:
+		return Output{}, err
+	case s.undefined != "":
+		return Output{Reason: Mutating.Skipped() + s.undefined}, nil
+	}
 	failure := admissionregistrationv1.Fail
 	if f := spec.FailurePolicy; f != nil {
 		failure = *f

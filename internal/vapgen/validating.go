@@ -34,7 +34,13 @@ func translateValidating(in Input) (Output, error) {
 	case len(celpolicy.Configs(spec.MatchConstraints, spec.Autogen.PodControllers)) > 0:
 		return Output{Reason: skipped + reasonAutogen}, nil
 	}
-	s := share(spec.MatchConstraints, spec.MatchConditions, spec.Variables, in.Exceptions)
+	s, err := share(spec.MatchConstraints, spec.MatchConditions, spec.Variables, in, false)
+	switch {
+	case err != nil:
+		return Output{}, err
+	case s.undefined != "":
+		return Output{Reason: skipped + s.undefined}, nil
+	}
 	fail := admissionregistrationv1.Fail
 	name := "vpol-" + p.Name
 	out := &admissionregistrationv1.ValidatingAdmissionPolicy{

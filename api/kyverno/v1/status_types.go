@@ -41,6 +41,27 @@ type BudgetStatus struct {
 	Message string `json:"message"`
 }
 
+// PolicyExceptionStatus reports whether an exception can be evaluated.
+type PolicyExceptionStatus struct {
+	// The last request for which the exception could not be evaluated, so that it exempted nothing.
+	// +optional
+	NotEvaluated *NotEvaluatedStatus `json:"notEvaluated,omitempty"`
+}
+
+// NotEvaluatedStatus reports when, and for which rule, an exception could not be evaluated.
+type NotEvaluatedStatus struct {
+	// Time of the request. It is updated at most every five minutes.
+	At metav1.Time `json:"at"`
+	// The generation of the exception that was evaluated.
+	ObservedGeneration int64 `json:"observedGeneration"`
+	// The policy, as its kind and name.
+	Policy string `json:"policy"`
+	// The rule of the policy.
+	Rule string `json:"rule"`
+	// Why the exception could not be evaluated.
+	Message string `json:"message"`
+}
+
 // BackgroundScanStatus lists rules and kinds that background scans leave out.
 type BackgroundScanStatus struct {
 	// Rules that scans do not evaluate, and kinds that they cannot read.

@@ -3,12 +3,14 @@ package v2
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
 )
 
 // PolicyException exempts resources from rules of policies.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
 // +kubebuilder:storageversion
 // +kubebuilder:resource:path=policyexceptions,scope=Namespaced,shortName=polex,categories=kyverno
 type PolicyException struct {
@@ -17,6 +19,9 @@ type PolicyException struct {
 
 	// Which resources are exempt, and from which rules.
 	Spec kyvernov2beta1.PolicyExceptionSpec `json:"spec"`
+	// Whether the exception can be evaluated.
+	// +optional
+	Status kyvernov1.PolicyExceptionStatus `json:"status,omitempty"`
 }
 
 // PolicyExceptionList is a list of PolicyException.

@@ -9,6 +9,7 @@ import (
 // PolicyException exempts resources from rules of policies.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
 // +kubebuilder:resource:path=policyexceptions,scope=Namespaced,shortName=polex,categories=kyverno
 type PolicyException struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -16,6 +17,9 @@ type PolicyException struct {
 
 	// Which resources are exempt, and from which rules.
 	Spec PolicyExceptionSpec `json:"spec"`
+	// Whether the exception can be evaluated.
+	// +optional
+	Status kyvernov1.PolicyExceptionStatus `json:"status,omitempty"`
 }
 
 // PolicyExceptionList is a list of PolicyException.

@@ -3,12 +3,14 @@ package v1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 )
 
 // PolicyException exempts resources from policies of this group.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
 // +kubebuilder:resource:path=policyexceptions,scope=Namespaced
 type PolicyException struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -16,6 +18,9 @@ type PolicyException struct {
 
 	// Which resources are exempt, and from which policies.
 	Spec policiesv1beta1.PolicyExceptionSpec `json:"spec"`
+	// Whether the exception can be evaluated.
+	// +optional
+	Status kyvernov1.PolicyExceptionStatus `json:"status,omitempty"`
 }
 
 // PolicyExceptionList is a list of PolicyException.

@@ -3,11 +3,14 @@ package v1beta1
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 )
 
 // PolicyException exempts resources from policies of this group.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
 // +kubebuilder:storageversion
 // +kubebuilder:resource:path=policyexceptions,scope=Namespaced
 type PolicyException struct {
@@ -16,6 +19,9 @@ type PolicyException struct {
 
 	// Which resources are exempt, and from which policies.
 	Spec PolicyExceptionSpec `json:"spec"`
+	// Whether the exception can be evaluated.
+	// +optional
+	Status kyvernov1.PolicyExceptionStatus `json:"status,omitempty"`
 }
 
 // PolicyExceptionList is a list of PolicyException.

@@ -2,9 +2,7 @@ package results
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,52 +19,25 @@ import (
 // Exceeded reports exceeded budgets in the status of policies and in the log. Every replica reports its own evaluations. The first replica
 // writes a policy's status, at most once in status.BudgetEvery.
 type Exceeded struct {
+	notes[policy.ID, *kyvernov1.BudgetStatus]
 	policies *intake.Policies
 	writer   *status.Writer
 	log      *slog.Logger
-	now      func() time.Time
-	news     lifecycle.Trigger
-
-	mu sync.Mutex
-	// waiting holds the policies whose status must be written. written holds the time at which this replica last wrote the status of
-	// each policy. Deleted policies are removed from both.
-	waiting map[policy.ID]*kyvernov1.BudgetStatus
-	written map[policy.ID]lastWrite
-}
-
-type lastWrite struct {
-	generation int64
-	at         time.Time
 }
 
 // NewExceeded returns an Exceeded that writes with the client.
 func NewExceeded(p *intake.Policies, c client.Client, log *slog.Logger) *Exceeded {
-	return &Exceeded{
-		policies: p, writer: &status.Writer{Client: c}, log: log, now: time.Now, news: lifecycle.NewTrigger(),
-		waiting: map[policy.ID]*kyvernov1.BudgetStatus{}, written: map[policy.ID]lastWrite{},
-	}
+	return &Exceeded{notes: newNotes[policy.ID, *kyvernov1.BudgetStatus](), policies: p, writer: &status.Writer{Client: c}, log: log}
 }
-
-// exceededPause is the time between two rounds of writing.
-const exceededPause = time.Second
 
 // Note records exceeded budgets until Task writes them. Requests wait for Note, so it does not write itself.
 func (e *Exceeded) Note(list []policy.Exceeded) {
-	now := e.now()
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	for _, x := range list {
-		key := x.Program.Identity()
-		if t, ok := e.written[key]; ok && t.generation == x.Program.Generation && now.Sub(t.at) < status.BudgetEvery {
-			continue
-		}
-		if w := e.waiting[key]; w != nil && w.ObservedGeneration >= x.Program.Generation {
-			continue
-		}
-		e.waiting[key] = &kyvernov1.BudgetStatus{
-			ExceededAt: metav1.NewTime(now), ObservedGeneration: x.Program.Generation, Rule: x.Rule.Name, Message: x.Message,
-		}
-		e.news.Fire()
+		e.add(x.Program.Identity(), x.Program.Generation, func(now time.Time) *kyvernov1.BudgetStatus {
+			return &kyvernov1.BudgetStatus{
+				ExceededAt: metav1.NewTime(now), ObservedGeneration: x.Program.Generation, Rule: x.Rule.Name, Message: x.Message,
+			}
+		})
 	}
 }
 
@@ -102,41 +73,16 @@ func (e *Exceeded) Task() lifecycle.Task {
 
 // once writes the waiting statuses. It retries failed writes.
 func (e *Exceeded) once(ctx context.Context) (time.Duration, error) {
-	e.mu.Lock()
-	waiting := e.waiting
-	e.waiting = map[policy.ID]*kyvernov1.BudgetStatus{}
-	e.mu.Unlock()
-	if len(waiting) == 0 {
-		return 0, nil
-	}
 	objects, _ := e.policies.All()
-	var errs []error
-	for key, want := range waiting {
+	return e.write(func(key policy.ID, want *kyvernov1.BudgetStatus) (exists bool, err error) {
 		object := objects[key]
 		if object == nil {
-			continue
+			return false, nil
 		}
 		written, err := e.writer.WriteBudget(ctx, object, want)
-		if err != nil {
-			errs = append(errs, err)
-		}
 		if written {
 			e.log.Warn("policy used up its budget", "policy", key.String(), "rule", want.Rule, "message", want.Message)
 		}
-		e.mu.Lock()
-		if err == nil {
-			e.written[key] = lastWrite{want.ObservedGeneration, want.ExceededAt.Time}
-		} else if e.waiting[key] == nil {
-			e.waiting[key] = want
-		}
-		e.mu.Unlock()
-	}
-	e.mu.Lock()
-	for key := range e.written {
-		if objects[key] == nil {
-			delete(e.written, key)
-		}
-	}
-	e.mu.Unlock()
-	return exceededPause, errors.Join(errs...)
+		return true, err
+	})
 }

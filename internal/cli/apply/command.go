@@ -218,7 +218,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	}
 	trace.Done("evaluated %d resources", result.resources)
 
-	diags := slices.Concat(o.values.Warnings, set.Diags, exceptions.Diags, mistakes, result.diags)
+	diags := slices.Concat(o.values.Warnings, set.Diags, exceptions.Diags, mistakes, result.diags, exceptions.Unevaluated(result.exceptions))
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	printUncompiled(cmd.ErrOrStderr(), set.Refused)
 	if err := o.printMissing(cmd.OutOrStdout(), result.names); err != nil {

@@ -58,11 +58,12 @@ type evaluated struct {
 	entries   []report.Entry
 	changes   []change
 	// last holds the entries of policies that are evaluated after all others: those that delete.
-	last     []report.Entry
-	findings []sarif.Result
-	summary  report.Summary
-	diags    diag.List
-	err      error // the error that ended the run
+	last       []report.Entry
+	findings   []sarif.Result
+	summary    report.Summary
+	diags      diag.List
+	exceptions load.Unevaluated
+	err        error // the error that ended the run
 	// names are the names of the listed objects, if the user selected objects by name.
 	names map[string]bool
 }
@@ -74,6 +75,7 @@ func (j *evaluated) add(o evaluated) {
 	j.last = append(j.last, o.last...)
 	j.findings = append(j.findings, o.findings...)
 	j.diags = append(j.diags, o.diags...)
+	j.exceptions.Add(o.exceptions...)
 	j.summary.Pass += o.summary.Pass
 	j.summary.Fail += o.summary.Fail
 	j.summary.Warn += o.summary.Warn

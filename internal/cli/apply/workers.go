@@ -106,6 +106,7 @@ func (j *workers) gather(by *offline.Evaluator, o source.Object, answers []offli
 	}
 	var entries []report.Entry
 	for i := range answers {
+		out.exceptions.Add(answers[i].ExceptionErrors...)
 		of := report.Entries(answers[i].Outcome, j.entries)
 		entries = append(entries, of...)
 		if j.tellErrors && !(j.keepChanges && answers[i].Stage.Has(policy.StageMutate|policy.StageGenerate)) { // those errors are printed with the changes
@@ -123,6 +124,7 @@ func (j *workers) gather(by *offline.Evaluator, o source.Object, answers []offli
 	}
 	var last []report.Entry
 	for i := range deletions {
+		out.exceptions.Add(deletions[i].ExceptionErrors...)
 		of := report.Entries(deletions[i], j.entries)
 		last = append(last, of...)
 		if j.tellErrors {

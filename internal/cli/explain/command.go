@@ -130,9 +130,10 @@ func (o *options) run(cmd *cobra.Command) error {
 		Images: known.Images, Signatures: signatures, ContextResources: func() ([]map[string]any, error) { return known.Resources, nil },
 	}), set)
 	var all []explanation
+	var unevaluated load.Unevaluated
 	on := func(e *offline.Evaluator, object map[string]any) error {
 		for i, p := range programs {
-			found, err := explain(cmd.Context(), e, located[i], p, object, policy.Operation(o.operation))
+			found, err := explain(cmd.Context(), e, located[i], p, object, policy.Operation(o.operation), &unevaluated)
 			if err != nil {
 				return err
 			}
@@ -158,6 +159,7 @@ func (o *options) run(cmd *cobra.Command) error {
 			all[before+i].Resource = d.Path
 		}
 	}
+	diags.Add(exceptions.Unevaluated(unevaluated)...)
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	if err := o.printExplanations(cmd.OutOrStdout(), all); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/ephor-dev/ephor/internal/cli/load"
 	"github.com/ephor-dev/ephor/internal/cli/offline"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
@@ -38,7 +39,7 @@ func TestExplainAgreesWithApply(t *testing.T) {
 			}
 		}
 		for i, p := range programs {
-			found, err := explain(t.Context(), e, policies[i], p, r.Value, "")
+			found, err := explain(t.Context(), e, policies[i], p, r.Value, "", &load.Unevaluated{})
 			if err != nil {
 				t.Fatal(err)
 			}

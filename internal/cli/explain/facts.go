@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/cli/load"
 	"github.com/ephor-dev/ephor/internal/cli/offline"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -62,8 +63,9 @@ func (x *explanation) facts() any {
 	return map[string]any{"policy": x.Policy, "rule": x.Rule, "error": err.Error()}
 }
 
-// explain evaluates all rules of one policy on o, stage by stage, and explains the result of each rule.
-func explain(ctx context.Context, e *offline.Evaluator, from located, p *policy.Program, o map[string]any, operation policy.Operation) ([]explanation, error) {
+// explain evaluates all rules of one policy on o, stage by stage, and explains the result of each rule. It adds the exceptions that cannot be
+// evaluated to unevaluated.
+func explain(ctx context.Context, e *offline.Evaluator, from located, p *policy.Program, o map[string]any, operation policy.Operation, unevaluated *load.Unevaluated) ([]explanation, error) {
 	req, err := e.Request(p, o, operation)
 	if err != nil {
 		return nil, err
@@ -84,6 +86,7 @@ func explain(ctx context.Context, e *offline.Evaluator, from located, p *policy.
 			out := engine.Eval(ctx, engine.Input{
 				Selections: []policy.Selection{{Program: p, Rules: []*policy.Rule{rule}}}, Request: req, Stages: stage, Root: e.Root,
 			})
+			unevaluated.Add(out.ExceptionErrors...)
 			for _, r := range out.Results { // if a rule has several results, a failure takes precedence
 				if before, given := results[rule]; !given || !offline.Unsuccessful(before) {
 					results[rule] = r

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sigstore/sigstore-go/pkg/root"
 
+	"github.com/ephor-dev/ephor/internal/cli/load"
 	"github.com/ephor-dev/ephor/internal/cli/offline"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/registry"
@@ -98,7 +99,7 @@ func explained(t *testing.T, signatures world.Signatures, body, image string) (s
 		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "web", "namespace": "shop"},
 		"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": image}}},
 	}
-	all, err := explain(t.Context(), e, found[0], p, pod, "")
+	all, err := explain(t.Context(), e, found[0], p, pod, "", &load.Unevaluated{})
 	if err != nil {
 		t.Fatal(err)
 	}

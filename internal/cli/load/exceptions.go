@@ -85,11 +85,41 @@ func rulesFor(e *policy.Exception, programs []*policy.Program) (rules map[string
 
 // warn adds a warning about an exception.
 func (s *ExceptionSet) warn(i int, path, hint, text string) {
+	s.Diags.Add(s.warning(i, path, hint, text))
+}
+
+func (s *ExceptionSet) warning(i int, path, hint, text string) diag.Diagnostic {
 	d := diag.Diagnostic{Severity: diag.Warning, Path: path, Summary: text, Hint: hint}
 	if s.places[i] != nil {
 		d.Pos = s.places[i](path)
 	}
-	s.Diags.Add(d)
+	return d
+}
+
+// Unevaluated are exceptions that could not be evaluated, each once.
+type Unevaluated []policy.ExceptionError
+
+// Add adds the exceptions that are not in the list, with the error for the first object.
+func (u *Unevaluated) Add(list ...policy.ExceptionError) {
+	for _, e := range list {
+		if !slices.ContainsFunc(*u, func(x policy.ExceptionError) bool { return x.Exception == e.Exception }) {
+			*u = append(*u, e)
+		}
+	}
+}
+
+// Unevaluated returns a warning for each exception that could not be evaluated, in the order of the set.
+func (s *ExceptionSet) Unevaluated(list Unevaluated) (out diag.List) {
+	for i, e := range s.Exceptions {
+		at := slices.IndexFunc(list, func(x policy.ExceptionError) bool { return x.Exception == e })
+		if at < 0 {
+			continue
+		}
+		x := &list[at]
+		out.Add(s.warning(i, "", "correct its conditions, so that they have a value for every object",
+			fmt.Sprintf("the exception %s cannot be evaluated for some objects of %s %s: %s", e.Key(), x.Program.Kind, x.Program.Key(), x.Message)))
+	}
+	return out
 }
 
 // foreignException returns the diagnostic for an object in a file of exceptions that is not a supported exception.

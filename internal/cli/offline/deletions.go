@@ -35,7 +35,7 @@ func (e *Evaluator) Deletions(ctx context.Context, o map[string]any) ([]policy.O
 			}
 		}
 		for i := range got.Results {
-			if r := &got.Results[i]; r.Rule.Offline.Fatal != "" && r.Status == policy.StatusError {
+			if r := &got.Results[i]; r.Rule.Offline.Fatal != "" && r.Status == policy.StatusError && !r.Unknown {
 				return nil, &DeletionError{r.Rule.Offline.Fatal + r.Message}
 			}
 		}

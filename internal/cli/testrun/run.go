@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -39,14 +40,15 @@ type testRun struct {
 	policies load.PolicySet
 	// resources are the objects of the Test. The first ones, up to the number evaluated, are evaluated; rules may look up
 	// or change the others.
-	resources []*testObject
-	evaluated int
-	cluster   []map[string]any // the objects in the ClusterResource files
-	targets   []map[string]any // the objects in the files of targets
-	params    []map[string]any // the objects in the files of parameters
-	scopes    source.Scopes
-	names     discovery.Offline
-	evaluator *offline.Evaluator
+	resources  []*testObject
+	evaluated  int
+	cluster    []map[string]any // the objects in the ClusterResource files
+	targets    []map[string]any // the objects in the files of targets
+	params     []map[string]any // the objects in the files of parameters
+	scopes     source.Scopes
+	names      discovery.Offline
+	evaluator  *offline.Evaluator
+	exceptions load.ExceptionSet
 	// answers holds the answers by operation, for each resource in order. The empty operation stands for the one that the values set.
 	answers map[policy.Operation][][]offline.Answer
 	files   map[string][]map[string]any // expected objects by file, read once
@@ -123,6 +125,15 @@ func (r *testRun) run(ctx context.Context) error {
 		}
 	}
 	r.say("  Checking results ...")
+	var unevaluated load.Unevaluated
+	for _, op := range slices.Sorted(maps.Keys(r.answers)) {
+		for _, answers := range r.answers[op] {
+			for i := range answers {
+				unevaluated.Add(answers[i].ExceptionErrors...)
+			}
+		}
+	}
+	r.diags.Add(r.exceptions.Unevaluated(unevaluated)...)
 	for i := range r.Results {
 		r.check(&r.Results[i], fmt.Sprintf("results[%d]", i))
 	}
@@ -182,7 +193,8 @@ func (r *testRun) load() error {
 		return err
 	}
 	r.say("  Loading exceptions ...")
-	exceptions := load.Exceptions(r.within(r.PolicyExceptions...), nil)
+	r.exceptions = load.Exceptions(r.within(r.PolicyExceptions...), nil)
+	exceptions := &r.exceptions
 	if exceptions.Diags.HasErrors() {
 		return terminal.Mistaken("failed to load the exceptions", exceptions.Diags)
 	}

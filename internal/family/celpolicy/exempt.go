@@ -8,11 +8,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// terms define how exceptions apply to the policies. The texts are Kyverno's, verbatim.
-var terms = &exempt.Terms{
-	Skipped: "rule is skipped due to policy exception: ", Passed: "rule is passed due to policy exception: ",
-	Part: PartException, InParts: true, Strict: true,
-}
+// terms define how exceptions apply to the policies; deleting is for policies that delete objects. The texts are Kyverno's, verbatim.
+var (
+	terms = &exempt.Terms{
+		Skipped: "rule is skipped due to policy exception: ", Passed: "rule is passed due to policy exception: ",
+		Part: PartException, InParts: true,
+	}
+	deleting = func() *exempt.Terms { t := *terms; t.Strict = true; return &t }()
+)
 
 // Exemption is the effect of a rule's exceptions on a request.
 type Exemption struct {
@@ -22,9 +25,15 @@ type Exemption struct {
 	Allowed celenv.Exceptions
 }
 
-// Exempt evaluates the exceptions of the rule in order. It returns an error if the conditions of an exception cannot be evaluated
-// and no earlier exception exempts the request.
-func Exempt(c *policy.Call) (out Exemption, err error) {
+// Exempt evaluates the exceptions of the rule in order. An exception that cannot be evaluated exempts nothing; the error means that the time
+// for the evaluation is over.
+func Exempt(c *policy.Call) (Exemption, error) { return exemptOn(terms, c) }
+
+// ExemptFromDeletion is Exempt for a deletion, which cannot be undone: an exception that cannot be evaluated is an error, unless another one
+// exempts the object.
+func ExemptFromDeletion(c *policy.Call) (Exemption, error) { return exemptOn(deleting, c) }
+
+func exemptOn(terms *exempt.Terms, c *policy.Call) (out Exemption, err error) {
 	if len(c.Rule.Exceptions) == 0 {
 		return out, nil
 	}

@@ -62,9 +62,11 @@ type deletion struct {
 
 // eval passes for an object to delete. An exempted object is not deleted and has no result.
 func (d *deletion) eval(c *policy.Call) policy.Yield {
-	exemption, err := celpolicy.Exempt(c)
+	exemption, err := celpolicy.ExemptFromDeletion(c)
 	if err != nil {
-		return failed(err)
+		y := failed(err)
+		y.Unknown = true // the error says nothing about the policy
+		return y
 	}
 	if exemption.Full.Status != policy.StatusNone || len(exemption.Allowed.AllowedImages)+len(exemption.Allowed.AllowedValues) > 0 {
 		return policy.Yield{}

@@ -2,9 +2,11 @@ package enqueue
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
@@ -28,12 +30,18 @@ func (w *Writer) take(name string) *plan {
 	return &x.plan
 }
 
-// putBack adds the plan to the waiting ones. It returns false if there is no room.
+// putBack adds the plan to the waiting ones. It returns false if there is no room. What waits is a copy: the names in an UpdateRequest are
+// parts of the text of the review, which is larger than what is counted.
 func (w *Writer) putBack(p plan) bool {
-	x := &waiting{plan: p, bytes: 1 << 10}
-	if r := p.object.Spec.Context.AdmissionRequestInfo.AdmissionRequest; r != nil {
-		x.bytes += len(r.Object.Raw) + len(r.OldObject.Raw)
+	text, err := json.Marshal(p.object)
+	if err != nil {
+		return false
 	}
+	p.object = &kyvernov2.UpdateRequest{}
+	if err := json.Unmarshal(text, p.object); err != nil {
+		return false
+	}
+	x := &waiting{plan: p, bytes: 1<<10 + len(text)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.waiting) >= maxWaiting || w.bytes+x.bytes > maxWaitingBytes {

@@ -2,9 +2,13 @@ package enqueue
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
+	"unsafe"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/policy"
 )
 
 // The number of UpdateRequests is known from the start, and is updated until there are none.
@@ -32,6 +36,37 @@ func TestCountedFromTheStart(t *testing.T) {
 		}
 		if w.recount(t.Context()); counts.existing != step.want {
 			t.Errorf("%s: %d, want %d", step.why, counts.existing, step.want)
+		}
+	}
+}
+
+// T24: a waiting UpdateRequest holds no part of the text of its review, which is larger than what is counted.
+func TestT24WaitingRequestsHoldNoReview(t *testing.T) {
+	review := strings.Repeat("x", 1<<20)
+	of := func(part string) bool {
+		at, first := uintptr(unsafe.Pointer(unsafe.StringData(part))), uintptr(unsafe.Pointer(unsafe.StringData(review)))
+		return at >= first && at < first+uintptr(len(review))
+	}
+	w, _, _ := writer(&store{down: errors.New("the API server is away")}, 0)
+	req := request(policy.Create, "u")
+	req.Name, req.UID, req.User = review[:5], review[:6], &policy.User{Username: review[:7], Groups: []string{review[:8]}, Extra: map[string][]string{review[:9]: {review[:10]}}}
+	w.Keep(t.Context(), req, generate(0))
+	if w.Waiting() != 1 {
+		t.Fatal("nothing waits")
+	}
+	for name, x := range w.waiting {
+		info := x.object.Spec.Context.AdmissionRequestInfo.AdmissionRequest
+		user := info.UserInfo
+		for key, values := range user.Extra {
+			if of(key) || of(values[0]) {
+				t.Error("the data of the user are a part of the review")
+			}
+		}
+		if of(name) || of(x.object.Name) || of(info.Name) || of(string(info.UID)) || of(user.Username) || of(user.Groups[0]) || of(x.object.Spec.Resource.Name) {
+			t.Error("a name is a part of the review")
+		}
+		if x.bytes < len(info.Object.Raw) {
+			t.Errorf("%d bytes are counted", x.bytes)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -81,6 +82,21 @@ func (t *Tape) note(q question, answer any, err error) {
 		e = &Entry{Method: q.method, Reach: q.reach, Asked: q.asked, Hidden: q.hidden, Guarded: q.guarded, Answer: answer, Err: err, Secrets: q.secrets}
 		t.entries, t.found[key] = append(t.entries, e), e
 	}
+}
+
+// Size estimates the memory of the answers in bytes. It stops at the limit.
+func (t *Tape) Size(limit int) (size int) {
+	if t == nil {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range t.entries {
+		if size < limit {
+			size += value.Size(e.Answer, limit-size)
+		}
+	}
+	return size
 }
 
 func same(e *Entry, answer any, err error) bool {

@@ -11,6 +11,12 @@ rights along; docs/security/rbac.md names the value of each. */}}
 - apiGroups: [policies.kyverno.io]
   resources: [validatingpolicies, namespacedvalidatingpolicies, imagevalidatingpolicies, namespacedimagevalidatingpolicies, mutatingpolicies, namespacedmutatingpolicies, generatingpolicies, namespacedgeneratingpolicies{{ if and $exceptions.enabled $exceptions.namespace }}, policyexceptions{{ end }}]
   verbs: [get, list, watch]
+{{- if and $exceptions.enabled $exceptions.namespace }}
+# An exception's status says that it could not be evaluated.
+- apiGroups: [kyverno.io, policies.kyverno.io]
+  resources: [policyexceptions/status]
+  verbs: [patch]
+{{- end }}
 {{- end -}}
 
 {{/* Secrets of the own namespace for a controller without webhooks: (list $ "reports-controller"). It reads credentials and
@@ -113,6 +119,9 @@ creates its key; it renews a certificate if its metrics or its dashboard have on
 - apiGroups: [policies.kyverno.io]
   resources: [policyexceptions]
   verbs: [get, list, watch]
+- apiGroups: [policies.kyverno.io]
+  resources: [policyexceptions/status]
+  verbs: [patch]
 {{- end }}
 - apiGroups: [policies.kyverno.io]
   resources: [deletingpolicies/status, namespaceddeletingpolicies/status]
