@@ -1,6 +1,7 @@
 package deleting
 
 import (
+	"context"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
@@ -49,6 +50,9 @@ func Compile(p *policiesv1beta1.DeletingPolicy, o family.Options) *policy.Progra
 	rule := subject.NewRule(c)
 	rule.Name, rule.Kind, rule.Stage = out.Name, RuleKind, policy.StageDelete
 	rule.Offline = policy.Offline{Whole: true, Fatal: textFatal}
+	if spec.MatchConstraints == nil { // no resource is selected, and documents of the command line need no constraints
+		rule.Match = func(_ context.Context, r *policy.Request) (bool, error) { return r.Payload == policy.JSONPayload, nil }
+	}
 	rule.Eval = d.eval
 	out.Rules, out.Diags = []*policy.Rule{rule}, c.Diags
 	return out
