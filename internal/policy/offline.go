@@ -11,6 +11,4 @@ type Offline struct {
 	Unmatched Yield
 	// SkipsUncounted: results of status skip are not counted.
 	SkipsUncounted bool
-	// Fatal is the prefix of the error with which an error of the rule ends the run; empty if such an error is an ordinary result.
-	Fatal string
 }

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"slices"
 	"sync"
@@ -95,10 +94,6 @@ func (j *workers) gather(by *offline.Evaluator, o source.Object, answers []offli
 	var deletions []policy.Outcome
 	if err == nil {
 		deletions, err = by.Deletions(j.ctx, o.Value)
-	}
-	if over := (*offline.DeletionError)(nil); errors.As(err, &over) {
-		out.err = err
-		return out
 	}
 	if err != nil {
 		out.diags.Add(diag.Diagnostic{Pos: o.Pos(""), Summary: "failed to apply policies on resource " + o.Name() + " (" + err.Error() + ")"})

@@ -2,6 +2,7 @@ package deleting
 
 import (
 	"context"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
@@ -20,8 +21,6 @@ const RuleKind policy.RuleKind = "deletingPolicy"
 const (
 	TextMatched    = "resource matched"
 	TextNotMatched = "resource did not match"
-
-	textFatal = "failed to apply deleting policies on resource: "
 )
 
 // Compile returns the Program of a policy. Program.Diags holds the mistakes; do not use a Program with an error among them.
@@ -49,7 +48,7 @@ func Compile(p *policiesv1beta1.DeletingPolicy, o family.Options) *policy.Progra
 	}
 	rule := subject.NewRule(c)
 	rule.Name, rule.Kind, rule.Stage = out.Name, RuleKind, policy.StageDelete
-	rule.Offline = policy.Offline{Whole: true, Fatal: textFatal}
+	rule.Offline = policy.Offline{Whole: true}
 	if spec.MatchConstraints == nil { // no resource is selected, and documents of the command line need no constraints
 		rule.Match = func(_ context.Context, r *policy.Request) (bool, error) { return r.Payload == policy.JSONPayload, nil }
 	}
