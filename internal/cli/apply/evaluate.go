@@ -15,6 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/sarif"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/clivalues"
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
@@ -26,6 +27,7 @@ import (
 // evaluation is a set of policies and the resources on which they are evaluated.
 type evaluation struct {
 	programs []*policy.Program
+	families *compile.Registry // the families of the policies; nil for those of Ephor
 	inputs   []source.Input
 	// keepAll keeps every entry; otherwise only the entries that the text output shows are kept.
 	keepAll bool
