@@ -158,6 +158,7 @@ func (o *options) run(cmd *cobra.Command) error {
 			all[before+i].Resource = d.Path
 		}
 	}
+	diags.Add(e.UnknownNamespaces()...)
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	if err := o.printExplanations(cmd.OutOrStdout(), all); err != nil {
 		return err

@@ -122,6 +122,10 @@ func (r *testRun) run(ctx context.Context) error {
 			return fmt.Errorf("failed to run test (%w)", err)
 		}
 	}
+	for _, d := range r.evaluator.UnknownNamespaces() {
+		d.Pos = r.pos("resources")
+		r.diags.Add(d)
+	}
 	r.say("  Checking results ...")
 	for i := range r.Results {
 		r.check(&r.Results[i], fmt.Sprintf("results[%d]", i))
