@@ -231,6 +231,7 @@ func loadLocated(families *compile.Registry, paths []string, stdin io.Reader, do
 		metadata, _ := o.Value["metadata"].(map[string]any)
 		namespace, _ := metadata["namespace"].(string)
 		program, found := families.With(compile.Object{Value: o.Value, Pos: o.Pos}, nil, family.Options{CommandLine: documents || namespace == ""})
+		diags.Add(families.Review(compile.Object{Value: o.Value, Pos: o.Pos}, program, family.Permissions{Documents: true})...)
 		diags.Add(found...)
 		out = append(out, located{program, o})
 	}

@@ -39,9 +39,8 @@ func Compile(p *policiesv1beta1.DeletingPolicy, o family.Options) *policy.Progra
 		c.Diags.Unsupported("spec.deletionPropagationPolicy", string(*d), []string{"Background", "Foreground", "Orphan"})
 	}
 	var mistakes diag.List
-	if out.Schedule, mistakes = parseSchedule(spec.Schedule); !o.CommandLine { // the command line accepts any schedule
-		c.Diags.Add(mistakes...)
-	}
+	out.Schedule, mistakes = parseSchedule(spec.Schedule)
+	c.Diags.Add(mistakes...)
 	d := &deletion{subject: subject, work: policy.Work{Kind: policy.WorkDelete}}
 	if spec.DeletionPropagationPolicy != nil {
 		d.work.Propagation = string(*spec.DeletionPropagationPolicy)
