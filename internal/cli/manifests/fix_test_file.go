@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -26,7 +27,7 @@ func newFixTest() *cobra.Command {
 		Example: "  ephor fix test tests/\n  ephor fix test tests/ --save --compress",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			files, err := yamlFiles(args, func(n string) bool { return n == name })
+			files, err := yamlFiles(args, func(n string) bool { return strings.EqualFold(n, name) })
 			if err != nil {
 				return err
 			}

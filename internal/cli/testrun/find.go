@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
 
 	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
 	"github.com/ephor-dev/ephor/internal/clivalues"
@@ -95,7 +96,7 @@ func findTests(paths []string, fileName string) ([]string, error) {
 		}
 		var below []string
 		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() && d.Name() == fileName {
+			if err == nil && !d.IsDir() && strings.EqualFold(d.Name(), fileName) {
 				below = append(below, path)
 			}
 			return err
