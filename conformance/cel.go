@@ -88,7 +88,11 @@ func runCEL(dir string) (celVerdict, error) {
 	v.compare(missing.without(want.Results), missing.without(got.results))
 	if len(missing) == 0 {
 		v.objects = len(want.Objects)
-		for _, text := range objectDifference(want.Objects, out) {
+		given, err := writtenObjects(filepath.Join(dir, "resources.yaml"))
+		if err != nil {
+			return v, err
+		}
+		for _, text := range objectDifference(want.Objects, out, given) {
 			about, rest, _ := strings.Cut(text, "\n")
 			v.deviations = append(v.deviations, deviation{aspectObject, about, rest})
 		}

@@ -25,19 +25,19 @@ type knownDeviation struct {
 var knownDeviations = []knownDeviation{
 	{folder: "refused-*", aspect: aspectEnd, about: "exit code", has: "want 0 \n",
 		reason: "a policy with an unknown field, or with a value that a field may not have, is an error; Kyverno's command line drops it without a word"},
+	{folder: "cleanup-dpol/*/*", aspect: aspectStatus, has: "want no result",
+		reason: "an object that lacks a field which a DeletingPolicy reads has the result error, and the others are evaluated; Kyverno's command line ends without results"},
+	{folder: "cel-rules-02", aspect: aspectStatus, about: "p8 |", has: "want no result",
+		reason: "the labels of Namespaces among the resources count for namespaceSelector, as in a cluster; Kyverno's command line ignores them"},
+	{folder: "cel-delete-12", aspect: aspectStatus, has: "got  no result",
+		reason: "a policy whose schedule cannot be read is refused by apply and test, as by admission; Kyverno's command line does not read the schedule"},
+	{folder: "cel-*", aspect: aspectStatus, has: "type conversion error from 'null_type' to 'string'",
+		reason: "an audit annotation that is null is left out, as the field's description says; in Kyverno it is an error"},
 	{folder: "cel-expr-*", has: "interface conversion: *types.Err is not traits.Lister",
 		reason: "Kyverno's answer is a panic of its CEL library that was caught"},
 	{
 		folder: "*-mpol/*/*", aspect: aspectMessage, has: "to typed object: errors:", varies: true,
 		reason: "several mistakes against the schema of a kind: the library's list of them is not always the same",
-	},
-	{
-		folder: "*-mpol/*/*", aspect: aspectObject, has: "got  {",
-		reason: "Kyverno's command line writes resources that no MutatingPolicy is for in some runs, and leaves them out in others; they are always written",
-	},
-	{
-		folder: "refused-*", aspect: aspectObject, has: "want no object",
-		reason: "Kyverno's command line writes resources that no MutatingPolicy is for in some runs, and leaves them out in others; they are always written",
 	},
 	{
 		folder: "cel-mexpr-*", aspect: aspectObject, has: `"1e+`,

@@ -55,7 +55,7 @@ func differential(dir string) verdict {
 	v.failures = difference(wanted, supported(got.results))
 	if len(missing) == 0 {
 		v.objects = len(want.Objects)
-		v.failures = append(v.failures, objectDifference(want.Objects, out)...)
+		v.failures = append(v.failures, objectDifference(want.Objects, out, nil)...)
 	}
 	if len(missing) == 0 && got.exitCode != want.ExitCode {
 		v.failures = append(v.failures, fmt.Sprintf("exit code %d, want %d", got.exitCode, want.ExitCode))

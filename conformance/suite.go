@@ -32,8 +32,9 @@ type row struct {
 
 func (r row) String() string { return r.Policy + " | " + r.Rule + " | " + r.Resource }
 
-// meantToFail are folders whose tests also fail in Kyverno: they show how `test` handles mistakes in a Test.
-var meantToFail = []string{filepath.Join("test-fail", "missing-policy")}
+// meantToFail are folders whose tests also fail in Kyverno: they show how `test` handles mistakes in a Test, such as a result of an
+// ImageValidatingPolicy for a Pod that it does not match.
+var meantToFail = []string{filepath.Join("test-fail", "missing-policy"), "sample-policy-exclusion"}
 
 // featureNetwork is a requirement of tests in addition to the features that Compile reports.
 const featureNetwork = "the network"

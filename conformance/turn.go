@@ -41,14 +41,14 @@ func turnRound(suites []suite, rows []row) (turned bool, err error) {
 	return false, fmt.Errorf("%s: no expectation fits this row", rows[i])
 }
 
-// find returns the entry in results to which the row belongs, nil if it is not in this Test.
+// find returns the entry in results to which the row belongs, nil if it is not in this Test. Rows of policies without rules name no rule.
 func (s suite) find(r row) map[string]any {
 	results, _ := s.value["results"].([]any)
 	var other map[string]any
 	for _, x := range results {
 		e, _ := x.(map[string]any)
 		rule, _ := e["rule"].(string)
-		if e["policy"] != r.Policy || rule != "" && !slices.Contains([]string{rule, "autogen-" + rule, "autogen-cronjob-" + rule}, r.Rule) {
+		if e["policy"] != r.Policy || rule != "" && r.Rule != "" && !slices.Contains([]string{rule, "autogen-" + rule, "autogen-cronjob-" + rule}, r.Rule) {
 			continue
 		}
 		resources, _ := e["resources"].([]any)

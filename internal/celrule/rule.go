@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/google/cel-go/common/types"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/ephor-dev/ephor/internal/budget"
@@ -91,7 +92,7 @@ func (r *Rule) annotations(e evaluation) (map[string]string, error) {
 			return out, &AnnotationError{Key: a.Key, Err: err}
 		}
 		text, ok := v.Value().(string)
-		if !ok && r.Options.StrictTexts {
+		if !ok && r.Options.StrictTexts && v.Type() != types.NullType { // null means no annotation
 			return out, &AnnotationError{Key: a.Key, Type: v.Type().TypeName()}
 		}
 		if text = strings.TrimSpace(text); ok && text != "" {

@@ -1,6 +1,8 @@
 package compile
 
 import (
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -58,13 +60,34 @@ func (r *Registry) With(o Object, companions []any, options family.Options) (*po
 // stored policy with them is evaluated (family.Family.Review).
 func (r *Registry) Written(o Object, permitted family.Permissions) (*policy.Program, diag.List) {
 	program, diags := r.With(o, nil, family.Options{CommandLine: permitted.Documents})
+	return program, append(r.Review(o, program, permitted), diags...)
+}
+
+// Review returns the mistakes that prevent a policy from being written, in addition to those of its Program. The command line refuses a policy
+// with such a mistake, too.
+func (r *Registry) Review(o Object, program *policy.Program, permitted family.Permissions) diag.List {
 	f := r.FamilyOf(typeOf(o))
-	if f == nil || f.Review == nil || isLarge(o) {
-		return program, diags
+	if f == nil || isLarge(o) {
+		return nil
 	}
-	found := f.Review(family.Reviewed{Object: o.Value, Program: program, Permissions: permitted})
+	found := checkName(o)
+	if f.Review != nil {
+		found.Add(f.Review(family.Reviewed{Object: o.Value, Program: program, Permissions: permitted})...)
+	}
 	locate(found, o)
-	return program, append(found, diags...)
+	return found
+}
+
+// checkName reports a name or namespace that the API server refuses.
+func checkName(o Object) (diags diag.List) {
+	id := IDOf(o)
+	if id.Name != "" && len(validation.IsDNS1123Subdomain(id.Name)) > 0 {
+		diags.Invalid("metadata.name", id.Name, "a name has at most 253 lower case letters, digits, '-' and '.', with a letter or digit at both ends")
+	}
+	if id.Namespace != "" && len(validation.IsDNS1123Label(id.Namespace)) > 0 {
+		diags.Invalid("metadata.namespace", id.Namespace, "the name of a namespace has at most 63 lower case letters, digits and '-', with a letter or digit at both ends")
+	}
+	return diags
 }
 
 // IDOf returns the policy ID of an object.

@@ -56,6 +56,7 @@ func (r *Registry) ExceptionWith(o Object, options family.Options) (*policy.Exce
 		return nil, notAPolicy(o)
 	}
 	e, diags := x.Compile(o.Value, options)
+	diags = append(checkName(o), diags...)
 	e.APIVersion, e.Kind = typeOf(o)
 	e.Kinds = r.kindsWith(x)
 	locate(diags, o)

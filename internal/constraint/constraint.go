@@ -3,6 +3,7 @@ package constraint
 import (
 	"context"
 	"maps"
+	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ type Constraints struct {
 	include, exclude  []policy.Selector
 	everything        bool            // no rules: every resource is selected
 	namespace, object labels.Selector // nil for all
+	named             bool            // namespace tests only the label with the name, which needs no lookup
 }
 
 // Options are the differences between languages.
@@ -46,6 +48,7 @@ func Compile(m *admissionregistrationv1.MatchResources, path string, o Options) 
 	}
 	c.excludes = targetsOf(&diags, m.ExcludeResourceRules, path+".excludeResourceRules", o, exact)
 	c.namespace = selector(&diags, m.NamespaceSelector, path+".namespaceSelector")
+	c.named = onlyNames(c.namespace)
 	c.object = selector(&diags, m.ObjectSelector, path+".objectSelector")
 	c.include, c.exclude = compile(c.targets), compile(c.excludes)
 	if c.object != nil {
@@ -90,6 +93,15 @@ func selector(diags *diag.List, s *metav1.LabelSelector, path string) labels.Sel
 	return out
 }
 
+// onlyNames reports whether a namespace selector tests nothing but the label that holds the name of each Namespace.
+func onlyNames(s labels.Selector) bool {
+	if s == nil {
+		return false
+	}
+	requirements, _ := s.Requirements()
+	return !slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() != corev1.LabelMetadataName })
+}
+
 func compile(targets []policy.Target) []policy.Selector {
 	out := make([]policy.Selector, len(targets))
 	for i := range targets {
@@ -114,7 +126,7 @@ func (c *Constraints) Labels() string {
 
 // Needs returns the data that Match needs beside the object.
 func (c *Constraints) Needs() policy.Needs {
-	return policy.Needs{NamespaceLabels: c.namespace != nil, OldObject: c.object != nil}
+	return policy.Needs{NamespaceLabels: c.namespace != nil && !c.named, OldObject: c.object != nil}
 }
 
 // Match reports whether the constraints select the request. An error means that a lookup failed: the answer is unknown, and the caller
@@ -190,6 +202,9 @@ func (c *Constraints) selectsNamespace(ctx context.Context, r *policy.Request) (
 		return c.namespace.Matches(labelsOf(object)), err
 	case r.Namespace == "":
 		return true, nil
+	}
+	if c.named { // the label that every Namespace has
+		return c.namespace.Matches(labels.Set{corev1.LabelMetadataName: r.Namespace}), nil
 	}
 	found, err := r.NamespaceLabels(ctx)
 	if found[corev1.LabelMetadataName] == "" { // every Namespace has it; data given on the command line may lack it

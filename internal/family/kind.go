@@ -34,6 +34,8 @@ type Kind struct {
 	Review Review
 	// Work holds the types (spec.requestType) of the UpdateRequests for policies of the kind.
 	Work Work
+	// Rules: policies of the kind consist of rules that tests and exceptions name. Policies of other kinds are named as a whole.
+	Rules bool
 	// BareLabels: labels on generated objects name the policy without its namespace, and do not name the rule. The executor, not the
 	// evaluation, adds them.
 	BareLabels bool

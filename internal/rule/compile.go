@@ -70,7 +70,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	if c.diags[before:].HasErrors() || run == nil {
 		out.Eval = c.broken()
 	} else {
-		pre.relaxed, pre.bind = c.relaxed, c.bind
+		pre.relaxed, pre.bind, pre.concerns = c.relaxed, c.bind, c.concerns
 		out.Eval = pre.around(run)
 	}
 	if kind.lifecycle != nil {
@@ -113,6 +113,8 @@ type compiler struct {
 	shared *loader.Chain
 	// bind is set by a kind that defines variables for the whole rule.
 	bind func(*scope.Scope) *scope.Scope
+	// concerns is set by a kind that is about objects with certain parts only (prelude.concerns).
+	concerns func(*scope.Scope) bool
 }
 
 // kind returns the handler of the rule. It reports rules with none or several.

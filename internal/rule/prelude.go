@@ -22,6 +22,9 @@ type prelude struct {
 	relaxed       relaxed                         // nil if exceptions can only exempt from the whole rule
 	properties    *properties                     // nil if there are none
 	bind          func(*scope.Scope) *scope.Scope // adds the variables of the rule kind; nil if there are none
+	// concerns reports whether the object has what the rule is about, such as images; nil if every object has. An object without it is not
+	// skipped, but has no result.
+	concerns func(*scope.Scope) bool
 }
 
 // around returns the evaluator of a rule. Missing parts have no cost.
@@ -34,6 +37,16 @@ func (p prelude) around(run handler) func(*policy.Call) policy.Yield {
 				return y
 			}
 			return run(s)
+		}
+	}
+	if p.concerns != nil {
+		all := eval
+		eval = func(s *scope.Scope) policy.Yield {
+			y := all(s)
+			if y.Status == policy.StatusSkip && !p.concerns(s) {
+				return policy.Yield{}
+			}
+			return y
 		}
 	}
 	if p.context == nil && p.properties == nil && p.bind == nil {

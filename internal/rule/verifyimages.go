@@ -19,6 +19,7 @@ var verifyImages = &Kind{
 	skipOnDelete: true,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {
 		v := c.imageRule(r)
+		c.concerns = v.concerns
 		return v.evaluate
 	},
 	lifecycle: func(r *kyvernov1.Rule, out *policy.Rule) {
@@ -64,6 +65,12 @@ func (c *compiler) imageRule(r *kyvernov1.Rule) *imageRule {
 		}
 	}
 	return v
+}
+
+// concerns reports whether the object has images. Images that cannot be extracted count.
+func (v *imageRule) concerns(s *scope.Scope) bool {
+	images, err := v.extractors.images(s)
+	return err != nil || len(images) > 0
 }
 
 // evaluate finds the images of the object and evaluates the rule.

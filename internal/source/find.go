@@ -185,12 +185,15 @@ func (f *finder) directory(dir string) {
 	}
 }
 
-func isManifest(path string) bool {
-	switch filepath.Ext(path) {
-	case ".yaml", ".yml", ".json":
-		return true
-	}
-	return false
+// IsYAML reports whether the name is that of a YAML file. Extensions are compared without regard to case.
+func IsYAML(path string) bool { return hasExtension(path, ".yaml", ".yml") }
+
+func isJSON(path string) bool { return hasExtension(path, ".json") }
+
+func isManifest(path string) bool { return IsYAML(path) || isJSON(path) }
+
+func hasExtension(path string, known ...string) bool {
+	return slices.Contains(known, strings.ToLower(filepath.Ext(path)))
 }
 
 func (f *finder) file(path string, named bool) {

@@ -1,7 +1,6 @@
 package source
 
 import (
-	"path/filepath"
 	"strings"
 	"unsafe"
 
@@ -45,7 +44,7 @@ func Open(in Input) ([]Document, diag.List) {
 			Severity: diag.Warning, Pos: diag.Position{File: in.Name}, Summary: "there is no YAML document in it", Hint: "nothing of it is used: is it the right file, and was it written completely?",
 		}}
 	}
-	if !in.Named && filepath.Ext(in.Name) == ".json" {
+	if !in.Named && isJSON(in.Name) {
 		// Directories contain all kinds of JSON: a package.json next to the manifests is not a mistake.
 		kept := docs[:0]
 		for _, d := range docs {

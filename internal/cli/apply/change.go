@@ -17,15 +17,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// change is the effect of one policy's mutate rules on one resource. There is a change for every such pair, even if the
-// policy changed nothing or does not match the resource, because the reader of a pipe expects every object. Objects are
-// stored as YAML, so that the decoded objects can be released.
+// change is the effect of one policy's mutate rules on one resource. Objects are stored as YAML, so that the decoded objects can be
+// released.
 type change struct {
 	policy   string
 	resource string // namespace/Kind/name
 	name     string // the name of the resource
 	notes    []note
-	object   []byte
+	applied  bool     // the rules were applied, whether they changed something or not; false after an error
+	object   []byte   // the object after the rules; unchanged where they were not applied
 	targets  [][]byte // the changed targets of rules that change existing objects
 	// generation is set if the policy generated objects instead of changing this one.
 	generation *generation
@@ -40,20 +40,19 @@ type note struct {
 // changeOf converts the answer of one policy's mutate rules.
 func changeOf(a offline.Answer) (change, error) {
 	res := report.ResourceOf(a.Request)
-	c := change{policy: a.Program.Name, resource: res.String(), name: res.Name}
-	made := a.Object
+	c := change{policy: a.Program.Name, resource: res.String(), name: res.Name, applied: a.Object != a.Request.Object}
+	failed := false
 	for i := range a.Results {
-		r := &a.Results[i]
-		if r.Status == policy.StatusSkip || r.Status == policy.StatusError {
+		switch r := &a.Results[i]; r.Status {
+		case policy.StatusSkip, policy.StatusError:
 			c.notes = append(c.notes, note{r.Status, r.Message})
-		}
-		// The output shows the object as the rules changed it, even if one of them ended in an error and the change is
-		// discarded. After a failed patch that is an empty object.
-		if r.Object != nil {
-			made = r.Object
+			failed = failed || r.Status == policy.StatusError
+		default:
+			c.applied = true
 		}
 	}
-	object, err := made.Value()
+	c.applied = c.applied && !failed // a policy with an error changes nothing
+	object, err := a.Object.Value()
 	if err != nil {
 		return c, err
 	}
@@ -89,8 +88,13 @@ func encodeObject(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
+// silent reports whether print writes nothing: no rule was applied, and the object is not for a pipe.
+func (c *change) silent(toFiles, piped bool) bool {
+	return c.generation == nil && !c.applied && len(c.notes) == 0 && (toFiles || !piped)
+}
+
 // print writes the change to the text output. toFiles means that objects are written to files instead; piped omits the
-// lines between objects.
+// lines between objects, and writes objects to which no rule was applied, too.
 func (c *change) print(w io.Writer, toFiles, piped bool) {
 	if c.generation != nil {
 		c.printGeneration(w, toFiles, piped)
@@ -103,7 +107,7 @@ func (c *change) print(w io.Writer, toFiles, piped bool) {
 			fmt.Fprintf(terminal.LegibleWriter(w), "\nerror while applying mutate policy %s -> resource %s \nerror:  %s", c.policy, c.resource, n.message)
 		}
 	}
-	if !toFiles {
+	if !toFiles && (piped || c.applied) {
 		if !piped {
 			fmt.Fprintf(terminal.LegibleWriter(w), "\npolicy %s applied to %s:", c.policy, c.resource)
 		}
@@ -115,7 +119,9 @@ func (c *change) print(w io.Writer, toFiles, piped bool) {
 			}
 		}
 	}
-	fmt.Fprint(w, "\n\nMutation:\nMutation has been applied successfully.")
+	if c.applied {
+		fmt.Fprint(w, "\n\nMutation:\nMutation has been applied successfully.")
+	}
 }
 
 // printUnpatched tells the user where to look when mutate rules did not apply, since the results do not say why.

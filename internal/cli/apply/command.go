@@ -194,6 +194,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	mistakes.Add(load.PassedOver(set.Programs, given, nil)...)
 	result := evaluateAll(cmd.Context(), evaluation{
 		programs:    set.Programs,
+		families:    o.families,
 		inputs:      inputs,
 		keepAll:     o.report || o.table || o.detailed,
 		tellErrors:  !o.report && !o.detailed,

@@ -15,6 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/sarif"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/clivalues"
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
@@ -26,6 +27,7 @@ import (
 // evaluation is a set of policies and the resources on which they are evaluated.
 type evaluation struct {
 	programs []*policy.Program
+	families *compile.Registry // the families of the policies; nil for those of Ephor
 	inputs   []source.Input
 	// keepAll keeps every entry; otherwise only the entries that the text output shows are kept.
 	keepAll bool
@@ -159,6 +161,7 @@ func evaluateAll(ctx context.Context, j evaluation) evaluated {
 		all.add(shared.payload(p))
 	}
 	all.entries, all.last = append(all.entries, all.last...), nil
+	all.diags.Add(shared.evaluator.UnknownNamespaces()...)
 	return all
 }
 
@@ -240,9 +243,9 @@ func (j evaluation) world() world.Root {
 		images = j.context.Images
 	}
 	given := fixed.New(fixed.Values{
-		Now: offline.Now, NamespaceLabels: j.given.Namespaces(), EveryNamespace: true, Objects: j.readObjects, Images: images, Signatures: j.signatures, HTTP: remote.HTTP(),
+		Now: offline.Now, NamespaceLabels: j.given.Namespaces(), EveryNamespace: true, Objects: j.readObjects, Namespaces: j.readNamespaces, Images: images, Signatures: j.signatures, HTTP: remote.HTTP(),
 		ContextResources: func() ([]map[string]any, error) { return j.context.Resources, nil },
-		Parameters:       func() ([]map[string]any, error) { return j.read(j.parameters), nil },
+		Parameters:       func() ([]map[string]any, error) { return j.read(j.parameters, ""), nil },
 	})
 	switch {
 	case j.cluster == nil:
@@ -256,17 +259,28 @@ func (j evaluation) world() world.Root {
 // readObjects reads all resources at once, as the objects of an imaginary cluster in which rules look things up. It is
 // called at the first lookup of a rule; until then each resource is in memory only during its evaluation.
 func (j evaluation) readObjects() ([]map[string]any, error) {
-	return slices.Concat(j.definitions.Objects, j.given.Objects(), j.read(slices.Concat(j.inputs, j.targets, j.parameters))), nil
+	return slices.Concat(j.definitions.Objects, j.given.Objects(), j.read(slices.Concat(j.inputs, j.targets, j.parameters), "")), nil
 }
 
-func (j evaluation) read(inputs []source.Input) (out []map[string]any) {
+// readNamespaces reads the Namespaces among the resources. Other objects are not kept in memory for them.
+func (j evaluation) readNamespaces() ([]map[string]any, error) {
+	return slices.Concat(j.given.Objects(), j.read(slices.Concat(j.inputs, j.targets, j.parameters), "Namespace")), nil
+}
+
+// read reads objects: those of one kind, or all if it is empty.
+func (j evaluation) read(inputs []source.Input, kind string) (out []map[string]any) {
 	for _, in := range inputs {
 		docs, _ := source.Open(in) // the evaluation of the resources reports mistakes
 		for _, d := range docs {
+			if kind != "" && !d.MayHold(kind) {
+				continue
+			}
 			objects, _ := d.Decode(source.Floats)
 			for _, o := range objects {
-				j.definitions.Scopes.Normalise(o.Value)
-				out = append(out, o.Value)
+				if kind == "" || o.Value["kind"] == kind {
+					j.definitions.Scopes.Normalise(o.Value)
+					out = append(out, o.Value)
+				}
 			}
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/ephor-dev/ephor/internal/source"
 )
 
 // prepareOutput creates the target for changed objects: an empty file, even if no object will be written to it, or a
@@ -26,7 +28,4 @@ func prepareOutput(path string) error {
 }
 
 // outputIsFile reports whether --output names a file. Otherwise it names a directory.
-func outputIsFile(path string) bool {
-	ext := filepath.Ext(path)
-	return ext == ".yaml" || ext == ".yml"
-}
+func outputIsFile(path string) bool { return source.IsYAML(path) }

@@ -28,10 +28,14 @@ func (o *options) printText(out io.Writer, set load.PolicySet, exceptions int, r
 		fmt.Fprintf(w, "\nApplying %d policy rule(s) to %d resource(s)%s...\n", set.Rules(), result.resources, with)
 	}
 	printRefused(w, set.Refused)
+	changes := 0
 	for i := range result.changes {
-		result.changes[i].print(out, o.output != "", o.pipe) // objects need no conversion: YAML escapes control characters
+		if c := &result.changes[i]; !c.silent(o.output != "", o.pipe) {
+			c.print(out, o.output != "", o.pipe) // objects need no conversion: YAML escapes control characters
+			changes++
+		}
 	}
-	if len(result.changes) > 0 && len(result.entries) > 0 {
+	if changes > 0 && len(result.entries) > 0 {
 		fmt.Fprintln(w) // as in Kyverno, the text before has no line break at its end
 	}
 	entries := result.entries

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"slices"
 	"sync"
@@ -96,10 +95,6 @@ func (j *workers) gather(by *offline.Evaluator, o source.Object, answers []offli
 	if err == nil {
 		deletions, err = by.Deletions(j.ctx, o.Value)
 	}
-	if over := (*offline.DeletionError)(nil); errors.As(err, &over) {
-		out.err = err
-		return out
-	}
 	if err != nil {
 		out.diags.Add(diag.Diagnostic{Pos: o.Pos(""), Summary: "failed to apply policies on resource " + o.Name() + " (" + err.Error() + ")"})
 		return out
@@ -115,7 +110,7 @@ func (j *workers) gather(by *offline.Evaluator, o source.Object, answers []offli
 		if !j.keepChanges {
 			continue
 		}
-		changes, err := changesOf(answers[i])
+		changes, err := j.changesOf(answers[i])
 		if err != nil {
 			out.diags.Add(diag.Diagnostic{Pos: o.Pos(""), Summary: "failed to write resource " + o.Name() + " (" + err.Error() + ")"})
 			continue
@@ -160,14 +155,24 @@ func (j *workers) count(s *report.Summary, entries []report.Entry) []report.Entr
 	return append([]report.Entry(nil), kept...) // the copy releases the memory of the passes
 }
 
-// changesOf returns the changes that an answer contains.
-func changesOf(a offline.Answer) ([]change, error) {
+// changesOf returns the changes that an answer contains. A policy of a kind without rules has none for an object that it does not match.
+// Other policies have, as in Kyverno, because the reader of a pipe expects every object.
+func (j *workers) changesOf(a offline.Answer) ([]change, error) {
 	switch {
 	case a.Stage.Has(policy.StageMutate):
+		if len(a.Results) == 0 && a.Object == a.Request.Object && !j.hasRules(a.Program) {
+			return nil, nil
+		}
 		c, err := changeOf(a)
 		return []change{c}, err
 	case a.Stage.Has(policy.StageGenerate):
 		return generationsOf(a.Outcome)
 	}
 	return nil, nil
+}
+
+// hasRules reports whether the policy is of a kind with rules.
+func (j *workers) hasRules(p *policy.Program) bool {
+	k := j.families.Kinds().Owner(p.APIVersion, p.Kind)
+	return k != nil && k.Rules
 }

@@ -2,7 +2,6 @@ package convert
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -300,9 +299,6 @@ func authored(object map[string]any) map[string]any {
 // deletion returns the result for a resource of a policy that deletes. A policy that cannot be evaluated deletes nothing.
 func deletion(ctx context.Context, e *offline.Evaluator, object map[string]any) (verdict, error) {
 	outcomes, err := e.Deletions(ctx, object)
-	if fatal := (*offline.DeletionError)(nil); errors.As(err, &fatal) {
-		return verdict{applied: true}, nil
-	}
 	var out verdict
 	for i := range outcomes {
 		for _, r := range outcomes[i].Results {

@@ -160,6 +160,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		}
 	}
 	diags.Add(exceptions.Unevaluated(unevaluated)...)
+	diags.Add(e.UnknownNamespaces()...)
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	if err := o.printExplanations(cmd.OutOrStdout(), all); err != nil {
 		return err
@@ -232,6 +233,7 @@ func loadLocated(families *compile.Registry, paths []string, stdin io.Reader, do
 		metadata, _ := o.Value["metadata"].(map[string]any)
 		namespace, _ := metadata["namespace"].(string)
 		program, found := families.With(compile.Object{Value: o.Value, Pos: o.Pos}, nil, family.Options{CommandLine: documents || namespace == ""})
+		diags.Add(families.Review(compile.Object{Value: o.Value, Pos: o.Pos}, program, family.Permissions{Documents: true})...)
 		diags.Add(found...)
 		out = append(out, located{program, o})
 	}

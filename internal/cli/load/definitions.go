@@ -1,8 +1,6 @@
 package load
 
 import (
-	"path/filepath"
-
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/source"
@@ -20,7 +18,7 @@ func Definitions(paths []string) (CustomKinds, diag.List) {
 	out := CustomKinds{Scopes: source.Scopes{}}
 	var diags diag.List
 	for _, p := range paths {
-		if ext := filepath.Ext(p); ext != ".yaml" && ext != ".yml" {
+		if !source.IsYAML(p) {
 			diags.Add(diag.Diagnostic{Pos: diag.Position{File: p}, Summary: "a file of definitions ends in .yaml or .yml"})
 			continue
 		}

@@ -113,6 +113,7 @@ func policiesFor(families *compile.Registry, paths []string, o source.Options, t
 	set.Diags.Add(Twice(policies)...)
 	for i, o := range policies {
 		program, found := families.With(o, companions.Of(ids[i]), types)
+		found = append(families.Review(o, program, family.Permissions{Documents: types.CommandLine}), found...)
 		set.Diags.Add(found...)
 		set.Diags.Add(lint.Slips(o)...)
 		if found.HasErrors() {

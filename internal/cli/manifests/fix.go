@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/ephor-dev/ephor/internal/source"
 )
 
 // NewFix returns the command fix.
@@ -154,7 +156,7 @@ func yamlFiles(paths []string, wanted func(name string) bool) ([]string, error) 
 }
 
 func isYAML(name string) bool {
-	return (strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")) && !strings.HasPrefix(name, ".")
+	return source.IsYAML(name) && !strings.HasPrefix(name, ".")
 }
 
 // getNode returns the value of a key of a mapping, or nil if there is none.

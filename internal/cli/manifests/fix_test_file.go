@@ -6,9 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
+	"github.com/ephor-dev/ephor/internal/clivalues"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/source"
 )
 
 // The name of this file ends in _file.go because Go would treat cmd_fix_test.go as a test.
@@ -26,7 +32,7 @@ func newFixTest() *cobra.Command {
 		Example: "  ephor fix test tests/\n  ephor fix test tests/ --save --compress",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			files, err := yamlFiles(args, func(n string) bool { return n == name })
+			files, err := yamlFiles(args, func(n string) bool { return strings.EqualFold(n, name) })
 			if err != nil {
 				return err
 			}
@@ -42,6 +48,9 @@ func newFixTest() *cobra.Command {
 					}
 					f.header(doc, "Test", filepath.Base(filepath.Dir(path)))
 					f.results(doc, compress)
+				}
+				if err := f.check(func() any { return &v1alpha1.Test{} }); err != nil {
+					return err
 				}
 				if err := f.finish(cmd, save, force); err != nil {
 					return err
@@ -61,7 +70,13 @@ func newFixTest() *cobra.Command {
 
 // fixNamed fixes the values and user info files that a test names.
 func fixNamed(cmd *cobra.Command, f *fixedFile, test *yaml.Node, save, force bool) error {
-	for _, ref := range []struct{ field, kind, title string }{{"variables", "Values", "values"}, {"userinfo", "UserInfo", "user info"}} {
+	for _, ref := range []struct {
+		field, kind, title string
+		form               func() any
+	}{
+		{"variables", "Values", "values", func() any { return &v1alpha1.Values{} }},
+		{"userinfo", "UserInfo", "user info", func() any { return &v1alpha1.UserInfo{} }},
+	} {
 		named := valueOf(getNode(test, ref.field))
 		if named == "" {
 			continue
@@ -77,6 +92,9 @@ func fixNamed(cmd *cobra.Command, f *fixedFile, test *yaml.Node, save, force boo
 		}
 		for _, doc := range other.roots() {
 			other.header(doc, ref.kind, ref.title)
+		}
+		if err := other.check(ref.form); err != nil {
+			return err
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "Processing %s file (%s)...\n", ref.title, path)
 		if err := other.finish(cmd, save, force); err != nil {
@@ -122,6 +140,9 @@ func (f *fixedFile) results(doc *yaml.Node, compress bool) {
 		if f.rename(r, "status", "result") {
 			f.warn("test result status is renamed to result")
 		}
+		if f.rename(r, "patchedResource", "patchedResources") {
+			f.warn("test result patchedResource is renamed to patchedResources")
+		}
 		namespace := takeNode(r, "namespace")
 		if one := getNode(r, "resource"); one != nil {
 			if many := getNode(r, "resources"); many != nil {
@@ -138,6 +159,8 @@ func (f *fixedFile) results(doc *yaml.Node, compress bool) {
 				n.Value = valueOf(namespace[1]) + "/" + n.Value
 			}
 			f.warn("test result namespace is moved into resources")
+		} else if namespace != nil {
+			f.warn("test result namespace is dropped, because there are no resources in the result")
 		}
 	}
 	before := texts(results.Content)
@@ -156,6 +179,22 @@ func (f *fixedFile) results(doc *yaml.Node, compress bool) {
 	if compress {
 		f.compress(results)
 	}
+}
+
+// check names what remains to be corrected by hand. form returns what each document is decoded into.
+func (f *fixedFile) check(form func() any) error {
+	text, err := f.text()
+	if err != nil {
+		return err
+	}
+	for _, doc := range source.Split(f.path, string(text)) {
+		diags, _ := clivalues.DecodeDocument(doc, form()) // the kind is set
+		for _, d := range diags.Errors() {
+			d.Pos = diag.Position{}
+			f.warnings = append(f.warnings, "correct by hand: "+d.String())
+		}
+	}
+	return nil
 }
 
 // rename renames a key in place. If the new key already exists, it removes the old key.

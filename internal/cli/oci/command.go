@@ -15,6 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/load"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/policyartifact"
 	"github.com/ephor-dev/ephor/internal/source"
 )
@@ -76,7 +77,7 @@ func push(cmd *cobra.Command, paths []string, reference string) error {
 			diags.Add(load.Foreign(nil, o, apiVersion, o.Kind()))
 			continue
 		}
-		_, found := compile.One(compile.Object{Value: o.Value, Pos: o.Pos})
+		_, found := compile.Written(compile.Object{Value: o.Value, Pos: o.Pos}, family.Permissions{Documents: true})
 		diags.Add(found...)
 		content, err := yaml.Marshal(o.Value)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // Deletions evaluates the policies that delete resources on o. The rules of a policy determine whether it has a result for a
-// resource that it does not match, and whether an error ends the run (policy.Offline).
+// resource that it does not match (policy.Offline).
 func (e *Evaluator) Deletions(ctx context.Context, o map[string]any) ([]policy.Outcome, error) {
 	if e.payload != policy.NoPayload && e.payload != policy.JSONPayload {
 		return nil, nil // check requests cannot be deleted
@@ -34,19 +34,9 @@ func (e *Evaluator) Deletions(ctx context.Context, o map[string]any) ([]policy.O
 				}
 			}
 		}
-		for i := range got.Results {
-			if r := &got.Results[i]; r.Rule.Offline.Fatal != "" && r.Status == policy.StatusError && !r.Unknown {
-				return nil, &DeletionError{r.Rule.Offline.Fatal + r.Message}
-			}
-		}
 		if len(got.Results) > 0 {
 			out = append(out, got)
 		}
 	}
 	return out, nil
 }
-
-// DeletionError is the reason why a policy could not be evaluated. It ends the run.
-type DeletionError struct{ why string }
-
-func (e *DeletionError) Error() string { return e.why }

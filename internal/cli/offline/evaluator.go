@@ -2,13 +2,17 @@ package offline
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/cli/remote"
 	"github.com/ephor-dev/ephor/internal/clivalues"
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -39,6 +43,8 @@ type Evaluator struct {
 	payload policy.Payload
 	// recorded is the recorded request; nil for objects without one.
 	recorded *policy.Request
+	// unknown are the namespaces whose labels were asked for and are not known.
+	unknown *sync.Map
 }
 
 // About returns a copy of e for objects of the kind from a cluster.
@@ -57,7 +63,7 @@ type single struct {
 }
 
 func New(programs []*policy.Program, root world.Root, set *clivalues.Set) *Evaluator {
-	e := &Evaluator{snapshot: catalog.NewStatic(programs), Root: root, given: set}
+	e := &Evaluator{snapshot: catalog.NewStatic(programs), Root: root, given: set, unknown: &sync.Map{}}
 	var all policy.Stage
 	for _, p := range programs {
 		s := single{Program: p, snapshot: catalog.NewStatic([]*policy.Program{p})}
@@ -235,6 +241,7 @@ func (e *Evaluator) requestFor(o map[string]any) *policy.Request {
 		return e.recorded.WithObject(object)
 	}
 	req := requestFor(o, e.given)
+	req.ResolveNamespace = e.namespaceLabels(req.Namespace)
 	if e.Cluster == nil {
 		if req.Subresource == "" {
 			req.GVR = e.Names.ResourceOf(req.GVK)
@@ -283,8 +290,6 @@ func requestFor(o map[string]any, set *clivalues.Set) *policy.Request {
 		Namespace:  namespace,
 		Name:       name,
 		Object:     value.Of(o),
-		// The command line knows only the labels of the given namespaces. Other namespaces have none.
-		ResolveNamespace: func(context.Context) (map[string]string, error) { return nil, nil },
 	}
 	if set == nil {
 		return req
@@ -298,10 +303,56 @@ func requestFor(o map[string]any, set *clivalues.Set) *policy.Request {
 		req.User = user
 		req.ResolveRoles = func(context.Context) (policy.Roles, error) { return roles, nil }
 	}
-	if labels := set.Namespaces(); len(labels) > 0 {
-		req.ResolveNamespace = func(context.Context) (map[string]string, error) { return labels[namespace], nil }
-	}
 	return req
+}
+
+// namespaceLabels returns the function that looks up the labels of a namespace among the given values and Namespaces. A namespace that is
+// not among them has none, and UnknownNamespaces names it.
+func (e *Evaluator) namespaceLabels(namespace string) func(context.Context) (map[string]string, error) {
+	return func(ctx context.Context) (map[string]string, error) {
+		labels, known := e.given.Namespaces()[namespace]
+		if e.Root != nil && e.Cluster == nil {
+			var err error
+			if labels, err = e.Root.For(world.Cluster()).Namespaces.Labels(ctx, namespace); err != nil {
+				return nil, err
+			}
+			known = labels != nil
+		}
+		if !known {
+			e.unknown.Store(namespace, nil)
+		}
+		return labels, nil
+	}
+}
+
+// maxNames is the number of namespaces that a warning names.
+const maxNames = 5
+
+// UnknownNamespaces warns of the namespaces whose labels were asked for and are not known, so that namespaceSelectors were evaluated without
+// any. nil means that there are none.
+func (e *Evaluator) UnknownNamespaces() (out diag.List) {
+	var names []string
+	for name := range e.unknown.Range {
+		names = append(names, name.(string))
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	shown := names[:min(len(names), maxNames)]
+	text := "nothing is known about the namespace"
+	if len(names) > 1 {
+		text += "s"
+	}
+	text += " " + strings.Join(shown, ", ")
+	if more := len(names) - len(shown); more > 0 {
+		text += " and " + strconv.Itoa(more) + " more"
+	}
+	out.Add(diag.Diagnostic{
+		Severity: diag.Warning, Summary: text + ": a namespaceSelector finds no labels there",
+		Hint: "add the Namespace to the resources, or its labels to the values (namespaceSelector)",
+	})
+	return out
 }
 
 // OfDocuments returns a copy of e for documents of one type, which need not be Kubernetes objects.
@@ -323,8 +374,7 @@ func (e *Evaluator) OfRequest(req *policy.Request) *Evaluator {
 	if user != nil {
 		recorded.ResolveRoles = func(context.Context) (policy.Roles, error) { return roles, nil }
 	}
-	labels := e.given.Namespaces()
-	recorded.ResolveNamespace = func(context.Context) (map[string]string, error) { return labels[req.Namespace], nil }
+	recorded.ResolveNamespace = e.namespaceLabels(req.Namespace)
 	out.recorded = recorded
 	return &out
 }

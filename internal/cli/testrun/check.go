@@ -125,17 +125,21 @@ func (r *testRun) hasPolicy(name string) bool {
 
 func (r *testRun) hasRule(e *wantedResult) bool {
 	for _, p := range r.policies.Programs {
-		if p.Name == e.policy && slices.ContainsFunc(p.Rules, e.speaksOf) {
+		if p.Name == e.policy && slices.ContainsFunc(p.Rules, func(rule *policy.Rule) bool { return r.covers(e, p, rule) }) {
 			return true
 		}
 	}
 	return false
 }
 
-// speaksOf reports whether the expectation covers the rule: the rule that it names, or one generated from it. For a policy without rules of
-// its own, it covers all results.
-func (e *wantedResult) speaksOf(rule *policy.Rule) bool {
-	return e.Rule == "" || rule.Offline.Whole || rule.Name == e.Rule || rule.Name == "autogen-"+e.Rule || rule.Name == "autogen-cronjob-"+e.Rule
+// covers reports whether the expectation covers the rule of the policy: the rule that it names, or one generated from it. For a policy of a
+// kind without rules, it covers all results, as in Kyverno.
+func (r *testRun) covers(e *wantedResult, p *policy.Program, rule *policy.Rule) bool {
+	if e.Rule == "" || rule.Name == e.Rule || rule.Name == "autogen-"+e.Rule || rule.Name == "autogen-cronjob-"+e.Rule {
+		return true
+	}
+	k := r.families.Kinds().Owner(p.APIVersion, p.Kind)
+	return k != nil && !k.Rules
 }
 
 // chosenObjects are the resources that one name in an expectation selects.
@@ -213,10 +217,14 @@ func (r *testRun) checkRefused(e *wantedResult, chosen []chosenObjects, p load.R
 	}
 }
 
-// checkObject compares the expectation with all answers for one resource, and reports whether a rule that it covers
-// applied to the resource. before is the number of rows before the first row for the resource.
+// checkObject compares the expectation with all answers for one resource, and reports whether the resource needs no further note: a rule
+// that the expectation covers applied to it, or there is a row that fails. before is the number of rows before the first row for the
+// resource.
 func (r *testRun) checkObject(e *wantedResult, i, before int) bool {
-	object, applied := r.resources[i], false
+	object, applied, responded := r.resources[i], false, false
+	if object.request != nil && e.Operation != "" && object.request.Operation != policy.Operation(e.Operation) {
+		return false // it was not evaluated
+	}
 	for _, a := range r.answers[policy.Operation(e.Operation)][i] {
 		if a.Program.Name != e.policy {
 			continue
@@ -224,7 +232,7 @@ func (r *testRun) checkObject(e *wantedResult, i, before int) bool {
 		n := 0
 		for k := range a.Results {
 			result := &a.Results[k]
-			if !e.speaksOf(result.Rule) {
+			if !r.covers(e, a.Program, result.Rule) {
 				continue
 			}
 			n++
@@ -234,11 +242,30 @@ func (r *testRun) checkObject(e *wantedResult, i, before int) bool {
 			r.checkResult(e, object, &a, result)
 		}
 		applied = applied || n > 0
+		if len(a.Results) == 0 && silent(&a) {
+			continue
+		}
+		responded = true
 		if n == 0 && len(e.rows) == before {
 			e.add(testRow{Rule: e.Rule, Resource: object.String(), Result: rowPass, Reason: reasonExcluded})
 		}
 	}
+	if !responded && len(e.rows) == before {
+		e.add(testRow{Rule: e.Rule, Resource: object.String(), Result: rowFail, Reason: reasonNotFound,
+			Message: "the policy " + e.policy + " has no result for this resource, because it does not match the resource"})
+		return true
+	}
 	return applied
+}
+
+// silent reports whether policies have no response for a resource that none of their rules of these stages matches (policy.Offline).
+func silent(a *offline.Answer) bool {
+	for _, rule := range a.Program.Rules {
+		if a.Stage.Has(rule.Stage) && !rule.Stage.Has(policy.StageGenerate|policy.StageDelete) && !rule.Offline.Silent {
+			return false
+		}
+	}
+	return true
 }
 
 // checkResult compares one result with the expectation.

@@ -51,7 +51,8 @@ func New(families *compile.Registry) *cobra.Command {
 			"and compares the results with those that the file expects. A failure shows the expected and the actual result. The exit\n" +
 			"code is 1 when a result differs.\n\n" +
 			"If a rule does not apply to a resource, an expected result for it passes as `Excluded`, whatever the result, as in Kyverno.\n" +
-			"A warning is printed; with --strict it fails.",
+			"A warning is printed; with --strict it fails. Where a policy that generates, deletes or verifies images in CEL does not match,\n" +
+			"it fails as `Not found`.",
 		Example: "  ephor test .\n" +
 			"  ephor test policies/ --fail-only --strict\n" +
 			"  ephor test policies/require-labels/ --watch\n" +

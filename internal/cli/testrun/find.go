@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
+	"strings"
 
 	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
 	"github.com/ephor-dev/ephor/internal/clivalues"
@@ -95,7 +97,7 @@ func findTests(paths []string, fileName string) ([]string, error) {
 		}
 		var below []string
 		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() && d.Name() == fileName {
+			if err == nil && !d.IsDir() && strings.EqualFold(d.Name(), fileName) {
 				below = append(below, path)
 			}
 			return err
@@ -121,12 +123,25 @@ func readTests(path string) ([]testCase, diag.List) {
 		diags, err := clivalues.DecodeDocument(doc, &c.Test)
 		c.deprecated = errors.Is(err, clivalues.ErrDeprecated) || c.Name != ""
 		if !c.deprecated {
+			hintAtFix(diags, path)
 			all.Add(diags...)
 			c.warnings = diags.Warnings()
 		}
 		out = append(out, c)
 	}
 	return out, all
+}
+
+// oldFields are fields that results had in earlier versions of Kyverno.
+var oldFields = []string{"resource", "namespace", "status", "patchedResource"}
+
+// hintAtFix names the command that corrects old fields of results.
+func hintAtFix(diags diag.List, path string) {
+	for i := range diags {
+		if d := &diags[i]; d.Code == diag.UnknownField && strings.HasPrefix(d.Path, "results[") && slices.Contains(oldFields, d.Name) {
+			d.Hint = "`ephor fix test " + path + " --save` corrects it"
+		}
+	}
 }
 
 // within resolves paths in the Test against its folder, and removes duplicates. References to artifacts in registries are not paths and

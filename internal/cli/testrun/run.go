@@ -100,7 +100,6 @@ func (r *testRun) say(format string, args ...any) { fmt.Fprintf(&r.log, format+"
 func (r *testRun) run(ctx context.Context) error {
 	r.say("Loading test  ( %s ) ...", r.path)
 	if r.deprecated {
-		r.say("WARNING: test file (%s) uses a deprecated schema that will be removed in 1.15", r.path)
 		return fmt.Errorf("test file %s uses a deprecated schema — please migrate to the latest format\n(`ephor fix test %s --save` does that)", r.path, r.path)
 	}
 	if err := r.load(); err != nil {
@@ -123,6 +122,10 @@ func (r *testRun) run(ctx context.Context) error {
 		if err := r.evaluate(ctx, op); err != nil {
 			return fmt.Errorf("failed to run test (%w)", err)
 		}
+	}
+	for _, d := range r.evaluator.UnknownNamespaces() {
+		d.Pos = r.pos("resources")
+		r.diags.Add(d)
 	}
 	r.say("  Checking results ...")
 	var unevaluated load.Unevaluated

@@ -17,7 +17,7 @@ func (r *testRun) checkTarget(e *wantedResult, i int) bool {
 				continue
 			}
 			for _, w := range a.Work {
-				if w.Kind != policy.WorkMutateExisting || !e.speaksOf(w.Rule) {
+				if w.Kind != policy.WorkMutateExisting || !r.covers(e, a.Program, w.Rule) {
 					continue
 				}
 				for _, t := range w.Targets {

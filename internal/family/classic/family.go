@@ -30,11 +30,11 @@ var Family = &family.Family{
 var familyKinds = family.Kinds{
 	{
 		Group: Group, Kind: ClusterPolicy, Resource: "clusterpolicies", Short: "cpol", Versions: versions,
-		LabelPrefix: "cpol.kyverno.io/", Source: family.SourceKyverno, Review: reviews, Work: family.Work{Generate: "generate", Mutate: "mutate"}, Superseded: true,
+		LabelPrefix: "cpol.kyverno.io/", Source: family.SourceKyverno, Review: reviews, Rules: true, Work: family.Work{Generate: "generate", Mutate: "mutate"}, Superseded: true,
 	},
 	{
 		Group: Group, Kind: Policy, Resource: "policies", Short: "pol", Versions: versions, Namespaced: true,
-		LabelPrefix: "pol.kyverno.io/", Source: family.SourceKyverno, Review: reviews, Work: family.Work{Generate: "generate", Mutate: "mutate"}, Superseded: true,
+		LabelPrefix: "pol.kyverno.io/", Source: family.SourceKyverno, Review: reviews, Rules: true, Work: family.Work{Generate: "generate", Mutate: "mutate"}, Superseded: true,
 	},
 }
 

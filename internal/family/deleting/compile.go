@@ -1,6 +1,8 @@
 package deleting
 
 import (
+	"context"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
@@ -19,8 +21,6 @@ const RuleKind policy.RuleKind = "deletingPolicy"
 const (
 	TextMatched    = "resource matched"
 	TextNotMatched = "resource did not match"
-
-	textFatal = "failed to apply deleting policies on resource: "
 )
 
 // Compile returns the Program of a policy. Program.Diags holds the mistakes; do not use a Program with an error among them.
@@ -39,16 +39,18 @@ func Compile(p *policiesv1beta1.DeletingPolicy, o family.Options) *policy.Progra
 		c.Diags.Unsupported("spec.deletionPropagationPolicy", string(*d), []string{"Background", "Foreground", "Orphan"})
 	}
 	var mistakes diag.List
-	if out.Schedule, mistakes = parseSchedule(spec.Schedule); !o.CommandLine { // the command line accepts any schedule
-		c.Diags.Add(mistakes...)
-	}
+	out.Schedule, mistakes = parseSchedule(spec.Schedule)
+	c.Diags.Add(mistakes...)
 	d := &deletion{subject: subject, work: policy.Work{Kind: policy.WorkDelete}}
 	if spec.DeletionPropagationPolicy != nil {
 		d.work.Propagation = string(*spec.DeletionPropagationPolicy)
 	}
 	rule := subject.NewRule(c)
 	rule.Name, rule.Kind, rule.Stage = out.Name, RuleKind, policy.StageDelete
-	rule.Offline = policy.Offline{Whole: true, Fatal: textFatal}
+	rule.Offline = policy.Offline{Whole: true}
+	if spec.MatchConstraints == nil { // no resource is selected, and documents of the command line need no constraints
+		rule.Match = func(_ context.Context, r *policy.Request) (bool, error) { return r.Payload == policy.JSONPayload, nil }
+	}
 	rule.Eval = d.eval
 	out.Rules, out.Diags = []*policy.Rule{rule}, c.Diags
 	return out

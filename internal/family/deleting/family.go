@@ -26,10 +26,9 @@ var Family = &family.Family{
 	},
 	Review: func(in family.Reviewed) diag.List {
 		p, _ := Decode(in.Object)
-		diags := append(celpolicy.ReviewConstraints(p.Spec.MatchConstraints), celpolicy.ReviewCalls(in)...)
-		if in.Documents { // Compile accepts any schedule for the command line
-			_, mistakes := parseSchedule(p.Spec.Schedule)
-			diags.Add(mistakes...)
+		diags := celpolicy.ReviewCalls(in)
+		if !in.Documents || p.Spec.MatchConstraints != nil { // without constraints, the command line evaluates it on documents
+			diags = append(celpolicy.ReviewConstraints(p.Spec.MatchConstraints), diags...)
 		}
 		return diags
 	},

@@ -173,7 +173,7 @@ func compileSpec(p *policy.Program, spec *policiesv1beta1.ImageValidatingPolicyS
 	e.rule = &subject.Rule
 	rule := subject.NewRule(c)
 	rule.Name, rule.Kind, rule.Stage, rule.OnError = p.Name, RuleKind, policy.StageValidate, policy.ErrorByAction
-	rule.Action.Default = celpolicy.Actions(spec.ValidationActions)
+	rule.Action.Default, rule.Offline.Silent = celpolicy.Actions(spec.ValidationActions), true
 	rule.Shared, rule.Annotates = verifies || e.required, len(subject.Rule.Annotations) > 0
 	rule.Object = reads(c.Object())
 	rule.Eval = e.evaluate

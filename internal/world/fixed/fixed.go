@@ -2,9 +2,10 @@ package fixed
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -15,8 +16,11 @@ type Values struct {
 	Now func() time.Time
 	// Seed makes random text reproducible; 0 for real randomness.
 	Seed uint64
-	// NamespaceLabels are the labels of the known namespaces.
+	// NamespaceLabels are labels of namespaces. They have precedence over those of Namespaces among the Objects.
 	NamespaceLabels map[string]map[string]string
+	// Namespaces returns the Namespaces among the Objects, so that labels do not need all of these; nil to search the Objects. It is called
+	// at most once, at the first use.
+	Namespaces func() ([]map[string]any, error)
 	// EveryNamespace: a namespaced policy may read the Namespace of every object on which it is evaluated.
 	EveryNamespace bool
 	// Objects returns the content of a simulated cluster; nil for no cluster. It is called at most once, at the first use. The objects must
@@ -63,10 +67,13 @@ func New(v Values) world.Root {
 		}
 		v.Resources = contextResources{&cluster{objects: v.ContextResources}}
 	}
-	scopes := newScopes(v.Parameters)
+	scopes, known := newScopes(v.Parameters), given
+	if v.Namespaces != nil {
+		known = &cluster{objects: v.Namespaces}
+	}
 	return world.RootFunc(func(r world.Reach) world.World {
 		w := world.World{
-			Namespaces: namespaces{labels: v.NamespaceLabels, reach: r, every: v.EveryNamespace, given: given},
+			Namespaces: namespaces{labels: v.NamespaceLabels, reach: r, every: v.EveryNamespace, given: known},
 			Kinds:      scopes,
 			API:        world.Confine(r, v.API),
 			Images:     world.ConfineImages(r, v.Images),
@@ -111,15 +118,21 @@ type namespaces struct {
 	labels map[string]map[string]string
 	reach  world.Reach
 	every  bool     // policies of other namespaces may also read it
-	given  *cluster // nil without a simulated cluster
+	given  *cluster // has the Namespaces; nil without a simulated cluster
 }
 
-// Labels returns the given labels of the namespace; none if none were given.
-func (n namespaces) Labels(_ context.Context, namespace string) (map[string]string, error) {
-	if !n.every && !n.reach.Allows(namespace) {
-		return nil, fmt.Errorf("namespace %s is out of the policy's reach: %w", namespace, world.ErrUnavailable)
+// Labels returns the labels of the namespace: those of the Namespace, and those that were given for it. They are nil if nothing is known
+// about it.
+func (n namespaces) Labels(ctx context.Context, namespace string) (map[string]string, error) {
+	o, err := n.Namespace(ctx, namespace)
+	if o == nil || err != nil {
+		return nil, err
 	}
-	return n.labels[namespace], nil
+	labels := labelsOf(o)
+	if _, isObject := o["kind"]; isObject { // the API server adds it to each
+		labels[corev1.LabelMetadataName] = namespace
+	}
+	return labels, nil
 }
 
 type seeded struct{ r *rand.Rand }

@@ -2,23 +2,30 @@ package fixed
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // Namespace implements world.NamespaceObjects: it returns the Namespace of the simulated cluster, with the labels that were given for
 // it; nil if nothing is known about it.
-func (n namespaces) Namespace(ctx context.Context, name string) (map[string]any, error) {
-	labels, err := n.Labels(ctx, name)
-	if err != nil {
-		return nil, err
+func (n namespaces) Namespace(_ context.Context, name string) (map[string]any, error) {
+	if !n.every && !n.reach.Allows(name) {
+		return nil, fmt.Errorf("namespace %s is out of the policy's reach: %w", name, world.ErrUnavailable)
 	}
-	out, known := map[string]any{}, len(labels) > 0
+	labels, known := n.labels[name]
+	out := map[string]any{}
 	if n.given != nil {
-		if o, err := n.given.get("v1", "Namespace", "", name); err == nil {
+		o, err := n.given.get("v1", "Namespace", "", name)
+		switch {
+		case err == nil:
 			out, known = maps.Clone(o), true
+		case !apierrors.IsNotFound(err):
+			return nil, err
 		}
 	}
 	if !known {
