@@ -34,7 +34,8 @@ spec:
 
 // Expressions read parameters, the namespace and the requester's rights, with the permissions of the controller.
 func TestCEL(t *testing.T) {
-	must(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: e2e-cel, labels: {team: blue}}\n", "create", "-f", "-")
+	cluster.Namespace(t, "e2e-cel")
+	must(t, "", "label", "namespace", "e2e-cel", "team=blue")
 	applyPolicies(t, policyFile(t, celPolicy))
 	create := func(name string) error {
 		_, err := kubectl(t, "", "create", "configmap", name, "-n", "e2e-cel", "--dry-run=server")

@@ -62,7 +62,7 @@ func TestS7AuthorsRights(t *testing.T) {
 	must(t, reviewRights, "apply", "-f", "-")
 	t.Cleanup(func() {
 		_, _ = cluster.Kubectl(context.Background(), nil, "delete", "clusterrole", "kyverno:e2e-review")
-		_, _ = cluster.Kubectl(context.Background(), nil, "delete", "policies.kyverno.io", "--all", "-n", "e2e-review")
+		_, _ = cluster.Kubectl(context.Background(), nil, "delete", "namespace", "e2e-review", "--wait=false")
 	})
 	const configMap = `generate: {apiVersion: v1, kind: ConfigMap, name: made, namespace: e2e-review, data: {data: {k: v}}}`
 	as := func(user, policy string, args ...string) error {
