@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -93,6 +94,11 @@ func settled(t *testing.T) time.Duration {
 		ca, pair := secret(t, caName), secret(t, pairName)
 		if ca == nil || pair == nil {
 			return fmt.Errorf("a Secret is missing")
+		}
+		for _, s := range []*corev1.Secret{ca, pair} { // the controllers log that they restore one before they write it
+			if block, _ := pem.Decode(s.Data["tls.key"]); block == nil {
+				return fmt.Errorf("the key in %s is damaged", s.Name)
+			}
 		}
 		authority, err := certs.ParseCertificates(ca.Data["tls.crt"])
 		if err != nil {
