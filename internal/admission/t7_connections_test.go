@@ -1,9 +1,10 @@
 package admission
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -40,27 +41,28 @@ func onTLS(t *testing.T, srv *Server) (address string, client *tls.Config) {
 	return l.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}} //nolint:gosec // loopback
 }
 
-// reviewer sends reviews on one connection, as an API server does, and counts its connections.
-func reviewer(t *testing.T, address string, config *tls.Config) (ask func(), dials *atomic.Int32) {
+// reviewer sends reviews on one connection, as an API server does. It does not use net/http's client, which gives a connection up if its own
+// goroutine that writes is not scheduled for 50 ms.
+func reviewer(t *testing.T, address string, config *tls.Config) (ask func()) {
 	t.Helper()
-	dials = new(atomic.Int32)
-	transport := &http.Transport{TLSClientConfig: config.Clone(), MaxConnsPerHost: 1, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-		dials.Add(1)
-		return (&net.Dialer{}).DialContext(ctx, network, address)
-	}}
-	t.Cleanup(transport.CloseIdleConnections)
-	client := &http.Client{Transport: transport, Timeout: time.Minute}
+	conn, err := tls.Dial("tcp", address, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	reader, body := bufio.NewReader(conn), configMap("")
 	return func() {
 		t.Helper()
-		res, err := client.Post("https://"+address+"/validate/fail", "application/json", bytes.NewReader(configMap("")))
+		fmt.Fprintf(conn, "POST /validate/fail HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		res, err := http.ReadResponse(reader, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("the connection of the client that sent reviews: %v", err)
 		}
 		defer res.Body.Close()
-		if text, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(text), `"allowed":false`) {
+		if text, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK || res.Close || !strings.Contains(string(text), `"allowed":false`) {
 			t.Fatalf("%d %s %v", res.StatusCode, text, err)
 		}
-	}, dials
+	}
 }
 
 func heapMB() float64 {
@@ -74,7 +76,7 @@ func heapMB() float64 {
 func TestT7UnfinishedHeaders(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil, enforced("Fail"))
 	address, config := onTLS(t, srv)
-	ask, dials := reviewer(t, address, config)
+	ask := reviewer(t, address, config)
 	ask()
 	before := heapMB()
 	header := "POST /validate/fail HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X-Long: "+strings.Repeat("x", 1000)+"\r\n", 1000)
@@ -96,9 +98,6 @@ func TestT7UnfinishedHeaders(t *testing.T) {
 	if grown > 48 {
 		t.Errorf("150 unfinished headers of 1 MB hold %.1f MB", grown)
 	}
-	if n := dials.Load(); n != 1 {
-		t.Errorf("the client that sent reviews needed %d connections", n)
-	}
 }
 
 // T7: connections without a header, with and without a handshake, are closed to make room and end after a few seconds; a client that sent a
@@ -106,7 +105,7 @@ func TestT7UnfinishedHeaders(t *testing.T) {
 func TestT7SlowConnections(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil, enforced("Fail"))
 	address, config := onTLS(t, srv)
-	ask, dials := reviewer(t, address, config)
+	ask := reviewer(t, address, config)
 	ask()
 	const slow, most, patience = 900, 300, 5 * time.Minute // on a busy machine the handshakes take most of the time
 	var open atomic.Int32
@@ -148,7 +147,4 @@ func TestT7SlowConnections(t *testing.T) {
 		t.Errorf("%d slow connections are open after %s", n, time.Since(begin))
 	}
 	ask()
-	if n := dials.Load(); n != 1 {
-		t.Errorf("the client that sent reviews needed %d connections", n)
-	}
 }
