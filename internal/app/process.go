@@ -246,7 +246,7 @@ func (p *process) leaderTasks() []lifecycle.Task {
 			Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: p.log, Static: !f.webhooks.follow,
 			Hold: webhookserver.HoldUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: e.namespace, Name: e.configMap}),
 		},
-		status: &status.Writer{Client: m.GetClient()},
+		status: &status.Writer{Client: m.GetClient()}, withholds: p.flags.registry.withholds,
 		rights: &scanRights{account: f.reportsAccount, access: p.asked}, asked: p.asked, work: f.serving.backgroundAccount,
 		lacked: map[policy.ID]string{}, events: p.events, log: p.log,
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/apicall"
 	"github.com/ephor-dev/ephor/internal/observe"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/registry"
 	"github.com/ephor-dev/ephor/internal/sigcache"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -27,10 +29,12 @@ type registryFlags struct {
 	// remember: answers about signatures are cached. answers is the maximum number of cached answers, and ttl the time for which each is
 	// cached.
 	remember bool
-	answers  int
-	ttl      time.Duration
-	proxy    string
-	trust    trustFlags
+	// confinedLogin: namespaced policies may use pullSecrets, helpers and key services.
+	confinedLogin bool
+	answers       int
+	ttl           time.Duration
+	proxy         string
+	trust         trustFlags
 
 	via *apicall.Proxy
 }
@@ -38,6 +42,7 @@ type registryFlags struct {
 func (f *registryFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.insecure, "allowInsecureRegistry", false, "allow registries without TLS or with an untrusted certificate")
 	fs.StringSliceVar(&f.pullSecrets, "imagePullSecrets", nil, "pull secrets that apply to all registries, as name or namespace/name")
+	fs.BoolVar(&f.confinedLogin, "namespacedPoliciesUseOperatorLogin", false, "let namespaced policies use --imagePullSecrets, --registryCredentialHelpers, and the cloud identity of the controller for registries and key services; otherwise they use Secrets of their own namespace and of the object only")
 	fs.BoolVar(&f.revocation, "notaryRevocation", true, "check whether the certificates of Notary signatures are revoked (OCSP, revocation lists); set it to false where no responder can be reached: revoked certificates are then accepted")
 	fs.StringSliceVar(&f.helpers, "registryCredentialHelpers", nil, "additional sources of registry credentials: default, google, amazon, azure, github; empty for default")
 	fs.BoolVar(&f.remember, "imageVerifyCacheEnabled", true, "cache which image digests are signed and, for half a minute, which are not")
@@ -65,7 +70,7 @@ func (f *registryFlags) complete() error {
 // options returns the registry options. secrets reads the pull secrets. Connections have the same restrictions as calls to services: the
 // blocklist applies to registries, too, and an allowlist limits the registries of namespaced policies.
 func (f *registryFlags) options(namespace string, secrets client.Reader, services *apicall.Services) registry.Options {
-	o := registry.Options{Insecure: f.insecure, Providers: f.helpers, PullSecrets: f.pullSecrets, Namespace: namespace}
+	o := registry.Options{Insecure: f.insecure, Providers: f.helpers, PullSecrets: f.pullSecrets, Namespace: namespace, ConfinedLogin: f.confinedLogin}
 	if len(o.Providers) == 0 {
 		o.Providers = []string{"default"}
 	}
@@ -95,6 +100,12 @@ func (f *registryFlags) options(namespace string, secrets client.Reader, service
 		}
 	}
 	return o
+}
+
+// withholds reports whether the installation has logins that the policy may not use because it is namespaced.
+func (f *registryFlags) withholds(p *policy.Program) bool {
+	own := len(f.pullSecrets) > 0 || slices.ContainsFunc(f.helpers, func(h string) bool { return h != "default" })
+	return own && !f.confinedLogin && p != nil && p.Namespace != "" && p.Registries()
 }
 
 // remembering returns the verifier with a cache for its answers, unless the flags disable the cache.

@@ -30,7 +30,7 @@ func (l lookups) signatures(ctx context.Context, b *base, images *registry.Clien
 		}
 	})
 	verifier, err := sigverify.New(sigverify.Options{
-		Registry: images, Keys: sigkeys.New(sigkeys.Options{Secret: secret, Namespace: l.namespace, HTTP: asks, Permit: services.Permit}),
+		Registry: images, Keys: sigkeys.New(sigkeys.Options{Secret: secret, Namespace: l.namespace, HTTP: asks, Permit: services.Permit, ConfinedLogin: l.registry.confinedLogin}),
 		Trust: keeper, Notary: envelopes, HTTP: asks, Permit: services.Permit,
 	})
 	if err != nil {

@@ -43,7 +43,9 @@ type webhookReconciler struct {
 	installation *webhookserver.Installation
 	apply        *webhookconf.Reconciler
 	status       *status.Writer
-	rights       *scanRights
+	// withholds reports whether a policy may not use the login of the installation for registries.
+	withholds func(*policy.Program) bool
+	rights    *scanRights
 	// asked caches answers about rights. work is the account that executes the work of policies; empty if unknown.
 	asked  *answers
 	work   string
@@ -186,7 +188,7 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 		if notReady != nil {
 			f.log.Warn("policy is not ready", "policy", key, "error", notReady)
 		}
-		state := family.State{Program: byID[id], NotReady: notReady, Now: time.Now()}
+		state := family.State{Program: byID[id], NotReady: notReady, Withheld: f.withholds(byID[id]), Now: time.Now()}
 		if of := status.Of(f.status.Families, object); of != nil && of.Rights {
 			if state.Missing, err = f.rights.missing(ctx, state.Program, of.Listable); err != nil {
 				failed = err

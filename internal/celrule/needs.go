@@ -3,6 +3,7 @@ package celrule
 import (
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 
+	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -14,6 +15,7 @@ func (c *Compiler) Object() *value.Fields { return c.env.Reads().Get(plugincel.O
 func (c *Compiler) Needs() policy.Needs {
 	out := needs(c.env.Reads())
 	out.Lookups = out.Lookups || c.env.Asks()
+	out.Registries = c.env.Calls("imagedata") || c.env.Calls("getImageData") || c.env.Calls(celenv.LibraryImageVerify)
 	return out
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -32,9 +34,27 @@ type State struct {
 	NotReady error
 	// Missing are the rights that the reports controller lacks to scan the resources of the policy.
 	Missing []MissingRight
+	// Withheld: the policy reads registries, and may not use the login of the installation because it is namespaced.
+	Withheld bool
 	// Lacking are the rights that the background controller lacks for the work of the policy.
 	Lacking []LackingRights
 	Now     time.Time
+}
+
+// ConditionLogin is the type of the condition about the login of the installation. It does not decide whether a policy is ready.
+const ConditionLogin = "OperatorLogin"
+
+// SetLogin adds the condition about the login of the installation to a policy that may not use it, and removes it from others.
+func (s *State) SetLogin(conditions *[]metav1.Condition) {
+	if !s.Withheld {
+		meta.RemoveStatusCondition(conditions, ConditionLogin)
+		return
+	}
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type: ConditionLogin, Status: metav1.ConditionFalse, Reason: "Namespaced", LastTransitionTime: metav1.NewTime(s.Now),
+		Message: "The policy reads image registries with Secrets of its namespace and of the object only. Private images that need the installation's pull secrets or " +
+			"cloud identity cannot be read: name pull secrets in the policy, or let an administrator set --namespacedPoliciesUseOperatorLogin.",
+	})
 }
 
 // LackingRights are rights on objects of one kind that an account lacks.

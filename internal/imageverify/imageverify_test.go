@@ -122,6 +122,30 @@ func TestRule(t *testing.T) {
 	}
 }
 
+// T22: a namespaced policy gets no digest that a cluster-wide policy of the same request read with the login of the installation.
+func TestT22DigestsAreNotShared(t *testing.T) {
+	c := callOn(map[string]any{}, nil)
+	reference, err := imageref.Defaults{}.Parse("nginx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := imageref.Image{Reference: reference, Pointer: "/spec/image"}
+	asked := 0
+	c.World.Images = world.ImagesFunc(func(context.Context, world.ImageRequest) (map[string]any, error) {
+		asked++
+		return map[string]any{"resolvedImage": "index.docker.io/library/nginx@" + digest}, nil
+	})
+	for _, p := range []struct {
+		namespace string
+		asked     int
+	}{{"", 1}, {"", 1}, {"team", 2}, {"team", 2}} {
+		c.Program = &policy.Program{Namespace: p.namespace}
+		if _, err := Resolve(c, &image, world.ImageRequest{}); err != nil || asked != p.asked {
+			t.Errorf("in the namespace %q: %d requests, want %d; %v", p.namespace, asked, p.asked, err)
+		}
+	}
+}
+
 // A digest is added to the reference, in a copy of the object.
 func TestPin(t *testing.T) {
 	c := callOn(map[string]any{}, nil)

@@ -14,6 +14,7 @@ import (
 
 // Resolve finds the digest of an image's tag, once in each review; credentials are used to log in.
 func Resolve(c *policy.Call, image *imageref.Image, credentials world.ImageRequest) (string, error) {
+	credentials.Confined = c.Program != nil && c.Program.Namespace != ""
 	return Digest(c.Context(), c.Request.Tags(), c.World, image.String(), credentials)
 }
 

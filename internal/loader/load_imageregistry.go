@@ -23,7 +23,7 @@ imageRegistry:
 
 func compileImageRegistry(e *kyvernov1.ContextEntry, in input) compiled {
 	var c compiled
-	c.reads.Needs.Lookups = true
+	c.reads.Needs.Lookups, c.reads.Needs.Registries = true, true
 	ref, entry := e.ImageRegistry, e.Name
 	if ref.Reference == "" {
 		c.diags.Errorf(in.path+".reference", "a ref is required for imageRegistry context entry")

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"slices"
+
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/schedule"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -59,6 +61,11 @@ func (p *Program) Reach() world.Reach {
 		return world.Cluster()
 	}
 	return world.InNamespace(p.Namespace)
+}
+
+// Registries reports whether a rule reads image registries.
+func (p *Program) Registries() bool {
+	return slices.ContainsFunc(p.Rules, func(r *Rule) bool { return r.Needs.Registries })
 }
 
 // FailurePolicy determines the effect of an evaluation error on the request.

@@ -50,6 +50,8 @@ type Needs struct {
 	Lookups bool
 	// Operation: an expression reads request.operation.
 	Operation bool
+	// Registries: the rule reads image registries.
+	Registries bool
 }
 
 // Merge adds the needs of o.
@@ -61,6 +63,7 @@ func (n *Needs) Merge(o Needs) {
 	n.NamespaceLabels = n.NamespaceLabels || o.NamespaceLabels
 	n.Lookups = n.Lookups || o.Lookups
 	n.Operation = n.Operation || o.Operation
+	n.Registries = n.Registries || o.Registries
 }
 
 // Rule is one rule of a Program, authored or generated: a matcher and an evaluator.

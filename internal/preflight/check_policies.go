@@ -88,9 +88,27 @@ func (s *state) policy(ctx context.Context, u *unstructured.Unstructured, review
 			}
 		}
 	}
+	if program.Namespace != "" && program.Registries() && !s.sharesLogin() {
+		s.add(Finding{
+			Code: "policy-without-login", Severity: Stops, Object: objectOf(u),
+			Message: "it may not use the pull secrets and the cloud identity of the installation, so private images that need them would not be read, and its rules would end in errors",
+			Commands: []string{
+				"name pull secrets of its namespace in the policy, or install with --set features.registryClient.namespacedPoliciesUseOperatorLogin=true",
+			},
+		})
+	}
 	if reviewer != nil {
 		s.rights(ctx, u, program, reviewer)
 	}
+}
+
+// sharesLogin reports whether the values of the release already let namespaced policies use the login of the installation.
+func (s *state) sharesLogin() bool {
+	if s.release == nil {
+		return false
+	}
+	on, _, err := unstructured.NestedBool(s.release.Config, "features", "registryClient", "namespacedPoliciesUseOperatorLogin")
+	return err == nil && on
 }
 
 // rights finds rights that the work of a policy needs and that the controllers would not have.

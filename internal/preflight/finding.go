@@ -91,6 +91,7 @@ var findingKinds = []Kind{
 	{"request-unfinished", "UpdateRequests that are not carried out yet"},
 	{"right-missing", "rights that a policy's work needs and that the controllers of Ephor would not have"},
 	{"policy-not-enforced", "a policy that Ephor would not enforce"},
+	{"policy-without-login", "a namespaced policy that reads image registries: the installation's pull secrets and cloud identity are for cluster-wide policies only"},
 	{"policy-differs", "a policy that Ephor evaluates differently"},
 	{"exception-not-applied", "a PolicyException that Ephor would not apply"},
 	{"entry-not-loaded", "a GlobalContextEntry that Ephor would not load"},

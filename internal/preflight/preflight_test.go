@@ -180,6 +180,64 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// T22: each namespaced policy that reads registries is named, unless the values keep its login.
+func TestT22PoliciesThatLoseTheirLogin(t *testing.T) {
+	const policies = `
+apiVersion: kyverno.io/v1
+kind: Policy
+metadata: {name: signed, namespace: team}
+spec: {rules: [{name: r, match: {any: [{resources: {kinds: [Pod]}}]}, verifyImages: [{imageReferences: ["*"], mutateDigest: false, attestors: [{entries: [{keys: {secret: {name: k, namespace: team}}}]}]}]}]}
+---
+apiVersion: kyverno.io/v1
+kind: Policy
+metadata: {name: data, namespace: team}
+spec: {rules: [{name: r, match: {any: [{resources: {kinds: [Pod]}}]}, context: [{name: image, imageRegistry: {reference: "{{ request.object.spec.containers[0].image }}"}}], validate: {deny: {conditions: {all: [{key: "{{ image.manifest.schemaVersion }}", operator: Equals, value: 1}]}}}}]}
+---
+apiVersion: kyverno.io/v1
+kind: Policy
+metadata: {name: labels, namespace: team}
+spec: {rules: [{name: r, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {pattern: {metadata: {labels: {team: "?*"}}}}}]}
+---
+apiVersion: policies.kyverno.io/v1
+kind: NamespacedValidatingPolicy
+metadata: {name: user, namespace: team}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}
+  validations: [{expression: "image.getMetadata(object.spec.containers[0].image).config.config.User != 'root'"}]
+---
+apiVersion: policies.kyverno.io/v1
+kind: ValidatingPolicy
+metadata: {name: cluster}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}
+  validations: [{expression: "image.getMetadata(object.spec.containers[0].image).config.config.User != 'root'"}]
+`
+	for _, c := range []struct {
+		values map[string]any
+		want   string
+	}{
+		{nil, "NamespacedValidatingPolicy/team/user Policy/team/data Policy/team/signed"},
+		{map[string]any{"features": map[string]any{"registryClient": map[string]any{"namespacedPoliciesUseOperatorLogin": true}}}, ""},
+	} {
+		r, cluster := kyverno(t, c.values, "deployed")
+		r.read([]byte(policies))
+		var found []string
+		for _, f := range Run(t.Context(), cluster).Findings {
+			switch f.Code {
+			case "policy-without-login":
+				found = append(found, f.Object.String())
+			case "policy-not-enforced":
+				if f.Object.Namespace == "team" || f.Object.Name == "cluster" {
+					t.Error(f)
+				}
+			}
+		}
+		if got := strings.Join(found, " "); got != c.want {
+			t.Errorf("found are %q, want %q", got, c.want)
+		}
+	}
+}
+
 // Keep sets the annotations of exactly the definitions that are not kept; afterwards no definition is a finding.
 func TestKeep(t *testing.T) {
 	r, c := kyverno(t, nil, "deployed")

@@ -25,6 +25,9 @@ type Options struct {
 	Providers []string
 	// PullSecrets are used for all images, as name or namespace/name.
 	PullSecrets []string
+	// ConfinedLogin lets namespaced policies use Providers, PullSecrets, and the providers that a policy names: the identity of this process.
+	// Without it, they use Secrets of their namespace and of the object only.
+	ConfinedLogin bool
 	// Secret reads a pull secret by its namespace and name; nil if none can be read.
 	Secret func(ctx context.Context, namespace, name string) (map[string][]byte, error)
 	// ServiceAccount lists the pull secrets of a ServiceAccount; nil if none can be read.

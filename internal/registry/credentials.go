@@ -19,7 +19,8 @@ const maxObjectSecrets = 16
 
 // credentials finds the login for one request. It uses the first of these sources that has a login for a repository: the pull secrets
 // of the policy, of the object and of its ServiceAccount, the providers of the policy, and finally the pull secrets and the providers
-// for all images. It tries a source only if those before it have no login.
+// for all images. It tries a source only if those before it have no login. The sources with the identity of this process are not for
+// namespaced policies, unless Options.ConfinedLogin is set.
 type credentials struct {
 	client *Client
 	req    world.ImageRequest
@@ -71,9 +72,13 @@ func (c *credentials) ResolveContext(ctx context.Context, resource authn.Resourc
 }
 
 func (c *credentials) find(ctx context.Context, resource authn.Resource) (authn.Authenticator, error) {
-	for _, source := range []func(context.Context, authn.Resource) (authn.Authenticator, error){
-		c.named(c.req.Secrets), c.object, c.provided(c.req.Providers), c.named(c.client.options.PullSecrets), c.provided(c.client.options.Providers),
-	} {
+	sources := []func(context.Context, authn.Resource) (authn.Authenticator, error){c.named(c.req.Secrets), c.object}
+	if o := &c.client.options; !c.req.Confined || o.ConfinedLogin {
+		sources = append(sources, c.provided(c.req.Providers), c.named(o.PullSecrets), c.provided(o.Providers))
+	} else {
+		sources = append(sources, c.confined)
+	}
+	for _, source := range sources {
 		found, err := source(ctx, resource)
 		if err != nil {
 			return nil, err
@@ -108,6 +113,12 @@ func (c *credentials) named(names []string) func(context.Context, authn.Resource
 		}
 		return authn.Anonymous, nil
 	}
+}
+
+// confined has no login: it notes why those of the operator are not used.
+func (c *credentials) confined(context.Context, authn.Resource) (authn.Authenticator, error) {
+	c.leave("the installation's own credentials are not for namespaced policies (--namespacedPoliciesUseOperatorLogin)")
+	return authn.Anonymous, nil
 }
 
 // object searches the pull secrets of the object and of its ServiceAccount. The object's author chooses them, so those that cannot be

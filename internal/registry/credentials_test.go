@@ -159,6 +159,57 @@ func TestOrderOfCredentials(t *testing.T) {
 	}
 }
 
+// T22: a request of a namespaced policy uses the Secrets of the policy and of the object only: neither the pull secrets of the operator, nor a
+// provider, which has the identity of this process. ConfinedLogin allows both.
+func TestT22LoginOfTheOperator(t *testing.T) {
+	g := newGuarded(t, map[string]string{"policy": "p-policy", "object": "p-object", "operator": "p-operator", "process": "p-process"})
+	home := t.TempDir()
+	t.Setenv("DOCKER_CONFIG", home)
+	if err := os.WriteFile(filepath.Join(home, "config.json"), secretFor(g.host, "process", "p-process")[dockerConfigJSON], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	secrets := map[string]map[string][]byte{
+		"team/policy": secretFor(g.host, "policy", "p-policy"), "team/object": secretFor(g.host, "object", "p-object"), "ephor/operator": secretFor(g.host, "operator", "p-operator"),
+	}
+	object := world.ObjectSecrets{Namespace: "team", Names: []string{"object"}}
+	for _, c := range []struct {
+		name                  string
+		secrets, providers    []string // of the operator
+		request               world.ImageRequest
+		cluster, confined, on string // the user of a request of a cluster-wide policy, of a namespaced one, and of that with ConfinedLogin; empty: denied
+	}{
+		{"pull secrets of the operator", []string{"operator"}, nil, world.ImageRequest{}, "operator", "", "operator"},
+		{"providers of the operator", nil, []string{"default"}, world.ImageRequest{}, "process", "", "process"},
+		{"providers of the policy", nil, nil, world.ImageRequest{Providers: []string{"default"}}, "process", "", "process"},
+		{"a secret of the policy", []string{"operator"}, []string{"default"}, world.ImageRequest{Secrets: []string{"team/policy"}}, "policy", "policy", "policy"},
+		{"a secret of the object", []string{"operator"}, []string{"default"}, world.ImageRequest{Object: object}, "object", "object", "object"},
+	} {
+		for _, ask := range []struct {
+			confined, on bool
+			user         string
+		}{{false, false, c.cluster}, {true, false, c.confined}, {true, true, c.on}} {
+			client := registries(t, Options{
+				Namespace: "ephor", PullSecrets: c.secrets, Providers: c.providers, ConfinedLogin: ask.on,
+				Secret: func(_ context.Context, namespace, name string) (map[string][]byte, error) {
+					if namespace == "ephor" && ask.confined && !ask.on {
+						t.Errorf("%s: the Secret %s of the installation is read", c.name, name)
+					}
+					return secrets[namespace+"/"+name], nil
+				},
+			})
+			r := c.request
+			r.Reference, r.Confined = g.host+"/team/app:1", ask.confined
+			_, err := client.Image(t.Context(), r)
+			switch {
+			case ask.user == "" && (err == nil || !strings.Contains(err.Error(), "--namespacedPoliciesUseOperatorLogin")):
+				t.Errorf("%s: %+v: the user %q reads the image; %v", c.name, ask, g.last(), err)
+			case ask.user != "" && (err != nil || g.last() != ask.user):
+				t.Errorf("%s: %+v: the user is %q, %v", c.name, ask, g.last(), err)
+			}
+		}
+	}
+}
+
 // bearer is a registry with a login server that counts requests by purpose.
 type bearer struct {
 	host    string

@@ -49,7 +49,7 @@ type imageRule struct {
 
 // imageRule compiles the entries of the rule.
 func (c *compiler) imageRule(r *kyvernov1.Rule) *imageRule {
-	c.reads.Needs.Merge(policy.Needs{Images: true, OldObject: true, Operation: true})
+	c.reads.Needs.Merge(policy.Needs{Images: true, OldObject: true, Operation: true, Registries: true})
 	v := &imageRule{Rule: imageverify.Rule{Name: r.Name}, extractors: c.extractors(r)}
 	for i := range r.VerifyImages {
 		e := c.imageEntry(&r.VerifyImages[i], c.in.Path+index(".verifyImages", i))

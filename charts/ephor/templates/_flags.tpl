@@ -106,6 +106,9 @@
 {{- with $features.registryClient.credentialHelpers }}
 - --registryCredentialHelpers={{ join "," . }}
 {{- end }}
+{{- if $features.registryClient.namespacedPoliciesUseOperatorLogin }}
+- --namespacedPoliciesUseOperatorLogin
+{{- end }}
 {{- with $features.registryClient.proxy }}
 - --registryProxy={{ . }}
 {{- end }}

@@ -27,7 +27,7 @@ func Images(allowed bool) (world.Images, error) {
 	if !allowed {
 		return nil, nil
 	}
-	return registry.New(registry.Options{Providers: providers, Namespace: secretsNamespace})
+	return registry.New(registry.Options{Providers: providers, Namespace: secretsNamespace, ConfinedLogin: true}) // the login is that of the user
 }
 
 // secretsNamespace is the namespace of pull secrets that are named without one: the namespace of the controllers.
@@ -35,7 +35,7 @@ const secretsNamespace = "kyverno"
 
 // registries returns the options for registry queries with the pull secrets of the cluster.
 func (c *Cluster) registries(*apicall.Services) registry.Options {
-	return registry.Options{Providers: providers, Namespace: secretsNamespace, Secret: c.secret}
+	return registry.Options{Providers: providers, Namespace: secretsNamespace, Secret: c.secret, ConfinedLogin: true}
 }
 
 // secret reads the data of a Secret.

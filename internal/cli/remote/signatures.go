@@ -52,7 +52,7 @@ func verifier(images *registry.Client, secret func(context.Context, string, stri
 		return nil, err
 	}
 	return sigverify.New(sigverify.Options{
-		Registry: images, Keys: keys.New(keys.Options{Secret: secret, Namespace: secretsNamespace}), Trust: keeper, Notary: envelopes, HTTP: network,
+		Registry: images, Keys: keys.New(keys.Options{Secret: secret, Namespace: secretsNamespace, ConfinedLogin: true}), Trust: keeper, Notary: envelopes, HTTP: network,
 	})
 }
 

@@ -111,7 +111,10 @@ func Status(object map[string]any, s family.State, webhook, scanned bool, autoge
 	condition = lacking(condition, s.Lacking)
 	condition.LastTransitionTime = metav1.NewTime(s.Now)
 	meta.SetStatusCondition(&c.Conditions, condition)
-	ready := !slices.ContainsFunc(c.Conditions, func(x metav1.Condition) bool { return x.Status != metav1.ConditionTrue })
+	s.SetLogin(&c.Conditions)
+	ready := !slices.ContainsFunc(c.Conditions, func(x metav1.Condition) bool {
+		return x.Status != metav1.ConditionTrue && x.Type != family.ConditionLogin
+	})
 	c.Ready = &ready
 	tree, err := family.Tree(struct {
 		ConditionStatus *policiesv1beta1.ConditionStatus `json:"conditionStatus"`

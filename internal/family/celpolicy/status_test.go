@@ -59,6 +59,11 @@ func TestStatus(t *testing.T) {
 			"RBACPermissionsGranted False Failed Policy is not ready for reporting, missing permissions: get /v1, Resource=pods/exec: ." +
 				" The background controller cannot carry out the policy, missing permissions: create /v1, Resource=secrets: .",
 		}, false},
+		{"T22: the login of the installation is withheld", family.State{Program: served, Withheld: true}, true, true, []string{
+			"WebhookConfigured True Succeeded Webhook configured.", "RBACPermissionsGranted True Succeeded Policy is ready for reporting.",
+			"OperatorLogin False Namespaced The policy reads image registries with Secrets of its namespace and of the object only. Private images that need the installation's pull secrets" +
+				" or cloud identity cannot be read: name pull secrets in the policy, or let an administrator set --namespacedPoliciesUseOperatorLogin.",
+		}, true},
 	} {
 		c.state.Now = time.Unix(1000, 0)
 		tree, err := celpolicy.Status(map[string]any{}, c.state, c.webhook, c.scanned, nil)

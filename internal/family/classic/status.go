@@ -52,6 +52,7 @@ func status(object map[string]any, state family.State) (map[string]any, error) {
 		ready.Message = value.Message(messageNotReady + ": " + notReady.Error())
 	}
 	meta.SetStatusCondition(&s.Conditions, ready)
+	state.SetLogin(&s.Conditions)
 	return family.Tree(s)
 }
 

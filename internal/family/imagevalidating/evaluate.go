@@ -64,6 +64,7 @@ func (r *evaluator) begin(c *policy.Call) (*subject, policy.Yield) {
 		object, _ := in.Object.(map[string]any)
 		imageverify.WithLogin(&registry, c.Request, object)
 	}
+	registry.Confined = c.Program != nil && c.Program.Namespace != ""
 	in.Registry, in.Attestors, in.Attestations = registry, r.attestorNames, r.attestationNames
 	s := &subject{in: in, panel: &imageverify.Panel{
 		World: c.World, Tags: c.Request.Tags(), For: imageverify.Asker(c.Program, c.Rule.Name), Images: c.Images, Registry: registry,

@@ -235,6 +235,19 @@ func TestReferencesThatAreRefused(t *testing.T) {
 	}
 }
 
+// T22: key services are asked with the identity of the process, which namespaced policies may not use.
+func TestT22KeyServicesOfTheOperator(t *testing.T) {
+	clean(t)
+	for _, ref := range []string{
+		"awskms:///alias/release", "gcpkms://projects/p/locations/l/keyRings/r/cryptoKeys/k", "azurekms://x.vault.azure.net/key", "hashivault://release",
+	} {
+		_, err := New(Options{HTTP: none(t), Operator: none(t)}).Key(t.Context(), &world.KeyAttestor{KMS: ref}, true)
+		if err == nil || !strings.Contains(err.Error(), "--namespacedPoliciesUseOperatorLogin") {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+}
+
 func TestSecrets(t *testing.T) {
 	key := newKey(t).Public()
 	var asked []string
@@ -612,7 +625,7 @@ func TestNamespacedPoliciesAskWhatIsPermitted(t *testing.T) {
 	h := func(w http.ResponseWriter, _ *http.Request) {
 		answerJSON(w, map[string]any{"data": map[string]any{"keys": map[string]any{"1": map[string]string{"public_key": pemOf(t, key)}}}})
 	}
-	r := New(Options{Operator: to(t, h, "vault.internal"), Permit: func(u *url.URL) error { return fmt.Errorf("URL %q is not permitted", u) }})
+	r := New(Options{ConfinedLogin: true, Operator: to(t, h, "vault.internal"), Permit: func(u *url.URL) error { return fmt.Errorf("URL %q is not permitted", u) }})
 	if _, err := r.All(t.Context(), &world.KeyAttestor{KMS: "hashivault://release"}, false); err != nil {
 		t.Error(err)
 	}

@@ -25,6 +25,8 @@ type Options struct {
 	// Operator is the transport for addresses from the environment of this process: token servers, metadata services, Vault; nil means the
 	// default transport.
 	Operator http.RoundTripper
+	// ConfinedLogin lets namespaced policies read keys of key services, which takes the identity of this process.
+	ConfinedLogin bool
 	// Permit returns the reason why a namespaced policy may not use a URL, or nil if it may. A nil Permit permits all URLs.
 	Permit func(*url.URL) error
 	// Now is the clock; nil means the system clock.
@@ -106,6 +108,8 @@ func (r *Resolver) reference(ctx context.Context, ref string, confined bool) ([]
 		return r.secret(ctx, namespace, name)
 	case scheme == "https" && confined:
 		err = errors.New("keys of namespaced policies are not read from URLs")
+	case fetch != nil && scheme != "https" && confined && !r.options.ConfinedLogin:
+		err = errOperator
 	case fetch != nil:
 		transport := r.options.HTTP
 		if scheme == "hashivault" {
@@ -125,6 +129,9 @@ func (r *Resolver) reference(ctx context.Context, ref string, confined bool) ([]
 	}
 	return keys, nil
 }
+
+var errOperator = errors.New("key services are read with the identity of the installation, which is not for namespaced policies: write the public key into the policy or a Secret, " +
+	"or set --namespacedPoliciesUseOperatorLogin")
 
 var errConfined = errors.New("a namespaced policy names the Secret of its key in the field secret")
 
