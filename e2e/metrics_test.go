@@ -78,6 +78,14 @@ spec:
   mutations:
   - patchType: JSONPatch
     jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/metadata/labels/seen', value: 'yes'}]"}
+---
+# Its condition has no value, since the Pods have no annotation.
+apiVersion: policies.kyverno.io/v1
+kind: PolicyException
+metadata: {name: metrics-e2e, namespace: default}
+spec:
+  policyRefs: [{name: metrics-e2e, kind: ValidatingPolicy}]
+  matchConditions: [{name: approved, expression: "object.metadata.annotations['approved'] == 'yes'"}]
 `
 
 // Every query of the dashboard, of the alerts and of docs/operating/metrics.md returns data in Prometheus's own engine, for two pages of
@@ -104,7 +112,7 @@ func TestMetrics(t *testing.T) {
 				`kyverno_policy_results_total{dry_run="false",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",policy_background_mode="true",policy_name="metrics-e2e",policy_namespace="default",policy_type="namespaced",policy_validation_mode="audit",resource_kind="Pod",resource_namespace="default",resource_request_operation="create",rule_execution_cause="admission_request",rule_name="owner",rule_result="fail",rule_type="validate"} `,
 				`rule_name="broken",rule_result="error"`, `dry_run="true"`, `kyverno_policy_changes_total{`,
 				`kyverno_validating_policy_results_total{execution_cause="admission_request"`, `kyverno_mutating_policy_results_total{execution_cause="admission_request"`,
-				`kyverno_deprecated_api_requests_total{`,
+				`kyverno_deprecated_api_requests_total{`, `ephor_policy_exception_errors_total{`,
 			} {
 				if !strings.Contains(page, want) {
 					return fmt.Errorf("there is no %s", want)
