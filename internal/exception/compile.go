@@ -6,6 +6,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/condition"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/jmespath"
@@ -60,7 +61,7 @@ func compileConditions(out *policy.Exception, c *kyvernov2beta1.AnyAllConditions
 	if c.AllConditions != nil {
 		block["all"] = conditionList(c.AllConditions)
 	}
-	set, diags := condition.Compile(block, "spec.conditions")
+	set, diags := condition.Compile(block, "spec.conditions", &compilecost.Allowance{})
 	var reads scope.Reads
 	reads.AddNames(set.Roots()...)
 	for _, t := range set.Templates() {

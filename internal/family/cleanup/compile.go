@@ -1,6 +1,7 @@
 package cleanup
 
 import (
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"slices"
 	"strings"
 
@@ -61,12 +62,13 @@ func compileRule(p *kyvernov2.ClusterCleanupPolicy, ns string) (*policy.Rule, di
 	rule.Needs = matcher.Needs()
 	rule.MatchSteps = matcher.Steps()
 
-	chain, more := loader.Compile(spec.Context, ns, "spec.context")
+	allowance := &compilecost.Allowance{}
+	chain, more := loader.Compile(spec.Context, ns, "spec.context", allowance)
 	diags.Add(more...)
 	reads := chain.Reads()
 	var conditions *condition.Set
 	if tree := conditionTree(spec.Conditions); tree != nil {
-		conditions, more = condition.Compile(tree, "spec.conditions")
+		conditions, more = condition.Compile(tree, "spec.conditions", allowance)
 		diags.Add(more...)
 		reads.AddNames(conditions.Roots()...)
 		for _, t := range conditions.Templates() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/constraint"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -56,7 +57,7 @@ func (p *subject) needs() policy.Needs {
 
 // compile compiles the variables and conditions. The caller compiles the other expressions with the Compiler and then calls done.
 func (p *subject) compile(variables []admissionregistrationv1.Variable, conditions []admissionregistrationv1.MatchCondition) *celrule.Compiler {
-	c := celrule.New(celenv.Declarations{Params: p.paramKind != nil}, &celenv.Allowance{})
+	c := celrule.New(celenv.Declarations{Params: p.paramKind != nil}, &compilecost.Allowance{})
 	c.Variables(variables, "spec.variables")
 	p.rule.Conditions = c.Conditions(conditions, "spec.matchConditions")
 	return c
