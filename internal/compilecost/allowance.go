@@ -52,13 +52,16 @@ func (c Cost) Check() error {
 // Allowance bounds what the texts of one policy cost together, including those of its generated rules. The zero Allowance is unused. It must
 // be used by only one goroutine.
 type Allowance struct {
-	// Limit is the bound of the memory that the compiled policy keeps; 0 for MaxPolicyBytes.
-	Limit int64
+	// Namespace is the namespace of a namespaced policy; empty for no bound of a namespace.
+	Namespace string
+	// Left is the memory that the other policies of the namespace leave.
+	Left int64
 
 	time       time.Duration
 	held       int64
 	cels, text int
 	exceeded   bool
+	crowded    bool
 }
 
 // Error means that an expression, or a policy, costs too much to compile.
@@ -71,14 +74,13 @@ func (a *Allowance) Take(c Cost) error {
 	if err := c.Check(); err != nil || a == nil {
 		return err
 	}
-	limit := int64(MaxPolicyBytes)
-	if a.Limit > 0 {
-		limit = min(limit, a.Limit)
-	}
 	switch {
-	case a.held+c.Held > limit:
+	case a.Namespace != "" && a.held+c.Held > a.Left:
+		a.exceeded, a.crowded = true, true
+		return &Error{NamespaceText(a.Namespace)}
+	case a.held+c.Held > MaxPolicyBytes:
 		a.exceeded = true
-		return &Error{fmt.Sprintf("the regular expressions and CEL expressions of the policy take more than %d KiB of memory together, including those of generated rules", limit>>10)}
+		return &Error{fmt.Sprintf("the regular expressions and CEL expressions of the policy take more than %d KiB of memory together, including those of generated rules", MaxPolicyBytes>>10)}
 	case a.time+c.Time > MaxPolicyTime:
 		a.exceeded = true
 		return &Error{fmt.Sprintf("the expressions of the policy take more than %s to compile together, including those of generated rules", MaxPolicyTime)}
@@ -115,3 +117,12 @@ func (a *Allowance) Held() int64 {
 
 // Exceeded reports whether an expression exceeded the bounds of the policy.
 func (a *Allowance) Exceeded() bool { return a != nil && a.exceeded }
+
+// Crowded reports whether the policy compiles only when other policies of its namespace are deleted or become smaller.
+func (a *Allowance) Crowded() bool { return a != nil && a.crowded }
+
+// NamespaceText returns the mistake of a policy that exceeds the bound of its namespace.
+func NamespaceText(namespace string) string {
+	return fmt.Sprintf("the regular expressions and CEL expressions of the policies in namespace %s take more than %d MiB of memory together: delete policies, or make the counts in {…} of their regular expressions smaller",
+		namespace, MaxNamespaceBytes>>20)
+}

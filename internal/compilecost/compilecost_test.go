@@ -95,8 +95,8 @@ func TestAllowance(t *testing.T) {
 	if a.Take(small) != nil || a.Take(large) == nil || !a.Exceeded() || a.Take(small) != nil || a.Held() != 2<<20 {
 		t.Errorf("%+v", a)
 	}
-	limited := &compilecost.Allowance{Limit: 1 << 20}
-	if limited.Take(small) != nil || limited.Take(small) == nil {
+	limited := &compilecost.Allowance{Namespace: "a", Left: 1 << 20}
+	if limited.Take(small) != nil || limited.Take(small) == nil || !limited.Crowded() {
 		t.Errorf("%+v", limited)
 	}
 	var none *compilecost.Allowance

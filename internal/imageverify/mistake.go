@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/certificate"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 

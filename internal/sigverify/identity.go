@@ -10,8 +10,8 @@ import (
 
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 
-	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/certificate"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 	"github.com/ephor-dev/ephor/internal/world"
 )

@@ -7,7 +7,6 @@ import (
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
-	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -52,8 +51,9 @@ func compileConditions(out *policy.Exception, spec *policiesv1beta1.PolicyExcept
 	if len(spec.MatchConditions) == 0 {
 		return
 	}
+	allowance := o.Within()
 	compile := func(d celenv.Declarations) (*conditions, diag.List) {
-		c := celrule.New(d, &compilecost.Allowance{})
+		c := celrule.New(d, allowance)
 		x := &conditions{}
 		for i, m := range spec.MatchConditions {
 			if m.Expression != "" { // a missing expression is already reported

@@ -16,6 +16,10 @@ import (
 // Compile returns the Program of a policy: its settings, its rules and their autogen rules for Pod controllers. Program.Diags holds the
 // mistakes; a rule with a mistake evaluates to status error. Do not change p after the call.
 func Compile(p *kyvernov1.ClusterPolicy) *policy.Program {
+	return compileWithin(p, &compilecost.Allowance{})
+}
+
+func compileWithin(p *kyvernov1.ClusterPolicy, allowance *compilecost.Allowance) *policy.Program {
 	out := &policy.Program{
 		APIVersion: p.APIVersion, Kind: p.Kind, Name: p.Name,
 		UID: string(p.UID), Generation: p.Generation, ResourceVersion: p.ResourceVersion,
@@ -28,7 +32,6 @@ func Compile(p *kyvernov1.ClusterPolicy) *policy.Program {
 			out.Namespace = "default" // the default of kubectl
 		}
 	}
-	allowance := &compilecost.Allowance{}
 	for i := range p.Spec.Rules {
 		addRule(out, p, &p.Spec.Rules[i], i, policy.Origin{}, allowance)
 	}

@@ -6,7 +6,6 @@ import (
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
-	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
@@ -32,7 +31,7 @@ func Compile(p *policiesv1beta1.DeletingPolicy, o family.Options) *policy.Progra
 	out.Unconfined = o.CommandLine && out.Namespace != ""
 	subject, c := celpolicy.Compile(out, celpolicy.Input{
 		Kind: celenv.Deleting, Constraints: spec.MatchConstraints, AnyOperation: true, Conditions: spec.Conditions, ConditionsPath: "spec.conditions",
-		Variables: spec.Variables, VariablesFirst: true, Allowance: &compilecost.Allowance{},
+		Variables: spec.Variables, VariablesFirst: true, Allowance: o.Within(),
 	})
 	switch d := spec.DeletionPropagationPolicy; {
 	case d == nil, *d == metav1.DeletePropagationForeground, *d == metav1.DeletePropagationBackground, *d == metav1.DeletePropagationOrphan:

@@ -23,7 +23,7 @@ import (
 // Compile returns the Program of a policy, which was decoded from the object of in. Program.Diags holds the mistakes; do not use a
 // Program with an error among them.
 func Compile(p *policiesv1beta1.ImageValidatingPolicy, in family.Source) *policy.Program {
-	b := &builder{program: celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec)), allowance: &compilecost.Allowance{}}
+	b := &builder{program: celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec)), allowance: in.Within()}
 	b.program.Unconfined = in.CommandLine
 	documents := mode(&p.Spec) == celenv.JSON
 	// Digests are added only to the objects of requests, not on the command line and not in scans.

@@ -28,7 +28,7 @@ func Compile(p *policiesv1beta1.MutatingPolicy, o family.Options) *policy.Progra
 	}
 	b := &builder{
 		program: celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common), spec: &p.Spec,
-		allowance: &compilecost.Allowance{}, merging: celrule.Merging{Types: types(o, &p.Spec)},
+		allowance: o.Within(), merging: celrule.Merging{Types: types(o, &p.Spec)},
 	}
 	if e := p.Spec.Evaluation; e != nil && e.UseServerSideApply != nil {
 		b.merging.Atomics = *e.UseServerSideApply

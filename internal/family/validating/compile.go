@@ -21,7 +21,7 @@ import (
 func Compile(p *policiesv1beta1.ValidatingPolicy, in family.Source) *policy.Program {
 	out := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec))
 	out.Unconfined = in.CommandLine
-	allowance := &compilecost.Allowance{}
+	allowance := in.Within()
 	if m := checkModeOf(&p.Spec); m != nil && in.CommandLine {
 		rule, diags := compileCheck(out, &p.Spec, m, allowance)
 		out.Diags.Add(diags...)
