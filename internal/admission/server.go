@@ -105,6 +105,7 @@ type Server struct {
 	// pace limits namespaced policies to their share of processor time; paceLater does so without waiting, since a wait would delay other
 	// work.
 	pace, paceLater func(*policy.Program) budget.Pacer
+	shares          *share.Shares
 	gate            gate
 	large           *semaphore.Weighted // bytes of large bodies
 
@@ -132,9 +133,9 @@ func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root w
 		srv.routes = srv.routes.fixed()
 	}
 	srv.gate.Clients, srv.large = o.Clients, semaphore.NewWeighted(largeBodies)
-	shares := share.New(runtime.GOMAXPROCS(0))
-	srv.pace = func(p *policy.Program) budget.Pacer { return shares.Pacer(p.Namespace, true) }
-	srv.paceLater = func(p *policy.Program) budget.Pacer { return shares.Pacer(p.Namespace, false) }
+	srv.shares = share.New(runtime.GOMAXPROCS(0))
+	srv.pace = func(p *policy.Program) budget.Pacer { return srv.shares.Pacer(p.Namespace, true) }
+	srv.paceLater = func(p *policy.Program) budget.Pacer { return srv.shares.Pacer(p.Namespace, false) }
 	srv.audits = newAuditor(srv, max(o.AuditWorkers, 1), max(o.AuditCapacity, 1))
 	return srv
 }

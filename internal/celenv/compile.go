@@ -1,6 +1,8 @@
 package celenv
 
 import (
+	"github.com/ephor-dev/ephor/internal/compilecost"
+
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -57,7 +59,7 @@ type Compiler struct {
 	variables *Variables
 	signature [sha256.Size]byte // a digest of the variables
 	alone     bool              // its plans are not shared
-	allowance *Allowance
+	allowance *compilecost.Allowance
 	reads     reads
 	objects   objects
 }
@@ -67,8 +69,8 @@ func NewCompiler(d Declarations) *Compiler {
 	return &Compiler{declared: d, env: d.env(), planner: d.planner(), variables: &Variables{declared: d}}
 }
 
-// Within makes the Compiler count its expressions in an Allowance. An expression that exceeds it results in an *AllowanceError.
-func (c *Compiler) Within(a *Allowance) *Compiler {
+// Within makes the Compiler charge an Allowance for its expressions. An expression that costs too much results in a *compilecost.Error.
+func (c *Compiler) Within(a *compilecost.Allowance) *Compiler {
 	c.allowance = a
 	return c
 }
@@ -79,7 +81,7 @@ func (c *Compiler) Variables() *Variables { return c.variables }
 // Variable compiles a variable. Expressions that are compiled later can use it as variables.⟨name⟩, with its type. A
 // variable that does not compile is declared with any type, so that its mistake is reported only once.
 func (c *Compiler) Variable(name, expression string) error {
-	if err := c.allowance.take(expression); err != nil {
+	if err := c.allowance.CEL(expression); err != nil {
 		return err
 	}
 	if c.mapType == nil {
@@ -109,9 +111,9 @@ func (c *Compiler) Variable(name, expression string) error {
 }
 
 // Compile compiles an expression whose result must have one of the types. The error is a *CompileError or an
-// *AllowanceError, or reports the wrong type.
+// *compilecost.Error, or reports the wrong type.
 func (c *Compiler) Compile(expression string, results ...Result) (*Expression, error) {
-	if err := c.allowance.take(expression); err != nil {
+	if err := c.allowance.CEL(expression); err != nil {
 		return nil, err
 	}
 	x, checked, err := c.compile(expression, results...)
@@ -164,7 +166,7 @@ func (c *Compiler) compile(expression string, results ...Result) (_ *Expression,
 			checked, err = nil, fmt.Errorf("the expression cannot be compiled: the CEL library panics: %v", r)
 		}
 	}()
-	parsed, err := parse(c.env, expression)
+	parsed, err := parse(c.env, expression, c.allowance)
 	if err != nil {
 		return nil, nil, err
 	}

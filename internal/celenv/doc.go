@@ -20,5 +20,5 @@
 // restriction of it, is a Library in its own file lib_⟨name⟩.go. library.go has the list, and Library.Kinds states which kinds of policies
 // have the library.
 //
-// Floor 0 (leaf): imports value, trace, world, apipath, textgen and certificate.
+// Floor 0 (leaf): imports value, compilecost, trace, world, apipath, textgen and certificate.
 package celenv

@@ -49,7 +49,7 @@ func (v *Variables) recording(text string) (*cel.Ast, interpreter.Interpretable,
 			return nil, nil, nil, err
 		}
 	}
-	parsed, err := parse(env, text)
+	parsed, err := parse(env, text, nil)
 	if err != nil {
 		return nil, nil, nil, err
 	}

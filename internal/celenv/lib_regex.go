@@ -2,12 +2,13 @@ package celenv
 
 import (
 	"regexp"
-	"regexp/syntax"
 	"strings"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/ephor-dev/ephor/internal/compilecost"
 )
 
 var libRegex = &Library{
@@ -45,31 +46,15 @@ func searched(args []ref.Val, _ interpreter.Activation) bool {
 	if !ok || !strings.Contains(string(source), "{") || pattern*maxRepeat <= maxProgram && text*pattern*maxRepeat <= maxSteps {
 		return false // without repetitions, the compiled program is about as long as the expression
 	}
-	tree, err := syntax.Parse(string(source), syntax.Perl)
+	re, err := compilecost.Regex(string(source))
 	if err != nil {
 		return false // the call reports the mistake
 	}
-	program := instructions(tree)
-	return program > maxProgram || text*program > maxSteps
+	return re.Check() != nil || re.Program > maxProgram || text*re.Program > maxSteps
 }
 
 // maxRepeat is the maximum repetition count in a regular expression, a limit of package regexp.
 const maxRepeat = 1000
-
-// instructions estimates the number of instructions of a compiled regular expression.
-func instructions(re *syntax.Regexp) int {
-	n := 1 + len(re.Rune)/8
-	if re.Op == syntax.OpLiteral {
-		n = 1 + len(re.Rune)
-	}
-	for _, sub := range re.Sub {
-		n += instructions(sub)
-	}
-	if re.Op == syntax.OpRepeat {
-		n *= max(re.Min, re.Max, 1)
-	}
-	return min(n, 1<<30)
-}
 
 // searchedAll reports whether finding all matches takes too many steps or finds too many matches.
 func searchedAll(args []ref.Val, vars interpreter.Activation) bool {

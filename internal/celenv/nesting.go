@@ -2,10 +2,15 @@ package celenv
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/ephor-dev/ephor/internal/compilecost"
 )
 
 // The time of the library's type checker grows with the fourth power of the nesting depth of types and with the square
@@ -17,8 +22,9 @@ const (
 	maxTypeNesting = 8   // nesting depth of the type of a variable; a deeper type becomes dyn
 )
 
-// parse calls Env.Parse, and returns an error if the expression is too large for the type checker.
-func parse(env *cel.Env, expression string) (*cel.Ast, error) {
+// parse calls Env.Parse, and returns an error if the expression is too large for the type checker. It charges the allowance for what checking
+// and planning the expression will cost.
+func parse(env *cel.Env, expression string, a *compilecost.Allowance) (*cel.Ast, error) {
 	parsed, issues := env.Parse(expression)
 	if issues != nil && issues.Err() != nil {
 		return nil, compileError(issues)
@@ -30,11 +36,18 @@ func parse(env *cel.Env, expression string) (*cel.Ast, error) {
 	case m.count > maxMakers:
 		return nil, fmt.Errorf("there are %d calls, lists, maps and macros; %d are allowed", m.count, maxMakers)
 	}
+	m.Add(compilecost.CELTypes(m.count))
+	if err := a.Take(m.Cost); err != nil {
+		return nil, err
+	}
 	return parsed, nil
 }
 
 // makers counts the calls of an expression, and the parts that create a type from the types of their own parts.
-type makers struct{ count int }
+type makers struct {
+	count            int
+	compilecost.Cost // of the regular expressions that are literals
+}
 
 // nesting returns the maximum nesting depth of the parts of e that create types.
 func (m *makers) nesting(e ast.Expr) (deepest int) {
@@ -76,8 +89,30 @@ func (m *makers) nesting(e ast.Expr) (deepest int) {
 			return m.made(deepest)
 		}
 		m.count++
+		if slices.Contains(searches, c.FunctionName()) {
+			for _, arg := range c.Args() {
+				m.pattern(arg)
+			}
+		}
 	}
 	return deepest
+}
+
+// searches are the functions with a regular expression as an argument.
+var searches = slices.Sorted(maps.Keys(libRegex.prices))
+
+// pattern adds the cost of a regular expression that is a literal. The library compiles it twice: to check it, and for the plan.
+func (m *makers) pattern(e ast.Expr) {
+	if e.Kind() != ast.LiteralKind {
+		return
+	}
+	text, ok := e.AsLiteral().(types.String)
+	if !ok {
+		return
+	}
+	if size, err := compilecost.Regex(string(text)); err == nil { // otherwise the checker reports the mistake
+		m.Add(compilecost.Cost{Time: 2 * size.Time, Peak: 2 * size.Peak, Held: size.Held})
+	}
 }
 
 func (m *makers) made(around int) int {

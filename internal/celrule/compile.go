@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
@@ -24,7 +25,7 @@ type Compiler struct {
 }
 
 // New returns a Compiler that charges what it compiles to the allowance of its policy; nil for no bound.
-func New(d celenv.Declarations, a *celenv.Allowance) *Compiler {
+func New(d celenv.Declarations, a *compilecost.Allowance) *Compiler {
 	return &Compiler{env: celenv.NewCompiler(d).Within(a), native: d.Kind == celenv.Native, open: d.Kind == celenv.Native || d.Kind == celenv.Generating}
 }
 
@@ -105,7 +106,7 @@ func (c *Compiler) mistake(err error, text, path string) {
 	if err == nil {
 		return
 	}
-	if over := (*celenv.AllowanceError)(nil); errors.As(err, &over) {
+	if over := (*compilecost.Error)(nil); errors.As(err, &over) {
 		if !c.over { // once for each rule
 			c.over = true
 			c.Diags.Errorf(path, "%v", err)

@@ -44,7 +44,10 @@ func (r *Registry) With(o Object, companions []any, options family.Options) (*po
 	if isLarge(o) {
 		program = tooLarge(f, o.Value)
 	} else {
+		options.Allowance = options.Within()
+		before := options.Allowance.Held()
 		program = f.Compile(family.Source{Object: o.Value, Companions: companions, Options: options})
+		program.Held = options.Allowance.Held() - before
 	}
 	program.Family = f.Name
 	if k := f.Kinds.Owner(typeOf(o)); k != nil {

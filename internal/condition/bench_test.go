@@ -47,7 +47,7 @@ func BenchmarkDeny(b *testing.B) {
 		{"key": "{{ request.object.spec.containers[].ports[].hostPort }}", "operator": "GreaterThan", "value": 0},
 		{"key": "{{ request.object.spec.containers[].securityContext.capabilities.add[] }}", "operator": "AnyNotIn",
 			"value": ["AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"]},
-		{"key": "{{ request.object.spec.hostNetwork || `+"`false`"+` }}", "operator": "Equals", "value": true}]}`), "p")
+		{"key": "{{ request.object.spec.hostNetwork || `+"`false`"+` }}", "operator": "Equals", "value": true}]}`), "p", nil)
 	if len(diags) > 0 {
 		b.Fatal(diags)
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/strict"
 	"github.com/ephor-dev/ephor/internal/template"
@@ -24,8 +25,9 @@ var errMalformed = errors.New("conditions are a map with any and all, or a list"
 // maps (all must hold); nil has no conditions and holds. path, such as spec.rules[0].preconditions, is the place of v in
 // the policy; diagnostics have paths below it. The Set can be evaluated whatever the diagnostics: evaluating a condition
 // with a mistake returns an error.
-func Compile(v any, path string) (*Set, diag.List) {
-	c := &compiler{set: &Set{}}
+// The allowance is charged for what the conditions cost to compile; nil for no bound of all together.
+func Compile(v any, path string, a *compilecost.Allowance) (*Set, diag.List) {
+	c := &compiler{set: &Set{}, allowance: a}
 	switch v := v.(type) {
 	case nil:
 	case map[string]any:
@@ -39,8 +41,9 @@ func Compile(v any, path string) (*Set, diag.List) {
 }
 
 type compiler struct {
-	set   *Set
-	diags diag.List
+	set       *Set
+	diags     diag.List
+	allowance *compilecost.Allowance
 }
 
 func (c *compiler) malformed(path string) {
@@ -129,14 +132,14 @@ func (c *compiler) condition(v any, path string) condition {
 	}
 	c.checkOperation(key, value, path)
 
-	out := condition{op: op, path: path, key: template.Compile(key, template.Options{}), value: template.Compile(value, template.Options{})}
+	out := condition{op: op, path: path, key: template.Compile(key, template.Options{Allowance: c.allowance}), value: template.Compile(value, template.Options{Allowance: c.allowance})}
 	if fixed, ok := out.value.Static(); ok {
 		out.operand = op.prepare(fixed, false)
 	}
 	c.template(out.key, join(path, "key"))
 	c.template(out.value, join(path, "value"))
 	if message, ok := m["message"].(string); ok && message != "" {
-		out.message = template.Compile(message, template.Options{})
+		out.message = template.Compile(message, template.Options{Allowance: c.allowance})
 		c.template(out.message, join(path, "message"))
 	}
 	return out

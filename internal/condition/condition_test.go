@@ -76,7 +76,7 @@ func TestBlocks(t *testing.T) {
 		{"message that cannot be resolved", `[{"key": 1, "operator": "Equals", "value": 1, "message": "is {{ nope }}"}]`, true, "is {{ nope }}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			set, diags := Compile(decode(t, c.source), "p")
+			set, diags := Compile(decode(t, c.source), "p", nil)
 			if len(diags) > 0 {
 				t.Fatal(diags)
 			}
@@ -93,7 +93,7 @@ func TestBlocks(t *testing.T) {
 
 // An `any` block that fails decides, but a variable in `all` that cannot be resolved is an error nevertheless.
 func TestUnknownKeyAfterFailedAny(t *testing.T) {
-	set, diags := Compile(decode(t, `{"any": [{"key": 1, "operator": "Equals", "value": 2}], "all": [{"key": "{{ nope }}", "operator": "Equals", "value": 1}]}`), "p")
+	set, diags := Compile(decode(t, `{"any": [{"key": 1, "operator": "Equals", "value": 2}], "all": [{"key": "{{ nope }}", "operator": "Equals", "value": 1}]}`), "p", nil)
 	if len(diags) > 0 {
 		t.Fatal(diags)
 	}
@@ -105,7 +105,7 @@ func TestUnknownKeyAfterFailedAny(t *testing.T) {
 
 // A context entry that the verdict does not need is never loaded.
 func TestLazy(t *testing.T) {
-	set, _ := Compile(decode(t, `{"any": [`+yes+`, {"key": "{{ list }}", "operator": "AnyIn", "value": "{{ names }}"}]}`), "p")
+	set, _ := Compile(decode(t, `{"any": [`+yes+`, {"key": "{{ list }}", "operator": "AnyIn", "value": "{{ names }}"}]}`), "p", nil)
 	root := newRoot()
 	if v, err := set.Eval(nil, root); err != nil || !v.OK {
 		t.Fatal(v, err)
@@ -123,12 +123,12 @@ func TestErrors(t *testing.T) {
 		{`[{"key": "a", "operator": "Sure", "value": 1}]`, invalidOperator()},
 		{`7`, errMalformed.Error()},
 	} {
-		set, _ := Compile(decode(t, c.source), "p")
+		set, _ := Compile(decode(t, c.source), "p", nil)
 		if v, err := set.Eval(nil, newRoot()); err == nil || err.Error() != c.want || v.OK {
 			t.Errorf("%s\ngot  %v\nwant %s", c.source, err, c.want)
 		}
 	}
-	set, _ := Compile(decode(t, `[`+fault+`]`), "p")
+	set, _ := Compile(decode(t, `[`+fault+`]`), "p", nil)
 	_, err := set.Eval(nil, newRoot())
 	var unknown *jmespath.UnknownKeyError
 	if !errors.As(err, &unknown) {
@@ -141,7 +141,7 @@ func TestBudget(t *testing.T) {
 	for i := range list {
 		list[i] = "x"
 	}
-	set, _ := Compile([]any{map[string]any{"key": list, "operator": "AllNotIn", "value": []any{"a", "b*"}}}, "p")
+	set, _ := Compile([]any{map[string]any{"key": list, "operator": "AllNotIn", "value": []any{"a", "b*"}}}, "p", nil)
 	env := &jmespath.Env{Meter: budget.New(t.Context(), 500, 1<<20)}
 	if _, err := set.Eval(env, newRoot()); !errors.Is(err, budget.ErrExhausted) {
 		t.Errorf("got %v", err)
@@ -166,7 +166,7 @@ func TestDiagnostics(t *testing.T) {
 		{`[{"key": "{{ request.operation }}", "operator": "AnyIn", "value": ["CREATE", 1]}]`, "p[0].value[1]",
 			"'value[1]' found to be of the type number. The provided values are expected to be strings"},
 	} {
-		set, diags := Compile(decode(t, c.source), "p")
+		set, diags := Compile(decode(t, c.source), "p", nil)
 		if len(diags) != 1 || diags[0].Path != c.path || !strings.HasPrefix(diags[0].Summary, c.want) {
 			t.Errorf("%s\ngot  %v\nwant %s: %s", c.source, diags, c.path, c.want)
 		}
@@ -178,7 +178,7 @@ func TestDiagnostics(t *testing.T) {
 		`[{"key": "{{request.operation}}", "operator": "Equals", "value": "{{ x }}"}]`,
 		`[{"key": null, "operator": "Equals", "value": null}]`,
 	} {
-		if _, diags := Compile(decode(t, source), "p"); len(diags) > 0 {
+		if _, diags := Compile(decode(t, source), "p", nil); len(diags) > 0 {
 			t.Errorf("%s: %v", source, diags)
 		}
 	}
@@ -186,7 +186,7 @@ func TestDiagnostics(t *testing.T) {
 
 // TestOperatorCase tests that policy validation requires exact names, and that evaluation ignores case.
 func TestOperatorCase(t *testing.T) {
-	set, diags := Compile(decode(t, `[{"key": "{{ one }}", "operator": "gREATERthanORequals", "value": 1}]`), "p")
+	set, diags := Compile(decode(t, `[{"key": "{{ one }}", "operator": "gREATERthanORequals", "value": 1}]`), "p", nil)
 	if len(diags) != 1 || diags[0].Hint != "write GreaterThanOrEquals" {
 		t.Errorf("diagnostics: %v", diags)
 	}
@@ -197,7 +197,7 @@ func TestOperatorCase(t *testing.T) {
 
 func TestDeprecated(t *testing.T) {
 	set, diags := Compile(decode(t, `{"any": [{"key": "a", "operator": "In", "value": ["a"]}, {"key": "a", "operator": "NotIn", "value": ["a"]},
-		{"key": "1s", "operator": "DurationLessThan", "value": "2s"}]}`), "p")
+		{"key": "1s", "operator": "DurationLessThan", "value": "2s"}]}`), "p", nil)
 	if len(diags) > 0 {
 		t.Fatal(diags)
 	}
@@ -224,7 +224,7 @@ func TestValuesWithVariables(t *testing.T) {
 		`[{"key": ["{{ yes }}", "x"], "operator": "Equals", "value": ["y", "x"]}]`:                       true,
 		`[{"key": "{{ request.operation }}", "operator": "AnyNotIn", "value": ["UPDATE", "{{ yes }}"]}]`: true,
 	} {
-		set, diags := Compile(decode(t, source), "p")
+		set, diags := Compile(decode(t, source), "p", nil)
 		if len(diags) > 0 && !strings.Contains(source, "request.operation") {
 			t.Fatal(source, diags)
 		}
@@ -235,7 +235,7 @@ func TestValuesWithVariables(t *testing.T) {
 }
 
 func TestRoots(t *testing.T) {
-	set, _ := Compile(decode(t, `{"any": [`+yes+`,`+no2+`], "all": [{"key": "{{ b.c }}", "operator": "Equals", "value": ["{{ a }}"], "message": "{{ m }}"}]}`), "p")
+	set, _ := Compile(decode(t, `{"any": [`+yes+`,`+no2+`], "all": [{"key": "{{ b.c }}", "operator": "Equals", "value": ["{{ a }}"], "message": "{{ m }}"}]}`), "p", nil)
 	if got := strings.Join(set.Roots(), " "); got != "a b list m one yes" {
 		t.Errorf("roots %q", got)
 	}
@@ -253,7 +253,7 @@ func FuzzCompile(f *testing.F) {
 		if err != nil {
 			t.Skip()
 		}
-		set, _ := Compile(v, "p")
+		set, _ := Compile(v, "p", nil)
 		env := &jmespath.Env{Meter: budget.New(t.Context(), 100_000, 1<<20)}
 		set.Eval(env, newRoot())
 	})

@@ -13,5 +13,5 @@
 // The package does not decide what a verdict means (a deny rule fails when its conditions hold, preconditions skip when
 // they do not), and adds only its own prefix to errors.
 //
-// Floor 0 (leaf): imports value, diag, budget, wildcard, measure, jmespath, template.
+// Floor 0 (leaf): imports value, diag, budget, compilecost, wildcard, measure, jmespath, template.
 package condition

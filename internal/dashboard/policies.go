@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -37,6 +38,8 @@ func (d *Dashboard) compiling() family.Options { return family.Options{Types: d.
 func (d *Dashboard) compile(text string) (set policySet) {
 	var diags diag.List
 	companions := compile.Companions{Registry: d.o.Families}
+	options := d.compiling()
+	options.Allowance = &compilecost.Allowance{} // one for all, so that they compile within the time of a request
 	var policies []compile.Object
 	var ids []policy.ID
 	for _, document := range source.Split("policies", text) {
@@ -49,7 +52,7 @@ func (d *Dashboard) compile(text string) (set policySet) {
 			case d.o.Families.CompanionOf(apiVersion, o.Kind()) != nil:
 				diags.Add(companions.Add(object)...)
 			case d.o.Families.ExceptionsOf(apiVersion, o.Kind()) != nil:
-				e, found := d.o.Families.ExceptionWith(object, d.compiling())
+				e, found := d.o.Families.ExceptionWith(object, options)
 				diags.Add(found...)
 				set.exceptions = append(set.exceptions, e)
 			default:
@@ -58,7 +61,7 @@ func (d *Dashboard) compile(text string) (set policySet) {
 		}
 	}
 	for i, o := range policies {
-		program, found := d.o.Families.With(o, companions.Of(ids[i]), d.compiling())
+		program, found := d.o.Families.With(o, companions.Of(ids[i]), options)
 		diags.Add(found...)
 		set.programs = append(set.programs, program)
 	}

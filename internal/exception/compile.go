@@ -6,8 +6,10 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/condition"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/match"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -18,7 +20,7 @@ import (
 
 // Compile decodes, checks and compiles an exception of any served version. It always returns an exception, whose Diags are the
 // returned diagnostics. Do not join an exception with errors to rules.
-func Compile(object map[string]any) (*policy.Exception, diag.List) {
+func Compile(object map[string]any, o family.Options) (*policy.Exception, diag.List) {
 	e, diags := Decode(object)
 	diags.Add(Check(e)...)
 	out := &policy.Exception{
@@ -30,7 +32,7 @@ func Compile(object map[string]any) (*policy.Exception, diag.List) {
 		out.Rules = append(out.Rules, policy.ExceptionRules{Policy: x.PolicyName, Names: x.RuleNames})
 	}
 	diags.Add(compileMatch(out, e)...)
-	diags.Add(compileConditions(out, e.Spec.Conditions)...)
+	diags.Add(compileConditions(out, e.Spec.Conditions, o.Within())...)
 	if len(e.Spec.PodSecurity) > 0 {
 		controls, mistakes := pss.CompileExclusions(e.Spec.PodSecurity, "", "spec.podSecurity")
 		out.Partial, out.Controls = true, controls
@@ -48,7 +50,7 @@ func compileMatch(out *policy.Exception, e *kyvernov2.PolicyException) diag.List
 	return diags
 }
 
-func compileConditions(out *policy.Exception, c *kyvernov2beta1.AnyAllConditions) diag.List {
+func compileConditions(out *policy.Exception, c *kyvernov2beta1.AnyAllConditions, a *compilecost.Allowance) diag.List {
 	if c == nil || c.AnyConditions == nil && c.AllConditions == nil {
 		out.Reads = policy.ObjectReads(nil)
 		return nil
@@ -60,7 +62,7 @@ func compileConditions(out *policy.Exception, c *kyvernov2beta1.AnyAllConditions
 	if c.AllConditions != nil {
 		block["all"] = conditionList(c.AllConditions)
 	}
-	set, diags := condition.Compile(block, "spec.conditions")
+	set, diags := condition.Compile(block, "spec.conditions", a)
 	var reads scope.Reads
 	reads.AddNames(set.Roots()...)
 	for _, t := range set.Templates() {

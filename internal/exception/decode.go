@@ -7,7 +7,6 @@ import (
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
@@ -15,7 +14,7 @@ import (
 var Exceptions = &family.Exceptions{
 	Group: group, Kind: kind, Resource: "policyexceptions", Versions: versions, Reviewed: []string{"v2alpha1", "v2beta1", "v2"},
 	Path: "/exceptionvalidate", Configuration: "kyverno-exception-validating-webhook-cfg",
-	Compile: func(object map[string]any, _ family.Options) (*policy.Exception, diag.List) { return Compile(object) },
+	Compile: Compile,
 }
 
 const (

@@ -1,7 +1,7 @@
 // Package exception compiles PolicyExceptions: it decodes and checks them, and returns policy.Exception, whose closures report whether a
 // resource is exempt.
 //
-//	e, diags := exception.Compile(object)     // object: a decoded PolicyException of any served version
+//	e, diags := exception.Compile(object, family.Options{})     // object: a decoded PolicyException of any served version
 //	if !diags.HasErrors() {
 //		joined := catalog.Join(programs, []*policy.Exception{e})
 //	}

@@ -10,13 +10,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ephor-dev/ephor/internal/exception"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/golden"
 )
 
 // TestMistakes runs testdata/*.txtar: object.yaml is an exception, want its diagnostics.
 func TestMistakes(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
-		e, diags := exception.Compile(golden.Decode[map[string]any](t, in.Text("object.yaml")))
+		e, diags := exception.Compile(golden.Decode[map[string]any](t, in.Text("object.yaml")), family.Options{})
 		if len(e.Diags) != len(diags) {
 			t.Error("the exception does not carry its diagnostics")
 		}
@@ -59,7 +60,7 @@ func FuzzCompile(f *testing.F) {
 		if yaml.Unmarshal([]byte(text), &object) != nil || object == nil {
 			return
 		}
-		if e, _ := exception.Compile(object); e == nil || e.Match == nil {
+		if e, _ := exception.Compile(object, family.Options{}); e == nil || e.Match == nil {
 			t.Error("no exception")
 		}
 	})

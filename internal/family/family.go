@@ -3,6 +3,7 @@ package family
 import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -71,6 +72,16 @@ type Options struct {
 	Targets bool
 	// Existing: the Programs evaluate existing objects for reports, not requests.
 	Existing bool
+	// Allowance is charged for what the policy costs to compile; nil for that of a single policy. Use Within to read it.
+	Allowance *compilecost.Allowance
+}
+
+// Within returns the Allowance that a compiler charges.
+func (o Options) Within() *compilecost.Allowance {
+	if o.Allowance == nil {
+		return &compilecost.Allowance{}
+	}
+	return o.Allowance
 }
 
 // Companion describes a kind of objects that belong to policies of a family, such as bindings.

@@ -11,6 +11,7 @@ import (
 	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
 	"github.com/ephor-dev/ephor/internal/apipath"
 	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/strict"
@@ -100,8 +101,9 @@ func Compile(object map[string]any) (*Entry, diag.List) {
 	if c := e.Spec.APICall; c != nil {
 		out.Call = compileCall(c, &diags)
 	}
+	allowance := &compilecost.Allowance{}
 	for i, p := range e.Spec.Projections {
-		expr, err := jmespath.Compile(p.JMESPath)
+		expr, err := jmespath.CompileWithin(allowance, p.JMESPath, jmespath.Quoting{})
 		if err != nil && p.JMESPath != "" {
 			diags.Errorf(fmt.Sprintf("spec.projections[%d].jmesPath", i), "failed to parse JMESPath %s: %v", p.JMESPath, err)
 		}

@@ -5,12 +5,12 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"maps"
-	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/certificate"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -96,6 +96,19 @@ func blocks(text, what string, parse func([]byte) error) string {
 	return ""
 }
 
+// IdentityCost returns an error if a regular expression of the identities costs too much to compile.
+func IdentityCost(k *world.KeylessAttestor) error {
+	all := append([]world.Identity{{IssuerRegExp: k.IssuerRegExp, SubjectRegExp: k.SubjectRegExp}}, k.Others...)
+	for _, id := range all {
+		for _, text := range []string{id.IssuerRegExp, id.SubjectRegExp} {
+			if size, err := compilecost.Regex(text); err == nil && size.Check() != nil {
+				return size.Check()
+			}
+		}
+	}
+	return nil
+}
+
 // isAnchored reports whether a regular expression matches whole texts only, or says explicitly, with .* or .+, that any text may precede or
 // follow.
 func isAnchored(expression string) bool {
@@ -142,9 +155,9 @@ func IdentityMistakes(k *world.KeylessAttestor) (out []string) {
 			if unknownText(text) {
 				continue
 			}
-			if _, err := regexp.Compile(text); err != nil {
+			if size, err := compilecost.Regex(text); err != nil {
 				out = append(out, "no certificate satisfies it: "+err.Error())
-			} else if !isAnchored(text) {
+			} else if size.Check() == nil && !isAnchored(text) {
 				out = append(out, "the expression "+text+" also matches a part of a longer name, which another signer may have: begin it with ^ and end it with $")
 			}
 		}

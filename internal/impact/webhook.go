@@ -16,6 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
@@ -89,7 +90,7 @@ func newWebhook(w admissionregistrationv1.ValidatingWebhook) (*webhook, error) {
 	}
 	requirements, _ := out.namespaces.Requirements()
 	out.onlyNames = !slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() != corev1.LabelMetadataName })
-	compiler := celrule.New(celenv.Declarations{}, &celenv.Allowance{})
+	compiler := celrule.New(celenv.Declarations{}, &compilecost.Allowance{})
 	out.conditions = compiler.Conditions(w.MatchConditions, "matchConditions")
 	if err := compiler.Diags.Errors().Err(); err != nil {
 		return nil, fmt.Errorf("webhook %s: %w", w.Name, err)

@@ -46,6 +46,7 @@ type Policies struct {
 	PolicyOptions
 	objects    objects
 	companions companions
+	rooms      rooms
 
 	mu sync.Mutex
 	// broken are the policies that the compiler could not handle at all.
@@ -96,6 +97,7 @@ func (p *Policies) take(old, u *unstructured.Unstructured) error {
 	defer p.companions.serialize(u)()
 	id := idOf(u)
 	err := p.compile(u)
+	p.retry(id)
 	p.mu.Lock()
 	delete(p.broken, id)
 	if err != nil {
@@ -162,7 +164,11 @@ func (p *Policies) compile(u *unstructured.Unstructured) error {
 }
 
 func (p *Policies) program(u *unstructured.Unstructured, attached []any) (*policy.Program, error) {
-	program, diags := p.Families.With(compile.Object{Value: u.Object}, attached, p.Compile)
+	options := p.Compile
+	var leave func()
+	options.Allowance, leave = p.rooms.enter(idOf(u))
+	defer leave()
+	program, diags := p.Families.With(compile.Object{Value: u.Object}, attached, options)
 	if program == nil {
 		return nil, diags
 	}
@@ -185,7 +191,18 @@ func (p *Policies) drop(u *unstructured.Unstructured) {
 	if p.Sink != nil {
 		p.Sink.Delete(u)
 	}
+	p.rooms.forget(id)
+	p.retry(id)
 	p.Log.Info("policy gone", "policy", id.String())
+}
+
+// retry compiles the other policies of the namespace that had no room, after one was deleted or has changed.
+func (p *Policies) retry(changed policy.ID) {
+	for _, id := range p.rooms.waiting(changed.Namespace) {
+		if u := p.objects.get(id); u != nil && id != changed {
+			_ = p.compile(u)
+		}
+	}
 }
 
 // Observe reports each later change of a policy to f.

@@ -19,5 +19,5 @@
 // other than those of Env.World. Env.Meter counts work and memory. The package does not know the {{ }} syntax, does not load
 // data, and keeps no state between evaluations but a bounded cache of regular expressions.
 //
-// Floor 0 (leaf): imports budget, evalenv, imageref, value, wildcard, world.
+// Floor 0 (leaf): imports budget, compilecost, compilecost, evalenv, imageref, value, wildcard, world.
 package jmespath

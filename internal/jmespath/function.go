@@ -43,6 +43,8 @@ type Function struct {
 	call callFunc
 	// prepare, if set, may return a faster call based on the arguments that are literals.
 	prepare func(args []literalArg) callFunc
+	// regex: the first argument is a regular expression.
+	regex bool
 }
 
 // Example is one use of a function. Examples run as tests.

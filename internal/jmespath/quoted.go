@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -24,9 +25,18 @@ type Quoting struct {
 }
 
 // CompileQuoting is Compile for an expression that contains data.
-func CompileQuoting(src string, q Quoting) (*Expr, error) {
+func CompileQuoting(src string, q Quoting) (*Expr, error) { return CompileWithin(nil, src, q) }
+
+// CompileWithin is CompileQuoting for an expression of a policy. Its regular expressions are charged to the allowance before they are
+// compiled; a *compilecost.Error means that they cost too much.
+func CompileWithin(a *compilecost.Allowance, src string, q Quoting) (*Expr, error) {
 	n, err := parse(src, q)
 	if err != nil {
+		return nil, err
+	}
+	var cost compilecost.Cost
+	n.literals(&cost)
+	if err := a.Take(cost); err != nil {
 		return nil, err
 	}
 	q.Data = slices.Clone(q.Data)

@@ -3,8 +3,9 @@ package jmespath
 import (
 	"fmt"
 	"regexp"
-	"regexp/syntax"
 	"sync"
+
+	"github.com/ephor-dev/ephor/internal/compilecost"
 )
 
 // maxRegex bounds the length of a regular expression; the longest in public policies has some 700 bytes.
@@ -60,12 +61,14 @@ func compileRegex(env *Env, text string) (*pattern, error) {
 
 // newPattern compiles a regular expression after it has determined its size. env may be nil.
 func newPattern(env *Env, text string) (*pattern, error) {
-	tree, err := syntax.Parse(text, syntax.Perl)
+	size, err := compilecost.Regex(text)
 	if err != nil {
 		return nil, err
 	}
-	p := &pattern{}
-	p.program, p.forks = expanse(tree)
+	if err := size.Check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTooLarge, err)
+	}
+	p := &pattern{program: size.Program, forks: size.Forks}
 	if p.program > maxProgram {
 		return nil, fmt.Errorf("%w: a regular expression that becomes %d instructions", ErrTooLarge, p.program)
 	}
@@ -81,28 +84,6 @@ func newPattern(env *Env, text string) (*pattern, error) {
 	return p, err
 }
 
-// expanse estimates the number of instructions of a program, and how many of them fork.
-func expanse(re *syntax.Regexp) (program, forks int) {
-	program = 1 + len(re.Rune)/8
-	if re.Op == syntax.OpLiteral {
-		program = 1 + len(re.Rune)
-	}
-	for _, sub := range re.Sub {
-		p, f := expanse(sub)
-		program, forks = program+p, forks+f
-	}
-	switch re.Op {
-	case syntax.OpAlternate:
-		forks += len(re.Sub) - 1
-	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest:
-		forks++
-	case syntax.OpRepeat:
-		times := max(re.Min, re.Max, 1)
-		program, forks = min(program*times, 1<<30), min((1+forks)*max(times-re.Min, 1)+forks*re.Min, 1<<30)
-	}
-	return program, forks
-}
-
 // withRegex returns a function with this body: the regular expression, the first argument, is compiled together with
 // the expression if it is a literal, otherwise by each call.
 func withRegex(f Function, body func(env *Env, re *pattern, args []any) (any, error), wrap func(error) error) Function {
@@ -113,6 +94,7 @@ func withRegex(f Function, body func(env *Env, re *pattern, args []any) (any, er
 		}
 		return body(env, re, args)
 	}
+	f.regex = true
 	f.prepare = func(args []literalArg) callFunc {
 		text, ok := args[0].value.(string)
 		if !ok || len(text) > maxRegex {
@@ -160,4 +142,23 @@ func replaceRegex(env *Env, re *pattern, s string, expand func(dst []byte, match
 		return s, nil
 	}
 	return env.text(string(append(out, s[last:]...)))
+}
+
+// literals adds what the regular expressions of n cost that are compiled together with the expression.
+func (n *node) literals(cost *compilecost.Cost) {
+	for _, c := range append([]*node{n.left, n.right, n.cond}, n.items...) {
+		if c != nil {
+			c.literals(cost)
+		}
+	}
+	if n.kind != nCall || len(n.items) == 0 || n.items[0].kind != nLiteral {
+		return
+	}
+	text, ok := n.items[0].literal.(string)
+	if f := registry[n.name]; !ok || f == nil || !f.regex || len(n.items) != len(f.Args) || len(text) > maxRegex {
+		return
+	}
+	if size, err := compilecost.Regex(text); err == nil { // otherwise the call reports the mistake
+		cost.Add(size.Cost)
+	}
 }

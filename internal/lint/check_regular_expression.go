@@ -1,9 +1,9 @@
 package lint
 
 import (
-	"regexp"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 )
 
@@ -40,7 +40,7 @@ spec:
 			if !ok {
 				return
 			}
-			if _, err := regexp.Compile(text); err != nil {
+			if _, err := compilecost.Regex(text); err != nil {
 				in.warn(path, "correct it: the syntax is that of RE2 (https://github.com/google/re2/wiki/Syntax)", "%s: %v: evaluating it is an error", name, err)
 			}
 		}}

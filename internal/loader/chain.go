@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/scope"
 )
@@ -102,6 +103,7 @@ func (c *Chain) Names() []string {
 // input is the information that a Loader needs in addition to the entry.
 type input struct {
 	policyNamespace string // empty for cluster-scoped policies
+	allowance       *compilecost.Allowance
 	path            string // of the entry's own field, such as spec.rules[0].context[1].configMap
 }
 
@@ -111,6 +113,8 @@ type compiled struct {
 	reads   scope.Reads
 	dynamic string // a query whose variables are only known at run time
 	diags   diag.List
+
+	allowance *compilecost.Allowance
 }
 
 // reserved are the names that every rule already has; an entry may not use them. `image` is allowed, since only image verification
@@ -122,7 +126,8 @@ var reserved = []string{
 // Compile compiles the context entries at the field path. policyNamespace is the namespace of a namespaced policy, empty for a
 // cluster-scoped one. It returns all mistakes as diagnostics. The Chain is always usable, and an entry with a mistake fails when it is
 // used.
-func Compile(entries []kyvernov1.ContextEntry, policyNamespace, path string) (*Chain, diag.List) {
+// The allowance is charged for what the expressions cost to compile; nil for no bound of all together.
+func Compile(entries []kyvernov1.ContextEntry, policyNamespace, path string, a *compilecost.Allowance) (*Chain, diag.List) {
 	if len(entries) == 0 {
 		return nil, nil
 	}
@@ -131,7 +136,7 @@ func Compile(entries []kyvernov1.ContextEntry, policyNamespace, path string) (*C
 	for i := range entries {
 		e := &entries[i]
 		at := path + "[" + strconv.Itoa(i) + "]"
-		got := compileEntry(e, policyNamespace, at)
+		got := compileEntry(e, policyNamespace, at, a)
 		diags.Add(got.diags...)
 		c.reads.AddReads(got.reads)
 		c.entries = append(c.entries, entry{name: e.Name, load: got.load, made: got.reads.Made(), reads: got.reads, dynamic: got.dynamic})
@@ -139,7 +144,7 @@ func Compile(entries []kyvernov1.ContextEntry, policyNamespace, path string) (*C
 	return c, diags
 }
 
-func compileEntry(e *kyvernov1.ContextEntry, policyNamespace, path string) compiled {
+func compileEntry(e *kyvernov1.ContextEntry, policyNamespace, path string, a *compilecost.Allowance) compiled {
 	var diags diag.List
 	if e.Name == "" {
 		diags.Errorf(path+".name", "a name is required for context entries")
@@ -157,7 +162,7 @@ func compileEntry(e *kyvernov1.ContextEntry, policyNamespace, path string) compi
 		diags.Errorf(path, "exactly one of configMap or apiCall or imageRegistry or variable is required for context entries")
 		return broken(diags)
 	}
-	c := owners[0].compile(e, input{policyNamespace: policyNamespace, path: path + "." + owners[0].Field})
+	c := owners[0].compile(e, input{policyNamespace: policyNamespace, path: path + "." + owners[0].Field, allowance: a})
 	c.diags = append(diags, c.diags...)
 	switch {
 	case c.load == nil || diags.HasErrors():

@@ -46,7 +46,7 @@ type field struct {
 }
 
 func compileAPICall(e *kyvernov1.ContextEntry, in input) compiled {
-	var c compiled
+	c := compiled{allowance: in.allowance}
 	c.reads.Needs.Lookups = true
 	a := e.APICall
 	x := &call{entry: e.Name, reach: in.reach()}

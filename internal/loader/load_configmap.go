@@ -23,7 +23,7 @@ configMap:
 }
 
 func compileConfigMap(e *kyvernov1.ContextEntry, in input) compiled {
-	var c compiled
+	c := compiled{allowance: in.allowance}
 	ref, entryName := e.ConfigMap, e.Name
 	if ref.Name == "" {
 		c.diags.Errorf(in.path+".name", "a name is required for configMap context entry")
@@ -36,8 +36,8 @@ func compileConfigMap(e *kyvernov1.ContextEntry, in input) compiled {
 	if namespace == "" {
 		namespace = "default"
 	}
-	nameText := template.Compile(ref.Name, template.Options{})
-	namespaceText := template.Compile(namespace, template.Options{})
+	nameText := template.Compile(ref.Name, template.Options{Allowance: c.allowance})
+	namespaceText := template.Compile(namespace, template.Options{Allowance: c.allowance})
 	c.diags.Add(at(in.path+".name", nameText)...)
 	c.diags.Add(at(in.path+".namespace", namespaceText)...)
 	c.reads.Add(nameText)

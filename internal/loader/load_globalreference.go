@@ -21,7 +21,7 @@ globalReference:
 }
 
 func compileGlobalReference(e *kyvernov1.ContextEntry, in input) compiled {
-	var c compiled
+	c := compiled{allowance: in.allowance}
 	c.reads.Needs.Lookups = true
 	ref, entry := e.GlobalReference, e.Name
 	if ref.Name == "" {

@@ -22,7 +22,7 @@ imageRegistry:
 }
 
 func compileImageRegistry(e *kyvernov1.ContextEntry, in input) compiled {
-	var c compiled
+	c := compiled{allowance: in.allowance}
 	c.reads.Needs.Lookups, c.reads.Needs.Registries = true, true
 	ref, entry := e.ImageRegistry, e.Name
 	if ref.Reference == "" {

@@ -40,7 +40,7 @@ type variableEntry struct {
 }
 
 func compileVariable(e *kyvernov1.ContextEntry, in input) compiled {
-	var c compiled
+	c := compiled{allowance: in.allowance}
 	v := e.Variable
 	if v.Value == nil && v.JMESPath == "" {
 		c.diags.Errorf(in.path, "a variable must define a value or a jmesPath expression")
@@ -52,11 +52,11 @@ func compileVariable(e *kyvernov1.ContextEntry, in input) compiled {
 	x.value = c.template(v.Value, in.path+".value")
 	x.def = c.template(v.Default, in.path+".default")
 	if v.JMESPath != "" {
-		x.path = template.Compile(v.JMESPath, template.Options{})
+		x.path = template.Compile(v.JMESPath, template.Options{Allowance: c.allowance})
 		c.diags.Add(at(in.path+".jmesPath", x.path)...)
 		c.reads.Add(x.path)
 		if text, static := x.path.Static(); static {
-			query, err := jmespath.Compile(text.(string))
+			query, err := jmespath.CompileWithin(c.allowance, text.(string), jmespath.Quoting{})
 			if err != nil {
 				c.diags.Errorf(in.path+".jmesPath", "failed to parse JMESPath %s: %v", v.JMESPath, err)
 			} else if x.query = query; x.value == nil {
@@ -100,7 +100,7 @@ func (c *compiled) template(raw *apiextensionsv1.JSON, path string) *template.Te
 		c.diags.Errorf(path, "invalid JSON: %v", err)
 		return nil
 	}
-	t := template.Compile(v, template.Options{})
+	t := template.Compile(v, template.Options{Allowance: c.allowance})
 	c.diags.Add(at(path, t)...)
 	c.reads.Add(t)
 	return t

@@ -39,7 +39,7 @@ func compileYAML(t *testing.T, policyNamespace, text string) (*loader.Chain, str
 	if err := yaml.UnmarshalStrict([]byte(text), &entries); err != nil {
 		t.Fatal(err)
 	}
-	chain, diags := loader.Compile(entries, policyNamespace, "context")
+	chain, diags := loader.Compile(entries, policyNamespace, "context", nil)
 	return chain, diags.Error()
 }
 
@@ -217,7 +217,7 @@ func TestEveryLoaderIsDocumented(t *testing.T) {
 		if !l.Owns(&e) {
 			t.Errorf("%s: the example does not use the field", l.Field)
 		}
-		_, diags := loader.Compile([]kyvernov1.ContextEntry{e}, "", "context")
+		_, diags := loader.Compile([]kyvernov1.ContextEntry{e}, "", "context", nil)
 		for _, d := range diags {
 			t.Errorf("%s: %s", l.Field, fmt.Sprint(d))
 		}

@@ -20,11 +20,11 @@ func (c *compiled) query(entry, source, path string) *query {
 	if source == "" {
 		return nil
 	}
-	q := &query{entry: entry, source: source, text: template.Compile(source, template.Options{})}
+	q := &query{entry: entry, source: source, text: template.Compile(source, template.Options{Allowance: c.allowance})}
 	c.diags.Add(at(path, q.text)...)
 	c.reads.Add(q.text)
 	if text, static := q.text.Static(); static {
-		expr, err := jmespath.Compile(text.(string))
+		expr, err := jmespath.CompileWithin(c.allowance, text.(string), jmespath.Quoting{})
 		if err != nil {
 			c.diags.Errorf(path, "failed to parse JMESPath %s: %v", source, err)
 			return q
@@ -57,7 +57,7 @@ func (q *query) apply(before *scope.Scope, data any) (any, error) {
 
 // text compiles a text of the entry that may hold variables.
 func (c *compiled) text(source, path string) *template.Template {
-	t := template.Compile(source, template.Options{})
+	t := template.Compile(source, template.Options{Allowance: c.allowance})
 	c.diags.Add(at(path, t)...)
 	c.reads.Add(t)
 	return t

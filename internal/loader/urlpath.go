@@ -22,7 +22,7 @@ type urlPath struct {
 }
 
 func (c *compiled) urlPath(source, path string) *urlPath {
-	u := &urlPath{text: template.CompileText(source, template.Options{})}
+	u := &urlPath{text: template.CompileText(source, template.Options{Allowance: c.allowance})}
 	c.diags.Add(at(path, u.text.Template)...)
 	c.reads.Add(u.text.Template)
 	pieces := u.text.Pieces()

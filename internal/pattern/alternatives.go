@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/template"
@@ -23,7 +24,7 @@ type Choice struct {
 }
 
 // CompileAlternatives compiles the raw value of anyPattern. path is its field path.
-func CompileAlternatives(v any, path string) (*Alternatives, diag.List) {
+func CompileAlternatives(v any, path string, allowance *compilecost.Allowance) (*Alternatives, diag.List) {
 	var diags diag.List
 	list, ok := v.([]any)
 	if !ok {
@@ -32,7 +33,7 @@ func CompileAlternatives(v any, path string) (*Alternatives, diag.List) {
 	}
 	a := &Alternatives{patterns: make([]*Pattern, len(list))}
 	for i, raw := range list {
-		p, d := compileAt(raw, path+"["+strconv.Itoa(i)+"]", "/"+strconv.Itoa(i))
+		p, d := compileAt(raw, path+"["+strconv.Itoa(i)+"]", "/"+strconv.Itoa(i), allowance)
 		a.patterns[i] = p
 		diags.Add(d...)
 	}

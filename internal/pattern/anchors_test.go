@@ -19,7 +19,7 @@ func decode(t testing.TB, s string) any {
 // check compiles pattern, matches it with resource and compares the verdict, written `status path message`.
 func check(t *testing.T, pattern, resource, want string) {
 	t.Helper()
-	p, diags := Compile(decode(t, pattern), "pattern")
+	p, diags := Compile(decode(t, pattern), "pattern", nil)
 	if diags.HasErrors() {
 		t.Errorf("%s: %v", pattern, diags)
 		return
@@ -180,12 +180,12 @@ func TestMistakes(t *testing.T) {
 		`{"^(a)":[]}`:           "p.^(a): existence anchor: should have at least one value",
 		`{"a":"$(./../b)"}`:     "p: NotResolvedReferenceErr,reference $(./../b) not resolved at path /a",
 	} {
-		_, diags := Compile(decode(t, pattern), "p")
+		_, diags := Compile(decode(t, pattern), "p", nil)
 		if len(diags) != 1 || diags[0].Path+": "+diags[0].Summary != want {
 			t.Errorf("%s: %v\nwant %s", pattern, diags, want)
 		}
 	}
-	_, diags := Compile(map[string]any{"a": struct{}{}}, "p")
+	_, diags := Compile(map[string]any{"a": struct{}{}}, "p", nil)
 	if len(diags) != 1 || diags[0].Summary != "error at '/a', pattern contains unknown type" {
 		t.Errorf("unknown type: %v", diags)
 	}

@@ -67,7 +67,7 @@ func securityPatterns() map[string]any {
 func TestPassAllocatesNothing(t *testing.T) {
 	pod := benchPod(false)
 	for name, raw := range securityPatterns() {
-		p, diags := Compile(raw, "pattern")
+		p, diags := Compile(raw, "pattern", nil)
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
@@ -86,7 +86,7 @@ func BenchmarkPass(b *testing.B) {
 	pod := benchPod(false)
 	for _, name := range sortedKeys(securityPatterns()) {
 		b.Run(name, func(b *testing.B) {
-			p, _ := Compile(securityPatterns()[name], "pattern")
+			p, _ := Compile(securityPatterns()[name], "pattern", nil)
 			b.ReportAllocs()
 			for b.Loop() {
 				if v, err := p.Match(nil, nil, pod); v.Status != Pass || err != nil {
@@ -103,7 +103,7 @@ func anyNonRoot(b testing.TB) *Alternatives {
 		map[string]any{"spec": map[string]any{"securityContext": map[string]any{"runAsUser": ">0"}}},
 		map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"securityContext": map[string]any{"runAsNonRoot": true}}}}},
 	}
-	a, diags := CompileAlternatives(raw, "anyPattern")
+	a, diags := CompileAlternatives(raw, "anyPattern", nil)
 	if diags.HasErrors() {
 		b.Fatal(diags)
 	}
@@ -134,7 +134,7 @@ func BenchmarkAlternatives(b *testing.B) {
 
 func BenchmarkFail(b *testing.B) {
 	pod := benchPod(true)
-	p, _ := Compile(securityPatterns()["privileged"], "pattern")
+	p, _ := Compile(securityPatterns()["privileged"], "pattern", nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		if v, err := p.Match(nil, nil, pod); v.Status != Fail || err != nil {
@@ -147,6 +147,6 @@ func BenchmarkCompile(b *testing.B) {
 	raw := securityPatterns()["resources"]
 	b.ReportAllocs()
 	for b.Loop() {
-		Compile(raw, "pattern")
+		Compile(raw, "pattern", nil)
 	}
 }

@@ -2,6 +2,7 @@ package pattern
 
 import (
 	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/wildcard"
@@ -10,9 +11,10 @@ import (
 // compiler compiles a raw pattern to nodes and collects the author's mistakes.
 type compiler struct {
 	diags     diag.List
-	templates []*template.Template // one for each slot
-	late      bool                 // the value comes from variables: its texts are not searched for variables again
-	paths     int                  // total length of the paths so far, in bytes
+	templates []*template.Template   // one for each slot
+	late      bool                   // the value comes from variables: its texts are not searched for variables again
+	allowance *compilecost.Allowance // nil at run time
+	paths     int                    // total length of the paths so far, in bytes
 }
 
 // maxPaths bounds the total length of the paths of all parts: deeply nested long keys would make them far longer than

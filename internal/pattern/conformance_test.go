@@ -195,7 +195,7 @@ func failure(message, rest string) string {
 }
 
 func evaluatePattern(rule string, pattern any) evaluate {
-	p, _ := Compile(integers(pattern), "pattern")
+	p, _ := Compile(integers(pattern), "pattern", nil)
 	return func(message string, r map[string]any) (string, string) {
 		v, err := p.Match(nil, nil, r)
 		if err != nil {
@@ -214,7 +214,7 @@ func evaluatePattern(rule string, pattern any) evaluate {
 }
 
 func evaluateAlternatives(rule string, alternatives []any) evaluate {
-	p, _ := CompileAlternatives(integers(alternatives), "anyPattern")
+	p, _ := CompileAlternatives(integers(alternatives), "anyPattern", nil)
 	return func(message string, r map[string]any) (string, string) {
 		c, err := p.Match(nil, nil, r)
 		if err != nil {

@@ -1,6 +1,6 @@
 // Package pattern implements the validate pattern language: maps, lists, anchors, operators, quantities and wildcards.
 //
-//	p, diags := pattern.Compile(map[string]any{"spec": map[string]any{"=(hostPID)": "false"}}, "spec.rules[0].validate.pattern")
+//	p, diags := pattern.Compile(map[string]any{"spec": map[string]any{"=(hostPID)": "false"}}, "spec.rules[0].validate.pattern", nil)
 //	v, err := p.Match(env, root, pod)
 //	if v.Status == pattern.Fail {
 //		fmt.Println(v.Path, v.Message) // /spec/hostPID/ resource value 'true' does not match 'false' at path /spec/hostPID/

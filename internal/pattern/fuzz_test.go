@@ -28,7 +28,7 @@ func FuzzMatch(f *testing.F) {
 		if err != nil {
 			return
 		}
-		p, _ := Compile(raw, "pattern")
+		p, _ := Compile(raw, "pattern", nil)
 		v, err := p.Match(nil, root, doc)
 		if err != nil {
 			return
@@ -36,7 +36,7 @@ func FuzzMatch(f *testing.F) {
 		if (v.Status == Fail) != (v.Path != "") || v.Status == Pass && v.Message != "" {
 			t.Errorf("%s against %s: %+v", pattern, resource, v)
 		}
-		a, _ := CompileAlternatives([]any{raw, raw}, "anyPattern")
+		a, _ := CompileAlternatives([]any{raw, raw}, "anyPattern", nil)
 		if c, err := a.Match(nil, root, doc); err == nil && (c.Status == Pass) != (v.Status == Pass) {
 			t.Errorf("%s against %s: %v alone, %v twice", pattern, resource, v.Status, c.Status)
 		}

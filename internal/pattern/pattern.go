@@ -2,6 +2,7 @@ package pattern
 
 import (
 	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/template"
@@ -54,11 +55,14 @@ type Pattern struct {
 // Compile compiles the raw pattern v, any JSON value with variables and references, which must not change afterwards. path
 // is the field path for the diagnostics, such as spec.rules[0].validate.pattern. Compile returns a Pattern even if there
 // are errors: it evaluates what can be understood, and an invalid variable or reference makes Match return an error.
-func Compile(v any, path string) (*Pattern, diag.List) { return compileAt(v, path, "") }
+// The allowance is charged for what the variables cost to compile; nil for no bound of all together.
+func Compile(v any, path string, a *compilecost.Allowance) (*Pattern, diag.List) {
+	return compileAt(v, path, "", a)
+}
 
 // compileAt is Compile for a pattern at the path prefix of the document that is substituted as a whole.
-func compileAt(v any, path, prefix string) (*Pattern, diag.List) {
-	c := &compiler{}
+func compileAt(v any, path, prefix string, a *compilecost.Allowance) (*Pattern, diag.List) {
+	c := &compiler{allowance: a}
 	p := &Pattern{path: path}
 	resolved, err := ResolveReferences(v)
 	if err != nil {

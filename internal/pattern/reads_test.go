@@ -100,7 +100,7 @@ func FuzzReads(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b uint64) {
 		r := rand.New(rand.NewPCG(a, b))
 		raw, resource := sow(r, 1+r.IntN(5), true), sow(r, 5, false)
-		p, diags := Compile(raw, "pattern")
+		p, diags := Compile(raw, "pattern", nil)
 		if diags.HasErrors() {
 			return
 		}

@@ -44,7 +44,7 @@ func mayVary(s string) bool { return strings.Contains(s, "{{") }
 // variable creates the node for v, a string or a map whose keys contain variables: a slot that is filled for each
 // match. It returns nil if v turns out to contain none.
 func (c *compiler) variable(v any, at place) *node {
-	t := template.Compile(v, template.Options{Path: at.errors, At: at.steps})
+	t := template.Compile(v, template.Options{Path: at.errors, At: at.steps, Allowance: c.allowance})
 	if _, static := t.Static(); static {
 		return nil
 	}

@@ -22,7 +22,7 @@ func (d data) Value() (any, error)                  { return map[string]any(d), 
 
 func matchWith(t *testing.T, pattern string, root data, resource string) (Verdict, error) {
 	t.Helper()
-	p, diags := Compile(decode(t, pattern), "pattern")
+	p, diags := Compile(decode(t, pattern), "pattern", nil)
 	if diags.HasErrors() {
 		t.Fatalf("%s: %v", pattern, diags)
 	}
@@ -83,14 +83,14 @@ func rootsOf(templates []*template.Template) (all []string) {
 }
 
 func TestTemplates(t *testing.T) {
-	p, _ := Compile(decode(t, `{"a":"{{ request.object.x }}-{{ element.y }}","{{ key }}":"x","b":["{{ element.z }}"]}`), "p")
+	p, _ := Compile(decode(t, `{"a":"{{ request.object.x }}-{{ element.y }}","{{ key }}":"x","b":["{{ element.z }}"]}`), "p", nil)
 	if got := rootsOf(p.Templates()); !slices.Equal(got, []string{"element", "key", "request"}) {
 		t.Errorf("roots %v", got)
 	}
 	if len(p.Templates()) != 1 { // a key with a variable makes the whole map one template
 		t.Errorf("%d templates", len(p.Templates()))
 	}
-	p, _ = Compile(decode(t, `{"a":"{{ x }}","b":[{"c":"{{ y }}","d":"z"}]}`), "p")
+	p, _ = Compile(decode(t, `{"a":"{{ x }}","b":[{"c":"{{ y }}","d":"z"}]}`), "p", nil)
 	if len(p.Templates()) != 2 {
 		t.Errorf("%d templates", len(p.Templates()))
 	}
@@ -121,7 +121,7 @@ func TestReferencesThatLeadNowhere(t *testing.T) {
 		`{"a":"$(/l/7)","l":["x"]}`:   "variable substitution failed: NotResolvedReferenceErr,reference $(/l/7) not resolved at path /a",
 		`{"a":"$(/l/x/y)","l":["x"]}`: "variable substitution failed: NotResolvedReferenceErr,reference $(/l/x/y) not resolved at path /a",
 	} {
-		p, diags := Compile(decode(t, pattern), "p")
+		p, diags := Compile(decode(t, pattern), "p", nil)
 		_, err := p.Match(nil, nil, map[string]any{})
 		if err == nil || err.Error() != want || !diags.HasErrors() {
 			t.Errorf("%s\n got %v\nwant %s", pattern, err, want)
@@ -159,7 +159,7 @@ func TestAlternatives(t *testing.T) {
 			"rule r[0] failed: resource value '3' does not match '1' at path /a/ rule r[1] failed at path /a/"},
 		{`[]`, `{}`, Skip, -1, ""},
 	} {
-		p, diags := CompileAlternatives(decode(t, c.pattern), "anyPattern")
+		p, diags := CompileAlternatives(decode(t, c.pattern), "anyPattern", nil)
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
@@ -168,7 +168,7 @@ func TestAlternatives(t *testing.T) {
 			t.Errorf("%s against %s: %v %d %q %v, want %q", c.pattern, c.resource, got.Status, got.Passed, got.Describe("r"), err, c.want)
 		}
 	}
-	if _, diags := CompileAlternatives(map[string]any{}, "p"); len(diags) != 1 || !strings.HasPrefix(diags[0].Summary, "failed to deserialize anyPattern, expect array") {
+	if _, diags := CompileAlternatives(map[string]any{}, "p", nil); len(diags) != 1 || !strings.HasPrefix(diags[0].Summary, "failed to deserialize anyPattern, expect array") {
 		t.Errorf("a map: %v", diags)
 	}
 }
@@ -176,7 +176,7 @@ func TestAlternatives(t *testing.T) {
 // TestAlternativesAreSubstitutedTogether tests that a variable that cannot be resolved in the second alternative is an
 // error even if the first one matches.
 func TestAlternativesAreSubstitutedTogether(t *testing.T) {
-	p, _ := CompileAlternatives(decode(t, `[{"a":"1"},{"a":"{{ missing }}"}]`), "p")
+	p, _ := CompileAlternatives(decode(t, `[{"a":"1"},{"a":"{{ missing }}"}]`), "p", nil)
 	_, err := p.Match(nil, data{}, decode(t, `{"a":1}`))
 	if err == nil || !strings.Contains(err.Error(), "failed to resolve missing at path /1/a") {
 		t.Errorf("%v", err)
@@ -191,7 +191,7 @@ func TestBudgetEndsTheWalk(t *testing.T) {
 	for i := range list {
 		list[i] = map[string]any{"v": "x"}
 	}
-	p, _ := Compile(decode(t, `{"l":[{"(v)":"y"}]}`), "p")
+	p, _ := Compile(decode(t, `{"l":[{"(v)":"y"}]}`), "p", nil)
 	env := &jmespath.Env{Meter: budget.New(context.Background(), 3000, 1<<20)}
 	if _, err := p.Match(env, nil, map[string]any{"l": list}); !errors.Is(err, budget.ErrExhausted) {
 		t.Errorf("got %v", err)
@@ -209,14 +209,14 @@ func TestDeepPatternsAreRefused(t *testing.T) {
 	for range budget.MaxDepth + 10 {
 		v = map[string]any{"a": v}
 	}
-	if _, diags := Compile(v, "p"); !diags.HasErrors() {
+	if _, diags := Compile(v, "p", nil); !diags.HasErrors() {
 		t.Error("accepted")
 	}
 }
 
 // TestLateNodesAreBounded tests that variables with ever new values do not exhaust the memory.
 func TestLateNodesAreBounded(t *testing.T) {
-	p, _ := Compile(decode(t, `{"a":"{{ v }}"}`), "p")
+	p, _ := Compile(decode(t, `{"a":"{{ v }}"}`), "p", nil)
 	for i := range 10 * maxLateNodes {
 		v := strings.Repeat("x", i)
 		if got, err := p.Match(nil, data{"v": v + "*"}, map[string]any{"a": v + "y"}); err != nil || got.Status != Pass {
@@ -230,7 +230,7 @@ func TestLateNodesAreBounded(t *testing.T) {
 
 // TestOnePatternForManyGoroutines is for the race detector: all requests share a pattern.
 func TestOnePatternForManyGoroutines(t *testing.T) {
-	p, _ := Compile(decode(t, `{"a":"{{ v }}","b":"<=1e3","=(c)":[{"(n)":"x","v":"0.5-1.5"}]}`), "p")
+	p, _ := Compile(decode(t, `{"a":"{{ v }}","b":"<=1e3","=(c)":[{"(n)":"x","v":"0.5-1.5"}]}`), "p", nil)
 	var group sync.WaitGroup
 	for g := range 8 {
 		group.Go(func() {

@@ -35,6 +35,8 @@ type Program struct {
 	Unconfined bool
 	// Schedule is the schedule of a policy that deletes resources; nil for others.
 	Schedule *schedule.Schedule
+	// Held is the estimated memory of its expressions, in bytes (package compilecost).
+	Held int64
 	// Diags are the mistakes and warnings found by Check and Compile. A Program with errors can still be evaluated: its
 	// broken rules evaluate to status error.
 	Diags diag.List

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/compilecost"
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/lint"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/schema"
@@ -30,6 +32,7 @@ func (v *Reviewer) Policy(ctx context.Context, req *policy.Request) Answer {
 		diags.Add(v.checkOutputs(program)...)
 	}
 	if !diags.HasErrors() {
+		diags.Add(v.checkNamespace(program)...)
 		diags.Add(v.checkDeferred(program)...)
 		diags.Add(v.checkLoops(program)...)
 		diags.Add(lint.CELFields(object, builtinKinds)...)
@@ -63,6 +66,23 @@ func (v *Reviewer) Policy(ctx context.Context, req *policy.Request) Answer {
 	default:
 		return Answer{Message: refusal(mistakes)}
 	}
+}
+
+// checkNamespace reports that the policies of a namespace cost too much to compile together.
+func (v *Reviewer) checkNamespace(program *policy.Program) (diags diag.List) {
+	if program.Namespace == "" || program.Held == 0 || v.Programs == nil {
+		return nil
+	}
+	held := program.Held
+	for _, p := range v.Programs() {
+		if p.Namespace == program.Namespace && (p.Kind != program.Kind || p.Name != program.Name) {
+			held += p.Held
+		}
+	}
+	if held > compilecost.MaxNamespaceBytes {
+		diags.Errorf("spec", "%s", compilecost.NamespaceText(program.Namespace))
+	}
+	return diags
 }
 
 func typeOf(object map[string]any) (apiVersion, kind string) {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/globalentry"
@@ -80,6 +81,15 @@ func (s *state) policy(ctx context.Context, u *unstructured.Unstructured, review
 	program, diags := compile.With(object, nil, family.Options{})
 	if s.refused("policy-not-enforced", Lost, u, "its rules would end in errors, and nothing of it would be enforced: ", diags) {
 		return
+	}
+	if ns := u.GetNamespace(); ns != "" {
+		if s.held == nil {
+			s.held = map[string]int64{}
+		}
+		if s.held[ns] += program.Held; s.held[ns] > compilecost.MaxNamespaceBytes {
+			s.add(Finding{Code: "policy-not-enforced", Severity: Lost, Object: objectOf(u), Message: compilecost.NamespaceText(ns)})
+			return
+		}
 	}
 	for _, f := range lint.Policy(object, lint.Options{}) {
 		for _, name := range differences {

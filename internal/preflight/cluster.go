@@ -103,6 +103,7 @@ func absent(err error) error {
 
 // state is the data that the checks share.
 type state struct {
+	held map[string]int64 // memory of the compiled policies, by namespace
 	*Cluster
 	findings    []Finding
 	definitions []definition

@@ -7,7 +7,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/condition"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/loader"
@@ -24,8 +24,8 @@ type Input struct {
 	Index     int    // position in Program.Rules
 	Origin    policy.Origin
 	Action    policy.ActionPlan
-	// CEL is the remaining allowance for the expressions of the policy; nil for no limit.
-	CEL *celenv.Allowance
+	// Allowance is charged for what the expressions cost to compile; nil for no bound of all together.
+	Allowance *compilecost.Allowance
 }
 
 // Compile returns the executable rule, and all mistakes as diagnostics. A rule with errors can still be used: it matches as far as its
@@ -178,7 +178,7 @@ func (c *compiler) broken() func(*policy.Call) policy.Yield {
 }
 
 func (c *compiler) context(entries []kyvernov1.ContextEntry, path string) *loader.Chain {
-	chain, diags := loader.Compile(entries, c.in.Namespace, path)
+	chain, diags := loader.Compile(entries, c.in.Namespace, path, c.in.Allowance)
 	// An entry that cannot be loaded is an error of the policy, but breaks only the parts that use it.
 	c.diags.Add(diags...)
 	c.reads.AddReads(chain.Reads())
@@ -195,7 +195,7 @@ func (c *compiler) conditions(raw *apiextensionsv1.JSON, path string) *condition
 }
 
 func (c *compiler) conditionTree(v any, path string) *condition.Set {
-	set, diags := condition.Compile(v, path)
+	set, diags := condition.Compile(v, path, c.in.Allowance)
 	c.diags.Add(diags...)
 	c.reads.AddNames(set.Roots()...)
 	for _, t := range set.Templates() {

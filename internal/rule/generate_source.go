@@ -16,7 +16,7 @@ import (
 
 // text compiles a field that must be a string.
 func (c *compiler) text(source, path string) *template.Template {
-	t := template.Compile(source, template.Options{})
+	t := template.Compile(source, template.Options{Allowance: c.in.Allowance})
 	c.noted(t, path)
 	return t
 }
@@ -67,7 +67,7 @@ func (c *compiler) generateData(p *kyvernov1.GeneratePattern, path string) gener
 		return nil
 	}
 	c.noAnchors(v, path+".data")
-	data := template.Compile(v, template.Options{Path: "/data"})
+	data := template.Compile(v, template.Options{Path: "/data", Allowance: c.in.Allowance})
 	c.noted(data, path+".data")
 	return func(s *scope.Scope) ([]policy.Generated, error) {
 		t, err := identity(s)

@@ -22,7 +22,7 @@ type message struct {
 // failure but not its status, so malformed variables are reported as mistakes but do not break the rule.
 func (c *compiler) message(text, path string) message {
 	text = c.quoted(text)
-	t := template.Compile(text, template.Options{Path: "/validate/message"})
+	t := template.Compile(text, template.Options{Path: "/validate/message", Allowance: c.in.Allowance})
 	for _, d := range t.Diags() {
 		d.Path = path
 		c.harmless.Add(d)

@@ -179,7 +179,7 @@ func applyOverlay(in *patch.Merges, env *jmespath.Env, o *patch.Overlay, object 
 
 // template compiles a part of a patch. It reports malformed variables at path.
 func (c *compiler) template(v any, path, errorPath string) *template.Template {
-	t := template.Compile(v, template.Options{Path: errorPath})
+	t := template.Compile(v, template.Options{Path: errorPath, Allowance: c.in.Allowance})
 	for _, d := range t.Diags() {
 		d.Path = path
 		c.diags.Add(d)

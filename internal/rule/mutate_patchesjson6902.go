@@ -39,7 +39,7 @@ func (e editor) once(s *scope.Scope, object any) (any, error) { return e(new(pat
 // consists of a single variable, whose value provides the operations, as a list or as text.
 func (c *compiler) jsonPatch(text, path, errorPath string) editor {
 	t, err := template.CompileDocument(text, template.Document{
-		Options: template.Options{Path: errorPath}, Decode: patch.DecodeText, Scalar: scalarInPatch,
+		Options: template.Options{Path: errorPath, Allowance: c.in.Allowance}, Decode: patch.DecodeText, Scalar: scalarInPatch,
 	})
 	if err != nil {
 		c.diags.Errorf(path, "%s", jsonPatchMistake(c.in.Path, err))

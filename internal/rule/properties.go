@@ -28,7 +28,7 @@ func (c *compiler) properties(in map[string]string, path string) *properties {
 	}
 	p := &properties{static: in}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
-		t := template.Compile(in[name], template.Options{})
+		t := template.Compile(in[name], template.Options{Allowance: c.in.Allowance})
 		for _, d := range t.Diags() {
 			d.Path = path + "." + name
 			c.diags.Add(d)

@@ -13,6 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/exception"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/golden"
 	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -29,7 +30,7 @@ func TestData(t *testing.T) {
 		var b strings.Builder
 		r := compileRule(t, in.Text("rule.yaml"), &b)
 		for _, object := range golden.Objects(t, in.Text("exceptions.yaml")) {
-			e, diags := exception.Compile(object)
+			e, diags := exception.Compile(object, family.Options{})
 			for _, d := range diags {
 				fmt.Fprintln(&b, "exception:", d)
 			}

@@ -32,7 +32,7 @@ func (c *compiler) anyPattern(raw *apiextensionsv1.JSON, path string, msg messag
 	if !ok {
 		return nil
 	}
-	alternatives, diags := pattern.CompileAlternatives(v, path)
+	alternatives, diags := pattern.CompileAlternatives(v, path, c.in.Allowance)
 	c.diags.Add(diags...)
 	for _, t := range alternatives.Templates() {
 		c.reads.Add(t)

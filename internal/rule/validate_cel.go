@@ -50,7 +50,7 @@ func (c *compiler) cel(r *kyvernov1.Rule) *cel {
 	msg := c.message(r.Validation.Message, c.in.Path+".validate.message")
 	out.message = &msg
 
-	x := celrule.New(celenv.Declarations{Params: in.ParamKind != nil}, c.in.CEL)
+	x := celrule.New(celenv.Declarations{Params: in.ParamKind != nil}, c.in.Allowance)
 	x.Variables(in.Variables, path+".variables")
 	out.Conditions = x.Conditions(r.CELPreconditions, c.in.Path+".celPreconditions")
 	for i := range in.Expressions {

@@ -101,7 +101,7 @@ func (c *compiler) list(text, path string) *jmespath.Expr {
 		c.diags.Errorf(path, "foreach.list is required")
 		return nil
 	}
-	query, err := jmespath.Compile(text)
+	query, err := jmespath.CompileWithin(c.in.Allowance, text, jmespath.Quoting{})
 	if err != nil {
 		c.diags.Errorf(path, "%sincorrect query %s: %v", textListError, text, err)
 		c.diags.Hint("list is a bare JMESPath expression, without {{ }}")

@@ -48,7 +48,7 @@ func (c *compiler) pattern(raw *apiextensionsv1.JSON, path string, msg message) 
 	if !ok {
 		return nil
 	}
-	p, diags := pattern.Compile(v, path)
+	p, diags := pattern.Compile(v, path, c.in.Allowance)
 	c.diags.Add(diags...)
 	c.matches(v)
 	for _, t := range p.Templates() {

@@ -68,7 +68,7 @@ func (x *imageEntry) compileSigners(c *compiler, e *kyvernov1.ImageVerification,
 		c.diags.Errorf(path, "%v", err)
 		return
 	}
-	x.variables = template.Compile(tree, template.Options{})
+	x.variables = template.Compile(tree, template.Options{Allowance: c.in.Allowance})
 	for _, d := range x.variables.Diags() {
 		d.Path = path
 		c.diags.Add(d)

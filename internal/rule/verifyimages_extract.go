@@ -45,7 +45,7 @@ func (c *compiler) extractors(r *kyvernov1.Rule) extractors {
 					c.diags.Errorf(path+".jmesPath", "jmespath may not be used in an image extractor when mutating digests with verify images")
 					c.diags.Hint("set mutateDigest to false: a digest can only be written where the reference itself stands")
 				}
-				if convert, err = jmespath.Compile(x.JMESPath); err != nil {
+				if convert, err = jmespath.CompileWithin(c.in.Allowance, x.JMESPath, jmespath.Quoting{}); err != nil {
 					c.diags.Errorf(path+".jmesPath", "invalid jmespath %s: %v", x.JMESPath, err)
 					continue
 				}

@@ -128,6 +128,9 @@ func (c *compiler) attestorEntryMistakes(e *kyvernov1.Attestor, path string, not
 			c.diags.Errorf(path+".keyless", "Keyless field is not allowed for type notary")
 		}
 		c.attestorWarning(path+".keyless.roots", imageverify.CertificateMistake(e.Keyless.Roots))
+		if err := imageverify.IdentityCost(keyless(e.Keyless)); err != nil {
+			c.diags.Errorf(path+".keyless", "%v", err)
+		}
 		for _, mistake := range imageverify.IdentityMistakes(keyless(e.Keyless)) {
 			c.attestorWarning(path+".keyless", mistake)
 		}

@@ -51,6 +51,7 @@ type namespace struct {
 	using   int           // number of pacers that are not done
 	waiting int           // number of evaluations that wait for large
 	large   chan struct{} // has one entry for each evaluation past its first portion
+	turn    chan struct{} // has an entry while a policy is reviewed
 }
 
 // New returns the Shares of a process on this number of processors.
@@ -227,7 +228,7 @@ func (s *Shares) fill(n *namespace, now time.Time, rate float64) {
 func (s *Shares) of(name string) *namespace {
 	n := s.namespaces[name]
 	if n == nil {
-		n = &namespace{balance: s.one * burst.Seconds(), at: s.now(), large: make(chan struct{}, maxLarge)}
+		n = &namespace{balance: s.one * burst.Seconds(), at: s.now(), large: make(chan struct{}, maxLarge), turn: make(chan struct{}, 1)}
 		s.namespaces[name] = n
 	}
 	return n

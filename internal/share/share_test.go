@@ -3,6 +3,7 @@ package share
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,5 +121,36 @@ func TestT8Large(t *testing.T) {
 	next.Done()
 	if n := s.namespaces["a"]; n.using != 0 || len(n.large) != 0 || n.waiting != 0 {
 		t.Errorf("after all are done: %+v", n)
+	}
+}
+
+// TestT23Turns: policies of a namespace are reviewed one at a time, their work is charged, and a wait that is too long is an error that says so.
+func TestT23Turns(t *testing.T) {
+	s, at := clocked()
+	ctx, cancel := context.WithDeadline(t.Context(), at.Add(-time.Hour)) // no time to wait
+	defer cancel()
+	done, err := s.Turn(t.Context(), "a", int64(s.one)*3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Turn(ctx, "a", 1); !errors.Is(err, budget.ErrExhausted) || !strings.Contains(err.Error(), "namespace a") {
+		t.Errorf("a second review at the same time: %v", err)
+	}
+	if other, err := s.Turn(ctx, "b", 1); err != nil {
+		t.Errorf("a review in another namespace: %v", err)
+	} else {
+		other()
+	}
+	done()
+	if _, err := s.Turn(ctx, "a", 1); !errors.Is(err, budget.ErrExhausted) {
+		t.Errorf("a review while the namespace is in debt: %v", err)
+	}
+	begin := *at
+	if done, err = s.Turn(t.Context(), "a", 1); err != nil || at.Sub(begin) < time.Second {
+		t.Fatalf("a review that may wait: %v after %v, want two seconds", err, at.Sub(begin))
+	}
+	done()
+	if n := len(s.namespaces["a"].turn); n != 0 {
+		t.Errorf("%d turns are not over", n)
 	}
 }

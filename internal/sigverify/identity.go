@@ -11,6 +11,7 @@ import (
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 
 	"github.com/ephor-dev/ephor/internal/certificate"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -63,7 +64,14 @@ func expression(what, text string) (*regexp.Regexp, error) {
 	if text == "" {
 		return nil, nil
 	}
-	r, err := regexp.Compile(text)
+	size, err := compilecost.Regex(text)
+	if err == nil {
+		err = size.Check()
+	}
+	var r *regexp.Regexp
+	if err == nil {
+		r, err = regexp.Compile(text)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("invalid regexp for %s: %s : %w", what, text, err)
 	}

@@ -35,7 +35,7 @@ type entry struct {
 // compile compiles the query and returns its roots.
 func (c *cache) compile(source string, q jmespath.Quoting) (*jmespath.Expr, []string, error) {
 	if len(source) > c.maxSource {
-		x, err := compileQuoting(source, q)
+		x, err := compileQuoting(nil, source, q)
 		return x, rootsOf(x), err
 	}
 	key := keyOf(source, q)
@@ -48,7 +48,7 @@ func (c *cache) compile(source string, q jmespath.Quoting) (*jmespath.Expr, []st
 	c.mu.Unlock()
 
 	e := &entry{key: strings.Clone(key)} // a copy, so that the key does not keep a larger text alive
-	e.expr, e.err = compileQuoting(e.key[:len(source)], q)
+	e.expr, e.err = compileQuoting(nil, e.key[:len(source)], q)
 	e.roots = rootsOf(e.expr)
 
 	c.mu.Lock()

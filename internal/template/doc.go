@@ -14,5 +14,5 @@
 // variables a policy may use where (policy validation); or that on DELETE `request.object` means the old object (package policy
 // puts it there).
 //
-// Floor 0 (leaf): imports diag, budget, value, jmespath.
+// Floor 0 (leaf): imports diag, budget, compilecost, compilecost, value, jmespath.
 package template

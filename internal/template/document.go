@@ -29,7 +29,7 @@ type Document struct {
 // The error means that the text cannot be decoded. A malformed variable is not an error here, see Compile.
 func CompileDocument(text string, d Document) (*Template, error) {
 	at := place{path: d.Path}
-	c := &compiler{t: &Template{static: text}, seen: map[string]bool{}}
+	c := &compiler{t: &Template{static: text}, seen: map[string]bool{}, allowance: d.Allowance}
 	variables := outermost(text)
 	if len(variables) == 0 {
 		v, err := d.Decode(text)

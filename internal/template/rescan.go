@@ -130,7 +130,7 @@ func scanFirst(s string, frozen []span) string {
 // lateVariable is newVariable with the cache.
 func lateVariable(r run, t token, at place) (variable, error) {
 	if t.expr == "@" && len(t.data) == 0 {
-		return newVariable(t, at), nil
+		return newVariable(t, at, nil), nil
 	}
 	v := variable{source: t.expr, path: at.path, shallow: t.shallow, data: len(t.data) > 0}
 	var err error

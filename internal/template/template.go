@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -17,6 +18,8 @@ type Options struct {
 	// At is the place of the value relative to the root of `@`, as keys (string) and indexes (int). It is empty if the value is
 	// that root itself.
 	At []any
+	// Allowance is charged for what the expressions cost to compile.
+	Allowance *compilecost.Allowance
 }
 
 // Template is a compiled JSON value with variables. It is immutable and safe for concurrent use.
@@ -41,7 +44,7 @@ func Compile(v any, o Options) *Template {
 			at.query += at.index(s).query[len(at.query):]
 		}
 	}
-	c := &compiler{t: &Template{static: v}, seen: map[string]bool{}}
+	c := &compiler{t: &Template{static: v}, seen: map[string]bool{}, allowance: o.Allowance}
 	c.t.root = c.value(v, at)
 	slices.Sort(c.t.roots)
 	return c.t

@@ -24,7 +24,7 @@ func (c *compiler) text(s string, at place) node {
 	}
 	variables := make([]variable, len(tokens))
 	for i, t := range tokens {
-		variables[i] = newVariable(t, at)
+		variables[i] = newVariable(t, at, c.allowance)
 		v := &variables[i]
 		if v.err != nil {
 			c.t.diags.Errorf(at.path, "failed to resolve %s at path %s: %s", v.source, at.path, v.err)
@@ -79,7 +79,7 @@ func (c *compiler) foresee(s string, tokens []token) {
 		}
 		c.t.nested = true
 		for _, t := range tokens {
-			e, err := compile(t.expr)
+			e, err := compile(c.allowance, t.expr)
 			if err != nil {
 				c.noteRoot("*")
 				continue

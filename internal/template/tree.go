@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 )
 
@@ -16,6 +17,8 @@ type node interface {
 type compiler struct {
 	t    *Template
 	seen map[string]bool // roots that are already listed
+	// allowance is nil for texts that are known only at run time.
+	allowance *compilecost.Allowance
 }
 
 // value compiles v; the result is nil if v contains no variables.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 )
 
@@ -23,13 +24,13 @@ type variable struct {
 // errEmptyQuery is the error of `{{ }}`.
 var errEmptyQuery = errors.New("invalid query (nil)")
 
-func newVariable(t token, at place) variable {
+func newVariable(t token, at place, a *compilecost.Allowance) variable {
 	v := variable{source: t.expr, path: at.path, shallow: t.shallow}
 	if v.source == "@" {
 		v.source = "request.object" + at.query
 		v.target, _ = jmespath.Compile("target" + at.query)
 	}
-	v.expr, v.err = compile(v.source)
+	v.expr, v.err = compile(a, v.source)
 	v.roots = rootsOf(v.expr)
 	return v
 }
@@ -41,15 +42,15 @@ func rootsOf(x *jmespath.Expr) []string {
 	return x.Roots()
 }
 
-func compile(source string) (*jmespath.Expr, error) {
-	return compileQuoting(source, jmespath.Quoting{})
+func compile(a *compilecost.Allowance, source string) (*jmespath.Expr, error) {
+	return compileQuoting(a, source, jmespath.Quoting{})
 }
 
-func compileQuoting(source string, q jmespath.Quoting) (*jmespath.Expr, error) {
+func compileQuoting(a *compilecost.Allowance, source string, q jmespath.Quoting) (*jmespath.Expr, error) {
 	if source == "" {
 		return nil, errEmptyQuery
 	}
-	e, err := jmespath.CompileQuoting(source, q)
+	e, err := jmespath.CompileWithin(a, source, q)
 	if err != nil {
 		return nil, &QueryError{Query: source, Err: err}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/constraint"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -35,7 +36,7 @@ type Input struct {
 	VariablesFirst bool
 	Variables      []admissionregistrationv1.Variable
 	// Allowance limits the expressions of the policy as a whole, including those of generated rules.
-	Allowance *celenv.Allowance
+	Allowance *compilecost.Allowance
 	// Path is the path of the spec in the policy; the default is "spec".
 	Path string
 }

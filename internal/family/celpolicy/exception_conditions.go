@@ -51,8 +51,9 @@ func compileConditions(out *policy.Exception, spec *policiesv1beta1.PolicyExcept
 	if len(spec.MatchConditions) == 0 {
 		return
 	}
+	allowance := o.Within()
 	compile := func(d celenv.Declarations) (*conditions, diag.List) {
-		c := celrule.New(d, &celenv.Allowance{})
+		c := celrule.New(d, allowance)
 		x := &conditions{}
 		for i, m := range spec.MatchConditions {
 			if m.Expression != "" { // a missing expression is already reported

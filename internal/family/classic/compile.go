@@ -7,7 +7,7 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/autogen"
-	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/rule"
@@ -16,6 +16,10 @@ import (
 // Compile returns the Program of a policy: its settings, its rules and their autogen rules for Pod controllers. Program.Diags holds the
 // mistakes; a rule with a mistake evaluates to status error. Do not change p after the call.
 func Compile(p *kyvernov1.ClusterPolicy) *policy.Program {
+	return compileWithin(p, &compilecost.Allowance{})
+}
+
+func compileWithin(p *kyvernov1.ClusterPolicy, allowance *compilecost.Allowance) *policy.Program {
 	out := &policy.Program{
 		APIVersion: p.APIVersion, Kind: p.Kind, Name: p.Name,
 		UID: string(p.UID), Generation: p.Generation, ResourceVersion: p.ResourceVersion,
@@ -28,16 +32,15 @@ func Compile(p *kyvernov1.ClusterPolicy) *policy.Program {
 			out.Namespace = "default" // the default of kubectl
 		}
 	}
-	expressions := &celenv.Allowance{}
 	for i := range p.Spec.Rules {
-		addRule(out, p, &p.Spec.Rules[i], i, policy.Origin{}, expressions)
+		addRule(out, p, &p.Spec.Rules[i], i, policy.Origin{}, allowance)
 	}
 	generated, err := autogen.Expand(p.Spec.Rules, p.Annotations)
 	if err != nil {
 		out.Diags.Errorf("spec.rules", "%v", err)
 	}
 	for i := range generated {
-		addRule(out, p, &generated[i].Rule, generated[i].Parent, generated[i].Origin, expressions)
+		addRule(out, p, &generated[i].Rule, generated[i].Parent, generated[i].Origin, allowance)
 	}
 	if w := p.Spec.WebhookConfiguration; w != nil {
 		guard(out, w.MatchConditions)
@@ -46,11 +49,11 @@ func Compile(p *kyvernov1.ClusterPolicy) *policy.Program {
 	return out
 }
 
-func addRule(out *policy.Program, p *kyvernov1.ClusterPolicy, r *kyvernov1.Rule, authored int, origin policy.Origin, expressions *celenv.Allowance) {
+func addRule(out *policy.Program, p *kyvernov1.ClusterPolicy, r *kyvernov1.Rule, authored int, origin policy.Origin, allowance *compilecost.Allowance) {
 	path := "spec.rules[" + strconv.Itoa(authored) + "]"
 	plan, diags := action(&p.Spec, r, path)
 	compiled, more := rule.Compile(r, rule.Input{
-		Namespace: out.Namespace, Path: path, Index: len(out.Rules), Origin: origin, Action: plan, CEL: expressions,
+		Namespace: out.Namespace, Path: path, Index: len(out.Rules), Origin: origin, Action: plan, Allowance: allowance,
 	})
 	compiled.Generation, compiled.OnPolicyChange = generation(&p.Spec, r), onPolicyChange(&p.Spec, r)
 	out.Rules = append(out.Rules, compiled)

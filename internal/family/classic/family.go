@@ -14,7 +14,7 @@ var Family = &family.Family{
 	Compile: func(in family.Source) *policy.Program {
 		p, diags := Decode(in.Object)
 		diags.Add(Check(p)...)
-		program := Compile(p)
+		program := compileWithin(p, in.Within())
 		diags.Add(program.Diags...)
 		program.Diags = diags
 		return program

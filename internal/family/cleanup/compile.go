@@ -1,6 +1,7 @@
 package cleanup
 
 import (
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"slices"
 	"strings"
 
@@ -31,6 +32,10 @@ const (
 // Compile returns the Program of a policy. Program.Diags holds the mistakes. If there is an error among them, or among those of Check,
 // the rule evaluates to status error. Do not change p after the call.
 func Compile(p *kyvernov2.ClusterCleanupPolicy) *policy.Program {
+	return compileWithin(p, &compilecost.Allowance{})
+}
+
+func compileWithin(p *kyvernov2.ClusterCleanupPolicy, allowance *compilecost.Allowance) *policy.Program {
 	out := &policy.Program{
 		APIVersion: p.APIVersion, Kind: p.Kind, Namespace: namespace(p), Name: p.Name,
 		UID: string(p.UID), Generation: p.Generation, ResourceVersion: p.ResourceVersion,
@@ -38,7 +43,7 @@ func Compile(p *kyvernov2.ClusterCleanupPolicy) *policy.Program {
 		Settings: policy.Settings{Background: true, Scored: true, FailurePolicy: policy.Ignore},
 	}
 	out.Schedule, _ = schedule.Parse(p.Spec.Schedule) // Check reports the mistake
-	rule, diags := compileRule(p, out.Namespace)
+	rule, diags := compileRule(p, out.Namespace, allowance)
 	out.Rules, out.Diags = []*policy.Rule{rule}, diags
 	if mistakes := append(Check(p).Errors(), diags.Errors()...); len(mistakes) > 0 {
 		rule.Eval = broken(mistakes[0])
@@ -46,7 +51,7 @@ func Compile(p *kyvernov2.ClusterCleanupPolicy) *policy.Program {
 	return out
 }
 
-func compileRule(p *kyvernov2.ClusterCleanupPolicy, ns string) (*policy.Rule, diag.List) {
+func compileRule(p *kyvernov2.ClusterCleanupPolicy, ns string, allowance *compilecost.Allowance) (*policy.Rule, diag.List) {
 	spec := &p.Spec
 	rule := &policy.Rule{Name: p.Name, Kind: RuleKind, Stage: policy.StageDelete, Path: "spec", Offline: policy.Offline{
 		Whole: true, Unmatched: policy.Yield{Status: policy.StatusFail, Message: TextNotMatched}, // every policy has a result, even without a match, as in Kyverno
@@ -61,12 +66,12 @@ func compileRule(p *kyvernov2.ClusterCleanupPolicy, ns string) (*policy.Rule, di
 	rule.Needs = matcher.Needs()
 	rule.MatchSteps = matcher.Steps()
 
-	chain, more := loader.Compile(spec.Context, ns, "spec.context")
+	chain, more := loader.Compile(spec.Context, ns, "spec.context", allowance)
 	diags.Add(more...)
 	reads := chain.Reads()
 	var conditions *condition.Set
 	if tree := conditionTree(spec.Conditions); tree != nil {
-		conditions, more = condition.Compile(tree, "spec.conditions")
+		conditions, more = condition.Compile(tree, "spec.conditions", allowance)
 		diags.Add(more...)
 		reads.AddNames(conditions.Roots()...)
 		for _, t := range conditions.Templates() {

@@ -31,7 +31,7 @@ func Compile(p *policiesv1beta1.DeletingPolicy, o family.Options) *policy.Progra
 	out.Unconfined = o.CommandLine && out.Namespace != ""
 	subject, c := celpolicy.Compile(out, celpolicy.Input{
 		Kind: celenv.Deleting, Constraints: spec.MatchConstraints, AnyOperation: true, Conditions: spec.Conditions, ConditionsPath: "spec.conditions",
-		Variables: spec.Variables, VariablesFirst: true, Allowance: &celenv.Allowance{},
+		Variables: spec.Variables, VariablesFirst: true, Allowance: o.Within(),
 	})
 	switch d := spec.DeletionPropagationPolicy; {
 	case d == nil, *d == metav1.DeletePropagationForeground, *d == metav1.DeletePropagationBackground, *d == metav1.DeletePropagationOrphan:

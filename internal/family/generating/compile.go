@@ -10,6 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
 	"github.com/ephor-dev/ephor/internal/constraint"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -35,7 +36,7 @@ type step struct {
 }
 
 // Compile returns the Program of a policy. Program.Diags holds the mistakes; do not use a Program with an error among them.
-func Compile(p *policiesv1beta1.GeneratingPolicy) *policy.Program {
+func Compile(p *policiesv1beta1.GeneratingPolicy, o family.Options) *policy.Program {
 	spec, e := &p.Spec, p.Spec.Evaluation
 	if e == nil {
 		e = &policiesv1beta1.GeneratingPolicyEvaluation{}
@@ -44,7 +45,7 @@ func Compile(p *policiesv1beta1.GeneratingPolicy) *policy.Program {
 	out := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, celpolicy.Common{FailurePolicy: &ignore, Webhook: spec.WebhookConfiguration, Admission: e.Admission})
 	out.Settings.Background = false // requests and changes of the policy trigger the work, scans do not
 	subject, c := celpolicy.Compile(out, celpolicy.Input{
-		Kind: celenv.Generating, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Variables: spec.Variables, Allowance: &celenv.Allowance{},
+		Kind: celenv.Generating, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Variables: spec.Variables, Allowance: o.Within(),
 	})
 	g := &generator{subject: subject, namespace: out.Namespace}
 	if spec.MatchConstraints != nil {

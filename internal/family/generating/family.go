@@ -17,7 +17,7 @@ var Family = &family.Family{
 	Status: &family.Status{Conditions: celpolicy.ConditionsPath, Rights: true, Make: status},
 	Compile: func(in family.Source) *policy.Program {
 		p, diags := Decode(in.Object)
-		program := Compile(p)
+		program := Compile(p, in.Options)
 		diags.Add(program.Diags...)
 		program.Diags = diags
 		return program

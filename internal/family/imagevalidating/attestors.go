@@ -131,6 +131,9 @@ func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign,
 				id.Subject = "{{ known when it is evaluated }}"
 			}
 		}
+		if err := imageverify.IdentityCost(keyless(&known)); err != nil {
+			c.Diags.Errorf(path+".keyless.identities", "%v", err)
+		}
 		for _, mistake := range imageverify.IdentityMistakes(keyless(&known)) {
 			warn(".keyless.identities", mistake)
 		}

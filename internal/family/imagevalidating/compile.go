@@ -10,6 +10,7 @@ import (
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
@@ -22,7 +23,7 @@ import (
 // Compile returns the Program of a policy, which was decoded from the object of in. Program.Diags holds the mistakes; do not use a
 // Program with an error among them.
 func Compile(p *policiesv1beta1.ImageValidatingPolicy, in family.Source) *policy.Program {
-	b := &builder{program: celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec)), allowance: &celenv.Allowance{}}
+	b := &builder{program: celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec)), allowance: in.Within()}
 	b.program.Unconfined = in.CommandLine
 	documents := mode(&p.Spec) == celenv.JSON
 	// Digests are added only to the objects of requests, not on the command line and not in scans.
@@ -75,7 +76,7 @@ func on(b *bool) bool { return b == nil || *b }
 // builder builds the rules of one Program.
 type builder struct {
 	program   *policy.Program
-	allowance *celenv.Allowance
+	allowance *compilecost.Allowance
 	digests   bool // whether digests are added to tags
 }
 
@@ -144,7 +145,7 @@ func Autogen(p *policiesv1beta1.ImageValidatingPolicy, object map[string]any) ma
 }
 
 // compileSpec returns the validating rule of a spec.
-func compileSpec(p *policy.Program, spec *policiesv1beta1.ImageValidatingPolicySpec, path string, a *celenv.Allowance) (*policy.Rule, *evaluator, diag.List) {
+func compileSpec(p *policy.Program, spec *policiesv1beta1.ImageValidatingPolicySpec, path string, a *compilecost.Allowance) (*policy.Rule, *evaluator, diag.List) {
 	mode := mode(spec)
 	in := celpolicy.Input{
 		Kind: celenv.ImageValidating, Mode: mode, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Allowance: a, Path: path,

@@ -12,6 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/imageref"
 )
 
@@ -31,7 +32,7 @@ const textNoReference = "either glob or expression must be set"
 
 // compileReferences compiles matchImageReferences and adds the mistakes to those of c. The only variable of the expressions is ref, the
 // image.
-func compileReferences(c *celrule.Compiler, in []policiesv1beta1.MatchImageReference, path string, a *celenv.Allowance) *references {
+func compileReferences(c *celrule.Compiler, in []policiesv1beta1.MatchImageReference, path string, a *compilecost.Allowance) *references {
 	out := &references{all: len(in) == 0}
 	own := celrule.New(celenv.Declarations{Kind: celenv.ImageReferences}, a)
 	for i, r := range in {
@@ -44,12 +45,17 @@ func compileReferences(c *celrule.Compiler, in []policiesv1beta1.MatchImageRefer
 		case len(r.Glob) > maxGlob:
 			c.Diags.TooLong(at+".glob", maxGlob)
 		default:
-			if _, err := compileGlob(r.Glob); err != nil {
+			if _, err := compileGlob(r.Glob, nil); err != nil {
 				c.Diags.Invalid(at+".glob", r.Glob, err.Error())
 				continue
 			}
 			for _, form := range imageref.Patterns(r.Glob, `*?[{\`) {
-				if glob, err := compileGlob(form); err == nil {
+				glob, err := compileGlob(form, a)
+				if over := (*compilecost.Error)(nil); errors.As(err, &over) {
+					c.Diags.Errorf(at+".glob", "%v", err)
+					break
+				}
+				if err == nil {
 					out.globs = append(out.globs, glob)
 				}
 			}
@@ -107,8 +113,8 @@ func (r *references) selectsTexts(ctx context.Context, m *budget.Meter, texts, r
 }
 
 // compileGlob compiles a glob: * and ** match any text, ? matches one character, […] matches one of several characters, and {a,b} one of
-// several patterns. A backslash escapes the next character.
-func compileGlob(glob string) (*regexp.Regexp, error) {
+// several patterns. A backslash escapes the next character. The allowance is charged.
+func compileGlob(glob string, a *compilecost.Allowance) (*regexp.Regexp, error) {
 	var out strings.Builder
 	out.WriteString(`(?s)^`)
 	open := 0
@@ -160,6 +166,13 @@ func compileGlob(glob string) (*regexp.Regexp, error) {
 	}
 	if open > 0 {
 		return nil, fmt.Errorf("a brace is not closed: %s", glob)
+	}
+	size, err := compilecost.Regex(out.String() + `$`)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Take(size.Cost); err != nil {
+		return nil, err
 	}
 	return regexp.Compile(out.String() + `$`)
 }

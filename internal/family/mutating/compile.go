@@ -10,6 +10,7 @@ import (
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
@@ -27,7 +28,7 @@ func Compile(p *policiesv1beta1.MutatingPolicy, o family.Options) *policy.Progra
 	}
 	b := &builder{
 		program: celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common), spec: &p.Spec,
-		allowance: &celenv.Allowance{}, merging: celrule.Merging{Types: types(o, &p.Spec)},
+		allowance: o.Within(), merging: celrule.Merging{Types: types(o, &p.Spec)},
 	}
 	if e := p.Spec.Evaluation; e != nil && e.UseServerSideApply != nil {
 		b.merging.Atomics = *e.UseServerSideApply
@@ -63,7 +64,7 @@ func types(o family.Options, spec *policiesv1beta1.MutatingPolicySpec) managedfi
 type builder struct {
 	program   *policy.Program
 	spec      *policiesv1beta1.MutatingPolicySpec
-	allowance *celenv.Allowance
+	allowance *compilecost.Allowance
 	merging   celrule.Merging
 	diags     diag.List
 }

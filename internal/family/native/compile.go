@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/constraint"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -32,6 +33,8 @@ const (
 type Source struct {
 	Policy   map[string]any
 	Bindings []*Binding
+	// Allowance is charged for what the expressions cost to compile; nil for the bounds of single expressions.
+	Allowance *compilecost.Allowance
 }
 
 // Binding is a decoded binding.
@@ -111,7 +114,7 @@ func compileMutation(in Source, o Options) (*program, *policy.Program) {
 	var object admissionregistrationv1.MutatingAdmissionPolicy
 	diags := strict.Decode(in.Policy, &object)
 	spec := &object.Spec
-	p := &program{subject: subject{bindings: in.Bindings}, types: celrule.Types(o.Types)}
+	p := &program{subject: subject{bindings: in.Bindings, allowance: in.Allowance}, types: celrule.Types(o.Types)}
 	out := outline(object.TypeMeta, object.ObjectMeta, spec.FailurePolicy)
 	diags.Add(p.about(spec.MatchConstraints, spec.ParamKind)...)
 	if len(spec.Mutations) == 0 {

@@ -17,7 +17,7 @@ var Family = &family.Family{
 		{Group: Group, Kind: MutatingBinding, Versions: versions, Policy: MutatingPolicy, Compile: attach(MutatingPolicy)},
 	},
 	Compile: func(in family.Source) *policy.Program {
-		from := Source{Policy: in.Object}
+		from := Source{Policy: in.Object, Allowance: in.Within()}
 		for _, c := range in.Companions {
 			from.Bindings = append(from.Bindings, c.(*Binding))
 		}

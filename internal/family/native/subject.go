@@ -9,6 +9,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/constraint"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -17,6 +18,7 @@ import (
 // subject is the common part of both kinds of policies: constraints, parameters, conditions and variables.
 type subject struct {
 	bindings  []*Binding
+	allowance *compilecost.Allowance
 	match     *constraint.Constraints
 	paramKind *admissionregistrationv1.ParamKind
 	rule      celrule.Rule
@@ -56,7 +58,7 @@ func (p *subject) needs() policy.Needs {
 
 // compile compiles the variables and conditions. The caller compiles the other expressions with the Compiler and then calls done.
 func (p *subject) compile(variables []admissionregistrationv1.Variable, conditions []admissionregistrationv1.MatchCondition) *celrule.Compiler {
-	c := celrule.New(celenv.Declarations{Params: p.paramKind != nil}, &celenv.Allowance{})
+	c := celrule.New(celenv.Declarations{Params: p.paramKind != nil}, p.allowance)
 	c.Variables(variables, "spec.variables")
 	p.rule.Conditions = c.Conditions(conditions, "spec.matchConditions")
 	return c

@@ -23,7 +23,7 @@ func compileValidation(in Source) (*validation, *policy.Program) {
 	var object admissionregistrationv1.ValidatingAdmissionPolicy
 	diags := strict.Decode(in.Policy, &object)
 	spec := &object.Spec
-	p := &validation{subject: subject{bindings: in.Bindings}}
+	p := &validation{subject: subject{bindings: in.Bindings, allowance: in.Allowance}}
 	out := outline(object.TypeMeta, object.ObjectMeta, spec.FailurePolicy)
 	diags.Add(p.about(spec.MatchConstraints, spec.ParamKind)...)
 	if len(spec.Validations)+len(spec.AuditAnnotations) == 0 {

@@ -6,6 +6,7 @@ import (
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -49,7 +50,7 @@ func checkModeOf(spec *policiesv1beta1.ValidatingPolicySpec) *checkMode {
 }
 
 // compileCheck returns the rule of a policy for check requests. It ignores constraints, messages, actions and audit annotations.
-func compileCheck(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, m *checkMode, a *celenv.Allowance) (*policy.Rule, diag.List) {
+func compileCheck(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, m *checkMode, a *compilecost.Allowance) (*policy.Rule, diag.List) {
 	subject, c := celpolicy.Compile(p, celpolicy.Input{
 		Kind: m.kind, Payload: m.payload, Conditions: spec.MatchConditions, Variables: spec.Variables, Allowance: a,
 	})

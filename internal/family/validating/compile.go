@@ -8,6 +8,7 @@ import (
 
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
@@ -20,7 +21,7 @@ import (
 func Compile(p *policiesv1beta1.ValidatingPolicy, in family.Source) *policy.Program {
 	out := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec))
 	out.Unconfined = in.CommandLine
-	allowance := &celenv.Allowance{}
+	allowance := in.Within()
 	if m := checkModeOf(&p.Spec); m != nil && in.CommandLine {
 		rule, diags := compileCheck(out, &p.Spec, m, allowance)
 		out.Diags.Add(diags...)
@@ -101,7 +102,7 @@ func Autogen(p *policiesv1beta1.ValidatingPolicy, object map[string]any) map[str
 }
 
 // compileSpec returns the rule for a spec.
-func compileSpec(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, path string, a *celenv.Allowance) (*policy.Rule, diag.List) {
+func compileSpec(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, path string, a *compilecost.Allowance) (*policy.Rule, diag.List) {
 	mode := mode(spec)
 	subject, c := celpolicy.Compile(p, celpolicy.Input{
 		Kind: celenv.Validating, Mode: mode, Constraints: spec.MatchConstraints,

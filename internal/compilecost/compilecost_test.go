@@ -1,0 +1,139 @@
+package compilecost_test
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/compilecost"
+)
+
+// expensive are regular expressions of the forms that take the most memory for their size.
+var expensive = map[string]string{
+	"literal":             strings.Repeat("abcdefgh", 1000),
+	"optional repetition": strings.Repeat("[ab]{0,990}", 8),
+	"exact repetition":    strings.Repeat("a{1000}", 8),
+	"nested repetition":   "((a{0,10}){0,10}){0,10}",
+	"repeated text":       "(?i)(?:kkkkkkkkkkkkkkkkkkkk){1000}",
+	"repeated nothing":    "(?:(?:|a){0,30}){0,30}",
+	"Unicode classes":     strings.Repeat(`\pL`, 200),
+	"excluded classes":    strings.Repeat(`[^\pL\pN]`, 200),
+	"classes in one":      `[` + strings.Repeat(`\PC`, 200) + `]`,
+	"repeated class":      `\pL{1000}`,
+	"wide ranges":         `(?i)[` + strings.Repeat(`\x{42}-\x{1E942}`, 8) + `]`,
+	"wide written ranges": "(?i)" + strings.Repeat("[B-𞥂]", 8),
+	"alternatives":        strings.Repeat("a|b|c|ab|ac|", 500) + "d",
+	"optional parts":      strings.Repeat("a?", 4000),
+	"groups":              strings.Repeat("()", 4000),
+	"nested groups":       strings.Repeat("(", 900) + "a" + strings.Repeat(")", 900),
+	"anchors":             strings.Repeat("^", 8000),
+	"empty alternatives":  strings.Repeat("|", 4000),
+	"one pass":            strings.Repeat(`(?:[a-c]x|[d-f]y|[g-z]z)`, 80),
+	"a DNS name":          `^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$`,
+}
+
+// TestEstimates: no regular expression takes more memory than its estimate.
+func TestEstimates(t *testing.T) {
+	if raceDetector {
+		t.Skip("memory is measured without the race detector: hack/test.sh runs this test once more")
+	}
+	for name, text := range expensive {
+		t.Run(name, func(t *testing.T) {
+			size, err := compilecost.Regex(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const spare = 32 << 10 // the runtime's own
+			var before, compiled, kept runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			re := regexp.MustCompile(text)
+			runtime.ReadMemStats(&compiled)
+			runtime.GC()
+			runtime.ReadMemStats(&kept)
+			if n := int64(compiled.TotalAlloc - before.TotalAlloc); n > size.Peak+spare {
+				t.Errorf("%d bytes were allocated, %d estimated", n, size.Peak)
+			}
+			if n := int64(kept.HeapAlloc) - int64(before.HeapAlloc); n > size.Held+spare {
+				t.Errorf("%d bytes are kept, %d estimated", n, size.Held)
+			}
+			runtime.KeepAlive(re)
+		})
+	}
+}
+
+// TestBounds: regular expressions beyond the bounds are recognized, and those that people write are far below them.
+func TestBounds(t *testing.T) {
+	for name, text := range map[string]string{
+		"repetitions": strings.Repeat("[ab]{0,990}", 300),
+		"classes":     strings.Repeat(`\pL`, 700),
+		"ranges":      `(?i)[` + strings.Repeat(`\x{42}-\x{1E942}`, 101) + `]`,
+		"text":        strings.Repeat("a", 70_000),
+	} {
+		size, err := compilecost.Regex(text)
+		var over *compilecost.Error
+		if err != nil || !errors.As(size.Check(), &over) {
+			t.Errorf("%s: %v, %+v", name, err, size)
+		}
+	}
+	size, err := compilecost.Regex(expensive["a DNS name"])
+	if err != nil || size.Peak > compilecost.MaxExpressionBytes/50 || size.Held > compilecost.MaxPolicyBytes/500 {
+		t.Errorf("%v: %+v", err, size)
+	}
+	if _, err := compilecost.Regex("a("); err == nil {
+		t.Error("an invalid expression has a size")
+	}
+}
+
+// TestAllowance: what costs too much is not charged, so that the rest of the policy compiles.
+func TestAllowance(t *testing.T) {
+	a := &compilecost.Allowance{}
+	small, large := compilecost.Cost{Held: 1 << 20}, compilecost.Cost{Held: compilecost.MaxPolicyBytes}
+	if a.Take(small) != nil || a.Take(large) == nil || !a.Exceeded() || a.Take(small) != nil || a.Held() != 2<<20 {
+		t.Errorf("%+v", a)
+	}
+	limited := &compilecost.Allowance{Namespace: "a", Left: 1 << 20}
+	if limited.Take(small) != nil || limited.Take(small) == nil || !limited.Crowded() {
+		t.Errorf("%+v", limited)
+	}
+	var none *compilecost.Allowance
+	if none.Take(large) != nil || none.Take(compilecost.Cost{Peak: compilecost.MaxExpressionBytes + 1}) == nil {
+		t.Error("without an Allowance, only single expressions are bounded")
+	}
+	if err := (&compilecost.Allowance{}).CEL(strings.Repeat("1+", 8000) + "1"); err == nil {
+		t.Error("16,000 tokens of CEL are parsed")
+	}
+	if err := (&compilecost.Allowance{}).CEL("object.spec.containers.all(c, c.image.startsWith('" + strings.Repeat("x", 50_000) + "'))"); err != nil {
+		t.Error(err)
+	}
+	many := &compilecost.Allowance{}
+	for i := range 1001 {
+		if err := many.CEL(fmt.Sprint(i)); (err != nil) != (i == 1000) {
+			t.Fatal(i, err)
+		}
+	}
+}
+
+func FuzzRegex(f *testing.F) {
+	for _, text := range expensive {
+		if len(text) < 200 {
+			f.Add(text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		size, err := compilecost.Regex(text)
+		if err != nil || size.Check() != nil {
+			return
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _ = regexp.Compile(text)
+		runtime.ReadMemStats(&after)
+		if n := int64(after.TotalAlloc - before.TotalAlloc); n > size.Peak+64<<10 {
+			t.Errorf("%d bytes were allocated, %d estimated", n, size.Peak)
+		}
+	})
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package compilecost_test
+
+const raceDetector = false
