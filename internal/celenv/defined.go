@@ -9,6 +9,8 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+
+	"github.com/ephor-dev/ephor/internal/compilecost"
 )
 
 // form is the form of a value, as far as Defined knows it.
@@ -53,7 +55,7 @@ func formOf(path string) form {
 // object.metadata.name, are present. It knows the metadata of objects and the fields of requests; for any other expression it returns false,
 // since a field can be missing or have another type.
 func Defined(condition string, present ...string) bool {
-	parsed, err := parse(Declarations{Kind: Exempting}.env(), condition)
+	parsed, err := parse(Declarations{Kind: Exempting}.env(), condition, new(compilecost.Allowance))
 	if err != nil {
 		return false
 	}
