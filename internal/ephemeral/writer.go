@@ -136,7 +136,7 @@ func (w *Writer) Put(req *policy.Request, results []policy.Result) {
 			out.Results = append(out.Results, results[i])
 		}
 	}
-	entries := w.Allowed.Keep(report.Entries(out, report.Options{}))
+	entries := w.Allowed.Keep(report.Entries(out, report.Options{Matched: true}))
 	if len(entries) > 0 {
 		w.keep(now, req, entries)
 	}

@@ -31,7 +31,10 @@ type Yield struct {
 	Warn bool
 	// Unknown: a lookup had no answer, so neither the policy nor the object is wrong. Such an error does not deny a request if
 	// failurePolicy is Ignore.
-	Unknown    bool
+	Unknown bool
+	// Unmatched: the match conditions of the policy are false, so the policy is not about the object. Reports leave the result out; the
+	// command line shows it as a skip.
+	Unmatched  bool
 	Message    string
 	Path       string // the path in the object at which a pattern failed, such as /spec/containers/0/image/
 	Properties map[string]string

@@ -119,7 +119,8 @@ type Rule struct {
 	ReportProperties map[string]string
 	// Exceptions are the exceptions that name the rule. The catalog adds them after Compile.
 	Exceptions []*Exception
-	// NoScan: scans do not evaluate the rule although it validates, because its result is known from the admission of the object.
+	// NoScan: scans do not evaluate the rule although it validates, because its result is known from the admission of the object, or from the
+	// work on its targets.
 	NoScan bool
 	// Shared: the results of such rules depend on each other (Yield.Settle), so they are evaluated together: if one of them is evaluated
 	// before the request is answered, all are, and if a scan evaluates one again, it evaluates all again.

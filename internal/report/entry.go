@@ -44,6 +44,9 @@ type Entry struct {
 type Options struct {
 	// AuditWarn turns failures of auditing rules into warnings.
 	AuditWarn bool
+	// Matched leaves out the results of policies whose match conditions are false (policy.Yield.Unmatched), as reports in a cluster do: a
+	// policy about ten objects would otherwise have a result for every object of the kind.
+	Matched bool
 }
 
 // Entries converts the results of an Outcome to entries, in the same order.
@@ -52,9 +55,12 @@ func Entries(o policy.Outcome, opts Options) []Entry {
 		return nil
 	}
 	res := ResourceOf(o.Request)
-	out := make([]Entry, len(o.Results))
+	out := make([]Entry, 0, len(o.Results))
 	for i := range o.Results {
 		r := &o.Results[i]
+		if r.Unmatched && opts.Matched {
+			continue
+		}
 		e := Entry{
 			Program: r.Program, Rule: r.Rule, Resource: res,
 			Status: r.Status, Message: r.Message, Path: r.Path, Part: r.Part, Action: r.Action,
@@ -63,7 +69,7 @@ func Entries(o policy.Outcome, opts Options) []Entry {
 		if e.Status == policy.StatusFail && (!r.Program.Settings.Scored || opts.AuditWarn && !r.Action.Has(policy.Deny)) {
 			e.Status = policy.StatusWarn
 		}
-		out[i] = e
+		out = append(out, e)
 	}
 	return out
 }

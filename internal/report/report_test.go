@@ -46,6 +46,7 @@ func TestEntries(t *testing.T) {
 	}{
 		{Options{}, "fail fail warn pass"},
 		{Options{AuditWarn: true}, "warn fail warn pass"},
+		{Options{Matched: true}, "fail fail warn pass"},
 	} {
 		var got []string
 		for _, e := range Entries(o, c.opts) {
@@ -57,6 +58,15 @@ func TestEntries(t *testing.T) {
 	}
 	if e := Entries(o, Options{})[0]; e.Resource.String() != "ns/Pod/p" {
 		t.Errorf("the resource is %s", e.Resource)
+	}
+	unmatched := result(scored, policy.StatusSkip, "skip")
+	unmatched.Unmatched = true
+	o = outcome(pod("ns", "p"), unmatched, result(scored, policy.StatusSkip, "exempt"))
+	if got := Entries(o, Options{Matched: true}); len(got) != 1 || got[0].Message != "exempt" {
+		t.Errorf("entries of what the policies are about: %+v", got)
+	}
+	if got := Entries(o, Options{}); len(got) != 2 {
+		t.Errorf("all entries: %+v", got)
 	}
 	if Entries(outcome(pod("", "p")), Options{}) != nil {
 		t.Error("entries of nothing")

@@ -17,7 +17,9 @@ func rulesOf(s *catalog.Snapshot) rules {
 		}
 		for _, r := range p.Rules {
 			at := report.RuleIn(p, r)
-			out[at] = out[at] || ephemeral.Scanned(p, r)
+			if !r.NoScan || !r.ReportsTargets { // otherwise all results are about targets
+				out[at] = out[at] || ephemeral.Scanned(p, r)
+			}
 			if at.Target = true; r.ReportsTargets {
 				out[at] = false
 			}

@@ -126,10 +126,16 @@ func constraintsFor(m *admissionregistrationv1.MatchResources, targets []policie
 	return out
 }
 
-var podFields = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(object|oldObject)\.(spec|metadata)(\.namespace)?`) })
+// podFields finds a field of a Pod, with the member of it that is read, by name or by index.
+var podFields = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(object|oldObject)\.(spec|metadata)(\s*\.\s*\??\s*\w+|\s*\[\s*\??\s*(?:'\w*'|"\w*")\s*\])?`)
+})
+
+// templateMetadata are the fields that the metadata of Pod templates have. Others, such as the name, are those of the controller.
+var templateMetadata = []string{"labels", "annotations", "finalizers"}
 
 // Rewrite returns a copy of a part of the spec, rewritten from Pods to controllers whose Pod template has that path. As in Kyverno, it
-// rewrites every text, including messages and literals. References to the namespace of the object stay unchanged.
+// rewrites every text, including messages and literals. References to metadata that templates do not have stay unchanged.
 func Rewrite(spec any, template string) any {
 	switch x := spec.(type) {
 	case string:
@@ -152,10 +158,14 @@ func Rewrite(spec any, template string) any {
 
 func rewriteText(text, template string) string {
 	return podFields().ReplaceAllStringFunc(text, func(found string) string {
-		if strings.HasSuffix(found, ".namespace") {
+		parts := podFields().FindStringSubmatch(found)
+		object, field, member := parts[1], parts[2], strings.Trim(parts[3], " \t\r\n.?[]'\"")
+		switch {
+		case field == "metadata" && member != "" && !slices.Contains(templateMetadata, member):
+			return found
+		case field == "spec" && strings.HasPrefix(parts[3], ".namespace"):
 			return found
 		}
-		object, field, _ := strings.Cut(found, ".")
-		return object + "." + template + "." + field
+		return object + "." + template + "." + field + parts[3]
 	})
 }

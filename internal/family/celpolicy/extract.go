@@ -18,7 +18,8 @@ type Template struct {
 }
 
 // Templates returns the Pod templates in the spec of an object, sorted by path. A Pod template is a part with a list of containers that all
-// have a name and an image. A Pod gets the name and the namespace of the object if its template has none.
+// have a name and an image. A Pod gets the metadata of the object that its template does not have, such as the name, but not its labels,
+// annotations and finalizers.
 func Templates(m *budget.Meter, object map[string]any) ([]Template, error) {
 	if err := m.Walk(object["spec"]); err != nil {
 		return nil, err
@@ -32,9 +33,9 @@ func Templates(m *budget.Meter, object map[string]any) ([]Template, error) {
 		if metadata == nil {
 			metadata = map[string]any{}
 		}
-		for _, field := range []string{"name", "namespace"} {
-			if text, _ := metadata[field].(string); text == "" && parent[field] != nil {
-				metadata[field] = parent[field]
+		for field, v := range parent {
+			if text, isText := metadata[field].(string); (metadata[field] == nil || isText && text == "") && !slices.Contains(templateMetadata, field) {
+				metadata[field] = v
 			}
 		}
 		out[i].Pod = map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": out[i].Pod["spec"]}

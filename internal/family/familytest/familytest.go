@@ -102,6 +102,9 @@ func Results(w io.Writer, outcome *policy.Outcome) {
 	for i := range outcome.Results {
 		r := &outcome.Results[i]
 		fmt.Fprintf(w, " %s", r.Status)
+		if r.Unmatched {
+			fmt.Fprint(w, " (unmatched)")
+		}
 		if r.Part != "" {
 			fmt.Fprintf(w, " (%s)", r.Part)
 		}

@@ -1,6 +1,7 @@
 package mutating
 
 import (
+	"context"
 	"slices"
 	"strconv"
 
@@ -104,10 +105,15 @@ func (b *builder) inRequests() {
 	})
 }
 
-// report adds the rules that report what the policy would change. As in Kyverno, they evaluate the matched resources, not the targets.
+// report adds the rules that report what the policy would change. A policy with targets changes no matched resource: scans do not evaluate
+// its rule, and its results are those of the work on its targets.
 func (b *builder) report() {
 	b.variants(func(r *policy.Rule, v *variant) {
 		r.Stage, r.Eval, r.ReportsTargets = policy.StageValidate, v.wouldChange, changesExisting(b.spec)
+		if targeted(b.spec) {
+			r.NoScan = true
+			r.Match = func(context.Context, *policy.Request) (bool, error) { return false, nil }
+		}
 	})
 }
 

@@ -46,7 +46,7 @@ func (v *variant) eval(c *policy.Call) policy.Yield {
 	if ok, err := run.Applies(); err != nil {
 		return failed(err)
 	} else if !ok {
-		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped}
+		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped, Unmatched: true}
 	}
 	return v.apply(c, run)
 }

@@ -13,7 +13,8 @@ type template []string
 
 // podFields matches the fields of a Pod that a Pod template has, too. As in Kyverno, it does not match metadata alone.
 var podFields = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\b(object|oldObject|Object)\.(spec|metadata\.labels|metadata\.annotations)\b`)
+	const names = `(?:labels|annotations|finalizers)`
+	return regexp.MustCompile(`\b(object|oldObject|Object)\.(spec\b|metadata\s*(?:\.\s*\??\s*` + names + `\b|\[\s*\??\s*(?:'` + names + `'|"` + names + `")\s*\]))`)
 })
 
 // references rewrites an expression for a Pod to the Pod template: object.spec becomes object.spec.template.spec, and the type Object.spec

@@ -54,7 +54,7 @@ func (p *program) mutate(c *policy.Call, bound []*Binding) policy.Yield {
 		}
 	}
 	if !applied {
-		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped}
+		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped, Unmatched: true}
 	}
 	y := policy.Yield{Status: policy.StatusPass, Message: textMutated}
 	if equal, err := c.Meter.Equal(before, object); err != nil {

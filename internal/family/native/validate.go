@@ -59,7 +59,7 @@ func (p *validation) decide(c *policy.Call) policy.Yield {
 			return failed(err)
 		}
 	}
-	out := policy.Yield{Status: policy.StatusSkip, Message: textSkipped}
+	out := policy.Yield{Status: policy.StatusSkip, Message: textSkipped, Unmatched: true}
 	for _, b := range bound {
 		switch y := p.evaluate(c, b); {
 		case y.Status == policy.StatusFail:

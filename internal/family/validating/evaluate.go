@@ -59,7 +59,7 @@ func (r *evaluator) on(c *policy.Call, in *celenv.Input) policy.Yield {
 	case err != nil:
 		return unconditioned(c, err)
 	case !applies:
-		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped}
+		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped, Unmatched: true}
 	}
 	out, err := r.rule.Check(c.Context(), c.Meter, in)
 	y := verdict(out, err)
@@ -73,7 +73,7 @@ func (r *evaluator) on(c *policy.Call, in *celenv.Input) policy.Yield {
 // request. The Program holds the effective failurePolicy, since --forceFailurePolicyIgnore changes it.
 func unconditioned(c *policy.Call, err error) policy.Yield {
 	if c.Program.Settings.FailurePolicy == policy.Ignore {
-		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped}
+		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped, Unmatched: true}
 	}
 	return failed(textContext, err)
 }

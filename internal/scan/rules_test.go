@@ -1,0 +1,60 @@
+package scan
+
+import (
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+	"sigs.k8s.io/yaml"
+)
+
+// Scans evaluate a MutatingPolicy on the resources that it changes. With targets these are not the matched resources, and only the work has
+// results, about the targets.
+func TestRulesOfTargets(t *testing.T) {
+	for name, c := range map[string]struct {
+		targets            string
+		scanned, elsewhere bool
+	}{
+		"matched resources": {scanned: true},
+		"targets": {
+			targets:   "\n  targetMatchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: ['*'], resources: [deployments]}]}",
+			elsewhere: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var object map[string]any
+			if err := yaml.Unmarshal([]byte(`
+apiVersion: policies.kyverno.io/v1
+kind: MutatingPolicy
+metadata: {name: p}
+spec:
+  evaluation: {mutateExisting: {enabled: true}}
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+  mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/data/by', value: 'p'}]"}}]`+c.targets), &object); err != nil {
+				t.Fatal(err)
+			}
+			program, diags := compile.With(compile.Object{Value: object}, nil, family.Options{Existing: true})
+			if diags.HasErrors() {
+				t.Fatal(diags)
+			}
+			known := rulesOf(catalog.NewStatic([]*policy.Program{program}))
+			of := report.RuleIn(program, program.Rules[0])
+			if scanned := known[of]; scanned != c.scanned {
+				t.Errorf("scanned is %v, want %v", scanned, c.scanned)
+			}
+			if live := known.Live(of); live != c.scanned { // earlier results about triggers are removed
+				t.Errorf("results about matched resources are live: %v, want %v", live, c.scanned)
+			}
+			trigger := &policy.Request{Origin: policy.FromScan}
+			if matched, _ := program.Rules[0].Match(t.Context(), trigger); c.elsewhere && matched {
+				t.Error("the rule matches a trigger")
+			}
+			if of.Target = true; !known.Elsewhere(of) {
+				t.Error("results about targets are not those of work")
+			}
+		})
+	}
+}
