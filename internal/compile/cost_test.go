@@ -124,7 +124,7 @@ func TestT15BombsAreRecognized(t *testing.T) {
 func TestT15HonestPolicies(t *testing.T) {
 	rules := []string{
 		"validate: {message: 'Host namespaces are not allowed', pattern: {spec: {=(hostPID): 'false', =(hostIPC): 'false', =(hostNetwork): 'false', containers: [{image: '!*:latest', securityContext: {privileged: false}}]}}}",
-		"validate: {message: 'The image {{ element.image }} is not allowed', foreach: [{list: 'request.object.spec.containers', deny: {conditions: {all: [{key: '{{ element.image }}', operator: AnyNotIn, value: ['registry.example/*', 'mirror.example/*']}]}}}]}",
+		"validate: {message: 'The image is not allowed', foreach: [{list: 'request.object.spec.containers', deny: {conditions: {all: [{key: '{{ element.image }}', operator: AnyNotIn, value: ['registry.example/*', 'mirror.example/*']}]}}}]}",
 		"mutate: {patchStrategicMerge: {metadata: {labels: {+(team): \"{{ request.object.metadata.annotations.team || 'none' }}\"}}}}",
 		"validate: {message: 'The name needs a number', deny: {conditions: {any: [{key: \"{{ regex_match('^[a-z]+-[0-9]{1,3}$', '{{request.object.metadata.name}}') }}\", operator: Equals, value: false}]}}}",
 		"context: [{name: labels, variable: {jmesPath: \"request.object.metadata.labels || `{}`\"}}], validate: {message: 'The label team is missing', deny: {conditions: {any: [{key: '{{ labels.team }}', operator: Equals, value: ''}]}}}",
