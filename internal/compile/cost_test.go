@@ -119,3 +119,26 @@ func TestT15BombsAreRecognized(t *testing.T) {
 		})
 	}
 }
+
+// TestT15HonestPolicies: 1.5 MB of rules that people write compile, with their generated rules.
+func TestT15HonestPolicies(t *testing.T) {
+	rules := []string{
+		"validate: {message: 'Host namespaces are not allowed', pattern: {spec: {=(hostPID): 'false', =(hostIPC): 'false', =(hostNetwork): 'false', containers: [{image: '!*:latest', securityContext: {privileged: false}}]}}}",
+		"validate: {message: 'The image is not allowed', foreach: [{list: 'request.object.spec.containers', deny: {conditions: {all: [{key: '{{ element.image }}', operator: AnyNotIn, value: ['registry.example/*', 'mirror.example/*']}]}}}]}",
+		"mutate: {patchStrategicMerge: {metadata: {labels: {+(team): \"{{ request.object.metadata.annotations.team || 'none' }}\"}}}}",
+		"validate: {message: 'The name needs a number', deny: {conditions: {any: [{key: \"{{ regex_match('^[a-z]+-[0-9]{1,3}$', '{{request.object.metadata.name}}') }}\", operator: Equals, value: false}]}}}",
+		"context: [{name: labels, variable: {jmesPath: \"request.object.metadata.labels || `{}`\"}}], validate: {message: 'The label team is missing', deny: {conditions: {any: [{key: '{{ labels.team }}', operator: Equals, value: ''}]}}}",
+	}
+	var b strings.Builder
+	b.WriteString("  rules:\n")
+	for i := 0; b.Len() < 1500<<10; i++ {
+		fmt.Fprintf(&b, "  - {name: rule-%d, %s, exclude: {any: [{resources: {namespaces: [kube-system, monitoring-%[1]d]}}]}, %[3]s}\n", i, matchPods, rules[i%len(rules)])
+	}
+	program, diags := compiled(t, costly("ClusterPolicy", b.String()))
+	if diags.HasErrors() || len(program.Rules) < 5000 {
+		t.Errorf("%d rules, %.2000v", len(program.Rules), diags)
+	}
+	if program.Held == 0 || program.Held > compilecost.MaxPolicyBytes/2 {
+		t.Errorf("it is estimated to keep %d bytes", program.Held)
+	}
+}

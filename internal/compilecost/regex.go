@@ -65,7 +65,7 @@ func reading(text string) Cost {
 	return c
 }
 
-// maxCount is the largest number of instructions that is told from larger ones.
+// maxCount is the largest number of instructions; larger ones count as this.
 const maxCount = math.MaxInt32
 
 // expanse estimates the number of instructions of a program, and how many of them fork. The instructions of a repeated class share its
