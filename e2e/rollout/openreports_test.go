@@ -18,6 +18,7 @@ func TestBothKindsOfReports(t *testing.T) {
 	definitions := []string{filepath.Join(root, "config", "crds", "openreports.io_reports.yaml"), filepath.Join(root, "config", "crds", "openreports.io_clusterreports.yaml")}
 	for _, file := range definitions {
 		cluster.Must(t, "", "apply", "-f", file)
+		t.Cleanup(func() { cluster.Must(t, "", "delete", "--wait=false", "-f", file) })
 	}
 	suite.Eventually(t, func() error {
 		_, err := cluster.Try(t, "", "get", "reports.openreports.io,clusterreports.openreports.io", "-A")
