@@ -41,7 +41,7 @@ func (c *Cost) Add(other Cost) {
 func (c Cost) Check() error {
 	switch {
 	case c.Peak > MaxExpressionBytes:
-		return &Error{fmt.Sprintf("the expression takes about %d MiB of memory to compile, and %d are allowed: make the counts in {…} of its regular expressions smaller, or shorten it",
+		return &Error{fmt.Sprintf("the expression takes about %d MiB of memory to compile, and %d are allowed: shorten it, or make the counts in {…} of its regular expressions smaller",
 			c.Peak>>20, MaxExpressionBytes>>20)}
 	case c.Time > MaxExpressionTime:
 		return &Error{fmt.Sprintf("the expression takes about %s to compile, and %s is allowed: shorten it", c.Time.Round(100*time.Millisecond), MaxExpressionTime)}
