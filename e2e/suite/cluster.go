@@ -90,8 +90,8 @@ func (c *Cluster) main(ctx context.Context, o Options, run func()) (err error) {
 		return err
 	}
 	run()
-	if err := c.Unchanged(ctx, before, ours); err != nil {
-		return fmt.Errorf("tests leave objects behind, or remove those of others: %w", err)
+	if err := c.NothingNew(ctx, before, ours); err != nil {
+		return fmt.Errorf("tests leave objects behind: %w", err)
 	}
 	if seen != nil {
 		if err := seen.check(); err != nil {

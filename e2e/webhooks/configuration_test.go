@@ -110,6 +110,7 @@ func TestConfigMapAndMatchConditions(t *testing.T) {
 	answers(t, secret("exempt"), "")
 	answers(t, account, "")
 	cluster.Must(t, "", "create", "clusterrolebinding", "jane", "--clusterrole=cluster-admin", "--user=jane")
+	t.Cleanup(func() { cluster.Must(t, "", "delete", "clusterrolebinding", "jane") })
 	answers(t, account, "the policy own says no", "--as=jane")
 	cluster.Must(t, "", "label", "namespace", "default", "exempt=yes")
 	t.Cleanup(func() { cluster.Kubectl(context.Background(), nil, "label", "namespace", "default", "exempt-") })

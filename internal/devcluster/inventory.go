@@ -67,29 +67,29 @@ func (c *Cluster) Inventory(ctx context.Context) (Inventory, error) {
 	return all, nil
 }
 
-// Unchanged waits until there are the same objects as before, apart from those to be ignored. The error names the others.
-func (c *Cluster) Unchanged(ctx context.Context, before Inventory, ignore func(Object) bool) error {
-	return c.Wait(ctx, "the objects that were there before", func() error {
+// without returns the objects that another inventory lacks, sorted, as an error that names them; nil if there are none.
+func (i Inventory) without(other Inventory, ignore func(Object) bool) error {
+	var names []string
+	for o := range i {
+		if !other[o] && !ignore(o) {
+			names = append(names, o.String())
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return errors.New(strings.Join(names, ", "))
+}
+
+// NothingNew waits until there is no object that was not there before, apart from those to be ignored. The error names the others.
+func (c *Cluster) NothingNew(ctx context.Context, before Inventory, ignore func(Object) bool) error {
+	return c.Wait(ctx, "the removal of new objects", func() error {
 		now, err := c.Inventory(ctx)
 		if err != nil {
 			return err
 		}
-		var wrong []string
-		for _, d := range []struct {
-			a, b Inventory
-			what string
-		}{{now, before, "new"}, {before, now, "missing"}} {
-			for o := range d.a {
-				if !d.b[o] && !ignore(o) {
-					wrong = append(wrong, d.what+": "+o.String())
-				}
-			}
-		}
-		if len(wrong) > 0 {
-			slices.Sort(wrong)
-			return errors.New(strings.Join(wrong, ", "))
-		}
-		return nil
+		return now.without(before, ignore)
 	})
 }
 
@@ -127,5 +127,15 @@ func (c *Cluster) Reset(ctx context.Context, before Inventory) error {
 	if err := remove(func(o Object) bool { return !asked(o) && !goes(o) }); err != nil {
 		return err
 	}
-	return c.Unchanged(ctx, before, func(Object) bool { return false })
+	all := func(Object) bool { return false }
+	if err := c.NothingNew(ctx, before, all); err != nil {
+		return err
+	}
+	if now, err = c.Inventory(ctx); err != nil {
+		return err
+	}
+	if err := before.without(now, all); err != nil {
+		return fmt.Errorf("these objects were removed: %w", err)
+	}
+	return nil
 }
