@@ -28,10 +28,10 @@ func TestS22TypesThatNest(t *testing.T) {
 		{"types", around(100, "type(", "1", ")") + " == type", "100 levels"},
 		{"macros", "[1]" + strings.Repeat(".map(x, [x])", 60) + " == []", "levels"},
 		{"sums", around(100, "([", "[]", "]+[])") + " == []", "101 levels"},
-		{"many lists", balanced + " == []", "MiB of memory to compile"},
+		{"many lists", balanced + " == []", "to compile"},
 		{"comparisons", strings.Repeat("object == 1 && ", 490) + "true", ""},
-		{"many comparisons", strings.Repeat("object == 1 && ", 6000) + "true", "MiB of memory to compile"},
-		{"more comparisons than are allowed", strings.Repeat("object == 1 && ", 600) + "true", "there are 600 calls"},
+		{"many comparisons", strings.Repeat("object == 1 && ", 6000) + "true", "to compile"},
+		{"many calls", strings.Repeat("object == 1 && ", 600) + "true", "there are 600 calls, lists, maps and macros"},
 		{"a long list", "object in [" + strings.Repeat("'a', ", 2000) + "'a']", ""},
 	} {
 		_, err := celenv.NewCompiler(celenv.Declarations{}).Compile(c.expression, celenv.Bool)

@@ -3,9 +3,11 @@ package lint
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/match"
@@ -35,7 +37,7 @@ spec:
 `,
 	policy: func(in *input) {
 		for i := range in.policy.Spec.Rules {
-			for _, d := range celFieldsOf(&in.policy.Spec.Rules[i], rulePath(i), in.kinds) {
+			for _, d := range celFieldsOf(&in.policy.Spec.Rules[i], rulePath(i), in.kinds, &compilecost.Allowance{}) {
 				in.warn(d.Path, d.Hint, "%s", d.Summary)
 			}
 		}
@@ -50,13 +52,14 @@ func CELFields(object map[string]any, kinds *schema.Kinds) diag.List {
 		return nil
 	}
 	var out diag.List
+	allowance := &compilecost.Allowance{} // of all rules and kinds; beyond it there are no warnings
 	for i := range p.Spec.Rules {
-		out.Add(celFieldsOf(&p.Spec.Rules[i], rulePath(i), kinds)...)
+		out.Add(celFieldsOf(&p.Spec.Rules[i], rulePath(i), kinds, allowance)...)
 	}
 	return out
 }
 
-func celFieldsOf(r *kyvernov1.Rule, path string, kinds *schema.Kinds) diag.List {
+func celFieldsOf(r *kyvernov1.Rule, path string, kinds *schema.Kinds, a *compilecost.Allowance) diag.List {
 	var out diag.List
 	if r.Validation == nil || r.Validation.CEL == nil {
 		return nil
@@ -68,14 +71,14 @@ func celFieldsOf(r *kyvernov1.Rule, path string, kinds *schema.Kinds) diag.List 
 				continue
 			}
 			seen[kind] = true
-			out.Add(celFieldsOfKind(r, path, kind, kinds)...)
+			out.Add(celFieldsOfKind(r, path, kind, kinds, a)...)
 		}
 	}
 	return out
 }
 
 // celFieldsOfKind reports fields that no version of the kind has.
-func celFieldsOfKind(r *kyvernov1.Rule, path, kind string, kinds *schema.Kinds) diag.List {
+func celFieldsOfKind(r *kyvernov1.Rule, path, kind string, kinds *schema.Kinds, a *compilecost.Allowance) diag.List {
 	target, err := match.ParseKind(kind)
 	if err != nil || strings.ContainsAny(target.Kind, "*?") {
 		return nil
@@ -83,7 +86,7 @@ func celFieldsOfKind(r *kyvernov1.Rule, path, kind string, kinds *schema.Kinds) 
 	var common diag.List
 	for i, found := range kinds.Find(target.Group, target.Version, target.Kind, target.Subresource) {
 		gvk := found.GroupVersion().String() + ", Kind=" + found.Kind
-		mistakes := undefinedFields(r, path, gvk, found)
+		mistakes := undefinedFields(r, path, gvk, found, a)
 		if i == 0 {
 			common = mistakes
 			continue
@@ -102,13 +105,20 @@ func celFieldsOfKind(r *kyvernov1.Rule, path, kind string, kinds *schema.Kinds) 
 	return common
 }
 
-func undefinedFields(r *kyvernov1.Rule, path, gvk string, kind schema.Found) diag.List {
+// environmentTime is the time that it takes to declare the fields of a kind.
+const environmentTime = 10 * time.Millisecond
+
+func undefinedFields(r *kyvernov1.Rule, path, gvk string, kind schema.Found, a *compilecost.Allowance) diag.List {
 	var out diag.List
 	in := r.Validation.CEL
+	if a.Exceeded() || a.Take(compilecost.Cost{Time: environmentTime}) != nil {
+		return nil
+	}
 	compiler, err := celenv.NewTypeCheck(celenv.Declarations{Params: in.ParamKind != nil}, kind.Kind, shape{kind.Type})
 	if err != nil {
 		return nil
 	}
+	compiler.Within(a)
 	look := func(err error, at string) {
 		for _, text := range celenv.UndefinedFields(err) {
 			out.Warnf(at, "%s: %s", gvk, text)
