@@ -8,7 +8,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/match"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/schema"
 	"github.com/ephor-dev/ephor/internal/strict"
 	"github.com/ephor-dev/ephor/internal/template"
@@ -17,7 +19,7 @@ import (
 
 var unknownPath = &Check{
 	Name: "unknown-path",
-	Doc: "A pattern, a patch or a variable names a field that none of the matched kinds has: the pattern never matches, or the variable never has a value. " +
+	Doc: "A pattern, a patch or a variable names a field that none of the matched kinds has, or that a request does not have: the pattern never matches, or the variable never has a value. " +
 		"Usually the name is misspelled, or the level `spec.template` is missing. The fields of custom resources are known when their definitions " +
 		"are given with --crd-paths; rules for unknown kinds are not checked.",
 	Example: `apiVersion: kyverno.io/v1
@@ -40,10 +42,13 @@ spec:
 		for i, r := range in.rules {
 			path := rulePath(i)
 			types := in.matched(i)
+			c := pathCheck{in: in}
 			if len(types) == 0 {
+				for _, k := range slices.Sorted(maps.Keys(r)) {
+					c.variables(r[k], nil, path+"."+k)
+				}
 				continue
 			}
-			c := pathCheck{in: in}
 			v, _ := r["validate"].(map[string]any)
 			c.pattern(v["pattern"], types, path+".validate.pattern", "")
 			if list, ok := v["anyPattern"].([]any); ok {
@@ -189,11 +194,7 @@ func (c *pathCheck) variables(v any, types []schema.Type, path string) {
 			return
 		}
 		for _, x := range template.Compile(v, template.Options{}).Expressions() {
-			for _, p := range x.Paths() {
-				if rest, ok := c.below(p); ok {
-					c.path(rest, types, path)
-				}
-			}
+			c.expression(x, types, path)
 		}
 	case []any:
 		for i, e := range v {
@@ -203,6 +204,34 @@ func (c *pathCheck) variables(v any, types []schema.Type, path string) {
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			c.variables(k, types, path+"."+k)
 			c.variables(v[k], types, path+"."+k)
+			if text, ok := v[k].(string); ok && isExpression(v, k, path) {
+				if x, err := jmespath.Compile(text); err == nil {
+					c.expression(x, types, path+"."+k)
+				}
+			}
+		}
+	}
+}
+
+var loopEntry = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.foreach\[\d+\]$`) })
+
+// isExpression reports whether the key of a part of the rule holds an expression that reads variables, without braces around it.
+func isExpression(in map[string]any, key, path string) bool {
+	return key == "list" && loopEntry().MatchString(path) || key == "jmesPath" && strings.HasSuffix(path, ".variable") && in["value"] == nil
+}
+
+// expression checks the paths that an expression reads. types are empty if the kinds of the rule are not known.
+func (c *pathCheck) expression(x *jmespath.Expr, types []schema.Type, path string) {
+	for _, p := range x.Paths() {
+		if rest, ok := c.below(p); ok && len(types) > 0 {
+			c.path(rest, types, path)
+		}
+		if len(c.root) == 0 && len(p) > 1 && p[0] == "request" && !slices.Contains(policy.RequestFields, p[1]) {
+			hint := ""
+			if near := strict.Nearest(p[1], policy.RequestFields); near != "" {
+				hint = "did you mean request." + near + "?"
+			}
+			c.in.warn(path, hint, "request has no field %s", p[1])
 		}
 	}
 }

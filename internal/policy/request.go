@@ -299,6 +299,12 @@ func (r *Request) ObjectOrOld() (any, error) {
 	return object, err
 }
 
+// RequestFields are the fields of the variable `request`.
+var RequestFields = []string{
+	"operation", "namespace", "object", "oldObject", "uid", "name", "subResource", "dryRun", "options", "kind", "requestKind", "resource",
+	"requestResource", "requestSubResource", "userInfo", "roles", "clusterRoles",
+}
+
 func (r *Request) makeDocument() (map[string]any, error) {
 	object, err := r.ObjectOrOld()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/strict"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -90,6 +91,9 @@ func (c *checker) variables(r *kyvernov1.Rule, path string) {
 			c.diags.Code(diag.NoRequester)
 			c.diags.Hint("%s", hint)
 		}
+		if e.named {
+			c.name(r, e.variable, path+fieldPath(e.path), known)
+		}
 	}
 }
 
@@ -119,11 +123,16 @@ func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string)
 		c.diags.Code(diag.UnknownVariable, name)
 		if near := strict.Nearest(name, known); near != "" {
 			c.diags.Hint("did you mean %s?", near)
+		} else if slices.Contains(objectFields, name) {
+			c.diags.Hint("did you mean request.object.%s?", name)
 		} else {
 			c.diags.Hint("define %s in the rule's context, or correct the name", name)
 		}
 	}
 }
+
+// objectFields are fields of objects, which are often written without request.object before them.
+var objectFields = []string{"apiVersion", "kind", "metadata", "spec", "status", "data", "stringData"}
 
 var (
 	targetSpec = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/mutate/targets/(\d+)/`) })
@@ -227,20 +236,29 @@ func contextNames(v any) []string {
 	return out
 }
 
+// bareExpression is a JMESPath expression without braces.
+type bareExpression struct {
+	variable
+	// named: the expression reads variables, as those with braces do. Others read the response of a call, or a value.
+	named bool
+}
+
 // bareExpressions returns the JMESPath expressions without braces: foreach lists and jmesPath fields.
-func bareExpressions(tree map[string]any) []variable {
-	var out []variable
-	walkFields(tree, "", func(key, text, path string) {
-		if key == "jmesPath" || key == "list" && insideLoop().MatchString(path) {
-			if !strings.Contains(text, "{{") { // texts with braces are variables
-				out = append(out, variable{text, path})
-			}
+func bareExpressions(tree map[string]any) []bareExpression {
+	var out []bareExpression
+	walkFields(tree, "", func(in map[string]any, key, text, path string) {
+		list := key == "list" && insideLoop().MatchString(path)
+		if !list && key != "jmesPath" || strings.Contains(text, "{{") { // texts with braces are variables
+			return
 		}
+		_, err := jmespath.Compile(text) // the rule's compiler reports the mistake
+		named := err == nil && (list || strings.HasSuffix(path, "/variable/jmesPath") && in["value"] == nil)
+		out = append(out, bareExpression{variable{strings.TrimSpace(text), path}, named})
 	})
 	return out
 }
 
-func walkFields(v any, path string, visit func(key, text, path string)) {
+func walkFields(v any, path string, visit func(in map[string]any, key, text, path string)) {
 	switch v := v.(type) {
 	case []any:
 		for i, e := range v {
@@ -249,7 +267,7 @@ func walkFields(v any, path string, visit func(key, text, path string)) {
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			if text, ok := v[k].(string); ok {
-				visit(k, text, path+"/"+k)
+				visit(v, k, text, path+"/"+k)
 				continue
 			}
 			walkFields(v[k], path+"/"+k, visit)
