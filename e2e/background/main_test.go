@@ -185,17 +185,22 @@ func drained(t *testing.T) {
 	})
 }
 
-// settled waits until the background controller has noticed the deletion of policies.
-func settled(t *testing.T, policies ...string) {
+// settled waits until the background controller has dealt with the deletion of policies.
+func settled(t *testing.T, policies ...string) { inRecord(t, false, policies...) }
+
+// recorded waits until the background controller has recorded the rules of policies: only then their deletion is noticed.
+func recorded(t *testing.T, policies ...string) { inRecord(t, true, policies...) }
+
+func inRecord(t *testing.T, want bool, policies ...string) {
 	t.Helper()
-	suite.Until(t, "the background controller knows which policies are gone", func() error {
-		noted, err := cluster.Try(t, "", "get", "configmap", "ephor-generate-rules", "-n", suite.Namespace, "-o", "jsonpath={.data.rules}")
+	suite.Until(t, fmt.Sprintf("the record of generate rules has the policies: %t", want), func() error {
+		record, err := cluster.Try(t, "", "get", "configmap", "ephor-generate-rules", "-n", suite.Namespace, "-o", "jsonpath={.data.rules}")
 		if err != nil {
 			return err
 		}
 		for _, p := range policies {
-			if strings.Contains(noted, `"policy":"`+p+`"`) {
-				return fmt.Errorf("%s is noted", p)
+			if strings.Contains(record, `"policy":"`+p+`"`) != want {
+				return fmt.Errorf("%s: %t", p, !want)
 			}
 		}
 		return nil

@@ -2,7 +2,6 @@ package devcluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -123,16 +122,11 @@ func borrowed(plane string, unlock func()) (*Cluster, error) {
 
 // Return resets a borrowed control plane, so that another process can use it.
 func (c *Cluster) Return(ctx context.Context, before Inventory) error {
-	var errs []error
 	for i := len(c.processes) - 1; i >= 0; i-- {
-		select {
-		case <-c.processes[i].done: // it has ended before
-		default:
-			errs = append(errs, c.processes[i].Stop(10*time.Second))
-		}
+		_ = c.processes[i].Stop(10 * time.Second)
 	}
 	c.processes = nil
-	if err := errors.Join(append(errs, c.Reset(ctx, before))...); err != nil {
+	if err := c.Reset(ctx, before); err != nil {
 		return fmt.Errorf("reset the control plane: %w", err)
 	}
 	return os.Remove(filepath.Join(c.Plane, "used"))

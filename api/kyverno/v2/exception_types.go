@@ -21,7 +21,7 @@ type PolicyException struct {
 	Spec kyvernov2beta1.PolicyExceptionSpec `json:"spec"`
 	// Whether the exception can be evaluated.
 	// +optional
-	Status kyvernov1.PolicyExceptionStatus `json:"status,omitempty"`
+	Status kyvernov1.PolicyExceptionStatus `json:"status,omitempty,omitzero"`
 }
 
 // PolicyExceptionList is a list of PolicyException.
