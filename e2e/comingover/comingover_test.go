@@ -328,10 +328,15 @@ func (in *installation) leftForKyverno(background *devcluster.Replica, name stri
 	}
 }
 
-// shared is the control plane that the tests of this file share.
+// shared is the control plane that the tests of this file share. After the test it has neither webhooks nor the population.
 func shared(t *testing.T) *installation {
 	t.Helper()
-	return &installation{Cluster: &cluster, t: t}
+	in := &installation{Cluster: &cluster, t: t}
+	t.Cleanup(func() {
+		in.kubectl("", "delete", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "--all")
+		in.kubectl(population, "delete", "-f", "-")
+	})
+	return in
 }
 
 // enforces waits until a violating object is denied: by a policy, or because no server answers.
