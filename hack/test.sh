@@ -110,7 +110,7 @@ chart() { hack/helm.sh && go test -count=1 -timeout 20m ./charts/; }
 # The files of a release, from a small program, since make release takes many minutes.
 release() { go test -C hack/tools/release -count=1 -timeout 10m . && go test -C hack/tools/site -count=1 .; }
 # These measure time and memory, which the race detector multiplies.
-bombs() { hack/gotest.sh "-count=1 -timeout 15m" ./robustness/ && hack/gotest.sh "-count=1 -timeout 5m -run TestBombs" ./internal/celenv/ &&
+bombs() { hack/gotest.sh "-count=1 -timeout 15m" ./robustness/ && hack/gotest.sh "-count=1 -timeout 5m -run TestBombs|TestEstimates|TestT15" ./internal/celenv/ ./internal/compilecost/ ./internal/compile/ &&
   CGO_ENABLED=0 go test -count=1 -run TestAllocations ./internal/seal/ ./internal/secretpath/; }
 conformance() { go test -count=1 -timeout 10m -v -run 'TestConformance|TestCEL$' ./conformance/ | { grep -vE '^\s*(=== |--- PASS)' || true; }; return "${PIPESTATUS[0]}"; }
 e2e() {
