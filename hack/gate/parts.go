@@ -44,7 +44,9 @@ var busy = []part{
 	{"the site of the guide", test(suite{module: "hack/tools/site", flags: []string{"-count=1"}})},
 	// These measure time and memory, which the race detector multiplies.
 	{"limits on any input", test(suite{packages: fixed("./robustness/"), flags: []string{"-count=1", "-timeout=15m"}})},
-	{"limits on expressions", test(suite{packages: fixed("./internal/celenv/"), flags: []string{"-count=1", "-run=TestBombs"}})},
+	{"limits on expressions", test(suite{packages: fixed("./internal/celenv/", "./internal/compilecost/", "./internal/compile/"), flags: []string{
+		"-count=1", "-run=TestBombs|TestEstimates|TestT15",
+	}})},
 	{"allocations", test(suite{packages: fixed("./internal/seal/", "./internal/secretpath/"), flags: []string{"-count=1", "-run=TestAllocations"}})},
 	{"conformance data", func(g *gate) error {
 		if os.Getenv("EPHOR_CONFORMANCE") == "none" {
