@@ -38,7 +38,7 @@ var expensive = map[string]string{
 // TestEstimates: no regular expression takes more memory than its estimate.
 func TestEstimates(t *testing.T) {
 	if raceDetector {
-		t.Skip("memory is measured without the race detector: hack/test.sh runs this test once more")
+		t.Skip("memory is measured without the race detector: the gate runs this test once more")
 	}
 	for name, text := range expensive {
 		t.Run(name, func(t *testing.T) {
