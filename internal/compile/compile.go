@@ -45,6 +45,11 @@ func (r *Registry) With(o Object, companions []any, options family.Options) (*po
 		program = tooLarge(f, o.Value)
 	} else {
 		program = f.Compile(family.Source{Object: o.Value, Companions: companions, Options: options})
+		if program.Diags.HasErrors() {
+			if one := unrendered(o); one != nil {
+				program.Diags = one
+			}
+		}
 	}
 	program.Family = f.Name
 	if k := f.Kinds.Owner(typeOf(o)); k != nil {
