@@ -122,14 +122,17 @@ func (c *Compiler) mistake(err error, text, path string) {
 			why = mistakes.Text()
 		}
 		c.Diags.Invalid(path, text, why)
+		c.Diags.Hint("%s", hint(text, path, why))
 		return
 	}
 	if compiles {
 		c.Diags.Errorf(path, "%v", err)
+		c.Diags.Hint("%s", hint(text, path, err.Error()))
 		return
 	}
 	for _, x := range mistakes.Issues {
 		c.Diags.Errorf(path, "%s (line %d, column %d of the expression)", x.Message, x.Line, x.Column+1)
+		c.Diags.Hint("%s", hint(text, path, x.Message))
 	}
 }
 

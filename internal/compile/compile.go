@@ -48,6 +48,11 @@ func (r *Registry) With(o Object, companions []any, options family.Options) (*po
 		before := options.Allowance.Held()
 		program = f.Compile(family.Source{Object: o.Value, Companions: companions, Options: options})
 		program.Held = options.Allowance.Held() - before
+		if program.Diags.HasErrors() {
+			if one := unrendered(o); one != nil {
+				program.Diags = one
+			}
+		}
 	}
 	program.Family = f.Name
 	if k := f.Kinds.Owner(typeOf(o)); k != nil {

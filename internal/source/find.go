@@ -127,7 +127,7 @@ func (f *finder) add(path string) {
 	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?["):
 		f.glob(path)
 	default:
-		f.fail(path, missingHint(path, err), "%s", reason(err))
+		f.fail(path, missingHint(err), "%s", reason(err))
 	}
 }
 
@@ -149,7 +149,7 @@ func (f *finder) glob(pattern string) {
 		info, err := os.Stat(m)
 		switch {
 		case err != nil:
-			f.fail(m, missingHint(m, err), "%s", reason(err))
+			f.fail(m, missingHint(err), "%s", reason(err))
 		case info.IsDir():
 			f.directory(m)
 		default:
@@ -162,7 +162,7 @@ func (f *finder) directory(dir string) {
 	before := len(f.inputs)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			f.fail(path, missingHint(path, err), "%s", reason(err))
+			f.fail(path, missingHint(err), "%s", reason(err))
 			return nil
 		}
 		hidden := path != dir && strings.HasPrefix(d.Name(), ".")
@@ -178,7 +178,7 @@ func (f *finder) directory(dir string) {
 		return nil
 	})
 	if err != nil {
-		f.fail(dir, missingHint(dir, err), "%s", reason(err))
+		f.fail(dir, missingHint(err), "%s", reason(err))
 	}
 	if err == nil && len(f.inputs) == before && len(f.diags) == 0 {
 		f.fail(dir, "give a directory that holds .yaml, .yml or .json files", "no manifests in this directory")
@@ -214,12 +214,10 @@ func reason(err error) string {
 	return err.Error()
 }
 
-func missingHint(path string, err error) string {
+func missingHint(err error) string {
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && filepath.IsAbs(path):
-		return "check the path"
 	case errors.Is(err, fs.ErrNotExist):
-		return "check the path; it is read from the directory that you are in"
+		return "check the path"
 	case errors.Is(err, fs.ErrPermission):
 		return "make it readable for this user"
 	}

@@ -36,7 +36,7 @@ func Load(paths []string, o Options) ([]Object, diag.List) {
 func Open(in Input) ([]Document, diag.List) {
 	text, err := in.Read()
 	if err != nil {
-		return nil, diag.List{{Pos: diag.Position{File: in.Name}, Summary: reason(err), Hint: missingHint(in.Name, err)}}
+		return nil, diag.List{{Pos: diag.Position{File: in.Name}, Summary: reason(err), Hint: missingHint(err)}}
 	}
 	docs := Split(in.Name, text)
 	if in.Named && len(docs) == 0 {

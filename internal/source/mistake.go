@@ -28,6 +28,9 @@ func (d Document) yamlMistake(err error) diag.Diagnostic {
 	} else if bareVariableText().MatchString(lineText(d.text, line)) {
 		hint = "quote a value that has a variable: \"{{ … }}\""
 	}
+	if helmText().MatchString(d.text) {
+		hint = "this looks like a template of Helm: render it first, with helm template"
+	}
 	if indentedByTab(d.text, line) {
 		hint = "indent with spaces, not tabs"
 	}
@@ -40,6 +43,11 @@ func (d Document) yamlMistake(err error) diag.Diagnostic {
 
 // bareVariableText matches a line whose value begins with a variable that is not quoted.
 var bareVariableText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^#"']*[:-]\s+\{\{`) })
+
+// helmText matches a template of Helm that is not rendered.
+var helmText = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("\\{\\{-?\\s*(`\\{\\{|\\.(Values|Release|Chart|Capabilities|Template)\\b|(include|template|if|range|with|define|end)\\b)")
+})
 
 // lineText returns a line of the text; lines count from 1.
 func lineText(text string, line int) string {

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -70,24 +71,22 @@ func printRefused(w io.Writer, refused []load.Refusal) {
 		}
 		fmt.Fprintf(w, "%s\n%s\n", ruleLine, list.title)
 		for i, r := range list.policies {
-			fmt.Fprintf(w, "%d. %s: %s\n", i+1, r.Name, r.Reason())
+			fmt.Fprintf(w, "%d. %s (%s)\n", i+1, r.Name, cmp.Or(r.Errors[0].Pos.String(), "its mistakes are listed before"))
 		}
 		fmt.Fprintln(w, ruleLine)
 	}
 }
 
-// printUncompiled prints each policy whose expressions do not compile, with all mistakes, as Kyverno does.
+// printUncompiled names the policies that are not applied. Their mistakes are printed before, with positions.
 func printUncompiled(w io.Writer, refused []load.Refusal) {
-	for _, r := range refused {
-		if !r.FieldErrors {
-			continue
-		}
-		texts := make([]string, len(r.Errors))
-		for i, d := range r.Errors {
-			texts[i] = d.Path + ": " + d.Summary
-		}
-		fmt.Fprintf(w, "Error: failed to compile policy %s ([%s])\n", r.Name, strings.Join(texts, ", "))
+	if len(refused) == 0 {
+		return
 	}
+	names := make([]string, len(refused))
+	for i, r := range refused {
+		names[i] = r.Name
+	}
+	fmt.Fprintf(w, "Error: %s not applied: %s\n", terminal.Counted(len(refused), "policy is", "policies are"), strings.Join(names, ", "))
 }
 
 // printFailures prints the failures of one policy on one resource.

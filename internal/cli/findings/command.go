@@ -16,6 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/lint"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/schema"
 	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -74,26 +75,34 @@ func (o *options) run(cmd *cobra.Command) error {
 	objects, more := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact, Git: &o.git})
 	diags.Add(more...)
 	var findings []lint.Finding
-	policies := 0
+	policies, others := 0, 0
+	var companions compile.Companions
 	var given []compile.Object
 	for _, object := range objects {
 		apiVersion, _ := object.Value["apiVersion"].(string)
 		switch {
-		case compile.Evaluates(apiVersion, object.Kind()):
+		case compile.Owns(apiVersion, object.Kind()):
 			policies++
 			given = append(given, compile.Object{Value: object.Value, Pos: object.Pos})
 			findings = append(findings, lint.Policy(compile.Object{Value: object.Value, Pos: object.Pos}, lint.Options{Kinds: kinds})...)
 		case compile.OwnsException(apiVersion, object.Kind()):
 			_, found := compile.OneException(compile.Object{Value: object.Value, Pos: object.Pos})
 			diags.Add(found...)
+		case compile.CompanionOf(apiVersion, object.Kind()) != nil:
+			diags.Add(companions.Add(compile.Object{Value: object.Value, Pos: object.Pos})...)
 		default:
-			d := load.Foreign(nil, object, apiVersion, object.Kind())
-			if d.Code == diag.NotAPolicy && d.Severity == diag.Error { // lint has no flag for resources
-				d.Hint = "only policies are checked: leave it out"
+			if d := load.Foreign(nil, object, apiVersion, object.Kind()); d.Code == diag.NotAPolicy {
+				others++ // charts and folders of tests hold them, too
+			} else {
+				diags.Add(d)
 			}
-			diags.Add(d)
 		}
 	}
+	var ids []policy.ID
+	for _, o := range given {
+		ids = append(ids, compile.IDOf(o))
+	}
+	diags.Add(companions.Unattached(ids)...)
 	diags.Add(load.Twice(given)...)
 	var all []lint.Finding
 	for _, d := range diags {
@@ -116,7 +125,11 @@ func (o *options) run(cmd *cobra.Command) error {
 			warnings++
 		}
 	}
-	if err := o.print(cmd.OutOrStdout(), all, fmt.Sprintf("%s: %s, %s", terminal.Counted(policies, "policy", "policies"), terminal.Counted(errs, "error", "errors"), terminal.Counted(warnings, "warning", "warnings"))); err != nil {
+	passed := ""
+	if others > 0 {
+		passed = "; " + terminal.Counted(others, "object that is no policy is", "objects that are no policies are") + " passed over"
+	}
+	if err := o.print(cmd.OutOrStdout(), all, fmt.Sprintf("%s: %s, %s%s", terminal.Counted(policies, "policy", "policies"), terminal.Counted(errs, "error", "errors"), terminal.Counted(warnings, "warning", "warnings"), passed)); err != nil {
 		return err
 	}
 	if errs > 0 || o.strict && warnings > 0 {

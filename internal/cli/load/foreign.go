@@ -27,6 +27,19 @@ func nearKind(families *compile.Registry, group, kind string) string {
 	return strict.Nearest(kind, names)
 }
 
+// rightVersion returns the API version in which policies of the kind are best written; empty for an unknown kind.
+func rightVersion(families *compile.Registry, kind string) string {
+	k := families.Kinds().Named(kind)
+	if k == nil {
+		return ""
+	}
+	version := k.Versions[0]
+	if slices.Contains(k.Versions, "v1") {
+		version = "v1"
+	}
+	return k.Group + "/" + version
+}
+
 // Foreign returns the diagnostic for an object that no policy family owns. Policies of unsupported kinds and Kubernetes
 // objects are mistakes; other objects may be among the policies for other purposes.
 func Foreign(families *compile.Registry, o source.Object, apiVersion, kind string) diag.Diagnostic {
@@ -38,7 +51,7 @@ func Foreign(families *compile.Registry, o source.Object, apiVersion, kind strin
 	switch {
 	case families.Owns(apiVersion, kind), families.CompanionOf(apiVersion, kind) != nil:
 		d.Severity = diag.Warning
-		d.Summary = "policies of kind " + kind + " are applied and tested, but neither explained nor checked for likely mistakes"
+		d.Summary = "policies of kind " + kind + " are applied, tested and checked, but not explained"
 		d.Code, d.Name = diag.NotSupported, kind
 		d.Hint = "it is passed over"
 	case globalentry.Owns(apiVersion, kind):
@@ -50,7 +63,9 @@ func Foreign(families *compile.Registry, o source.Object, apiVersion, kind strin
 		d.Summary = "policies of kind " + kind + " (" + apiVersion + ") are not supported by this version"
 		d.Code, d.Name = diag.NotSupported, kind
 		d.Hint = "it is not applied"
-		if near := nearKind(families, group, kind); near != "" {
+		if right := rightVersion(families, kind); right != "" {
+			d.Hint = "write apiVersion: " + right
+		} else if near := nearKind(families, group, kind); near != "" {
 			d.Hint = "did you mean " + near + "?"
 		}
 	case source.KubernetesGroup(group):

@@ -27,10 +27,8 @@ type PolicySet struct {
 
 // Refusal is a policy that is not applied because of a mistake in it.
 type Refusal struct {
-	Name string
-	// FieldErrors: the mistakes have the form of field errors (family.Family).
-	FieldErrors bool
-	Errors      diag.List
+	Name   string
+	Errors diag.List
 }
 
 // Reason returns all mistakes of the policy on one line.
@@ -117,7 +115,7 @@ func policiesFor(families *compile.Registry, paths []string, o source.Options, t
 		set.Diags.Add(found...)
 		set.Diags.Add(lint.Slips(o)...)
 		if found.HasErrors() {
-			set.Refused = append(set.Refused, Refusal{program.Name, families.FamilyOf(program.APIVersion, program.Kind).FieldErrors, found.Errors()})
+			set.Refused = append(set.Refused, Refusal{program.Name, found.Errors()})
 			continue
 		}
 		set.Programs = append(set.Programs, program)

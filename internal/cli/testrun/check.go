@@ -3,12 +3,14 @@ package testrun
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
 	"github.com/ephor-dev/ephor/internal/cli/load"
 	"github.com/ephor-dev/ephor/internal/cli/offline"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/strict"
 )
 
 // testRow is one row of the table: the result of one expectation for one resource.
@@ -64,11 +66,11 @@ func (r *testRun) check(entry *v1alpha1.TestResult, path string) {
 		for _, group := range chosen {
 			for _, i := range group.objects {
 				e.add(testRow{Rule: e.Rule, Resource: r.resources[i].String(), Result: rowFail, Reason: reasonNotFound,
-					Message: "there is no policy " + e.policy})
+					Message: r.noPolicy(e.policy)})
 			}
 		}
 		if len(e.rows) == 0 {
-			e.add(testRow{Rule: e.Rule, Result: rowFail, Reason: reasonNotFound, Message: "there is no policy " + e.policy})
+			e.add(testRow{Rule: e.Rule, Result: rowFail, Reason: reasonNotFound, Message: r.noPolicy(e.policy)})
 		}
 		return
 	}
@@ -118,6 +120,30 @@ func (r *testRun) doubt(e *wantedResult, reason, resource, format string, args .
 	}
 	r.notes = append(r.notes, fmt.Sprintf("%s: warning: %s (with --strict this is a failure)", r.pos(e.path), text))
 }
+
+// noPolicy returns the message for a policy that does not exist, with the most similar name or all names.
+func (r *testRun) noPolicy(name string) string {
+	var names []string
+	for _, p := range r.policies.Programs {
+		if !slices.Contains(names, p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	text := "there is no policy " + name
+	if near := strict.Nearest(name, names); near != "" {
+		return text + " (did you mean " + near + "?)"
+	}
+	switch {
+	case len(names) == 0:
+		return text + " (there is no policy in this test)"
+	case len(names) > maxNames:
+		return text + " (there are " + strings.Join(names[:maxNames], ", ") + " and " + strconv.Itoa(len(names)-maxNames) + " more)"
+	}
+	return text + " (there is " + strings.Join(names, ", ") + ")"
+}
+
+// maxNames is the number of policies that a message names.
+const maxNames = 5
 
 func (r *testRun) hasPolicy(name string) bool {
 	return slices.ContainsFunc(r.policies.Programs, func(p *policy.Program) bool { return p.Name == name })
