@@ -20,8 +20,9 @@ func (c *Cluster) Kubectl(ctx context.Context, stdin []byte, args ...string) (st
 		args = append(slices.Clone(args), "--timeout="+Patience().String())
 	}
 	run := c.kubectl.run
-	if args[0] == "auth" {
-		run = c.kubectl.alone // `auth can-i` ends its process by itself
+	// `auth can-i` ends its process by itself, and /dev/stdin is that of the process.
+	if args[0] == "auth" || slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "/dev/stdin") }) {
+		run = c.kubectl.alone
 	}
 	a, err := run(ctx, stdin, append([]string{"--kubeconfig=" + c.Kubeconfig}, args...))
 	if err == nil && a.Code != 0 {
