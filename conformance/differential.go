@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sort"
 	"strings"
 )
@@ -107,11 +108,14 @@ func byKey(list []result) map[string][]result {
 	return out
 }
 
+// otherElements is the end of a message of a foreach rule that names all elements that fail; Kyverno's says nothing of them.
+var otherElements = regexp.MustCompile(`(?s) \(fails for the elements .*\)$`)
+
 func (r result) message() string {
 	if r.Message == nil {
 		return ""
 	}
-	return *r.Message
+	return otherElements.ReplaceAllString(*r.Message, "")
 }
 
 func (r result) String() string { return r.Result + ": " + r.message() }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 )
 
 // Function is a function of a library, with all its names. The declaration in the environment, the dispatch at run time and the
@@ -120,5 +121,26 @@ func noOverload(name string, args []ref.Val) ref.Val {
 	for i, a := range args {
 		names[i] = a.Type().TypeName()
 	}
-	return types.NewErr("no such overload: %s(%s)", name, strings.Join(names, ", "))
+	return types.NewErr("no such overload: %s(%s)%s", name, strings.Join(names, ", "), nullIn(args))
+}
+
+// nullIn names an argument, or an element of one, that is null: most often an object that was looked up and does not exist.
+func nullIn(args []ref.Val) string {
+	const found = " is null, as what resource.get does not find"
+	for i, a := range args {
+		if a.Type() == types.NullType {
+			return fmt.Sprintf(": argument %d%s", i+1, found)
+		}
+		list, ok := a.(traits.Lister)
+		if !ok {
+			continue
+		}
+		at := 0
+		for it := list.Iterator(); it.HasNext() == types.True; at++ {
+			if it.Next().Type() == types.NullType {
+				return fmt.Sprintf(": element %d of argument %d%s", at, i+1, found)
+			}
+		}
+	}
+	return ""
 }

@@ -68,9 +68,66 @@ func isUnknownKey(err error) bool {
 }
 
 // argumentError is the error for an argument of a type that a function does not accept, with Kyverno's text.
-type argumentError struct{ msg string }
+type argumentError struct {
+	msg      string
+	function string
+	index    int // of the argument, from 0
+	want     []Type
+	value    any
+}
 
 func (e *argumentError) Error() string { return e.msg }
+
+// arityError is the error for a call with another number of arguments, with Kyverno's text.
+type arityError struct {
+	msg       string
+	function  string
+	want, got int
+	more      bool // any number above want is right, too
+}
+
+func (e *arityError) Error() string { return e.msg }
+
+// Plain returns what is wrong with a call of a function: its name, the argument, and what is expected. For other errors it returns their text.
+func Plain(err error) string {
+	if a := (*argumentError)(nil); errors.As(err, &a) {
+		want := make([]string, len(a.want))
+		for i, t := range a.want {
+			want[i] = string(t)
+		}
+		return fmt.Sprintf("%s: argument %d has to be of the type %s, and it is %s", a.function, a.index+1, strings.Join(want, " or "), plainValue(a.value))
+	}
+	if a := (*arityError)(nil); errors.As(err, &a) {
+		least := ""
+		if a.more {
+			least = "at least "
+		}
+		return fmt.Sprintf("%s: the number of arguments is %d, and it has to be %s%d", a.function, a.got, least, a.want)
+	}
+	return err.Error()
+}
+
+// plainValue returns a value with its type.
+func plainValue(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case *expref:
+		return "an expression (&…)"
+	}
+	kind := "an object"
+	switch {
+	case is(v, String):
+		kind = "the string"
+	case is(v, Number):
+		kind = "the number"
+	case is(v, Boolean):
+		kind = "the boolean"
+	case is(v, Array):
+		kind = "the array"
+	}
+	return kind + " " + value.Message(value.JSON(v))
+}
 
 // callError is an error inside a function: data that it could not process.
 type callError struct{ err error }

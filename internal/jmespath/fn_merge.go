@@ -10,10 +10,10 @@ func init() {
 		},
 		call: func(env *Env, args []any) (any, error) {
 			total := 0
-			for _, arg := range args {
+			for i, arg := range args {
 				m, ok := arg.(map[string]any)
 				if !ok {
-					return nil, typeError(arg, []Type{Object})
+					return nil, registry["merge"].typeError(i, arg, []Type{Object})
 				}
 				total += len(m)
 			}

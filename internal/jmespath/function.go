@@ -157,21 +157,21 @@ func evalArgs(env *Env, args []eval, v any) ([]any, error) {
 	return values, env.step(steps)
 }
 
-var (
-	errArgs = errors.New("incorrect number of args")
-	//lint:ignore ST1005 the reference's words
-	errArity = errors.New("Invalid arity.")
+// Kyverno's words for a wrong number of arguments.
+const (
+	textArgs  = "incorrect number of args"
+	textArity = "Invalid arity."
 )
 
 // check checks the number and the types of arguments. Errors name the type as Kyverno prints it.
 func (f *Function) check(values []any) error {
 	if f.Variadic {
 		if len(values) < len(f.Args) {
-			return errArity
+			return &arityError{textArity, f.Name, len(f.Args), len(values), true}
 		}
-		for _, v := range values {
+		for i, v := range values {
 			if !is(v, Any) {
-				return typeError(v, f.Args[0])
+				return f.typeError(i, v, f.Args[0])
 			}
 		}
 		return nil
@@ -180,11 +180,11 @@ func (f *Function) check(values []any) error {
 		return nil // Kyverno makes no check here: it accepts time_now('x')
 	}
 	if len(values) != len(f.Args) {
-		return errArgs
+		return &arityError{textArgs, f.Name, len(f.Args), len(values), false}
 	}
 	for i, v := range values {
 		if !slices.ContainsFunc(f.Args[i], func(t Type) bool { return is(v, t) }) {
-			return typeError(v, f.Args[i])
+			return f.typeError(i, v, f.Args[i])
 		}
 	}
 	return nil
@@ -193,8 +193,8 @@ func (f *Function) check(values []any) error {
 // maxShown bounds the part of a value that an error message shows.
 const maxShown = 4096
 
-func typeError(v any, want []Type) error {
-	quoted := make([]string, len(want))
+func (f *Function) typeError(index int, v any, want []Type) error {
+	given, quoted := v, make([]string, len(want))
 	for i, t := range want {
 		quoted[i] = fmt.Sprintf("%q", string(t))
 	}
@@ -207,7 +207,9 @@ func typeError(v any, want []Type) error {
 	} else {
 		shown = fmt.Sprint(floats(v))
 	}
-	return &argumentError{fmt.Sprintf("Invalid type for: %s, expected: []jmespath.JpType{%s}", shown, strings.Join(quoted, ", "))}
+	return &argumentError{
+		fmt.Sprintf("Invalid type for: %s, expected: []jmespath.JpType{%s}", shown, strings.Join(quoted, ", ")), f.Name, index, want, given,
+	}
 }
 
 func is(v any, t Type) bool {

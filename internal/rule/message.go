@@ -3,6 +3,7 @@ package rule
 import (
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/pattern"
 	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/template"
@@ -14,7 +15,7 @@ const textNotString = "the produced message didn't resolve to a string, check yo
 
 // message is the message of a rule: none, a text, or a text with variables.
 type message struct {
-	text    string
+	text    string // as the author wrote it
 	dynamic *template.Template
 }
 
@@ -31,7 +32,7 @@ func (c *compiler) message(text, path string) message {
 	if v, static := t.Static(); static {
 		return message{text: v.(string)}
 	}
-	return message{dynamic: t}
+	return message{text: text, dynamic: t}
 }
 
 // quoted returns the message in which references $( ) to the pattern are resolved.
@@ -69,6 +70,18 @@ func (m *message) resolve(s *scope.Scope) (string, error) {
 		return s, nil
 	}
 	return textNotString, nil
+}
+
+// orAuthored is resolve, but a message with a variable that has no value stays as it was written, with the reason.
+func (m *message) orAuthored(s *scope.Scope) string {
+	text, err := m.resolve(s)
+	switch {
+	case err == nil:
+		return text
+	case budget.Over(err):
+		return "the message was not made: " + err.Error()
+	}
+	return m.text + " (a variable of this message has no value: " + err.Error() + ")"
 }
 
 // sentence adds the full stop with which pattern failures end a message.

@@ -60,7 +60,7 @@ func (c *compiler) anyPattern(raw *apiextensionsv1.JSON, path string, msg messag
 			return policy.Yield{Status: policy.StatusSkip, Message: why}
 		}
 		out := "validation error: "
-		if text, err := msg.resolve(s); err == nil && text != "" {
+		if text := msg.orAuthored(s); text != "" {
 			out += sentence(text) + " "
 		}
 		return policy.Yield{Status: policy.StatusFail, Path: firstPath(choice), Message: out + why}

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/condition"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/scope"
@@ -53,17 +52,14 @@ func (c *compiler) deny(d *kyvernov1.Deny, path string, msg message) handler {
 	}
 }
 
-// denyMessage joins the rule's message and the messages of the true conditions. It omits an unresolved rule message, even if there is no
-// other message.
+// denyMessage joins the rule's message and the messages of the true conditions.
 func denyMessage(s *scope.Scope, msg *message, conditions []string, separator, silent string) string {
 	if msg.empty() && len(conditions) == 0 {
 		return silent
 	}
-	text, err := msg.resolve(s)
+	text := msg.orAuthored(s)
 	switch {
-	case budget.Over(err):
-		return "the message was not made: " + err.Error()
-	case err != nil || text == "":
+	case text == "":
 		return strings.Join(conditions, separator)
 	case len(conditions) == 0:
 		return text

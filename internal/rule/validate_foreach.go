@@ -3,6 +3,7 @@ package rule
 import (
 	"errors"
 	"strconv"
+	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/budget"
@@ -187,7 +188,7 @@ func (l *loop) eval(s *scope.Scope) policy.Yield {
 		case policy.StatusPass:
 			applied = true
 		case policy.StatusFail:
-			y.Message = textForeachFailure + y.Message
+			y.Message = textForeachFailure + y.Message + l.others(s, elements, i)
 			return y
 		case policy.StatusError:
 			return y
@@ -198,6 +199,54 @@ func (l *loop) eval(s *scope.Scope) policy.Yield {
 	}
 	return policy.Yield{}
 }
+
+// Limits of the elements that a message names, and of those that are evaluated for it.
+const (
+	maxNamed  = 10
+	maxOthers = 100
+)
+
+// others returns the part of a message that names all elements that fail, by index and name, if more than the first one do. It is empty if
+// finding them would need lookups or further loops.
+func (l *loop) others(s *scope.Scope, elements []any, first int) string {
+	if l.context != nil || l.nested != nil {
+		return ""
+	}
+	named := []string{elementName(elements[first], first)}
+	more := false
+	for i := first + 1; i < len(elements); i++ {
+		if more = i-first > maxOthers || len(named) == maxNamed; more || spendElement(s.Env.Meter) != nil {
+			break
+		}
+		if elements[i] != nil && l.element(s, elements[i], i).Status == policy.StatusFail {
+			named = append(named, elementName(elements[i], i))
+		}
+	}
+	if len(named) == 1 {
+		return ""
+	}
+	out := " (fails for the elements " + strings.Join(named, ", ")
+	if more {
+		out += " and perhaps others"
+	}
+	return out + ")"
+}
+
+// elementName returns the index of an element, with its name if it has one.
+func elementName(element any, index int) string {
+	out := strconv.Itoa(index)
+	text, ok := element.(string)
+	if m, isMap := element.(map[string]any); isMap {
+		text, ok = m["name"].(string)
+	}
+	if ok && text != "" && len(text) <= maxNameBytes {
+		out += " " + text
+	}
+	return out
+}
+
+// maxNameBytes bounds the name of an element in a message.
+const maxNameBytes = 253
 
 // The cost of an element in addition to its check: a scope with its names.
 const (

@@ -83,13 +83,8 @@ func (c *compiler) matches(v any) {
 
 // patternFailure returns the result for a mismatch. A mismatch without a path is an execution error.
 func patternFailure(s *scope.Scope, msg *message, name string, v pattern.Verdict) policy.Yield {
-	text, err := msg.resolve(s)
-	if err != nil {
-		return policy.Yield{Status: policy.StatusFail, Path: v.Path,
-			Message: "validation error: variables substitution error in rule " + name + " execution error: " + v.Message}
-	}
 	out := "validation error: "
-	if text != "" {
+	if text := msg.orAuthored(s); text != "" {
 		out += sentence(text) + " "
 	}
 	if v.Status == pattern.Error || v.Path == "" {

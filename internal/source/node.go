@@ -168,9 +168,15 @@ func (b *builder) mapping(n *yaml.Node, depth int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, twice := out[k]; twice {
-			b.diags.Add(diag.Diagnostic{Severity: diag.Warning, Pos: b.at(kn),
-				Summary: fmt.Sprintf("the key %q is given twice in one mapping", k), Hint: "the last one counts; remove the other"})
+		if before, twice := out[k]; twice {
+			d := diag.Diagnostic{
+				Severity: diag.Warning, Pos: b.at(kn),
+				Summary: fmt.Sprintf("the key %q is given twice in one mapping", k), Hint: "the last one counts; remove the other",
+			}
+			if _, isList := before.([]any); isList { // such as rules: the items of the first one would be lost
+				d.Severity, d.Hint = diag.Error, "write the items as one list"
+			}
+			b.diags.Add(d)
 		}
 		out[k] = v
 	}

@@ -244,8 +244,11 @@ func (j evaluation) world() world.Root {
 	}
 	given := fixed.New(fixed.Values{
 		Now: offline.Now, NamespaceLabels: j.given.Namespaces(), EveryNamespace: true, Objects: j.readObjects, Namespaces: j.readNamespaces, Images: images, Signatures: j.signatures, HTTP: remote.HTTP(),
-		ContextResources: func() ([]map[string]any, error) { return j.context.Resources, nil },
-		Parameters:       func() ([]map[string]any, error) { return j.read(j.parameters, ""), nil },
+		ContextResources: func() ([]map[string]any, error) {
+			given, err := j.readObjects()
+			return slices.Concat(j.context.Resources, given), err
+		},
+		Parameters: func() ([]map[string]any, error) { return j.read(j.parameters, ""), nil },
 	})
 	switch {
 	case j.cluster == nil:

@@ -130,7 +130,7 @@ func jpQuery(w io.Writer, env *jmespath.Env, query string, document any, compact
 	}
 	result, err := expr.Search(env, document)
 	if err != nil {
-		return fmt.Errorf("error evaluating JMESPath expression: %w", err)
+		return fmt.Errorf("error evaluating JMESPath expression: %s", jmespath.Plain(err))
 	}
 	fmt.Fprintf(w, "# %s\n", query)
 	if s, ok := result.(string); ok && unquoted {

@@ -153,12 +153,39 @@ func (e *Evaluator) Each(ctx context.Context, o map[string]any, operation policy
 	return out, nil
 }
 
+// noting returns the world that notes which Namespaces are asked for and not known.
+func (e *Evaluator) noting(root world.Root) world.Root {
+	return world.RootFunc(func(r world.Reach) world.World {
+		w := root.For(r)
+		if reader, ok := w.Namespaces.(world.NamespaceObjects); ok {
+			w.Namespaces = notingNamespaces{w.Namespaces, reader, e.unknown}
+		}
+		return w
+	})
+}
+
+// notingNamespaces notes the names of unknown Namespaces.
+type notingNamespaces struct {
+	world.Namespaces
+	objects world.NamespaceObjects
+	unknown *sync.Map
+}
+
+// Namespace implements world.NamespaceObjects.
+func (n notingNamespaces) Namespace(ctx context.Context, name string) (map[string]any, error) {
+	o, err := n.objects.Namespace(ctx, name)
+	if o == nil && err == nil {
+		n.unknown.Store(name, nil)
+	}
+	return o, err
+}
+
 func (e *Evaluator) run(ctx context.Context, s *catalog.Snapshot, root world.Root, req *policy.Request, stage policy.Stage, without unverified) policy.Outcome {
 	in := engine.Input{
 		Selections: s.For(req, catalog.Route{Stages: stage}),
 		Request:    req,
 		Stages:     stage,
-		Root:       root,
+		Root:       e.noting(root),
 		Plan:       true,
 	}
 	if len(without) > 0 && stage.Has(policy.StageValidate) {
@@ -349,7 +376,7 @@ func (e *Evaluator) UnknownNamespaces() (out diag.List) {
 		text += " and " + strconv.Itoa(more) + " more"
 	}
 	out.Add(diag.Diagnostic{
-		Severity: diag.Warning, Summary: text + ": a namespaceSelector finds no labels there",
+		Severity: diag.Warning, Summary: text + ": namespaceSelectors and namespaceObject find nothing of it",
 		Hint: "add the Namespace to the resources, or its labels to the values (namespaceSelector)",
 	})
 	return out

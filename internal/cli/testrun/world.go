@@ -65,7 +65,7 @@ func (r *testRun) loadWorld(set *clivalues.Set) (*testWorld, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.values.ContextResources = func() ([]map[string]any, error) { return slices.Concat(context.Resources, r.cluster, r.targets), nil }
+	w.values.ContextResources = func() ([]map[string]any, error) { return slices.Concat(context.Resources, w.objects, r.targets), nil }
 	w.values.Served = len(r.targets) > 0
 	if w.values.Images == nil {
 		w.values.Images = context.Images
