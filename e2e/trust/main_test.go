@@ -66,6 +66,16 @@ func asMallory(t testing.TB, stdin string, args ...string) (string, error) {
 	return cluster.Try(t, stdin, append(args, "--as="+mallory, "-n", mallory)...)
 }
 
+// removes deletes an object after a test.
+func removes(t testing.TB, kind, name, namespace string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if _, err := cluster.Try(t, "", "delete", kind, name, "-n", namespace, "--ignore-not-found", "--wait=false"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestMalloryIsConfined checks the premise of all other tests: mallory has the rights of the role admin in one namespace, and none in
 // others.
 func TestMalloryIsConfined(t *testing.T) {

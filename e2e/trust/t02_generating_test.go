@@ -44,6 +44,7 @@ func TestT2ForgedLabelsCEL(t *testing.T) {
 	workDone(t, "t2-cel")
 	trigger, own := uidOf(t, "namespace", victim), uidOf(t, "namespace", mallory)
 	for name, labels := range map[string]string{"of-the-victim": t2CELLabels("t2-cel", victim, trigger), "made": t2CELLabels("t2-cel", mallory, own)} {
+		removes(t, "configmap", name, mallory)
 		manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", labels: " + labels + "}\ndata: {k: forged}\n"
 		for _, do := range [][]string{{"create", "-f", "-"}, {"annotate", "configmap", name, "touched=yes"}, {"delete", "configmap", name}, {"create", "-f", "-"}} {
 			stdin := ""

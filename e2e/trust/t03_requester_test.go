@@ -38,6 +38,7 @@ metadata: {name: t3-alice}
 // T3: a rule copies a Secret for objects that alice creates. Labels of mallory's object claim that it is a copy for an object of mallory's;
 // and an object of mallory's exists before the policy. The Secret is copied for neither. The copy for alice is updated.
 func TestT3RequesterConditions(t *testing.T) {
+	removes(t, "configmap", "wants-credentials", mallory)
 	if _, err := asMallory(t, "", "create", "configmap", "wants-credentials"); err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,8 @@ spec:
 // TestT6DataIsNotEvaluated: an annotation that mallory writes is text. The policy reads a Secret, but neither the denial nor its Event
 // contains any part of it, and an expression is not equal to its value.
 func TestT6DataIsNotEvaluated(t *testing.T) {
+	removes(t, "configmap", "t6-good", mallory)
+	removes(t, "secret", "directory", "victim")
 	cluster.Kubectl(t.Context(), []byte(directoryPolicy), "apply", "-f", "-")
 	t.Cleanup(func() { cluster.Try(t, "", "delete", "clusterpolicy", "t6-contact") })
 	suite.Eventually(t, func() error {
