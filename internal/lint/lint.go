@@ -3,6 +3,7 @@ package lint
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
@@ -98,7 +99,7 @@ func Found(d diag.Diagnostic) Finding {
 // Code returns the code of the diagnostic, or the name of the check if there is none. No code equals the name of a check.
 func (f Finding) Code() string { return cmp.Or(string(f.Diagnostic.Code), f.Check.Name) }
 
-// Policy checks one policy of any family. It stops after errors, because then the meaning of the rest is unknown. pos
+// Policy checks one policy of any family. It stops after errors other than unknown variables, because then the meaning of the rest is unknown. pos
 // returns positions for field paths; it may be nil.
 func Policy(o compile.Object, opts Options) []Finding {
 	opts.Permitted.Documents = true
@@ -107,7 +108,8 @@ func Policy(o compile.Object, opts Options) []Finding {
 	for _, d := range diags {
 		out = append(out, Found(d))
 	}
-	if program == nil || diags.HasErrors() {
+	unclear := func(d diag.Diagnostic) bool { return d.Severity == diag.Error && d.Code != diag.UnknownVariable }
+	if program == nil || slices.ContainsFunc(diags, unclear) {
 		return out
 	}
 	known := opts.Kinds
