@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"sort"
 	"strings"
 )
@@ -108,14 +107,11 @@ func byKey(list []result) map[string][]result {
 	return out
 }
 
-// otherElements is the end of a message of a foreach rule that names all elements that fail; Kyverno's says nothing of them.
-var otherElements = regexp.MustCompile(`(?s) \(fails for the elements .*\)$`)
-
 func (r result) message() string {
 	if r.Message == nil {
 		return ""
 	}
-	return otherElements.ReplaceAllString(*r.Message, "")
+	return *r.Message
 }
 
 func (r result) String() string { return r.Result + ": " + r.message() }

@@ -18,8 +18,9 @@ func denialText(req *policy.Request, results []policy.Result) string {
 		if r.Status == policy.StatusPass || r.Status == policy.StatusSkip {
 			continue
 		}
-		lines = append(lines, denial{policy: r.Program.Name, rule: r.Rule.Name, message: r.Message})
-		size += len(r.Program.Name) + len(r.Rule.Name) + len(r.Message) + 12
+		l := denial{policy: r.Program.Name, rule: r.Rule.Name, message: r.Explained()}
+		lines = append(lines, l)
+		size += len(l.policy) + len(l.rule) + len(l.message) + 12
 	}
 	b := make([]byte, 0, size+len(req.GVK.Kind)+len(req.Namespace)+len(req.Name)+72)
 	b = append(b, "\n\nresource "...)

@@ -152,6 +152,16 @@ func BenchmarkDenialText(b *testing.B) {
 }
 
 // The API server sends a Namespace's own name as the request's namespace; the text is still `Namespace//foo`.
+// A denial names every element that fails, so that all are corrected at once.
+func TestDenialNamesElements(t *testing.T) {
+	result := denied(policy.StatusFail, "p", "r", "validation failure: no latest")
+	result.Failing("0 one, 2 three")
+	got := denialText(&policy.Request{}, []policy.Result{result})
+	if want := "r: 'validation failure: no latest (fails for the elements 0 one, 2 three)'"; !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q in it", got, want)
+	}
+}
+
 func TestDenialOfANamespace(t *testing.T) {
 	r := request(policy.Create)
 	r.GVK.Kind, r.Namespace, r.Name = "Namespace", "foo", "foo"

@@ -24,7 +24,7 @@ var MutateWording = Wording{
 }
 
 func classicWarning(r *policy.Result) string {
-	return "policy " + r.Program.Name + "." + r.Rule.Name + ": " + r.Message
+	return "policy " + r.Program.Name + "." + r.Rule.Name + ": " + r.Explained()
 }
 
 // mutationText names the first policy that could not change the object, with the messages of its rules.

@@ -66,6 +66,28 @@ type Signatures struct {
 	Settle func(all []Result) Yield
 }
 
+// elementsProperty is the property with the elements for which a foreach rule fails.
+const elementsProperty = "failingElements"
+
+// Failing sets the elements for which a foreach rule fails, such as "0 nginx, 2 redis"; empty leaves the result as it is. Reports have them as
+// a property, since their message is the one that the policy defines; Explained adds them for people.
+func (y *Yield) Failing(elements string) {
+	if elements != "" {
+		y.Properties = map[string]string{elementsProperty: elements}
+	}
+}
+
+// Explained returns the message with all elements for which the rule fails.
+func (y *Yield) Explained() string { return Explained(y.Message, y.Properties) }
+
+// Explained returns the message of a result with these properties, with all elements for which the rule fails.
+func Explained(message string, properties map[string]string) string {
+	if elements := properties[elementsProperty]; elements != "" {
+		return message + " (fails for the elements " + elements + ")"
+	}
+	return message
+}
+
 // Attested returns the results of the attestors that led to the result.
 func (y *Yield) Attested() []Attested {
 	if y.Signatures == nil {

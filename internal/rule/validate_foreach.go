@@ -188,7 +188,8 @@ func (l *loop) eval(s *scope.Scope) policy.Yield {
 		case policy.StatusPass:
 			applied = true
 		case policy.StatusFail:
-			y.Message = textForeachFailure + y.Message + l.others(s, elements, i)
+			y.Message = textForeachFailure + y.Message
+			y.Failing(l.failing(s, elements, i))
 			return y
 		case policy.StatusError:
 			return y
@@ -200,15 +201,15 @@ func (l *loop) eval(s *scope.Scope) policy.Yield {
 	return policy.Yield{}
 }
 
-// Limits of the elements that a message names, and of those that are evaluated for it.
+// Limits of the elements that a result names, and of those that are evaluated for it.
 const (
 	maxNamed  = 10
 	maxOthers = 100
 )
 
-// others returns the part of a message that names all elements that fail, by index and name, if more than the first one do. It is empty if
-// finding them would need lookups or further loops.
-func (l *loop) others(s *scope.Scope, elements []any, first int) string {
+// failing returns all elements that fail, by index and name, if more than the first one do. It is empty if finding them would need lookups
+// or further loops.
+func (l *loop) failing(s *scope.Scope, elements []any, first int) string {
 	if l.context != nil || l.nested != nil {
 		return ""
 	}
@@ -225,11 +226,10 @@ func (l *loop) others(s *scope.Scope, elements []any, first int) string {
 	if len(named) == 1 {
 		return ""
 	}
-	out := " (fails for the elements " + strings.Join(named, ", ")
 	if more {
-		out += " and perhaps others"
+		named = append(named, "perhaps others")
 	}
-	return out + ")"
+	return strings.Join(named, ", ")
 }
 
 // elementName returns the index of an element, with its name if it has one.

@@ -114,7 +114,7 @@ func (o *options) printFailures(w io.Writer, entries []report.Entry) {
 			continue
 		}
 		n++
-		message := e.Message
+		message := policy.Explained(e.Message, e.Properties)
 		if message == "" {
 			message = "validation failed"
 		}
