@@ -86,7 +86,7 @@ type variable struct {
 // Evaluate starts an evaluation. It computes variables at most once, on first use. Only one goroutine may use it.
 func (v *Variables) Evaluate(ctx context.Context, in *Input, budget int64) *Evaluation {
 	e := in.Memo.evaluation()
-	e.ctx, e.in, e.variables, e.remaining = ctx, in, v, budget
+	e.ctx, e.in, e.variables, e.remaining, e.limit = ctx, in, v, budget, min(budget, maxLoopParts)
 	if in.Verifier != nil {
 		e.text = e.textOf
 	}
@@ -99,6 +99,7 @@ type Evaluation struct {
 	in        *Input
 	variables *Variables
 	remaining int64
+	limit     int64 // of loopParts
 	spent     int64
 	cost      int64              // the cost of the current expression
 	failure   error              // the reason why a lookup of an expression failed
@@ -106,9 +107,10 @@ type Evaluation struct {
 	arguments map[node][]ref.Val // the field values of structs under construction
 	structs   map[ref.Val]int    // the number of values in structs
 
-	loops     int  // the number of iterations of all loops
-	loopParts int  // the parts of expressions that these iterations evaluated
-	over      bool // whether the context is done
+	loops     int   // the number of iterations of all loops
+	loopParts int   // the parts of expressions that these iterations evaluated
+	unseen    int64 // the cost since the evaluation looked at the context
+	over      bool  // whether the context is done
 
 	written bool   // libraryCall.written of the current call
 	text    TextOf // for the Verifier
@@ -200,7 +202,7 @@ func (e *Evaluation) run(x *Expression) (ref.Val, error) {
 	if e.failure != nil {
 		return nil, e.failure
 	}
-	if e.remaining < 0 {
+	if e.remaining < 0 || e.over {
 		return nil, errOutOfBudget
 	}
 	around := e.cost

@@ -47,7 +47,7 @@ var libRandom = &Library{
 
 // step charges the steps of a function that takes many. It returns an error if the limit is exceeded.
 func (e *Evaluation) step(n int) error {
-	if e.take(n); e.remaining < 0 {
+	if e.take(n); e.ended() {
 		return errOutOfBudget
 	}
 	return nil

@@ -185,6 +185,8 @@ func valuesIn(v ref.Val, vars interpreter.Activation) int {
 		return valuesInContent(x.Value(), vars)
 	case types.String:
 		return 1 + len(x)/bytesPerValue
+	case types.Bytes:
+		return 1 + len(x)/bytesPerValue
 	case *types.Optional:
 		if x.HasValue() {
 			return 1 + valuesIn(x.GetValue(), vars)
