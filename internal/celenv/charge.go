@@ -3,6 +3,7 @@ package celenv
 import (
 	"math"
 	"math/bits"
+	"strings"
 
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
@@ -42,7 +43,7 @@ var charges = map[string]charge{
 	"getHours": inZone, "getMinutes": inZone, "getSeconds": inZone, "getMilliseconds": inZone,
 	"add": quantities, "sub": quantities, "compareTo": quantities, "isGreaterThan": quantities, "isLessThan": quantities,
 	"asInteger": quantities, "asApproximateFloat": quantities, "isInteger": quantities, "sign": quantities,
-	"check": asks, "validate": validates,
+	"cel.@mapInsert": inserts, "check": asks, "validate": validates, "semver": versions, "isSemver": versions,
 	operators.Index: free, operators.OptIndex: free, operators.OptSelect: free, // on what no attribute can express
 	"matches": free, "find": free, "findAll": free, "regex.extract": free, "regex.extractAll": free, "regex.replace": free, // see searching
 }
@@ -76,7 +77,7 @@ func sizeInBytes(v ref.Val) int {
 	case apiservercel.URL:
 		return len(x.URL.Host) + len(x.URL.Path) + len(x.URL.RawPath) + len(x.URL.RawQuery) + len(x.URL.Opaque)
 	case apiservercel.Semver:
-		n := 0
+		n := 16
 		for _, p := range x.Pre {
 			n += parsedPerPart + len(p.VersionStr)
 		}
@@ -190,9 +191,12 @@ func joins(e *Evaluation, l, r ref.Val, _ []ref.Val) int {
 	return n + made/copiedPerPart
 }
 
+// verbParts is the cost of formatting one value; numbers are formatted by their language.
+const verbParts = 150
+
 func formats(e *Evaluation, l, r ref.Val, _ []ref.Val) int {
 	format, _ := l.(types.String)
-	return len(format)/parsedPerPart + 8*values(e, r) + digits(string(format))/parsedPerPart
+	return len(format)/parsedPerPart + strings.Count(string(format), "%")*verbParts + 4*values(e, r) + digits(string(format))/parsedPerPart
 }
 
 func replaces(_ *Evaluation, l, r ref.Val, more []ref.Val) int {
@@ -206,6 +210,17 @@ func replaces(_ *Evaluation, l, r ref.Val, more []ref.Val) int {
 
 func splits(_ *Evaluation, l, r ref.Val, _ []ref.Val) int {
 	return length(l)/parsedPerPart + length(l)/max(length(r), 1)
+}
+
+func versions(e *Evaluation, l, r ref.Val, more []ref.Val) int { return 10 + length(l)/2 }
+
+// inserts is the charge of the loops that make maps.
+func inserts(_ *Evaluation, _, r ref.Val, _ []ref.Val) int {
+	if m, ok := r.(traits.Mapper); ok {
+		n, _ := m.Size().(types.Int)
+		return 10 * int(n)
+	}
+	return 5
 }
 
 // product multiplies two sizes, up to a limit.

@@ -197,6 +197,9 @@ func (e *EvaluationError) Error() string {
 // Unwrap returns the library's error.
 func (e *EvaluationError) Unwrap() error { return e.Err }
 
+// expressionParts is the cost of beginning to evaluate an expression.
+const expressionParts = 15
+
 // run evaluates an expression. Its cost counts towards the limit of the expression and that of the rule.
 func (e *Evaluation) run(x *Expression) (ref.Val, error) {
 	if e.failure != nil {
@@ -208,6 +211,7 @@ func (e *Evaluation) run(x *Expression) (ref.Val, error) {
 	around := e.cost
 	e.cost = 0
 	e.spend(x.parts)
+	e.take(expressionParts)
 	if e.in.Trace != nil {
 		v, parts, err := e.explained(x)
 		e.cost = around

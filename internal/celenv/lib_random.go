@@ -33,7 +33,7 @@ var libRandom = &Library{
 			if len(args) > 0 {
 				pattern = text(args[0])
 			}
-			out, err := textgen.Text(pattern, e.world().Rand, e.step)
+			out, err := textgen.Text(pattern, e.world().Rand, func(n int) error { return e.steps(int64(n)) })
 			if errors.Is(err, ErrBudget) {
 				return e.unknown(err)
 			}

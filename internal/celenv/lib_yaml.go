@@ -28,7 +28,7 @@ var libYAML = &Library{
 		Result:    `true`,
 		cost:      nothing, // charged while the text is read
 		call: func(e *Evaluation, args []ref.Val) ref.Val {
-			v, err := value.DecodeYAML(text(args[0]), func(bytes int) error { return e.step(yamlParts * bytes) })
+			v, err := value.DecodeYAML(text(args[0]), func(bytes int) error { return e.step(yamlParts * (32 + bytes)) })
 			switch {
 			case e.ended():
 				return types.WrapErr(errOutOfBudget)

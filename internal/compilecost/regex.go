@@ -68,6 +68,9 @@ func Reading(text string) Cost {
 	return c
 }
 
+// smallClass is the number of bounds of a class up to which they are compared one by one.
+const smallClass = 16
+
 // maxCount is the largest number of instructions; larger ones count as this.
 const maxCount = math.MaxInt32
 
@@ -79,6 +82,10 @@ func expanse(re *syntax.Regexp) (program int) {
 		program += len(re.Rune)
 	case syntax.OpCapture:
 		program++
+	case syntax.OpCharClass:
+		if len(re.Rune) > smallClass {
+			program++ // it takes twice as long to compare
+		}
 	}
 	for _, sub := range re.Sub {
 		program += expanse(sub)

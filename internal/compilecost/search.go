@@ -10,7 +10,7 @@ import (
 // What searching with a regular expression takes at most, in steps of package budget (see `go run ./bench charges`). The engine compares
 // each instruction of the program with each byte of the text, whatever the expression.
 const (
-	visitsPerStep  = 4  // comparisons
+	visitsPerStep  = 3  // comparisons
 	groupsPerVisit = 16 // groups whose positions are copied with a comparison
 	searchSteps    = 32 // to begin a search, and to note a match
 	clearedPerStep = 4096

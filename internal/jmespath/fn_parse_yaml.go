@@ -28,7 +28,7 @@ func init() {
 				case bytes > maxYAML:
 					return functionError("parse_yaml", "%w: more than %d bytes, with its aliases replaced", ErrTooLarge, maxYAML)
 				}
-				if err := env.step(yamlSteps * bytes); err != nil {
+				if err := env.step(yamlSteps * (32 + bytes)); err != nil {
 					return err
 				}
 				return env.bytes(yamlBytes * bytes)
