@@ -54,6 +54,29 @@ func (s *socket) Write(b []byte) (int, error) {
 	return n, s.wrap("write", err)
 }
 
+// ended reports whether the peer has closed its sending side, or reset the connection. It neither waits nor reads.
+func (s *socket) ended() (ended bool) {
+	err := s.raw.Control(func(fd uintptr) {
+		p := pollFD{fd: int32(fd), events: pollPeerClosed}
+		var now syscall.Timespec
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
+		ended = errno == 0 && n == 1 && p.revents&(pollPeerClosed|pollErr|pollHangUp) != 0
+	})
+	return ended || err != nil // it was closed by this process, for example to make room for others
+}
+
+// pollFD is struct pollfd of ppoll(2), and the constants are its events.
+type pollFD struct {
+	fd              int32
+	events, revents int16
+}
+
+const (
+	pollErr        = 0x8
+	pollHangUp     = 0x10
+	pollPeerClosed = 0x2000 // POLLRDHUP
+)
+
 // CloseWrite closes the writing side, if the connection supports that (TCP does).
 func (s *socket) CloseWrite() error {
 	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {

@@ -205,6 +205,9 @@ func ObjectReads(fields *value.Fields) *value.Fields {
 	return out
 }
 
+// AsksRequester reports whether the rule depends on the requester.
+func (r *Rule) AsksRequester() bool { return r.Needs.User || r.Needs.Roles }
+
 // IsFor reports whether the rule applies to requests with documents of this type. Deletion rules also evaluate JSON documents.
 func (r *Rule) IsFor(p Payload) bool {
 	return r.Payload.Fits(p) || p == JSONPayload && r.Stage.Has(StageDelete)
