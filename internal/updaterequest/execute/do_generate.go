@@ -238,7 +238,7 @@ func (w *Worker) doSource(ctx context.Context, t *task) error {
 		deleted = true
 	case t.DeleteDownstream:
 		return notYetError{"the source is not deleted"}
-	case stored != nil && t.waited < patienceFor(stored) && unsettled(stored, object.GetResourceVersion()):
+	case stored != nil && t.awaits(stored, object.GetResourceVersion()):
 		return notYetError{"the update of the source is not stored"}
 	}
 	copies, err := w.Downstream(ctx, t.program, t.rule, Which{Source: source.UID})

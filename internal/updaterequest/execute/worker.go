@@ -75,7 +75,7 @@ const (
 	// patience is how long the work waits for the object of its request, because UpdateRequests are written before the API server
 	// stores or rejects the object.
 	patience = 30 * time.Second
-	// secretPatience replaces patience for updates of Secrets, whose content is not stored.
+	// secretPatience replaces patience for updates of Secrets, whose content is not stored, and of objects that are too large to be stored.
 	secretPatience = 3 * time.Second
 	// policyPatience is how long the work waits for a policy that only another replica has so far.
 	policyPatience = 5 * time.Second
