@@ -60,11 +60,7 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, *task) error) error {
 	t.program, t.rule = updaterequest.FindRule(w.Snapshot(), updaterequest.PolicyID(t.u.Spec.RequestType, t.u.Spec.Policy), t.Rule)
 	if t.rule == nil {
-		if t.waited < policyPatience {
-			return notYetError{"the policy does not exist"}
-		}
-		w.Log.Info("the work is dropped, since its rule was deleted", "policy", t.u.Spec.Policy, "rule", t.Rule)
-		return nil
+		return w.withoutRule(ctx, t)
 	}
 	if t.hops > policy.MaxHops {
 		err := hopError{t.u.Spec.Policy, t.Rule}
@@ -77,6 +73,30 @@ func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, 
 		return nil
 	}
 	return err
+}
+
+// withoutRule drops the work of a task whose rule does not exist. If the rule may exist, because this replica does not have the current
+// policies, the work waits, and fails in the end.
+func (w *Worker) withoutRule(ctx context.Context, t *task) error {
+	if t.waited < policyPatience {
+		return notYetError{"the policy does not exist"}
+	}
+	exists := w.Stored == nil && t.waited < catalogPatience
+	if w.Stored != nil {
+		id := updaterequest.PolicyID(t.u.Spec.RequestType, t.u.Spec.Policy)
+		var err error
+		if exists, err = w.Stored.Differs(ctx, id, t.program); err != nil {
+			return err
+		}
+	}
+	switch {
+	case exists && t.waited < catalogPatience:
+		return notYetError{"this replica does not have the current policy"}
+	case exists:
+		return fmt.Errorf("rule %s of policy %s cannot be executed: this replica does not have the current policy", t.Rule, t.u.Spec.Policy)
+	}
+	w.Log.Info("the work is dropped, since its rule was deleted", "policy", t.u.Spec.Policy, "rule", t.Rule)
+	return nil
 }
 
 // entitled executes a task if entitle allows it.

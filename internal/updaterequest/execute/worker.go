@@ -49,6 +49,9 @@ type WorkerOptions struct {
 	// Account is our own user name at the API server; empty if unknown.
 	Account  string
 	Snapshot func() *catalog.Snapshot
+	// Stored reads policies from the API server (StoredIn). If it is nil, the worker cannot tell a deleted policy from one that only other
+	// replicas know so far.
+	Stored Stored
 	// Root is the World of policies; Conf returns their settings.
 	Root world.Root
 	Conf func() policy.Conf
@@ -77,8 +80,9 @@ const (
 	patience = 30 * time.Second
 	// secretPatience replaces patience for updates of Secrets, whose content is not stored, and of objects that are too large to be stored.
 	secretPatience = 3 * time.Second
-	// policyPatience is how long the work waits for a policy that only another replica has so far.
-	policyPatience = 5 * time.Second
+	// policyPatience is how long the work waits for a policy that only another replica has so far, before it looks whether the policy exists.
+	// catalogPatience is how long it then waits for a policy that exists. After an outage, a watch pauses for up to a minute.
+	policyPatience, catalogPatience = 5 * time.Second, 2 * time.Minute
 	// firstRetry and longestRetry are the shortest and longest pause between two attempts. maxRetries is the number of attempts.
 	firstRetry, longestRetry, maxRetries = 500 * time.Millisecond, time.Minute, 10
 	// firstLook and longestLook are the shortest and longest pause between two checks of an object for which the work waits.
@@ -242,7 +246,7 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 		return w.failed(ctx, u, failed)
 	case waiting:
 		p.looks++
-		return min(firstLook<<min(p.looks-1, 10), longestLook)
+		return min(firstLook<<min(p.looks-1, 10), max(longestLook, w.Now().Sub(p.since)/4))
 	case elsewhere:
 		return w.divide(ctx, u, p)
 	}
