@@ -323,7 +323,7 @@ func (w *Worker) reportGenerated(t *task, u *unstructured.Unstructured) {
 
 // reportFailure records the event for failed work. Work that only has to wait gets no event.
 func (w *Worker) reportFailure(controller string, t *task, about event.Reference, err error) {
-	if onlyConflicts(err) {
+	if t.passes(err) {
 		return
 	}
 	w.Events.Record(event.Event{

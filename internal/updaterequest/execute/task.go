@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
@@ -35,6 +36,14 @@ type task struct {
 type notYetError struct{ reason string }
 
 func (e notYetError) Error() string { return e.reason }
+
+func isNotYet(err error) bool { return errors.As(err, &notYetError{}) }
+
+// passes reports whether the only errors are those that the next attempt will probably not have, and that are not reported: the work has to
+// wait, or has a conflict with another writer.
+func (t *task) passes(err error) bool {
+	return all(err, func(err error) bool { return isNotYet(err) || apierrors.IsConflict(err) })
+}
 
 // one executes one task.
 func (w *Worker) one(ctx context.Context, t *task) (err error) {

@@ -281,12 +281,11 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 	var failures []error
 	var lapsed []kyvernov2.RuleContext
 	for i, err := range errs {
-		var later notYetError
 		var other elsewhereError
 		switch {
 		case err == nil:
 			p.done[todo[i]] = true
-		case errors.As(err, &later):
+		case all(err, isNotYet):
 			waiting = true
 		case errors.As(err, &other):
 			elsewhere = true
