@@ -99,11 +99,11 @@ func (w *Worker) divide(ctx context.Context, u *kyvernov2.UpdateRequest, p *prog
 			return firstRetry
 		}
 		if asked(u) {
-			return firstLook // another request may have requested the work again
+			return w.soon(u.Name) // another request may have requested the work again
 		}
 		fresh := &kyvernov2.UpdateRequest{}
 		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(u), fresh); err != nil || fresh.UID != u.UID {
-			return firstLook
+			return w.soon(u.Name)
 		}
 		u = fresh
 	}

@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
@@ -23,13 +22,15 @@ type task struct {
 	program *policy.Program
 	rule    *policy.Rule
 	waited  time.Duration // the time since the UpdateRequest was first seen
-	hops    int           // the number of consecutive writes of our own that led to the task
-	reads   *reads
-	sources *sourceReads               // the sources that a synchronizing rule reads
-	follows *unstructured.Unstructured // the source whose change caused the task
-	made    bool                       // the generated objects most likely exist already
-	only    *unstructured.Unstructured // if set, only this object is written: only its labels name the trigger, which is no proof
-	lapsed  []kyvernov2.RuleContext    // the work that was in progress when this replica lost its key
+	// conflicts is the number of earlier attempts that ended in conflicts only.
+	conflicts int
+	hops      int // the number of consecutive writes of our own that led to the task
+	reads     *reads
+	sources   *sourceReads               // the sources that a synchronizing rule reads
+	follows   *unstructured.Unstructured // the source whose change caused the task
+	made      bool                       // the generated objects most likely exist already
+	only      *unstructured.Unstructured // if set, only this object is written: only its labels name the trigger, which is no proof
+	lapsed    []kyvernov2.RuleContext    // the work that was in progress when this replica lost its key
 }
 
 // notYetError means that the work must wait, and names the reason.
@@ -40,9 +41,9 @@ func (e notYetError) Error() string { return e.reason }
 func isNotYet(err error) bool { return errors.As(err, &notYetError{}) }
 
 // passes reports whether the only errors are those that the next attempt will probably not have, and that are not reported: the work has to
-// wait, or has a conflict with another writer.
+// wait, or has a conflict with another writer for the first times.
 func (t *task) passes(err error) bool {
-	return all(err, func(err error) bool { return isNotYet(err) || apierrors.IsConflict(err) })
+	return all(err, isNotYet) || t.conflicts < updaterequest.Attempts && onlyConflicts(err)
 }
 
 // one executes one task.

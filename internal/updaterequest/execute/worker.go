@@ -116,7 +116,14 @@ type progress struct {
 	generation int64
 	since      time.Time
 	looks      int
+	conflicts  int                            // the attempts that ended in conflicts only
 	done       map[kyvernov2.RuleContext]bool // the executed rules
+}
+
+// pause returns the pause before the next look, which doubles each time up to the given one.
+func (p *progress) pause(longest time.Duration) time.Duration {
+	p.looks++
+	return min(firstLook<<min(p.looks-1, 10), longest)
 }
 
 // NewWorker returns a Worker. It does nothing until Run is called.
@@ -245,8 +252,7 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	case failed != nil:
 		return w.failed(ctx, u, failed)
 	case waiting:
-		p.looks++
-		return min(firstLook<<min(p.looks-1, 10), max(longestLook, w.Now().Sub(p.since)/4))
+		return p.pause(max(longestLook, w.Now().Sub(p.since)/4))
 	case elsewhere:
 		return w.divide(ctx, u, p)
 	}
@@ -270,7 +276,7 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 		if p.done[todo[i]] {
 			continue
 		}
-		tasks[i] = &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, hops: hops}
+		tasks[i] = &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, conflicts: p.conflicts, hops: hops}
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
