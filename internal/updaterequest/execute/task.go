@@ -26,6 +26,7 @@ type task struct {
 	conflicts int
 	hops      int // the number of consecutive writes of our own that led to the task
 	reads     *reads
+	written   map[writtenTarget]bool     // the targets that earlier attempts have changed; nil for none
 	sources   *sourceReads               // the sources that a synchronizing rule reads
 	follows   *unstructured.Unstructured // the source whose change caused the task
 	made      bool                       // the generated objects most likely exist already

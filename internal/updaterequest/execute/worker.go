@@ -118,6 +118,16 @@ type progress struct {
 	looks      int
 	conflicts  int                            // the attempts that ended in conflicts only
 	done       map[kyvernov2.RuleContext]bool // the executed rules
+	// written are the targets that the other rules have changed.
+	written map[kyvernov2.RuleContext]map[writtenTarget]bool
+}
+
+// writtenBy returns the targets that a rule has changed, for the rule to add to.
+func (p *progress) writtenBy(r kyvernov2.RuleContext) map[writtenTarget]bool {
+	if p.written[r] == nil {
+		p.written[r] = map[writtenTarget]bool{}
+	}
+	return p.written[r]
 }
 
 // pause returns the pause before the next look, which doubles each time up to the given one.
@@ -271,12 +281,15 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 	for i := range todo {
 		triggers[i] = todo[i].Trigger
 	}
-	reads := w.NewReads(triggers)
+	reads, mutates := w.NewReads(triggers), updaterequest.Mutates(u.Spec.RequestType)
 	for i := range todo {
 		if p.done[todo[i]] {
 			continue
 		}
 		tasks[i] = &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, conflicts: p.conflicts, hops: hops}
+		if mutates {
+			tasks[i].written = p.writtenBy(todo[i])
+		}
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
@@ -291,6 +304,7 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 		switch {
 		case err == nil:
 			p.done[todo[i]] = true
+			delete(p.written, todo[i])
 		case all(err, isNotYet):
 			waiting = true
 		case errors.As(err, &other):
@@ -313,7 +327,7 @@ func (w *Worker) progressOf(u *kyvernov2.UpdateRequest) *progress {
 	defer w.mu.Unlock()
 	p := w.progress[u.Name]
 	if p == nil || p.uid != string(u.UID) || p.generation != u.Generation && asked(u) {
-		p = &progress{uid: string(u.UID), generation: u.Generation, since: w.Now(), done: map[kyvernov2.RuleContext]bool{}}
+		p = &progress{uid: string(u.UID), generation: u.Generation, since: w.Now(), done: map[kyvernov2.RuleContext]bool{}, written: map[kyvernov2.RuleContext]map[writtenTarget]bool{}}
 		w.progress[u.Name] = p
 	}
 	return p
