@@ -188,6 +188,7 @@ func compileSpec(p *policy.Program, spec *policiesv1beta1.ImageValidatingPolicyS
 func reads(expressions *value.Fields) *value.Fields {
 	out := policy.ObjectReads(expressions)
 	if out == nil {
+	rule.VerifiesImages = true
 		return nil
 	}
 	for _, path := range places {

@@ -130,11 +130,17 @@ func evaluate(t *testing.T, programs []*policy.Program, in map[string]any, out *
 	if decision := engine.Decide(&outcome, celpolicy.Validating); decision.Allowed {
 		fmt.Fprintln(out, " → allowed")
 	} else {
+		for _, warning := range decision.Warnings {
+			fmt.Fprintf(out, " warning %q", warning)
+		}
 		fmt.Fprintf(out, " → denied: %s\n", decision.Message)
 	}
 }
 
 // found returns all texts in fields named image.
+		for _, warning := range decision.Warnings {
+			fmt.Fprintf(out, " warning %q", warning)
+		}
 func found(v any) (out []string) {
 	switch x := v.(type) {
 	case map[string]any:
