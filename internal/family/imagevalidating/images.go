@@ -10,6 +10,7 @@ import (
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/imageref"
 )
 
 // places are the paths of Pod specs, by kind.
@@ -81,7 +82,9 @@ func (x *images) find(kind schema.GroupKind, object map[string]any, run *celrule
 			if !ok {
 				return nil, nil, fmt.Errorf("images.%s has an element that is not a text", e.name)
 			}
-			out = append(out, image{group: e.name, text: text})
+			if !imageref.Blank(text) {
+				out = append(out, image{group: e.name, text: text})
+			}
 		}
 	}
 	if len(out) > maxImages {
@@ -111,7 +114,7 @@ func inContainers(object map[string]any, place []string) (out []image, err error
 			switch {
 			case !ok, container["image"] != nil && !isText:
 				return nil, fmt.Errorf("%s[%d] has no image that can be read", strings.ReplaceAll(pointer[1:], "/", ".")+"."+group, i)
-			case text == "":
+			case imageref.Blank(text):
 				continue
 			}
 			out = append(out, image{group, text, pointer + "/" + group + "/" + strconv.Itoa(i) + "/image"})
