@@ -29,15 +29,17 @@ type group struct {
 	namespaceSelector, objectSelector *metav1.LabelSelector
 	members                           []member
 
-	own       *policy.Webhook // the webhook of the one policy; nil for a share
-	key       string          // the key of the one policy
-	selectors string          // the hash of both selectors
+	own        *policy.Webhook // the webhook of the one policy; nil for a share
+	namespaced bool            // the policies are namespaced
+	key        string          // the key of the one policy
+	selectors  string          // the hash of both selectors
 }
 
 // member is a policy of a group: its name and its webhook rules.
 type member struct {
-	name  string
-	rules []admissionv1.RuleWithOperations
+	name    string
+	rules   []admissionv1.RuleWithOperations
+	program *policy.Program
 }
 
 // groupKey identifies a group.
@@ -67,7 +69,7 @@ func (b *builder) join(to *side, p *policy.Program, w *policy.Webhook) error {
 		return errors.New("the policy matches no request: no rule names a group, a version, a resource and an operation")
 	}
 	g := &group{
-		at: w.Endpoint, failurePolicy: p.Settings.FailurePolicy,
+		at: w.Endpoint, failurePolicy: p.Settings.FailurePolicy, namespaced: p.Namespace != "",
 		namespaceSelector: b.namespacesOf(p, sel), objectSelector: both(sel.ObjectSelector, b.Settings.Webhook.ObjectSelector),
 	}
 	g.selectors = hashOf(g.namespaceSelector, g.objectSelector)
@@ -83,7 +85,7 @@ func (b *builder) join(to *side, p *policy.Program, w *policy.Webhook) error {
 	} else {
 		to.groups[key] = g
 	}
-	g.members = append(g.members, member{p.Name, rules})
+	g.members = append(g.members, member{p.Name, rules, p})
 	return nil
 }
 
@@ -166,8 +168,9 @@ func (b *builder) grouped(s *side) (out []webhook) {
 func (b *builder) groupWebhook(g *group, members []member, part int, several bool) webhook {
 	var names []string
 	var rules []admissionv1.RuleWithOperations
+	var programs []*policy.Program
 	for _, m := range members {
-		names, rules = append(names, m.name), append(rules, m.rules...)
+		names, rules, programs = append(names, m.name), append(rules, m.rules...), append(programs, m.program)
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
@@ -183,7 +186,8 @@ func (b *builder) groupWebhook(g *group, members []member, part int, several boo
 	}
 	path := g.at.Path + "/" + strings.Join(names, "/")
 	w := b.webhook(name, path)
-	w.fine, w.path, w.once = g.own != nil, path+"#"+g.key, g.at.Once
+	w.fine, w.path, w.once, w.namespaced = g.own != nil, path+"#"+g.key, g.at.Once, g.namespaced
+	w.programs = programs
 	if g.failurePolicy == policy.Ignore {
 		w.FailurePolicy = admissionv1.Ignore
 	}
@@ -197,7 +201,7 @@ func (b *builder) groupWebhook(g *group, members []member, part int, several boo
 			w.TimeoutSeconds = min(t, MaxTimeoutSeconds)
 		}
 		for _, c := range g.own.Conditions {
-			if takes(w.MatchConditions, c.Name) {
+			if takes(w.MatchConditions, c.Name) && b.Conditions.Check(c.Expression) == nil { // Ephor evaluates the others
 				w.MatchConditions = append(w.MatchConditions, admissionv1.MatchCondition{Name: c.Name, Expression: c.Expression})
 			}
 		}
@@ -243,46 +247,56 @@ func namedIn(rules []admissionv1.RuleWithOperations) (n named, wild bool) {
 	return n, wild
 }
 
-// normal returns a rule with sorted lists, without entries that another entry of the list covers, since the API server rejects such
-// lists. some is false for a rule that covers no request.
+// normal returns a rule with sorted lists, without entries that another entry of the list covers and without unknown operations, since the
+// API server rejects such lists. some is false for a rule that covers no request, or that has an unknown scope.
 func normal(r admissionv1.RuleWithOperations) (_ admissionv1.RuleWithOperations, some bool) {
 	out := *r.DeepCopy()
-	out.Operations = list(out.Operations)
+	out.Operations = list(slices.DeleteFunc(out.Operations, func(o admissionv1.OperationType) bool { return !isOperation(o) }))
 	out.APIGroups = list(out.APIGroups)
 	out.APIVersions = list(slices.DeleteFunc(out.APIVersions, func(v string) bool { return v == "" }))
-	out.Resources = list(slices.DeleteFunc(out.Resources, func(n string) bool { return n == "" }))
-	all := slices.Clone(out.Resources)
-	out.Resources = slices.DeleteFunc(out.Resources, func(n string) bool {
-		return slices.ContainsFunc(all, func(wide string) bool { return wide != n && coversName(wide, n) })
-	})
-	if out.Scope == nil {
+	out.Resources = slices.DeleteFunc(out.Resources, func(n string) bool { return n == "" })
+	slices.Sort(out.Resources)
+	out.Resources = slices.Compact(out.Resources)
+	out.Resources = uncovered(out.Resources)
+	switch {
+	case out.Scope == nil:
 		scope := admissionv1.AllScopes
 		out.Scope = &scope
+	case !slices.Contains([]admissionv1.ScopeType{admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope}, *out.Scope):
+		return out, false
 	}
 	return out, len(out.Operations) > 0 && len(out.APIGroups) > 0 && len(out.APIVersions) > 0 && len(out.Resources) > 0
 }
 
+// isOperation reports whether requests can have the operation.
+func isOperation(o admissionv1.OperationType) bool {
+	return o == admissionv1.OperationAll || allOperations[policy.Operation(o)]
+}
+
 // list returns a sorted list without duplicates. `*` replaces all other entries.
 func list[T ~string](l []T) []T {
-	if slices.Contains(l, "*") && len(l) > 1 && !slices.ContainsFunc(l, func(t T) bool { return strings.Contains(string(t), "/") }) {
+	if slices.Contains(l, "*") {
 		return []T{"*"}
 	}
 	slices.Sort(l)
 	return slices.Compact(l)
 }
 
-// coversName reports whether one name in the resources of a rule covers another: */* covers everything, * all main resources, pods/*
-// the subresources of pods, and */scale the subresource scale of all resources.
-func coversName(wide, n string) bool {
-	w, wideSub, hasSub := strings.Cut(wide, "/")
-	r, sub, isSub := strings.Cut(n, "/")
-	switch {
-	case wide == "*/*":
-		return true
-	case !hasSub:
-		return w == "*" && !isSub
+// uncovered returns the names of a rule's resources that no other name covers: */* covers everything, * all main resources, pods/* the
+// subresources of pods, and */scale the subresource scale of all resources.
+func uncovered(names []string) []string {
+	all := make(map[string]bool, len(names))
+	for _, n := range names {
+		all[n] = true
 	}
-	return isSub && (w == "*" || w == r) && (wideSub == "*" || wideSub == sub)
+	return slices.DeleteFunc(names, func(n string) bool {
+		covers := func(wide string) bool { return wide != n && all[wide] }
+		resource, sub, isSub := strings.Cut(n, "/")
+		if !isSub {
+			return covers("*/*") || covers("*")
+		}
+		return covers("*/*") || covers(resource+"/*") || covers("*/"+sub)
+	})
 }
 
 // distinct returns the rules in canonical order without duplicates.

@@ -114,12 +114,12 @@ func sendable(in []admissionregistrationv1.MatchCondition) (out []admissionregis
 func (in *WebhookInput) wrapped(conditions []admissionregistrationv1.MatchCondition, rules []admissionregistrationv1.RuleWithOperations) (out []policy.MatchCondition) {
 	add := func(prefix, expression string, c admissionregistrationv1.MatchCondition) {
 		if prefix != "" {
-			expression += " || (" + c.Expression + ")"
+			expression += " || " + celenv.Group(c.Expression)
 		} else {
 			expression = c.Expression
 		}
 		if in.Updates {
-			expression = "request.operation != 'CREATE' || (" + expression + ")"
+			expression = "request.operation != 'CREATE' || " + celenv.Group(expression)
 		}
 		out = append(out, policy.MatchCondition{Name: prefix + c.Name, Expression: expression})
 	}
