@@ -259,6 +259,28 @@ func TestVerifyThenRequire(t *testing.T) {
 	}
 }
 
+// TestImageVolumeIsPinned tests that a verified image volume gets its digest in the object.
+func TestImageVolumeIsPinned(t *testing.T) {
+	r := compileRule(t, []byte(verifyRule("  attestors: [{entries: ["+key("a")+"]}]\n")), nil)
+	object := pod(nil, "docker.io/y")
+	object["spec"].(map[string]any)["volumes"] = []any{
+		map[string]any{"name": "none", "emptyDir": map[string]any{}},
+		map[string]any{"name": "data", "image": map[string]any{"reference": "ghcr.io/data:1", "pullPolicy": "Always"}},
+	}
+	y := r.Eval(verifyScope(t, r, &notary{}, request(map[string]any{"object": object}), policy.StageVerifyImages))
+	if got, want := texts(y), "pass: verified image signatures for ghcr.io/data:1"; got != want || y.Object == nil {
+		t.Fatalf("got %s, want %s", got, want)
+	}
+	made, err := y.Object.Map()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `[{"emptyDir":{},"name":"none"},{"image":{"pullPolicy":"Always","reference":"ghcr.io/data:1@` + digestA + `"},"name":"data"}]`
+	if got := value.JSON(made["spec"].(map[string]any)["volumes"]); got != want {
+		t.Errorf("volumes are\n%s\nwant\n%s", got, want)
+	}
+}
+
 func imagesOf(pod map[string]any) []string {
 	var out []string
 	for _, c := range pod["spec"].(map[string]any)["containers"].([]any) {

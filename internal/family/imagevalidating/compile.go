@@ -210,8 +210,12 @@ func reads(expressions *value.Fields) *value.Fields {
 		for _, name := range path {
 			at = at.Member(name)
 		}
-		for _, group := range groups {
-			at.Member(group).Items().Member("image")
+		for _, list := range lists {
+			element := at.Member(list.Field).Items()
+			if list.Source != "" {
+				element = element.Member(list.Source)
+			}
+			element.Member(list.Reference)
 		}
 	}
 	return out

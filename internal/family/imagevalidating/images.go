@@ -24,8 +24,8 @@ var places = map[schema.GroupKind][]string{
 	{Group: "batch", Kind: "CronJob"}:    {"spec", "jobTemplate", "spec", "template", "spec"},
 }
 
-// groups are the lists of containers in a Pod spec. Each of them forms a group of images.
-var groups = []string{"containers", "initContainers", "ephemeralContainers"}
+// lists are the lists of a Pod spec that refer to images. Each of them forms a group of images.
+var lists = []imageref.List{imageref.Containers, imageref.InitContainers, imageref.EphemeralContainers, imageref.ImageVolumes}
 
 // maxImages is the maximum number of images in one object. Each image is compared with matchImageReferences, and may be looked up.
 const maxImages = 5000
@@ -58,10 +58,12 @@ func (x *images) extract(c *celrule.Compiler, in []policiesv1beta1.ImageExtracto
 // find returns the images of an object of the kind and the names of their groups. It evaluates expressions on the object with run.
 func (x *images) find(kind schema.GroupKind, object map[string]any, run *celrule.Run) (out []image, names []string, err error) {
 	if place, known := places[kind]; known {
-		if out, err = inContainers(object, place); err != nil {
+		if out, err = inSpec(object, place); err != nil {
 			return nil, nil, err
 		}
-		names = append(names, groups...)
+		for i := range lists {
+			names = append(names, lists[i].Group)
+		}
 	}
 	for _, e := range x.extractors {
 		v, err := run.Evaluate(e.expression)
@@ -93,8 +95,8 @@ func (x *images) find(kind schema.GroupKind, object map[string]any, run *celrule
 	return out, names, nil
 }
 
-// inContainers returns the container images of the Pod spec at the path. A container in the template of a controller may have no image.
-func inContainers(object map[string]any, place []string) (out []image, err error) {
+// inSpec returns the images of the Pod spec at the path. A container in the template of a controller may have no image.
+func inSpec(object map[string]any, place []string) (out []image, err error) {
 	pointer := ""
 	for _, step := range place {
 		next, ok := object[step].(map[string]any)
@@ -103,21 +105,22 @@ func inContainers(object map[string]any, place []string) (out []image, err error
 		}
 		object, pointer = next, pointer+"/"+step
 	}
-	for _, group := range groups {
-		containers, ok := object[group].([]any)
-		if !ok && object[group] != nil {
-			return nil, fmt.Errorf("%s is no list", strings.ReplaceAll(pointer[1:], "/", ".")+"."+group)
+	for i := range lists {
+		list := &lists[i]
+		elements, ok := object[list.Field].([]any)
+		if !ok && object[list.Field] != nil {
+			return nil, fmt.Errorf("%s is no list", strings.ReplaceAll(pointer[1:], "/", ".")+"."+list.Field)
 		}
-		for i, element := range containers {
-			container, ok := element.(map[string]any)
-			text, isText := container["image"].(string)
+		for i, element := range elements {
+			holder, ok := list.Holder(element)
+			text, isText := holder[list.Reference].(string)
 			switch {
-			case !ok, container["image"] != nil && !isText:
-				return nil, fmt.Errorf("%s[%d] has no image that can be read", strings.ReplaceAll(pointer[1:], "/", ".")+"."+group, i)
+			case !ok, holder[list.Reference] != nil && !isText:
+				return nil, fmt.Errorf("%s[%d] has no image that can be read", strings.ReplaceAll(pointer[1:], "/", ".")+"."+list.Field, i)
 			case imageref.Blank(text):
 				continue
 			}
-			out = append(out, image{group, text, pointer + "/" + group + "/" + strconv.Itoa(i) + "/image"})
+			out = append(out, image{list.Group, text, list.Pointer(pointer, i)})
 		}
 	}
 	return out, nil

@@ -147,12 +147,12 @@ func evaluate(t *testing.T, programs []*policy.Program, in map[string]any, out *
 	}
 }
 
-// found returns all texts in fields named image.
+// found returns all texts in fields named image or reference.
 func found(v any) (out []string) {
 	switch x := v.(type) {
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(x)) {
-			if text, ok := x[k].(string); ok && k == "image" {
+			if text, ok := x[k].(string); ok && (k == "image" || k == "reference") {
 				out = append(out, text)
 			}
 			out = append(out, found(x[k])...)
