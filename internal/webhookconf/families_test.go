@@ -17,7 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected webhooks")
 
-// TestFamilies compares the resource webhooks of compiled policies, without certificates, with testdata/families.
+// TestFamilies compares the resource webhooks of compiled policies, without certificates, with testdata/families: those of the validating and
+// the mutating configuration, and those of our own validating configuration.
 func TestFamilies(t *testing.T) {
 	files, err := filepath.Glob("testdata/families/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -72,11 +73,15 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// shown returns the text of the resource webhooks of both configurations.
+// shown returns the text of the resource webhooks of the configurations.
 func shown(t *testing.T, c Configurations) string {
 	t.Helper()
 	var hooks []any
-	for _, w := range slices.Concat(webhooksOf(validatingOf(c, ResourceValidating)), webhooksOf(mutatingOf(c, ResourceMutating))) {
+	all := slices.Concat(webhooksOf(validatingOf(c, ResourceValidating)), webhooksOf(mutatingOf(c, ResourceMutating)))
+	if own := validatingOf(c, ExtraValidating); own != nil {
+		all = append(all, webhooksOf(own)...)
+	}
+	for _, w := range all {
 		w.clientConfig().CABundle = nil
 		if w.validating != nil {
 			hooks = append(hooks, w.validating)

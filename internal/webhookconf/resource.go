@@ -33,7 +33,8 @@ func (b *builder) resource(s *side) map[string][]webhook {
 		extra = append(extra, b.resizing(s, h)...)
 		extra = append(extra, b.versions(s, h)...)
 	}
-	shared = append(shared, b.grouped(s)...)
+	shared = append(shared, b.grouped(s, false)...)
+	extra = append(extra, b.grouped(s, true)...)
 	out := map[string][]webhook{configurationOf(s): shared}
 	if len(extra) > 0 {
 		out[extraOf(s)] = extra
