@@ -35,7 +35,7 @@ type Input struct {
 	Spent *budget.Request
 	// Pace returns the pacer of a namespaced Program for one evaluation; nil for no pacing.
 	Pace func(*policy.Program) budget.Pacer
-	// Now is the clock that measures Result.Elapsed; nil measures nothing.
+	// Now is the clock that measures Result.Elapsed and the time that is left; nil measures nothing.
 	Now func() time.Time
 	// Watch is called before each rule. It may return another context for the rule, and returns a function that is called with its yield
 	// (without a status if the rule does not match); nil for none.
@@ -124,7 +124,7 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		if r.account.Err() != nil && rest.add(rule, action, actionErr) {
 			continue
 		}
-		yield := r.watched(req, p, rule)
+		yield := r.limited(req, p, rule, action)
 		now := r.now()
 		elapsed := now.Sub(r.ended)
 		r.ended = now
@@ -274,6 +274,22 @@ func boundTexts(texts map[string]string) map[string]string {
 		texts[k] = value.Message(v)
 	}
 	return texts
+}
+
+// limited evaluates a rule. A rule that verifies images and does not deny gets half of the time that is left: a registry that does not answer
+// must not keep the rules after it from being evaluated.
+func (r *runner) limited(req *policy.Request, p *policy.Program, rule *policy.Rule, action policy.Action) policy.Yield {
+	at, ends := r.ctx.Deadline()
+	if !ends || r.in.Now == nil || !rule.VerifiesImages || action.Has(policy.Deny) {
+		return r.watched(req, p, rule)
+	}
+	outer := r.ctx
+	ctx, cancel := context.WithDeadline(outer, at.Add(-at.Sub(r.in.Now())/2))
+	defer cancel()
+	r.ctx, r.metered = ctx, nil
+	yield := r.watched(req, p, rule)
+	r.ctx, r.metered = outer, nil
+	return yield
 }
 
 // watched evaluates a rule and records the evaluation for metrics, traces or explanations.

@@ -107,7 +107,7 @@ func (d Defaults) Find(kind string, object map[string]any) ([]Image, error) {
 				return nil, ErrKey
 			}
 			image, _ := holder[list.Reference].(string)
-			if image == "" {
+			if Blank(image) {
 				continue
 			}
 			if len(out) == maxImages {
@@ -122,6 +122,10 @@ func (d Defaults) Find(kind string, object map[string]any) ([]Image, error) {
 	}
 	return out, nil
 }
+
+// Blank reports whether a text names no image: it is empty, or has blanks only. OpenShift's image triggers fill such fields in later. The API
+// server accepts blanks in Pod templates only, and no Pod has them.
+func Blank(text string) bool { return strings.TrimSpace(text) == "" }
 
 func podSpec(object map[string]any, path []string) map[string]any {
 	for _, step := range path {

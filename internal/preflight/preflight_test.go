@@ -32,7 +32,7 @@ func (kinds) Find(t policy.Target) ([]discovery.Resource, error) {
 	return nil, nil
 }
 func (kinds) BodyOf(string) []string { return nil }
-func (kinds) KindFor(apischema.GroupVersionResource) (apischema.GroupVersionKind, error) {
+func (kinds) KindFor(context.Context, apischema.GroupVersionResource) (apischema.GroupVersionKind, error) {
 	return apischema.GroupVersionKind{}, nil
 }
 

@@ -173,6 +173,9 @@ func TestAttestorSets(t *testing.T) {
 			if got := texts(y); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
+			if !r.VerifiesImages {
+				t.Error("the rule does not say that it verifies images, so an error denies under Audit, too")
+			}
 			if len(n.asked) != c.asked+1 { // plus one lookup of the tag
 				t.Errorf("asked %v, want %d", n.asked, c.asked+1)
 			}

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -77,9 +76,16 @@ func TestFamilies(t *testing.T) {
 func shown(t *testing.T, c Configurations) string {
 	t.Helper()
 	var hooks []any
-	all := slices.Concat(webhooksOf(validatingOf(c, ResourceValidating)), webhooksOf(mutatingOf(c, ResourceMutating)))
-	if own := validatingOf(c, ExtraValidating); own != nil {
-		all = append(all, webhooksOf(own)...)
+	var all []anyWebhook
+	for _, name := range []string{ResourceValidating, NamespacedValidating, ExtraValidating} {
+		if v := validatingOf(c, name); v != nil {
+			all = append(all, webhooksOf(v)...)
+		}
+	}
+	for _, name := range []string{ResourceMutating, NamespacedMutating} {
+		if m := mutatingOf(c, name); m != nil {
+			all = append(all, webhooksOf(m)...)
+		}
 	}
 	for _, w := range all {
 		w.clientConfig().CABundle = nil
@@ -128,7 +134,7 @@ func TestStaticFamilies(t *testing.T) {
 			if got := ready[ProgramKey(p)]; (got != nil) != (static && !evaluated) {
 				t.Errorf("static %v: %s\n%v", static, text, got)
 			}
-			if warned := len(Review(p, input.Resources, static)) > 0; warned != (static && !evaluated) {
+			if warned := len(Review(p, input.Resources, nil, static)) > 0; warned != (static && !evaluated) {
 				t.Errorf("static %v: warned %v for %s", static, warned, text)
 			}
 		}

@@ -35,6 +35,8 @@ type Input struct {
 	// VariablesFirst: the conditions may use variables.
 	VariablesFirst bool
 	Variables      []admissionregistrationv1.Variable
+	// Trigger: expressions may read the object of the request as trigger.object, also where object is another one.
+	Trigger bool
 	// Allowance limits the expressions of the policy as a whole, including those of generated rules.
 	Allowance *compilecost.Allowance
 	// Path is the path of the spec in the policy; the default is "spec".
@@ -71,7 +73,7 @@ func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
 		s.namespace = ""
 	}
 	path := cmp.Or(in.Path, "spec")
-	c := celrule.New(celenv.Declarations{Kind: in.Kind, Mode: in.Mode, Namespaced: p.Namespace != ""}, in.Allowance)
+	c := celrule.New(celenv.Declarations{Kind: in.Kind, Mode: in.Mode, Namespaced: p.Namespace != "", Trigger: in.Trigger}, in.Allowance)
 	if in.Constraints != nil && !documents {
 		constraints, diags := constraint.Compile(in.Constraints, path+".matchConstraints", constraint.Options{GenerateNames: !in.AnyOperation, AnyOperation: in.AnyOperation})
 		s.constraints, s.mistakes = constraints, diags.Errors()

@@ -1,6 +1,7 @@
 package imagevalidating
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -49,7 +50,7 @@ func Compile(p *policiesv1beta1.ImageValidatingPolicy, in family.Source) *policy
 	asks.At = validates
 	b.program.Webhooks = celpolicy.Webhooks(b.program, asks)
 	if b.digests {
-		asks.At = mutates
+		asks.At, asks.Converts = mutates, true // as in Kyverno
 		b.program.Webhooks = append(b.program.Webhooks, celpolicy.Webhook(b.program, asks))
 	}
 	return b.program
@@ -105,11 +106,24 @@ func (b *builder) add(spec *policiesv1beta1.ImageValidatingPolicySpec, path, con
 		default:
 			r.Eval = unpinned
 		}
+		if celpolicy.Exact(spec.MatchConstraints) {
+			r.Match = unconverted(r.Match)
+		}
 		rules = append(rules, &r)
 	}
 	for _, r := range rules {
 		r.Index, r.Origin = len(b.program.Rules), celpolicy.Origin(controllers)
 		b.program.Rules = append(b.program.Rules, r)
+	}
+}
+
+// unconverted returns the match of a rule whose webhook also gets requests for other versions, converted.
+func unconverted(match func(context.Context, *policy.Request) (bool, error)) func(context.Context, *policy.Request) (bool, error) {
+	return func(ctx context.Context, r *policy.Request) (bool, error) {
+		if r.AskedFor().GVR != r.GVR {
+			return false, nil
+		}
+		return match(ctx, r)
 	}
 }
 
@@ -179,6 +193,7 @@ func (b *builder) compileSpec(spec *policiesv1beta1.ImageValidatingPolicySpec, p
 	e.rule = &subject.Rule
 	rule := subject.NewRule(c)
 	rule.Name, rule.Kind, rule.Stage, rule.OnError = p.Name, RuleKind, policy.StageValidate, policy.ErrorByAction
+	rule.VerifiesImages = true
 	rule.Action.Default, rule.Offline.Silent = celpolicy.Actions(spec.ValidationActions), true
 	rule.Shared, rule.Annotates = verifies || e.required, len(subject.Rule.Annotations) > 0
 	rule.Object = reads(c.Object())

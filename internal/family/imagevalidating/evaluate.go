@@ -86,15 +86,15 @@ func (r *evaluator) begin(c *policy.Call) (*subject, policy.Yield) {
 	if y := exemption.Full; y.Status != policy.StatusNone {
 		return nil, celpolicy.Skipped(y) // reportResult has no effect on these policies, as in Kyverno
 	}
-	if err := r.find(c, s); err != nil {
+	if err := r.find(c, s, exemption.Allowed.AllowedImages); err != nil {
 		return nil, failed(err)
 	}
 	return s, policy.Yield{}
 }
 
-// find returns the selected images of the object, and provides them to expressions by group. In a request for a subresource of a Pod that the
-// policy does not list, only the images count that the request adds.
-func (r *evaluator) find(c *policy.Call, s *subject) error {
+// find returns the selected images of the object without those that exceptions exempt, and provides them to expressions by group. In a
+// request for a subresource of a Pod that the policy does not list, only the images count that the request adds.
+func (r *evaluator) find(c *policy.Call, s *subject, exempt []string) error {
 	object, _ := s.in.Object.(map[string]any)
 	all, names, err := r.images.find(kindOf(object, c.Request.RequestGVK.GroupKind()), object, s.run)
 	if err != nil {
@@ -110,6 +110,12 @@ func (r *evaluator) find(c *policy.Call, s *subject) error {
 		groups[name] = []any{}
 	}
 	for i := range all {
+		if err := c.Meter.Step(len(exempt)); err != nil {
+			return err
+		}
+		if exempts(exempt, c.Images, all[i].text) {
+			continue
+		}
 		selected, err := r.references.selects(c.Context(), c.Meter, c.Images, all[i].text)
 		if err != nil {
 			return err

@@ -86,7 +86,9 @@ func (x *images) find(kind schema.GroupKind, object map[string]any, run *celrule
 			if !ok {
 				return nil, nil, fmt.Errorf("images.%s has an element that is not a text", e.name)
 			}
-			out = append(out, image{group: e.name, text: text})
+			if !imageref.Blank(text) {
+				out = append(out, image{group: e.name, text: text})
+			}
 		}
 	}
 	if len(out) > maxImages {
@@ -117,7 +119,7 @@ func inSpec(object map[string]any, place []string) (out []image, err error) {
 			switch {
 			case !ok, holder[list.Reference] != nil && !isText:
 				return nil, fmt.Errorf("%s[%d] has no image that can be read", strings.ReplaceAll(pointer[1:], "/", ".")+"."+list.Field, i)
-			case text == "":
+			case imageref.Blank(text):
 				continue
 			}
 			out = append(out, image{list.Group, text, list.Pointer(pointer, i)})

@@ -96,6 +96,9 @@ func compile(t *testing.T, text []byte, notes *strings.Builder) *policy.Program 
 	familytest.Rules(notes, p)
 	for i := range p.Webhooks {
 		fmt.Fprintf(notes, "webhook: %s %s %s\n", p.Webhooks[i].Name, p.Webhooks[i].Path, p.Webhooks[i].Own)
+		if p.Webhooks[i].Selection.Exact {
+			fmt.Fprintln(notes, "  matchPolicy: Exact")
+		}
 	}
 	return p
 }
@@ -103,6 +106,9 @@ func compile(t *testing.T, text []byte, notes *strings.Builder) *policy.Program 
 func evaluate(t *testing.T, programs []*policy.Program, in map[string]any, out *strings.Builder) {
 	t.Helper()
 	r := familytest.Review(in)
+	if version, ok := in["asked"].(string); ok {
+		r.Asked.GVR = schema.GroupVersionResource{Group: r.GVR.Group, Version: version, Resource: r.GVR.Resource}
+	}
 	w := world.World{Images: world.ImagesFunc(registries), Signatures: notary{}}
 	if in["verifies"] == false {
 		w.Signatures = nil
@@ -119,15 +125,22 @@ func evaluate(t *testing.T, programs []*policy.Program, in map[string]any, out *
 			fmt.Fprintf(out, " images: %s;", strings.Join(found(after), " "))
 		}
 		input.Request = r.WithObject(mutated.Object)
-		if decision := engine.Decide(&mutated, celpolicy.Validating); !decision.Allowed {
+		decision := engine.Decide(&mutated, celpolicy.Validating)
+		if !decision.Allowed {
 			fmt.Fprintf(out, " → denied: %s\n", decision.Message)
 			return
+		}
+		for _, warning := range decision.Warnings {
+			fmt.Fprintf(out, " warning %q", warning)
 		}
 	}
 	input.Stages = policy.StageValidate
 	outcome := engine.Eval(t.Context(), input)
 	familytest.Results(out, &outcome)
 	if decision := engine.Decide(&outcome, celpolicy.Validating); decision.Allowed {
+		for _, warning := range decision.Warnings {
+			fmt.Fprintf(out, " warning %q", warning)
+		}
 		fmt.Fprintln(out, " → allowed")
 	} else {
 		fmt.Fprintf(out, " → denied: %s\n", decision.Message)

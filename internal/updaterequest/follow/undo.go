@@ -68,6 +68,15 @@ func (f *Follower) settleMeanwhile(ctx context.Context) {
 }
 
 func (f *Follower) undo(ctx context.Context, x *undo) error {
+	if stored := f.Worker.Stored; stored != nil {
+		// The record may be from a leader with newer policies than this one has.
+		switch differs, err := stored.Differs(ctx, x.id(), f.Worker.Snapshot().Get(x.id())); {
+		case err != nil:
+			return err
+		case differs:
+			return errors.New("this replica does not have the current policy, will retry")
+		}
+	}
 	p, r := x.program()
 	all, err := f.Worker.Downstream(ctx, p, r, execute.Which{})
 	if err != nil {

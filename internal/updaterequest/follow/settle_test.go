@@ -1,0 +1,136 @@
+package follow
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/mark"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/seal"
+	"github.com/ephor-dev/ephor/internal/updaterequest/execute"
+	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
+)
+
+// site is a cluster with the policies that a replica knows, and with its record of generated objects.
+type site struct {
+	client   client.WithWatch
+	catalog  *catalog.Catalog
+	record   *ledger.Ledger
+	stored   execute.Stored
+	policies map[string]*policy.Program
+}
+
+func newSite(t *testing.T, calls interceptor.Funcs) *site {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kyvernov2.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, meta.RESTScopeNamespace)
+	return &site{
+		client:  fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithInterceptorFuncs(calls).Build(),
+		catalog: catalog.New(), record: ledger.New(ledger.Options{Log: slog.New(slog.DiscardHandler)}), policies: map[string]*policy.Program{},
+	}
+}
+
+// follower returns the Follower of a new leader.
+func (s *site) follower() *Follower {
+	log := slog.New(slog.DiscardHandler)
+	key, err := seal.NewKey(make([]byte, seal.KeySize))
+	if err != nil {
+		panic(err)
+	}
+	ring, err := seal.NewKeyring(key)
+	if err != nil {
+		panic(err)
+	}
+	return &Follower{Every: time.Hour, Log: log, Worker: execute.NewWorker(execute.WorkerOptions{
+		Client: s.client, Namespace: "ephor", Ledger: s.record, Snapshot: s.catalog.Snapshot, Stored: s.stored, Log: log, Now: time.Now,
+		Keys: func(context.Context, bool) (*seal.Keyring, error) { return ring, nil },
+	})}
+}
+
+// add adds a policy with one rule, which has the policy's name and generates ConfigMaps.
+func (s *site) add(name string) {
+	s.policies[name] = &policy.Program{Kind: "ClusterPolicy", Name: name, UID: name, Rules: []*policy.Rule{{
+		Name: name, Stage: policy.StageGenerate, Generation: &policy.Generation{Synchronize: true},
+		Grants: []policy.Grant{{APIVersion: "v1", Kind: "ConfigMap", Name: "*", Verbs: []string{"create"}}},
+	}}}
+	s.catalog.Set(s.policies[name])
+}
+
+func (s *site) remove(name string) { s.catalog.Delete(policy.ID{Kind: "ClusterPolicy", Name: name}) }
+
+// make generates an object for the rule of a policy.
+func (s *site) make(t *testing.T, policyName, name string) {
+	t.Helper()
+	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID(name)}}
+	if err := s.client.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	s.record.Note(ledger.Entry{
+		Claim:  mark.Claim{Policy: policyName, Rule: policyName, Trigger: mark.Object{APIVersion: "v1", Kind: "Namespace", Name: "n", UID: "n"}},
+		Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: name, UID: name},
+	})
+}
+
+func (s *site) exists(t *testing.T, name string) bool {
+	t.Helper()
+	err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: name}, &corev1.ConfigMap{})
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+func once(t *testing.T, f *Follower) time.Duration {
+	t.Helper()
+	next, err := f.Once(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+// A new leader whose policies are older than those of the former leader deletes no objects of a policy that it does not know yet.
+func TestUndoAfterAReadOfThePolicy(t *testing.T) {
+	s := newSite(t, interceptor.Funcs{})
+	exists := true
+	s.stored = func(_ context.Context, id policy.ID) (*metav1.ObjectMeta, error) {
+		if !exists || id.Kind != "ClusterPolicy" || id.Name != "new" {
+			return nil, nil
+		}
+		return &metav1.ObjectMeta{UID: "new"}, nil
+	}
+	s.add("new")
+	once(t, s.follower())
+	s.make(t, "new", "made")
+	s.remove("new") // the catalog of the next leader has no such policy yet
+	next := s.follower()
+	if _, err := next.Once(t.Context()); err == nil || !s.exists(t, "made") {
+		t.Errorf("the policy exists; its object exists: %v, %v", s.exists(t, "made"), err)
+	}
+	exists = false
+	once(t, next)
+	if s.exists(t, "made") {
+		t.Error("the policy is deleted, and its object is not")
+	}
+}
