@@ -36,8 +36,9 @@ type Follower struct {
 	Observer  FollowerObserver
 	Log       *slog.Logger
 
-	// known holds the rules that this process last wrote to the ledger.
-	known []entry
+	// known holds the rules that this process last wrote to the ledger. unstored: it could not write them.
+	known    []entry
+	unstored bool
 	// settled is the snapshot of policies in the last call of settle. settling is set while settle runs.
 	settled  *catalog.Snapshot
 	settling bool

@@ -38,6 +38,14 @@ type entry struct {
 	KeepCopies bool `json:"keepCopies,omitempty"`
 }
 
+// key identifies the rule of an entry.
+type key struct {
+	policy catalog.ID
+	rule   string
+}
+
+func (e *entry) key() key { return key{e.id(), e.Rule} }
+
 // made is a pattern of the objects that a rule generates or, for a source, copies.
 type made struct {
 	APIVersion string `json:"apiVersion,omitempty"`
@@ -110,17 +118,13 @@ func (e *entry) copiesOnly() bool {
 // undone compares the known rules with today's rules, and returns the work for the differences. stays reports whether a policy still
 // exists. Copies are deleted with their policy, but not if only their rule was removed.
 func undone(known, today []entry, stays func(catalog.ID) bool) []undo {
-	type key struct {
-		policy catalog.ID
-		rule   string
-	}
 	now := map[key]*entry{}
 	for i := range today {
-		now[key{today[i].id(), today[i].Rule}] = &today[i]
+		now[today[i].key()] = &today[i]
 	}
 	var out []undo
 	for _, e := range known {
-		switch n := now[key{e.id(), e.Rule}]; {
+		switch n := now[e.key()]; {
 		case n == nil && (!e.Synchronize || e.Orphan):
 		case n == nil && !stays(e.id()):
 			out = append(out, undo{entry: e, keepCopies: e.KeepCopies})
@@ -161,18 +165,31 @@ func (f *Follower) load(ctx context.Context) (*rulesRecord, error) {
 		f.Log.Error("the record of generate rules is damaged: it is written again", "configMap", LedgerName, "error", err)
 		l.entries = f.known
 	}
+	if f.unstored {
+		l.entries = union(l.entries, f.known)
+	}
 	return l, nil
+}
+
+// union returns the entries, and those of more whose rule has none.
+func union(entries, more []entry) []entry {
+	have := make(map[key]bool, len(entries))
+	for i := range entries {
+		have[entries[i].key()] = true
+	}
+	return append(slices.Clip(entries), slices.DeleteFunc(slices.Clone(more), func(e entry) bool { return have[e.key()] })...)
 }
 
 // store writes the record if it has changed. After a conflict with another writer, it reads the record again.
 func (f *Follower) store(ctx context.Context, l *rulesRecord, entries []entry) error {
-	f.known = entries
+	f.known, f.unstored = entries, true
 	text, err := json.Marshal(entries)
 	if err != nil {
 		return err
 	}
 	switch {
 	case string(text) == l.text, l.object == nil && len(entries) == 0:
+		f.unstored = false
 		return nil
 	case len(text) > maxLedger:
 		f.Log.Error("there are too many generate rules to record them all: objects of rules that are deleted while no replica runs will stay", "bytes", len(text))
@@ -198,5 +215,6 @@ func (f *Follower) store(ctx context.Context, l *rulesRecord, entries []entry) e
 	if err != nil {
 		return fmt.Errorf("write the ConfigMap %s: %w", LedgerName, err)
 	}
+	f.unstored = false
 	return nil
 }

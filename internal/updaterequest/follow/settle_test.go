@@ -2,11 +2,13 @@ package follow
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -132,5 +134,44 @@ func TestUndoAfterAReadOfThePolicy(t *testing.T) {
 	once(t, next)
 	if s.exists(t, "made") {
 		t.Error("the policy is deleted, and its object is not")
+	}
+}
+
+// Rules that could not be written to their record are not forgotten: their objects are deleted with them.
+func TestRulesThatAreNotStored(t *testing.T) {
+	for name, refusal := range map[string]error{
+		"forbidden": apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, LedgerName, errors.New("no right")),
+		"too late":  apierrors.NewTimeoutError("etcd has no leader", 1),
+	} {
+		refused := false
+		s := newSite(t, interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if o.GetName() == LedgerName && refused {
+				return refusal
+			}
+			return c.Update(ctx, o, opts...)
+		}})
+		f := s.follower()
+		s.add("stored")
+		once(t, f)
+		refused = true
+		s.add("new")
+		_, _ = f.Once(t.Context())
+		s.make(t, "new", "made")
+		s.make(t, "stored", "earlier")
+		s.remove("new")
+		_, _ = f.Once(t.Context())
+		if s.exists(t, "made") {
+			t.Errorf("%s: the object of a deleted rule exists", name)
+		}
+		if !s.exists(t, "earlier") {
+			t.Errorf("%s: the object of another rule is deleted", name)
+		}
+		refused = false
+		once(t, f)
+		s.remove("stored")
+		once(t, s.follower())
+		if s.exists(t, "earlier") {
+			t.Errorf("%s: the record is not stored when this is possible again", name)
+		}
 	}
 }
