@@ -45,7 +45,7 @@ type Follower struct {
 	// handled holds the policies whose rules got UpdateRequests, with the time.
 	handled map[catalog.ID]handled
 	// again holds the rules whose objects were recently deleted, oldest first.
-	again []undoneAt
+	again []entry
 }
 
 // FollowerObserver counts events of a Follower; nil for none.
@@ -65,8 +65,6 @@ type handled struct {
 // Once handles the changes since the last call, and returns when to call it again without events.
 func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 	err := f.settle(ctx)
-	soon, failed := f.undoAgain(ctx)
-	err = errors.Join(err, failed)
 	s, now := f.Worker.Snapshot(), f.Worker.Now()
 	if f.handled == nil {
 		f.handled = map[catalog.ID]handled{}
@@ -92,10 +90,7 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 		}
 		f.handled[id] = handled{p.UID, p.Generation, now}
 	}
-	if len(f.again) > 0 && (soon == 0 || soon > lag) {
-		soon = lag // rules were added to again in the meantime
-	}
-	if soon > 0 && (next <= 0 || soon < next) {
+	if soon := f.nextCheck(); soon > 0 && (next <= 0 || soon < next) {
 		next = soon
 	}
 	return next, err

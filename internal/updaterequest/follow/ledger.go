@@ -36,6 +36,8 @@ type entry struct {
 	Makes       []made `json:"makes"`
 	// KeepCopies: copies stay when the policy is deleted.
 	KeepCopies bool `json:"keepCopies,omitempty"`
+	// Again is set for a deleted rule whose objects were deleted. It is the time of the next check for objects, in milliseconds since 1970.
+	Again int64 `json:"again,omitempty"`
 }
 
 // key identifies the rule of an entry.
@@ -171,13 +173,17 @@ func (f *Follower) load(ctx context.Context) (*rulesRecord, error) {
 	return l, nil
 }
 
-// union returns the entries, and those of more whose rule has none.
+// union returns the entries, and those of more that are about other rules or checks.
 func union(entries, more []entry) []entry {
-	have := make(map[key]bool, len(entries))
-	for i := range entries {
-		have[entries[i].key()] = true
+	type id struct {
+		key
+		again bool
 	}
-	return append(slices.Clip(entries), slices.DeleteFunc(slices.Clone(more), func(e entry) bool { return have[e.key()] })...)
+	have := make(map[id]bool, len(entries))
+	for i := range entries {
+		have[id{entries[i].key(), entries[i].Again != 0}] = true
+	}
+	return append(slices.Clip(entries), slices.DeleteFunc(slices.Clone(more), func(e entry) bool { return have[id{e.key(), e.Again != 0}] })...)
 }
 
 // store writes the record if it has changed. After a conflict with another writer, it reads the record again.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -173,5 +175,47 @@ func TestRulesThatAreNotStored(t *testing.T) {
 		if s.exists(t, "earlier") {
 			t.Errorf("%s: the record is not stored when this is possible again", name)
 		}
+	}
+}
+
+// An object that another replica generates for a rule just after the rule and its objects were deleted is deleted too, even if the leader
+// changes in between.
+func TestLateObjectsOfADeletedRule(t *testing.T) {
+	for _, handOver := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, interceptor.Funcs{})
+			s.add("p")
+			s.add("stays")
+			f := s.follower()
+			once(t, f)
+			s.make(t, "p", "made")
+			s.remove("p")
+			if next := once(t, f); s.exists(t, "made") || next > lag {
+				t.Errorf("the object of the deleted rule exists: %v, and the next round is in %s", s.exists(t, "made"), next)
+			}
+			if handOver {
+				f = s.follower()
+			}
+			s.make(t, "p", "late")
+			s.make(t, "stays", "of another rule")
+			next := once(t, f)
+			if next > lag {
+				t.Errorf("the next round is in %s", next)
+			}
+			time.Sleep(next)
+			if next = once(t, f); next < time.Minute {
+				t.Errorf("the next round is in %s", next)
+			}
+			if s.exists(t, "late") {
+				t.Errorf("hand-over: %v: the late object exists", handOver)
+			}
+			record := &corev1.ConfigMap{}
+			if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "ephor", Name: LedgerName}, record); err != nil {
+				t.Fatal(err)
+			}
+			if text := record.Data[ledgerKey]; strings.Contains(text, `"p"`) || !strings.Contains(text, `"stays"`) || !s.exists(t, "of another rule") {
+				t.Errorf("the record is %s", text)
+			}
+		})
 	}
 }

@@ -17,7 +17,8 @@ import (
 )
 
 // settle deletes or releases the objects of rules that were deleted or now generate other objects, and writes the current rules to the
-// ledger. If the work for a rule fails, its old entry stays in the ledger, and the next call retries the work.
+// ledger, with the checks that are still to be done. If the work for a rule fails, its old entry stays in the ledger, and the next call
+// retries the work.
 func (f *Follower) settle(ctx context.Context) error {
 	f.settling = true
 	defer func() { f.settling = false }()
@@ -29,7 +30,11 @@ func (f *Follower) settle(ctx context.Context) error {
 	}
 	var errs []error
 	stays := func(id catalog.ID) bool { return f.settled.Get(id) != nil }
-	for _, x := range undone(l.entries, today, stays) {
+	rules := f.resume(l.entries)
+	if err := f.undoAgain(ctx); err != nil {
+		errs = append(errs, err)
+	}
+	for _, x := range undone(rules, today, stays) {
 		err := f.undo(ctx, &x)
 		if err == nil {
 			f.remember(x)
@@ -42,7 +47,7 @@ func (f *Follower) settle(ctx context.Context) error {
 	if len(errs) == 0 {
 		f.forgetRules()
 	}
-	return errors.Join(append(errs, f.store(ctx, l, today))...)
+	return errors.Join(append(errs, f.store(ctx, l, append(today, f.again...)))...)
 }
 
 // forgetRules removes deleted rules from the record after their objects were handled.
@@ -51,7 +56,7 @@ func (f *Follower) forgetRules() {
 		if _, rule := updaterequest.FindRule(f.settled, r.ID, r.Name); rule != nil {
 			continue
 		}
-		if !slices.ContainsFunc(f.again, func(x undoneAt) bool { return x.id() == r.ID && x.Rule == r.Name }) {
+		if !slices.ContainsFunc(f.again, func(x entry) bool { return x.id() == r.ID && x.Rule == r.Name }) {
 			f.Worker.Ledger.Forget(r)
 		}
 	}
