@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,6 +47,11 @@ type Follower struct {
 	handled map[catalog.ID]handled
 	// again holds the rules whose objects were recently deleted, oldest first.
 	again []entry
+
+	mu sync.Mutex
+	// seen is the snapshot of policies in the last call of See, and passed are the generate rules that it found deleted since the last round.
+	seen   *catalog.Snapshot
+	passed []entry
 }
 
 // FollowerObserver counts events of a Follower; nil for none.

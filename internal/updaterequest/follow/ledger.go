@@ -62,16 +62,22 @@ type made struct {
 func entriesOf(s *catalog.Snapshot) []entry {
 	var out []entry
 	for _, p := range s.Programs() {
-		for _, r := range p.Rules {
-			if r.Generation == nil {
-				continue
-			}
-			e := entry{Kind: p.Kind, Policy: p.Key(), Rule: r.Name, Synchronize: r.Generation.Synchronize, Orphan: r.Generation.Orphan, KeepCopies: r.Generation.KeepCopies}
-			for _, g := range r.Grants {
-				e.Makes = append(e.Makes, made{g.APIVersion, g.Kind, g.Namespace, g.Name, g.Source, g.Selector})
-			}
-			out = append(out, e)
+		out = append(out, entriesOfPolicy(p)...)
+	}
+	return out
+}
+
+// entriesOfPolicy returns the generate rules of a policy.
+func entriesOfPolicy(p *policy.Program) (out []entry) {
+	for _, r := range p.Rules {
+		if r.Generation == nil {
+			continue
 		}
+		e := entry{Kind: p.Kind, Policy: p.Key(), Rule: r.Name, Synchronize: r.Generation.Synchronize, Orphan: r.Generation.Orphan, KeepCopies: r.Generation.KeepCopies}
+		for _, g := range r.Grants {
+			e.Makes = append(e.Makes, made{g.APIVersion, g.Kind, g.Namespace, g.Name, g.Source, g.Selector})
+		}
+		out = append(out, e)
 	}
 	return out
 }

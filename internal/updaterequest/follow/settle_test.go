@@ -219,3 +219,51 @@ func TestLateObjectsOfADeletedRule(t *testing.T) {
 		})
 	}
 }
+
+// The objects of a rule that exists only during the round for another rule are deleted as well.
+func TestRuleThatExistsDuringARound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var during func()
+		s := newSite(t, interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if f := during; f != nil {
+				during = nil
+				f()
+			}
+			return c.Delete(ctx, o, opts...)
+		}})
+		f := s.follower()
+		change := func(c func(string), name string) {
+			c(name)
+			f.See(s.catalog.Snapshot())
+		}
+		f.See(s.catalog.Snapshot())
+		change(s.add, "p")
+		change(s.add, "back")
+		once(t, f)
+		s.make(t, "p", "made")
+		during = func() {
+			change(s.add, "short")
+			s.make(t, "short", "short")
+			change(s.remove, "short")
+			change(s.remove, "back")
+			change(s.add, "back")
+			change(s.add, "new")
+			s.make(t, "new", "of a new rule")
+		}
+		s.make(t, "back", "of a rule that is back")
+		change(s.remove, "p")
+		once(t, f)
+		s.make(t, "short", "late")
+		for range 3 {
+			time.Sleep(once(t, f))
+		}
+		for name, want := range map[string]bool{"made": false, "short": false, "late": false, "of a rule that is back": true, "of a new rule": true} {
+			if got := s.exists(t, name); got != want {
+				t.Errorf("%s exists: %v", name, got)
+			}
+			if _, recorded := s.record.Object(name); recorded != want {
+				t.Errorf("%s is recorded: %v", name, recorded)
+			}
+		}
+	})
+}
