@@ -3,9 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -138,38 +136,6 @@ func TestPostgresFreshStart(t *testing.T) {
 	}
 }
 
-// vanishing forwards connections to a server of PostgreSQL. After vanish, nothing arrives on the connections of before, and neither end
-// notices it.
-type vanishing struct {
-	mu    sync.Mutex
-	conns []*silent
-}
-
-// silent is a connection on which nothing arrives any more, once it is cut.
-type silent struct {
-	net.Conn
-	cut chan struct{}
-}
-
-func (s *silent) Read(b []byte) (int, error) {
-	n, err := s.Conn.Read(b)
-	select {
-	case <-s.cut:
-		select {} // until the process ends
-	default:
-		return n, err
-	}
-}
-
-func (v *vanishing) vanish() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, c := range v.conns {
-		close(c.cut)
-	}
-	v.conns = nil
-}
-
 // through returns an address that leads to the database through v.
 func (v *vanishing) through(d *database) string {
 	d.t.Helper()
@@ -179,34 +145,7 @@ func (v *vanishing) through(d *database) string {
 	}
 	d.t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	const socket = ".s.PGSQL.5432"
-	l, err := net.Listen("unix", filepath.Join(dir, socket))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	d.t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("unix", filepath.Join(d.Directory(), socket))
-			if err != nil {
-				_ = in.Close()
-				continue
-			}
-			for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
-				from := &silent{way[0], make(chan struct{})}
-				v.mu.Lock()
-				v.conns = append(v.conns, from)
-				v.mu.Unlock()
-				go func() {
-					_, _ = io.Copy(way[1], from)
-					_ = way[1].Close()
-				}()
-			}
-		}
-	}()
+	v.listen(d.t, "unix", filepath.Join(dir, socket), filepath.Join(d.Directory(), socket))
 	return strings.Replace(d.Address, d.Directory(), dir, 1)
 }
 
