@@ -94,6 +94,8 @@ type SQLite struct {
 	path  string
 	o     Options
 	reads bool // the store is read only
+	// search is the time limit of the search for a page.
+	search time.Duration
 
 	mu     sync.Mutex
 	lock   *os.File
@@ -125,7 +127,7 @@ func NewSQLite(path string, o Options) (*SQLite, error) {
 	if o.MaxBytes > 0 && o.MaxBytes < minPages*pageSize {
 		return nil, fmt.Errorf("a store has at least %d bytes", minPages*pageSize)
 	}
-	return &SQLite{path: path, o: o, known: map[[16]byte]term{}, bodies: map[[16]byte]term{}, parts: map[int64]*decision.Record{}}, nil
+	return &SQLite{path: path, o: o, search: pageTime, known: map[[16]byte]term{}, bodies: map[[16]byte]term{}, parts: map[int64]*decision.Record{}}, nil
 }
 
 // ReadSQLite returns a read-only store for a file that another process may have open.
