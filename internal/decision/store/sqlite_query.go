@@ -90,9 +90,11 @@ func (s *SQLite) view(ctx context.Context) (tx *sql.Tx, done func(), err error) 
 	s.reading.RLock()
 	if s.read == nil {
 		s.reading.RUnlock()
-		s.mu.Lock()
+		if err := s.turn.Acquire(ctx, 1); err != nil {
+			return nil, nil, err
+		}
 		err := s.opened(ctx)
-		s.mu.Unlock()
+		s.turn.Release(1)
 		if err != nil {
 			return nil, nil, err
 		}
