@@ -2,9 +2,11 @@ package execute
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
@@ -94,5 +96,49 @@ func TestHeld(t *testing.T) {
 	p.lapsed = true
 	if err := w.held(t.Context(), "ours", do); err != (elsewhereError{lapsed: true}) || did != 2 {
 		t.Errorf("%v, done %d times", err, did)
+	}
+}
+
+// Work that is passed on in several attempts, which differ in their triggers, gets an UpdateRequest for each of them.
+func TestPassedOnWork(t *testing.T) {
+	for name, pass := range map[string]func(*Worker, *kyvernov2.UpdateRequest, ...kyvernov2.ResourceSpec) error{
+		"to other replicas": func(w *Worker, u *kyvernov2.UpdateRequest, triggers ...kyvernov2.ResourceSpec) error {
+			return w.leave(t.Context(), &task{u: u, RuleContext: kyvernov2.RuleContext{Rule: "r"}}, triggers)
+		},
+		"after a lost share": func(w *Worker, u *kyvernov2.UpdateRequest, triggers ...kyvernov2.ResourceSpec) error {
+			var lapsed []kyvernov2.RuleContext
+			for _, x := range triggers {
+				lapsed = append(lapsed, kyvernov2.RuleContext{Rule: "r", Trigger: x})
+			}
+			w.lookAgain(t.Context(), u, lapsed)
+			return nil
+		},
+	} {
+		w, _ := newMarked(t)
+		stored := workOf(t, "r", triggerSpec("n", "x", "u"), "", "", nil)
+		withRequest(t, w, interceptor.Funcs{}, stored)
+		executed := stored.DeepCopy()
+		executed.Name = "ur-2"
+		for _, triggers := range [][]kyvernov2.ResourceSpec{{triggerOf("a", "a"), triggerOf("b", "b")}, {triggerOf("a", "a"), triggerOf("b", "b")}, {triggerOf("c", "c")}} {
+			if err := pass(w, executed, triggers...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list := &kyvernov2.UpdateRequestList{}
+		if err := w.Client.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range list.Items {
+			if u := &list.Items[i]; u.Name != stored.Name {
+				for _, r := range updaterequest.Rules(&u.Spec) {
+					got = append(got, r.Trigger.Name)
+				}
+			}
+		}
+		slices.Sort(got)
+		if want := []string{"a", "b", "c"}; !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
 	}
 }
