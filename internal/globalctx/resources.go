@@ -95,20 +95,19 @@ func (w *watched) run(ctx context.Context) {
 	for {
 		var term context.Context
 		term, w.stop = context.WithCancelCause(ctx)
-		var room <-chan struct{}               // closed when there may be enough
-		err := r.ListAndWatchWithContext(term) // nil when a watch ended normally
-		next := firstPause
+		var room <-chan struct{} // closed when there may be enough
+		began := time.Now()
+		err := r.ListAndWatchWithContext(term) // nil when a watch ended
+		if time.Since(began) >= longestOutage {
+			outage = firstPause // a watch that ends at once is no sign that the next one lasts
+		}
+		next := outage
 		switch {
 		case ctx.Err() != nil:
-		case errors.As(context.Cause(term), new(*tooLargeError)):
+		case errors.As(context.Cause(term), new(*tooLargeError)), err != nil && w.broken(err):
 			next, room = overload, w.capacity.later()
-		case err != nil:
-			next, outage = outage, min(2*outage, longestOutage)
-			if w.broken(err) {
-				next, room = overload, w.capacity.later()
-			}
 		default:
-			outage = firstPause
+			outage = min(2*outage, longestOutage)
 		}
 		w.stop(nil)
 		if !pause(ctx, next, room) {
