@@ -98,14 +98,15 @@ type SQLite struct {
 	// search is the time limit of the search for a page.
 	search time.Duration
 
-	turn   *semaphore.Weighted // of the fields below
-	lock   *os.File
-	write  *sql.DB
-	closed bool
-	known  map[[16]byte]term
-	bodies map[[16]byte]term
-	looked time.Time // when the age of records was last checked
-	swept  int64     // the hour before which unused terms were deleted
+	turn    *semaphore.Weighted // of the fields below
+	lock    *os.File
+	write   *sql.DB
+	closed  bool
+	checked bool // this process has opened the file
+	known   map[[16]byte]term
+	bodies  map[[16]byte]term
+	looked  time.Time // when the age of records was last checked
+	swept   int64     // the hour before which unused terms were deleted
 	// Prepared statements of write.
 	find, add, touch, mark, put, findBody, addBody, touchBody, putRequest, addBatch *sql.Stmt
 
@@ -173,7 +174,7 @@ func (s *SQLite) opened(ctx context.Context) error {
 // begin opens the databases, checks them, and creates the tables.
 func (s *SQLite) begin(ctx context.Context) (err error) {
 	_, statErr := os.Stat(s.path + "-wal")
-	torn := statErr == nil // the last process did not close it
+	torn := statErr == nil && !s.checked // the last process did not close it
 	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
 		err = f.Close()
@@ -211,7 +212,9 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 	if before == 2 {
 		setup += columnLookups
 	}
-	setup += fmt.Sprintf("PRAGMA user_version = %d;", sqliteVersion)
+	if before != sqliteVersion { // otherwise nothing is written: the disk may be full
+		setup += fmt.Sprintf("PRAGMA user_version = %d;", sqliteVersion)
+	}
 	if _, err := s.write.ExecContext(ctx, setup); err != nil {
 		return err
 	}
@@ -234,6 +237,7 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	s.checked = true
 	return s.beginReading(ctx)
 }
 
@@ -244,12 +248,12 @@ func (s *SQLite) beginReading(ctx context.Context) error {
 		query = "mode=ro"
 	}
 	read, err := s.connect(query, "query_only(1)", "cache_size(-8192)")
-	version := 0
-	if err == nil {
-		version, err = s.versioned(ctx, read, 1)
-	}
 	if err != nil {
 		return err
+	}
+	version, err := s.versioned(ctx, read, 1)
+	if err != nil {
+		return errors.Join(err, read.Close())
 	}
 	read.SetMaxOpenConns(2)
 	s.reading.Lock()
@@ -321,7 +325,7 @@ func damaged(err error) bool {
 // setAside renames a damaged file to PATH.damaged, replaces an earlier file of that name, and reports it.
 func (s *SQLite) setAside(why error) error {
 	s.end()
-	for _, suffix := range []string{"", "-wal", "-shm"} {
+	for _, suffix := range []string{"-shm", "-wal", ""} { // the log of a file must not be there when a new one begins
 		err := os.Rename(s.path+suffix, s.path+".damaged"+suffix)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = os.Remove(s.path + ".damaged" + suffix)
