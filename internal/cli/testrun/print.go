@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v2"
 
@@ -155,6 +156,16 @@ type (
 	}
 )
 
+// xmlText replaces what XML 1.0 does not allow in a document, in no form.
+func xmlText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
 // junit writes one suite for each policy, in the order of the rows.
 func (p testPrinter) junit(w io.Writer, rows []testRow) error {
 	var all junitSuites
@@ -172,7 +183,7 @@ func (p testPrinter) junit(w io.Writer, rows []testRow) error {
 		if r.Result == rowFail {
 			c.Failure = &junitFailure{Message: r.Reason}
 			if p.detailed {
-				c.Failure.Text = r.Message
+				c.Failure.Text = xmlText(r.Message)
 			}
 			s.Failures++
 			all.Failures++
@@ -181,7 +192,7 @@ func (p testPrinter) junit(w io.Writer, rows []testRow) error {
 			if p.detailed && r.Message != "" {
 				text += ": " + r.Message
 			}
-			c.Output = &junitText{text}
+			c.Output = &junitText{xmlText(text)}
 		}
 		s.Tests++
 		all.Tests++
