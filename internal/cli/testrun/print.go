@@ -41,8 +41,11 @@ func (p testPrinter) print(w io.Writer, rows []testRow) error {
 
 var rowColors = map[string]string{rowPass: "32", rowFail: "31", rowSkip: "33"}
 
+// colored reports whether the output has colours: only a terminal shows them.
+func (p testPrinter) colored() bool { return p.terminal && !p.noColor }
+
 func (p testPrinter) paint(s, color string) string {
-	if !p.terminal || p.noColor || p.format != "" {
+	if !p.colored() {
 		return s
 	}
 	return "\x1b[" + color + "m" + s + "\x1b[0m"
@@ -50,7 +53,7 @@ func (p testPrinter) paint(s, color string) string {
 
 func (p testPrinter) table(w io.Writer, rows []testRow) {
 	t := terminal.Table{Header: p.header()}
-	if !p.noColor {
+	if p.colored() {
 		t.HeaderColor = "40;32"
 	}
 	if len(rows) > 10 {
