@@ -2,6 +2,8 @@ package celenv
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -13,6 +15,7 @@ import (
 const (
 	varVariables    = "variables"
 	varExceptions   = "exceptions"
+	varTrigger      = "trigger"
 	varImages       = "images"
 	varReference    = "ref"
 	varAttestors    = "attestors"
@@ -37,6 +40,17 @@ func (d Declarations) env() *cel.Env {
 		}))
 	}
 	return made.(func() *cel.Env)()
+}
+
+// Functions returns the names of the functions, operators and macros of the environment, sorted.
+func (d Declarations) Functions() []string {
+	env := d.env()
+	names := slices.Collect(maps.Keys(env.Functions()))
+	for _, m := range env.Macros() {
+		names = append(names, m.Function())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func (d Declarations) base() *cel.Env {
@@ -83,6 +97,10 @@ func (d Declarations) variables(object *cel.Type) ([]*apiservercel.DeclType, []c
 			request.Fields[name] = apiservercel.NewDeclField(name, apiservercel.DynType, false, nil, nil)
 		}
 	}
+	if d.Trigger {
+		trigger := triggerType()
+		types, options = append(types, trigger), append(options, cel.Variable(varTrigger, trigger.CelType()))
+	}
 	switch d.Kind {
 	case Validating, Mutating, Generating:
 		exceptions := exceptionsType()
@@ -93,6 +111,14 @@ func (d Declarations) variables(object *cel.Type) ([]*apiservercel.DeclType, []c
 			cel.Variable(varAttestors, named), cel.Variable(varAttestations, named))
 	}
 	return types, options
+}
+
+// triggerType returns the type of `trigger`.
+func triggerType() *apiservercel.DeclType {
+	return apiservercel.NewObjectType("policies.Trigger", map[string]*apiservercel.DeclField{
+		plugincel.ObjectVarName:    apiservercel.NewDeclField(plugincel.ObjectVarName, apiservercel.DynType, true, nil, nil),
+		plugincel.OldObjectVarName: apiservercel.NewDeclField(plugincel.OldObjectVarName, apiservercel.DynType, true, nil, nil),
+	})
 }
 
 // exceptionsType returns the type of `exceptions`.

@@ -31,6 +31,8 @@ var ErrBudget = apiservercel.ErrOutOfBudget
 // Input holds the values that expressions read. They are decoded JSON and must not be changed.
 type Input struct {
 	Object, OldObject, Params any
+	// Trigger holds the objects of the request, for the variable trigger, where Object is another one.
+	Trigger Trigger
 	// Source provides values that only some expressions read. If it is nil, these values are null, and the requester has no rights.
 	Source Source
 	// Exceptions are the images and values that partial exceptions allow, for the variable exceptions.
@@ -66,6 +68,9 @@ type Source interface {
 	Authorizer() *Authorizer
 }
 
+// Trigger holds the objects of a request.
+type Trigger struct{ Object, OldObject any }
+
 // Exceptions are the images and values allowed by exceptions that partly relax a policy.
 type Exceptions struct{ AllowedImages, AllowedValues []string }
 
@@ -86,7 +91,7 @@ type variable struct {
 // Evaluate starts an evaluation. It computes variables at most once, on first use. Only one goroutine may use it.
 func (v *Variables) Evaluate(ctx context.Context, in *Input, budget int64) *Evaluation {
 	e := in.Memo.evaluation()
-	e.ctx, e.in, e.variables, e.remaining = ctx, in, v, budget
+	e.ctx, e.in, e.variables, e.remaining, e.limit = ctx, in, v, budget, min(budget, maxLoopParts)
 	if in.Verifier != nil {
 		e.text = e.textOf
 	}
@@ -99,6 +104,7 @@ type Evaluation struct {
 	in        *Input
 	variables *Variables
 	remaining int64
+	limit     int64 // of loopParts
 	spent     int64
 	cost      int64              // the cost of the current expression
 	failure   error              // the reason why a lookup of an expression failed
@@ -106,9 +112,10 @@ type Evaluation struct {
 	arguments map[node][]ref.Val // the field values of structs under construction
 	structs   map[ref.Val]int    // the number of values in structs
 
-	loops     int  // the number of iterations of all loops
-	loopParts int  // the parts of expressions that these iterations evaluated
-	over      bool // whether the context is done
+	loops     int   // the number of iterations of all loops
+	loopParts int   // the parts of expressions that these iterations evaluated
+	unseen    int64 // the cost since the evaluation looked at the context
+	over      bool  // whether the context is done
 
 	written bool   // libraryCall.written of the current call
 	text    TextOf // for the Verifier
@@ -195,17 +202,21 @@ func (e *EvaluationError) Error() string {
 // Unwrap returns the library's error.
 func (e *EvaluationError) Unwrap() error { return e.Err }
 
+// expressionParts is the cost of beginning to evaluate an expression.
+const expressionParts = 15
+
 // run evaluates an expression. Its cost counts towards the limit of the expression and that of the rule.
 func (e *Evaluation) run(x *Expression) (ref.Val, error) {
 	if e.failure != nil {
 		return nil, e.failure
 	}
-	if e.remaining < 0 {
+	if e.remaining < 0 || e.over {
 		return nil, errOutOfBudget
 	}
 	around := e.cost
 	e.cost = 0
 	e.spend(x.parts)
+	e.take(expressionParts)
 	if e.in.Trace != nil {
 		v, parts, err := e.explained(x)
 		e.cost = around
@@ -291,6 +302,8 @@ func (e *Evaluation) ResolveName(name string) (any, bool) {
 			return a.requestResource(), true
 		}
 		return e.fail(errNoAuthorizer)
+	case varTrigger:
+		return map[string]any{plugincel.ObjectVarName: e.in.Trigger.Object, plugincel.OldObjectVarName: e.in.Trigger.OldObject}, true
 	case varExceptions:
 		return map[string]any{"allowedImages": anyList(e.in.Exceptions.AllowedImages), "allowedValues": anyList(e.in.Exceptions.AllowedValues)}, true
 	case varImages:
