@@ -111,6 +111,7 @@ type Server struct {
 	pace, paceLater func(*policy.Program) budget.Pacer
 	shares          *share.Shares
 	gate            gate
+	lost            func()              // failed, as a value
 	large           *semaphore.Weighted // bytes of large bodies
 
 	synchronizing synchronizing
@@ -136,6 +137,7 @@ func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root w
 	if o.FixedWebhooks {
 		srv.routes = srv.routes.fixed()
 	}
+	srv.lost = srv.failed
 	srv.gate.Clients, srv.large = o.Clients, semaphore.NewWeighted(largeBodies)
 	srv.shares = share.New(runtime.GOMAXPROCS(0))
 	srv.pace = func(p *policy.Program) budget.Pacer { return srv.shares.Pacer(p.Namespace, true) }
@@ -237,7 +239,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http1.Proved(r)
-	http1.Watch(r, s.failed) // the API server shows the URL of a review that was cut off
+	http1.Watch(r, s.lost) // the API server shows the URL of a review that was cut off
 	ctx := withTimeout(r.Context(), timeLeft(r.URL.RawQuery, s.Timeout))
 	defer func() {
 		if ctx.Err() != nil {
