@@ -100,7 +100,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: lifecycle.NewTrigger(), policiesChanged: lifecycle.NewTrigger(),
 	}
 	p.policies = intake.NewPolicies(intake.PolicyOptions{
-		Kinds: intake.Requests(), Catalog: p.catalog, Compile: family.Options{Types: knownTypes}, ForceIgnore: f.forceIgnore,
+		Kinds: intake.Requests(), Catalog: p.catalog, Compile: family.Options{Types: knownTypes, OnlyListed: !f.webhooks.subresources}, ForceIgnore: f.forceIgnore,
 		Seen: p.policiesChanged.Fire, Log: log,
 	})
 	p.exceeded = results.NewExceeded(p.policies, m.GetClient(), log)

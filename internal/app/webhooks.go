@@ -79,13 +79,14 @@ func (f *webhookReconciler) configured(p *policy.Program) bool {
 
 // webhookFlags configure the webhook configurations.
 type webhookFlags struct {
-	follow, excludeBootstrap, derive bool
+	follow, excludeBootstrap, derive, subresources bool
 }
 
 func (f *webhookFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.follow, "autoUpdateWebhooks", true, "update the resource webhooks when policies change; when false, they are created once, for all requests, and not changed")
 	fs.BoolVar(&f.excludeBootstrap, "excludeBootstrapResources", false, "never include Nodes and CertificateSigningRequests in webhooks that fail closed, even if a policy names them")
 	fs.BoolVar(&f.derive, "deriveMatchConditions", true, "derive the match conditions of webhooks from the policies, so that the API server sends only requests to which a policy may apply")
+	fs.BoolVar(&f.subresources, "podSubresources", true, "ask ValidatingPolicies and ImageValidatingPolicies on updates of Pods also about pods/ephemeralcontainers and pods/resize, even if they do not list them")
 }
 
 // retryUnknown is the pause before a kind that the API server did not serve is looked up again. retrySettling is the pause while the kind

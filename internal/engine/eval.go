@@ -394,11 +394,8 @@ func (r *runner) match(req *policy.Request, rule *policy.Rule) (bool, error) {
 	return rule.Match(r.metered, req)
 }
 
-// textPreExisting is the message of a tolerated violation; textNotKnown is appended to one that is not tolerated.
-const (
-	textPreExisting = "skipping the rule evaluation as pre-existing violations are allowed"
-	textNotKnown    = " (it is not known whether the old object violated the rule: "
-)
+// textNotKnown is appended to the message of a violation that is not tolerated.
+const textNotKnown = " (it is not known whether the old object violated the rule: "
 
 // preExisting evaluates a violation in an update: a violation that the old object already had does not block. The old object is evaluated
 // as if a user that no rule matches had just created it. Only a plain failure counts: an error does not prove a violation, and otherwise a
@@ -406,7 +403,7 @@ const (
 func (r *runner) preExisting(y policy.Yield, p *policy.Program, rule *policy.Rule) policy.Yield {
 	switch old := r.rule(r.req.CreationOfOld(), p, rule); old.Status {
 	case policy.StatusFail:
-		return policy.Yield{Status: policy.StatusSkip, Message: textPreExisting}
+		return policy.Yield{Status: policy.StatusSkip, Message: policy.TextPreExisting}
 	case policy.StatusError:
 		y.Message += textNotKnown + old.Message + ")"
 		return y

@@ -2,6 +2,9 @@ package policy
 
 import (
 	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/wildcard"
@@ -239,4 +242,16 @@ func ObjectReads(fields *value.Fields) *value.Fields {
 // IsFor reports whether the rule applies to requests with documents of this type. Deletion rules also evaluate JSON documents.
 func (r *Rule) IsFor(p Payload) bool {
 	return r.Payload.Fits(p) || p == JSONPayload && r.Stage.Has(StageDelete)
+}
+
+// AsksAboutPods reports whether a target of the rule covers requests for Pods with the operation, or for a subresource of Pods.
+func (r *Rule) AsksAboutPods(operation Operation, sub string) bool {
+	pod := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	request := &Request{
+		Operation: operation, GVK: pod, RequestGVK: pod, GVR: pod.GroupVersion().WithResource("pods"), Subresource: sub, Namespace: "default",
+	}
+	return slices.ContainsFunc(r.Targets, func(t Target) bool {
+		s := t.Compile()
+		return s.Covers(request)
+	})
 }

@@ -16,7 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected webhooks")
 
-// TestFamilies compares the resource webhooks of compiled policies, without certificates, with testdata/families.
+// TestFamilies compares the resource webhooks of compiled policies, without certificates, with testdata/families: those of the validating and
+// the mutating configuration, and those of our own validating configuration.
 func TestFamilies(t *testing.T) {
 	files, err := filepath.Glob("testdata/families/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -71,12 +72,12 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// shown returns the text of the resource webhooks of both configurations.
+// shown returns the text of the resource webhooks of the configurations.
 func shown(t *testing.T, c Configurations) string {
 	t.Helper()
 	var hooks []any
 	var all []anyWebhook
-	for _, name := range []string{ResourceValidating, NamespacedValidating} {
+	for _, name := range []string{ResourceValidating, NamespacedValidating, ExtraValidating} {
 		if v := validatingOf(c, name); v != nil {
 			all = append(all, webhooksOf(v)...)
 		}

@@ -33,6 +33,7 @@ type group struct {
 	namespaced bool            // the policies are namespaced
 	key        string          // the key of the one policy
 	selectors  string          // the hash of both selectors
+	extra      bool            // the webhook is in our own configuration
 }
 
 // member is a policy of a group: its name and its webhook rules.
@@ -48,6 +49,7 @@ type groupKey struct {
 	failurePolicy policy.FailurePolicy
 	selectors     string
 	own           string // the key of the one policy
+	extra         bool
 }
 
 // join adds the rules of a policy to its group. An error is the reason why the API server would reject the webhook. Then join adds nothing,
@@ -69,11 +71,11 @@ func (b *builder) join(to *side, p *policy.Program, w *policy.Webhook) error {
 		return errors.New("the policy matches no request: no rule names a group, a version, a resource and an operation")
 	}
 	g := &group{
-		at: w.Endpoint, failurePolicy: p.Settings.FailurePolicy, namespaced: p.Namespace != "",
+		at: w.Endpoint, failurePolicy: p.Settings.FailurePolicy, namespaced: p.Namespace != "", extra: w.Extra,
 		namespaceSelector: b.namespacesOf(p, sel), objectSelector: both(sel.ObjectSelector, b.Settings.Webhook.ObjectSelector),
 	}
 	g.selectors = hashOf(g.namespaceSelector, g.objectSelector)
-	key := groupKey{w.Endpoint, g.failurePolicy, g.selectors, ""}
+	key := groupKey{w.Endpoint, g.failurePolicy, g.selectors, "", w.Extra}
 	if w.Own != "" {
 		g.own, g.key, key.own = w, p.Key(), p.Key()
 	}
@@ -132,11 +134,11 @@ func hashOf(selectors ...*metav1.LabelSelector) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// grouped returns the webhooks of the groups of a side.
-func (b *builder) grouped(s *side) (out []webhook) {
+// grouped returns the webhooks of the groups of a side: those in our own configuration, or the others.
+func (b *builder) grouped(s *side, extra bool) (out []webhook) {
 	selectors := map[string]map[string]bool{} // the selectors of shared webhooks, by the name of the endpoint
 	for _, g := range s.groups {
-		if g.own != nil {
+		if g.own != nil || g.extra != extra {
 			continue
 		}
 		if selectors[g.at.Name] == nil {
@@ -145,8 +147,18 @@ func (b *builder) grouped(s *side) (out []webhook) {
 		selectors[g.at.Name][g.selectors] = true
 	}
 	names := map[string]int{}
-	for _, g := range s.groups {
-		for i, members := range divided(g.members) {
+	for key, g := range s.groups {
+		if g.extra != extra {
+			continue
+		}
+		all := g.members
+		if key.extra = false; extra && s.groups[key] != nil {
+			all = s.groups[key].unasked(all)
+		}
+		if len(all) == 0 {
+			continue
+		}
+		for i, members := range divided(all) {
 			w := b.groupWebhook(g, members, i, len(selectors[g.at.Name]) > 1)
 			names[w.Name]++
 			out = append(out, w)
@@ -163,6 +175,50 @@ func (b *builder) grouped(s *side) (out []webhook) {
 	return out
 }
 
+// unasked returns policies about subresources of Pods without those about which the webhooks of the group already ask them: the path of a
+// webhook names all policies of its part, so a rule of one policy sends requests to the others, too.
+func (g *group) unasked(policies []member) (out []member) {
+	parts := map[string]map[string]bool{} // by policy: the resources of which its part gets all updates
+	for _, part := range divided(g.members) {
+		asked := map[string]bool{}
+		for _, m := range part {
+			for _, r := range m.rules {
+				if !hasAny(r.APIGroups, "", "*") || !hasAny(r.APIVersions, "v1", "*") || !hasAny(r.Operations, admissionv1.Update, admissionv1.OperationAll) ||
+					*r.Scope == admissionv1.ClusterScope {
+					continue
+				}
+				for _, name := range r.Resources {
+					asked[name] = true
+				}
+			}
+			parts[m.name] = asked
+		}
+	}
+	for _, m := range policies {
+		var rules []admissionv1.RuleWithOperations
+		for _, r := range m.rules {
+			r.Resources = slices.DeleteFunc(slices.Clone(r.Resources), func(name string) bool {
+				asked := parts[m.name]
+				resource, sub, _ := strings.Cut(name, "/")
+				return asked[name] || asked["*/*"] || asked[resource+"/*"] || asked["*/"+sub]
+			})
+			if len(r.Resources) > 0 {
+				rules = append(rules, r)
+			}
+		}
+		if len(rules) > 0 {
+			m.rules = rules
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// hasAny reports whether a list has one of the elements.
+func hasAny[T comparable](l []T, of ...T) bool {
+	return slices.ContainsFunc(l, func(t T) bool { return slices.Contains(of, t) })
+}
+
 // groupWebhook returns the webhook for a part of a group. Its name differs from the names of the other parts and, if several is set, from
 // those of other groups.
 func (b *builder) groupWebhook(g *group, members []member, part int, several bool) webhook {
@@ -174,7 +230,11 @@ func (b *builder) groupWebhook(g *group, members []member, part int, several boo
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	name := g.at.Name + "-" + strings.ToLower(g.failurePolicy.String())
+	name := g.at.Name
+	if g.extra {
+		name = "subresources." + name
+	}
+	name += "-" + strings.ToLower(g.failurePolicy.String())
 	switch {
 	case g.own != nil:
 		name += "-finegrained-" + strings.ReplaceAll(g.key, "/", "-")

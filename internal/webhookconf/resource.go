@@ -35,11 +35,16 @@ func (b *builder) resource(s *side) map[string][]webhook {
 		extra = append(extra, b.versions(s, h)...)
 	}
 	var namespaced []webhook
-	for _, w := range b.grouped(s) {
-		if w.namespaced {
-			namespaced = append(namespaced, w)
-		} else {
-			shared = append(shared, w)
+	for _, own := range []bool{false, true} {
+		for _, w := range b.grouped(s, own) {
+			switch {
+			case w.namespaced:
+				namespaced = append(namespaced, w)
+			case own:
+				extra = append(extra, w)
+			default:
+				shared = append(shared, w)
+			}
 		}
 	}
 	out := map[string][]webhook{configurationOf(s): shared}

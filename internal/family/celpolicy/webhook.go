@@ -36,8 +36,22 @@ type WebhookInput struct {
 	// Always: the webhook receives requests of all operations for the resources. Updates: the conditions filter only requests that create
 	// objects, since after an update an object may no longer be a trigger.
 	Always, Updates bool
+	// Subresources: the policy also selects the subresources that change the containers of Pods (Input.Subresources).
+	Subresources bool
 	// Converts: requests for other versions are converted even with matchPolicy Exact; the rules leave them out themselves.
 	Converts bool
+}
+
+// Webhooks returns the webhook of the policy, and one in our own configuration for the subresources of Pods that the policy does not
+// list.
+func Webhooks(p *policy.Program, in WebhookInput) []policy.Webhook {
+	out := []policy.Webhook{Webhook(p, in)}
+	if m, _ := forSubresources(in.Constraints, p.Annotations); m != nil && in.Subresources {
+		w := Webhook(p, WebhookInput{At: in.At, Constraints: m, Conditions: in.Conditions})
+		w.Extra = true
+		out = append(out, w)
+	}
+	return out
 }
 
 // Webhook returns the webhook of the policy. The policy gets a webhook of its own if it has a timeout, disables version

@@ -2,6 +2,7 @@ package imagevalidating
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
 	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/policy"
 )
 
 // places are the paths of Pod specs, by kind.
@@ -124,6 +126,23 @@ func inSpec(object map[string]any, place []string) (out []image, err error) {
 		}
 	}
 	return out, nil
+}
+
+// added returns the images of a Pod that its old object did not have.
+func added(all []image, r *policy.Request) ([]image, error) {
+	old, err := r.OldObject.Map()
+	if err != nil || old == nil {
+		return all, err
+	}
+	before, err := inSpec(old, []string{"spec"})
+	if err != nil {
+		return nil, err
+	}
+	had := make(map[string]bool, len(before))
+	for _, i := range before {
+		had[i.text] = true
+	}
+	return slices.DeleteFunc(all, func(i image) bool { return had[i.text] }), nil
 }
 
 // noKey is the error of an expression that reads a missing field. It has the text of the CEL library.

@@ -66,7 +66,7 @@ func registries(_ context.Context, r world.ImageRequest) (map[string]any, error)
 }
 
 // TestData runs testdata/*.txtar. policy….yaml are policies, exceptions.yaml (optional) are exceptions from them. requests.yaml is a list
-// of requests {name, operation, object, oldObject}, which all policies first mutate and then validate, in a World with notary and
+// of requests {name, operation, subresource, object, oldObject}, which all policies first mutate and then validate, in a World with notary and
 // registries, or with `verifies: false` in one without verification. want holds the diagnostics, the resources of the rules and the
 // results.
 func TestData(t *testing.T) {
