@@ -34,7 +34,7 @@ func needs(all *value.Fields) policy.Needs {
 	field := func(name string) bool { return request != nil && (request.All() || request.Get(name) != nil) }
 	return policy.Needs{
 		User:      rights || field("userInfo"),
-		OldObject: reads(plugincel.OldObjectVarName),
+		OldObject: reads(plugincel.OldObjectVarName) || reads("trigger"),
 		Operation: field("operation"),
 		Lookups:   rights || reads(plugincel.NamespaceVarName),
 	}

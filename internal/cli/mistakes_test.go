@@ -137,7 +137,7 @@ func TestMistakesInCEL(t *testing.T) {
 		{"an expression one level too high", inCEL("  expression: has(object.spec)\n"), []string{`policy.yaml:9: spec.expression: unknown field "expression" (it belongs under validations`}, true},
 		{"a misspelt field", inCEL("  validations:\n  - {expresion: has(object.spec)}\n"), []string{`unknown field "expresion" (did you mean "expression"?)`}, true},
 		{"a kind instead of a resource", strings.Replace(inCEL(fine), "[pods]", "[Pod]", 1), []string{"policy.yaml:8: warning: ", "there is no resource Pod: resources have small letters (did you mean pods?)"}, false},
-		{"an operation in small letters", strings.Replace(inCEL(fine), "[CREATE]", "[create]", 1), []string{"policy.yaml:8: warning: ", "no request has the operation create (did you mean CREATE?)"}, false},
+		{"an operation in small letters", strings.Replace(inCEL(fine), "[CREATE]", "[create]", 1), []string{"policy.yaml:8: ", "no request has the operation create (did you mean CREATE?)"}, true},
 		{"an unknown action", inCEL("  validationActions: [Enforce]\n" + fine), []string{"policy.yaml:9: ", "Enforce", "Deny"}, true},
 		{"a regular expression", inCEL("  validations:\n  - expression: object.metadata.name.matches('[a')\n"), []string{"policy.yaml:10: ", "invalid matches argument"}, true},
 		{"two policies of one name", inCEL(fine) + "---\n" + inCEL(fine), []string{"warning: metadata.name: a ValidatingPolicy with this name already exists, at policy.yaml:4"}, false},

@@ -21,6 +21,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/ephor-dev/ephor/internal/globalentry"
+	"github.com/ephor-dev/ephor/internal/listwatch"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -158,6 +159,9 @@ func (w *watched) ListWithContext(ctx context.Context, o metav1.ListOptions) (ru
 	room := w.room()
 	for {
 		page, err := w.client.List(ctx, o)
+		if listwatch.GoesOn(err, &o.Continue) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

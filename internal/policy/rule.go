@@ -2,6 +2,9 @@ package policy
 
 import (
 	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -77,7 +80,10 @@ type Rule struct {
 	Action ActionPlan
 	// OnError determines the effect of an error of the rule on the request.
 	OnError ErrorMeaning
-	Needs   Needs
+	// VerifiesImages: the rule asks registries and logs about images. An error does not deny a request if the rule's action does not, whatever
+	// failurePolicy is; it becomes a warning. A rule that does not deny gets half of the time that is left, so that those after it are evaluated.
+	VerifiesImages bool
+	Needs          Needs
 	// OwnNeeds are the Needs without those of the rule's exceptions; nil for a rule without exceptions.
 	OwnNeeds *Needs
 	// Services: a CEL expression calls an HTTP service. Globals: a CEL expression reads a global context entry.
@@ -183,7 +189,8 @@ type Generation struct {
 	// Watched: if the rule synchronizes, the background controller watches its objects and the sources of copies, so that no webhooks are
 	// necessary for them.
 	Watched bool
-	// KeepCopies: copies stay when the policy is deleted.
+	// KeepCopies: copies stay when the policy is deleted. As in Kyverno, that is so for a GeneratingPolicy that does not say what happens to its
+	// objects.
 	KeepCopies bool
 	// ReportsExempt: reports contain a request that exceptions exempt, although it causes no work.
 	ReportsExempt bool
@@ -208,4 +215,16 @@ func ObjectReads(fields *value.Fields) *value.Fields {
 // IsFor reports whether the rule applies to requests with documents of this type. Deletion rules also evaluate JSON documents.
 func (r *Rule) IsFor(p Payload) bool {
 	return r.Payload.Fits(p) || p == JSONPayload && r.Stage.Has(StageDelete)
+}
+
+// AsksAboutPods reports whether a target of the rule covers requests for Pods with the operation, or for a subresource of Pods.
+func (r *Rule) AsksAboutPods(operation Operation, sub string) bool {
+	pod := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	request := &Request{
+		Operation: operation, GVK: pod, RequestGVK: pod, GVR: pod.GroupVersion().WithResource("pods"), Subresource: sub, Namespace: "default",
+	}
+	return slices.ContainsFunc(r.Targets, func(t Target) bool {
+		s := t.Compile()
+		return s.Covers(request)
+	})
 }

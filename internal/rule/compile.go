@@ -59,14 +59,21 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	existing(r, out)
 	out.AllowExisting = kind.allowExisting && allowsExisting(r)
 
-	pre := prelude{
-		context:    c.context(r.Context, in.Path+".context"),
-		properties: c.properties(r.ReportProperties, in.Path+".reportProperties"),
-	}
+	pre := prelude{context: &loader.Chain{}}
+	panicked := c.safely(func() {
+		pre.context = c.context(r.Context, in.Path+".context")
+		pre.properties = c.properties(r.ReportProperties, in.Path+".reportProperties")
+	})
 	c.shared = pre.context
 	before := len(c.diags) // earlier mistakes only break the parts that use them
-	pre.preconditions = c.conditions(r.Preconditions, in.Path+".preconditions")
-	run := kind.compile(c, r)
+	if panicked {
+		before--
+	}
+	var run handler
+	c.safely(func() {
+		pre.preconditions = c.conditions(r.Preconditions, in.Path+".preconditions")
+		run = kind.compile(c, r)
+	})
 	if c.diags[before:].HasErrors() || run == nil {
 		out.Eval = c.broken()
 	} else {
@@ -90,6 +97,18 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 		out.Needs.NamespaceLabels = out.Needs.NamespaceLabels || o.Selector != nil
 	}
 	return out, c.diags
+}
+
+// safely calls f and turns a panic into a mistake of the rule. The rule then errs, where without it the policy would be missing.
+func (c *compiler) safely(f func()) (panicked bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.diags.Errorf(c.in.Path, "%v", diag.Panicked(v))
+			panicked = true
+		}
+	}()
+	f()
+	return false
 }
 
 func allowsExisting(r *kyvernov1.Rule) bool {

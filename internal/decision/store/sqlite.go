@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"modernc.org/sqlite"
 
 	"github.com/ephor-dev/ephor/internal/decision"
@@ -94,8 +95,10 @@ type SQLite struct {
 	path  string
 	o     Options
 	reads bool // the store is read only
+	// search is the time limit of the search for a page.
+	search time.Duration
 
-	mu     sync.Mutex
+	turn   *semaphore.Weighted // of the fields below
 	lock   *os.File
 	write  *sql.DB
 	closed bool
@@ -125,7 +128,7 @@ func NewSQLite(path string, o Options) (*SQLite, error) {
 	if o.MaxBytes > 0 && o.MaxBytes < minPages*pageSize {
 		return nil, fmt.Errorf("a store has at least %d bytes", minPages*pageSize)
 	}
-	return &SQLite{path: path, o: o, known: map[[16]byte]term{}, bodies: map[[16]byte]term{}, parts: map[int64]*decision.Record{}}, nil
+	return &SQLite{path: path, o: o, search: pageTime, turn: semaphore.NewWeighted(1), known: map[[16]byte]term{}, bodies: map[[16]byte]term{}, parts: map[int64]*decision.Record{}}, nil
 }
 
 // ReadSQLite returns a read-only store for a file that another process may have open.
@@ -138,7 +141,7 @@ func ReadSQLite(path string) (*SQLite, error) {
 	return s, err
 }
 
-// opened opens the file if it is not open. The caller holds the lock.
+// opened opens the file if it is not open. The caller has the turn.
 func (s *SQLite) opened(ctx context.Context) error {
 	switch {
 	case s.closed:
@@ -336,8 +339,8 @@ func (s *SQLite) setAside(why error) error {
 
 // Close implements decision.Store.
 func (s *SQLite) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	_ = s.turn.Acquire(context.Background(), 1) // it waits for a write, which has a deadline
+	defer s.turn.Release(1)
 	if s.closed {
 		return nil
 	}

@@ -19,11 +19,13 @@ func (s *SQLite) Write(ctx context.Context, records []decision.Record) error {
 
 // WriteOnce implements decision.OnceStore. The ID is stored in the transaction of the records.
 func (s *SQLite) WriteOnce(ctx context.Context, batch decision.BatchID, records []decision.Record) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.reads {
 		return errReads
 	}
+	if err := s.turn.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer s.turn.Release(1)
 	if err := s.opened(ctx); err != nil {
 		return err
 	}

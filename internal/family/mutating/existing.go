@@ -151,10 +151,14 @@ func (x *existing) eval(c *policy.Call) policy.Yield {
 // input returns the variables for the trigger. For a deleted object they hold its last state.
 func input(c *policy.Call) (*celenv.Input, error) {
 	in, err := celrule.Policies.Input(c)
-	if err == nil && c.Request.Operation == policy.Delete {
+	if err != nil {
+		return nil, err
+	}
+	if c.Request.Operation == policy.Delete {
 		in.Object = in.OldObject
 	}
-	return in, err
+	in.Trigger = celenv.Trigger{Object: in.Object, OldObject: in.OldObject}
+	return in, nil
 }
 
 // change plans the mutation of one target. In expressions, the object is the target and the request is that of the trigger.
@@ -163,6 +167,9 @@ func (x *existing) change(c *policy.Call, t found, allowed celenv.Exceptions, ba
 	fail := func(err error) policy.Mutated {
 		y := failed(err)
 		out.Status, out.Message = y.Status, y.Message
+		if evaluation := (*celenv.EvaluationError)(nil); errors.As(err, &evaluation) {
+			out.Message += "\nIn this expression, object is the target " + nameOf(t.request) + "; the object that triggered the policy is trigger.object."
+		}
 		return out
 	}
 	on := *c
@@ -173,6 +180,11 @@ func (x *existing) change(c *policy.Call, t found, allowed celenv.Exceptions, ba
 	if err != nil {
 		return fail(err)
 	}
+	trigger, err := input(c)
+	if err != nil {
+		return fail(err)
+	}
+	in.Trigger = trigger.Trigger
 	in.Object, in.Exceptions, in.Source = t.object, allowed, withoutNamespace{in.Source}
 	run := x.target.Begin(c.Context(), c.Meter, in)
 	if ok, err := run.Applies(); err != nil {
@@ -194,6 +206,11 @@ func (x *existing) change(c *policy.Call, t found, allowed celenv.Exceptions, ba
 		out.After = after
 	}
 	return out
+}
+
+// nameOf returns the name of the object of a request, for messages.
+func nameOf(r *policy.Request) string {
+	return r.GVK.GroupVersion().String() + " " + r.GVK.Kind + " " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
 }
 
 // withoutNamespace sets namespaceObject to null, as in Kyverno, because the namespace could be that of the trigger or that of the target.

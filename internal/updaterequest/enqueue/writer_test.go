@@ -484,3 +484,59 @@ func TestCauses(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Work that waits keeps the operation that it matched, as stored work does.
+func TestOperationsDoNotMixWhileWaiting(t *testing.T) {
+	for _, later := range []policy.Operation{policy.Update, policy.Delete} {
+		s := &store{down: errors.New("etcd has no leader")}
+		w, _, _ := writer(s, 1000)
+		w.Keep(t.Context(), request(policy.Create, "u1"), generate(0))
+		w.Keep(t.Context(), request(later, "u1"), generate(1))
+		w.Keep(t.Context(), request(later, "u1"), generate(1))
+		s.down = nil
+		w.flush(t.Context())
+		if len(s.objects) != 2 {
+			t.Errorf("%s: %d UpdateRequests, want 2", later, len(s.objects))
+		}
+		for _, u := range s.objects {
+			for _, r := range u.Spec.RuleContext {
+				if op := u.Spec.Context.AdmissionRequestInfo.Operation; (r.Rule == "a") != (op == "CREATE") {
+					t.Errorf("%s: rule %s is evaluated with the request %s", later, r.Rule, op)
+				}
+			}
+		}
+	}
+}
+
+// UpdateRequests that a webhook of the cluster denies do not keep the others from being written, however many they are.
+func TestDeniedUpdateRequestsDoNotBlock(t *testing.T) {
+	s := &store{down: errors.New("etcd has no leader")}
+	w, _, _ := writer(s, 1000)
+	const all, bad = 50, 40
+	for i := range all {
+		w.Keep(t.Context(), request(policy.Create, fmt.Sprint("u", i)), generate(0))
+	}
+	s.down = nil
+	w.API = &denying{store: s, names: w.names()[:bad]}
+	for range 5 {
+		if w.flush(t.Context()) {
+			t.Error("all are said to be written")
+		}
+	}
+	if len(s.objects) != all-bad || w.Waiting() != bad {
+		t.Errorf("%d of %d good UpdateRequests are written, %d wait", len(s.objects), all-bad, w.Waiting())
+	}
+}
+
+// denying denies the objects with these names.
+type denying struct {
+	*store
+	names []string
+}
+
+func (d *denying) Create(ctx context.Context, u *kyvernov2.UpdateRequest) error {
+	if slices.Contains(d.names, u.Name) {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "updaterequests"}, u.Name, errors.New("denied by an admission webhook"))
+	}
+	return d.store.Create(ctx, u)
+}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/listwatch"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -147,7 +148,11 @@ func (w *Worker) sweep(ctx context.Context) error {
 		}
 	}()
 	for {
-		if err := w.Client.List(ctx, list, options); err != nil {
+		err := w.Client.List(ctx, list, options)
+		if listwatch.GoesOn(err, &options.Continue) {
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		for i := range list.Items {

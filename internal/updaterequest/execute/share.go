@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/listwatch"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
@@ -61,7 +62,11 @@ func (w *Worker) look(ctx context.Context) error {
 	for {
 		page := &metav1.PartialObjectMetadataList{}
 		page.SetGroupVersionKind(kyvernov2.GroupVersion.WithKind("UpdateRequestList"))
-		if err := w.Client.List(ctx, page, options); err != nil {
+		err := w.Client.List(ctx, page, options)
+		if listwatch.GoesOn(err, &options.Continue) {
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		for i := range page.Items {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/listwatch"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -52,7 +53,11 @@ func (w *Worker) Each(ctx context.Context, gvk schema.GroupVersionKind, options 
 	for {
 		page := &unstructured.UnstructuredList{}
 		page.SetGroupVersionKind(gvk)
-		if err := w.Client.List(ctx, page, options); err != nil {
+		err := w.Client.List(ctx, page, options)
+		if listwatch.GoesOn(err, &options.Continue) {
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("list %s %s: %w", gvk.GroupVersion(), strings.TrimSuffix(gvk.Kind, "List"), err)
 		}
 		for i := range page.Items {

@@ -36,6 +36,8 @@ type entry struct {
 	Makes       []made `json:"makes"`
 	// KeepCopies: copies stay when the policy is deleted.
 	KeepCopies bool `json:"keepCopies,omitempty"`
+	// Exact: the work for its triggers deletes objects that the rule no longer makes.
+	Exact bool `json:"exact,omitempty"`
 	// Again is set for a deleted rule whose objects were deleted. It is the time of the next check for objects, in milliseconds since 1970.
 	Again int64 `json:"again,omitempty"`
 }
@@ -73,7 +75,7 @@ func entriesOfPolicy(p *policy.Program) (out []entry) {
 		if r.Generation == nil {
 			continue
 		}
-		e := entry{Kind: p.Kind, Policy: p.Key(), Rule: r.Name, Synchronize: r.Generation.Synchronize, Orphan: r.Generation.Orphan, KeepCopies: r.Generation.KeepCopies}
+		e := entry{Kind: p.Kind, Policy: p.Key(), Rule: r.Name, Synchronize: r.Generation.Synchronize, Orphan: r.Generation.Orphan, KeepCopies: r.Generation.KeepCopies, Exact: r.Generation.Exact}
 		for _, g := range r.Grants {
 			e.Makes = append(e.Makes, made{g.APIVersion, g.Kind, g.Namespace, g.Name, g.Source, g.Selector})
 		}
@@ -124,7 +126,7 @@ func (e *entry) copiesOnly() bool {
 }
 
 // undone compares the known rules with today's rules, and returns the work for the differences. stays reports whether a policy still
-// exists. Copies are deleted with their policy, but not if only their rule was removed.
+// exists. Copies are deleted with their policy unless the rule keeps them, but not if only their rule was removed.
 func undone(known, today []entry, stays func(catalog.ID) bool) []undo {
 	now := map[key]*entry{}
 	for i := range today {
@@ -138,7 +140,7 @@ func undone(known, today []entry, stays func(catalog.ID) bool) []undo {
 			out = append(out, undo{entry: e, keepCopies: e.KeepCopies})
 		case n == nil && !e.copiesOnly():
 			out = append(out, undo{entry: e, keepCopies: true})
-		case n != nil && !e.KeepCopies && !slices.Equal(e.Makes, n.Makes):
+		case n != nil && !n.Exact && !slices.Equal(e.Makes, n.Makes):
 			out = append(out, undo{entry: e, release: true})
 		}
 	}

@@ -69,17 +69,22 @@ type pending struct {
 const (
 	// quiet is how long changes are collected before work is written.
 	quiet = 200 * time.Millisecond
+	// retryKinds is the pause before the resources of kinds are looked up again, after that failed.
+	retryKinds = 30 * time.Second
 	// sameAgain is the minimum time between two UpdateRequests for the same change.
 	sameAgain = time.Second
 )
 
 // Once starts and stops watches, and writes the work for observed changes.
 func (w *Watcher) Once(ctx context.Context) (time.Duration, error) {
-	w.reconcile(ctx)
+	unknown := w.reconcile(ctx)
 	w.mu.Lock()
 	waits := len(w.pending) > 0
 	w.mu.Unlock()
-	if !waits {
+	switch {
+	case !waits && unknown:
+		return retryKinds, nil
+	case !waits:
 		return 0, nil
 	}
 	select {
@@ -87,7 +92,11 @@ func (w *Watcher) Once(ctx context.Context) (time.Duration, error) {
 		return 0, nil
 	case <-time.After(quiet):
 	}
-	return w.flush(ctx)
+	next, err := w.flush(ctx)
+	if unknown && next == 0 {
+		next = retryKinds
+	}
+	return next, err
 }
 
 // rule returns the rule of an entry if its objects are watched, and nil otherwise.
@@ -99,14 +108,18 @@ func (w *Watcher) rule(r ledger.Rule) (*policy.Program, *policy.Rule) {
 	return p, rule
 }
 
-// reconcile starts the necessary watches and stops the others. Watches from an earlier term as leader have ended.
-func (w *Watcher) reconcile(ctx context.Context) {
+// reconcile starts the necessary watches and stops the others, and reports whether the resource of a kind could not be found. Its watch goes
+// on if there is one. Watches from an earlier term as leader have ended.
+func (w *Watcher) reconcile(ctx context.Context) (unknown bool) {
 	worker := w.Follower.Worker
 	want := map[schema.GroupVersionResource]schema.GroupVersionKind{}
+	lost := map[schema.GroupVersionKind]bool{}
 	add := func(gvk schema.GroupVersionKind) {
 		m, err := worker.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 		if err == nil {
 			want[m.Resource] = gvk
+		} else {
+			lost[gvk] = true
 		}
 	}
 	for _, r := range worker.Ledger.Rules() {
@@ -126,7 +139,7 @@ func (w *Watcher) reconcile(ctx context.Context) {
 		w.watched, w.pending, w.last = map[schema.GroupVersionResource]*watched{}, map[change]pending{}, map[change]time.Time{}
 	}
 	for gvr, x := range w.watched {
-		if _, wanted := want[gvr]; !wanted || x.ended {
+		if _, wanted := want[gvr]; !wanted && !lost[x.gvk] || x.ended {
 			x.stop()
 			delete(w.watched, gvr)
 		}
@@ -140,6 +153,7 @@ func (w *Watcher) reconcile(ctx context.Context) {
 		w.watched[gvr] = x
 		go w.follow(ctx, gvr, x)
 	}
+	return len(lost) > 0
 }
 
 // follow follows one resource until ctx is done.
