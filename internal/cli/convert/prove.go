@@ -113,7 +113,23 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		fmt.Fprintf(w, "%s: the results for a resource that was %s differ: the classic rule gives %s, the CEL policy gives %s\n  %s\n", where, origin, before, after, value.JSON(o))
 	}
 	fmt.Fprintf(w, "%s: %s compared, %d of them matched, %d %s, %d different\n", where, terminal.Counted(len(objects), "resource", "resources"), applied, denied, did[stage], differences)
+	if missed := unasked(classic, cel); len(missed) > 0 {
+		fmt.Fprintf(w, "%s: the CEL policy is not asked about %s, the classic rule is\n", where, strings.Join(missed, " and "))
+	}
 	return differences == 0, nil
+}
+
+// unasked returns the subresources of Pods that the classic rule evaluates and the policy in CEL does not.
+func unasked(classic, cel *policy.Program) (out []string) {
+	asks := func(p *policy.Program, sub string) bool {
+		return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.AsksAboutPods(policy.Update, sub) })
+	}
+	for _, sub := range []string{"ephemeralcontainers", "resize"} {
+		if asks(classic, sub) && !asks(cel, sub) {
+			out = append(out, "pods/"+sub)
+		}
+	}
+	return out
 }
 
 // did maps the stage of a rule to the word for its effect on a resource.
