@@ -90,14 +90,11 @@ func (s *SQLite) view(ctx context.Context) (tx *sql.Tx, done func(), err error) 
 	s.reading.RLock()
 	if s.read == nil {
 		s.reading.RUnlock()
-		if err := s.turn.Acquire(ctx, 1); err != nil {
-			return nil, nil, err
-		}
-		err := s.opened(ctx)
-		s.turn.Release(1)
+		release, err := s.use(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
+		release()
 		if s.reading.RLock(); s.read == nil {
 			s.reading.RUnlock()
 			return nil, nil, errClosed
