@@ -75,8 +75,9 @@ const (
 	trimRows = 20_000
 	// trimEvery is the interval at which the age of records is checked.
 	trimEvery = time.Minute
-	// maxTerms bounds the terms that are kept in memory.
-	maxTerms = 16 << 10
+	// maxTerms bounds the terms that are kept in memory, and maxTermBytes their size in the file.
+	maxTerms     = 16 << 10
+	maxTermBytes = 16 << 20
 	// maxNames bounds the terms of a class that one query selects.
 	maxNames = 50_000
 	// minPages is the minimum of MaxBytes, in pages of pageSize bytes.
@@ -120,6 +121,8 @@ type SQLite struct {
 	version int                        // of the tables in the file
 	parts   map[int64]*decision.Record // terms by id; ids are never reused
 	partsMu sync.Mutex
+	// partsBytes is the size of parts in the file.
+	partsBytes int
 }
 
 // term is a row of the table.
@@ -344,9 +347,7 @@ func (s *SQLite) end() {
 	}
 	s.write = nil
 	s.forget()
-	s.partsMu.Lock()
-	clear(s.parts)
-	s.partsMu.Unlock()
+	s.forgetParts()
 }
 
 // errDamaged is the error for a file that did not pass its check.

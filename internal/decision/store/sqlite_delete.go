@@ -150,9 +150,7 @@ func (s *SQLite) EraseUser(ctx context.Context, name string) (int, error) {
 		return 0, err
 	}
 	s.forget()
-	s.partsMu.Lock()
-	clear(s.parts)
-	s.partsMu.Unlock()
+	s.forgetParts()
 	// Until the checkpoint, the write-ahead log has the erased data.
 	_, err = s.write.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	return int(n), err
