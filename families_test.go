@@ -25,6 +25,7 @@ var namesKinds = []string{
 	"internal/lint",   // its likely mistakes, each with an example
 	"internal/vapgen", // translates policies of one family into those of another
 	"bench/...", "conformance/...", "e2e/...", "examples/...", "robustness/...", "soak/...", "corpus/...", "hack/...", "internal/devcluster",
+	"internal/webhookconf/webhooktest", // random policies of all kinds
 }
 
 // stillNamesKinds are the files that name a kind of a family nevertheless, each with its reason. A reason that begins with "open" marks

@@ -108,7 +108,7 @@ func (banCluster) NamespaceLabels(context.Context, string) (map[string]string, e
 	return nil, nil
 }
 func (banCluster) BodyOf(string) []string { return nil }
-func (banCluster) KindFor(schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+func (banCluster) KindFor(context.Context, schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	return configMaps.GroupVersion().WithKind("ConfigMap"), nil
 }
 

@@ -191,7 +191,7 @@ func (cluster) Roles(context.Context, *policy.User, string) (policy.Roles, error
 func (k cluster) NamespaceLabels(_ context.Context, ns string) (map[string]string, error) {
 	return k.c.Namespaces[ns], nil
 }
-func (cluster) KindFor(schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+func (cluster) KindFor(context.Context, schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	return schema.GroupVersionKind{}, errors.New("only subresources ask")
 }
 func (cluster) Find(t policy.Target) ([]discovery.Resource, error) {

@@ -39,7 +39,7 @@ func (c cluster) NamespaceLabels(_ context.Context, ns string) (map[string]strin
 	}
 	return c.labels(ns)
 }
-func (cluster) KindFor(r schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+func (cluster) KindFor(_ context.Context, r schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	return schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, nil
 }
 func (cluster) Find(policy.Target) ([]discovery.Resource, error) {

@@ -17,6 +17,7 @@ var parts = []struct{ name, test string }{
 	{"load-cel", "TestPodsWithPoliciesInCEL"},
 	{"reviews", "TestReviews"},
 	{"budget", "TestBudgetOfTenants"},
+	{"tenant", "TestTenant"},
 	{"kills", "TestKills"},
 	{"rolling", "TestRollingRestart"},
 	{"apiserver", "TestAPIServerRestarts"},

@@ -121,11 +121,11 @@ func TestGeneratingPolicy(t *testing.T) {
 	}
 }
 
-// Deleting a GeneratingPolicy deletes its objects, except orphans and copies. With generateExisting, existing objects are triggers.
+// Deleting a GeneratingPolicy deletes its objects, except orphans, and copies if the policy does not say that they are none. With generateExisting, existing objects are triggers.
 func TestGeneratingPolicyDeleted(t *testing.T) {
 	start(t)
 	namespaces(t, "gendel", "gendel-made")
-	for name, evaluation := range map[string]string{"goes": "", "stays": ", orphanDownstreamOnPolicyDelete: {enabled: true}"} {
+	for name, evaluation := range map[string]string{"goes": "", "all": ", orphanDownstreamOnPolicyDelete: {enabled: false}", "stays": ", orphanDownstreamOnPolicyDelete: {enabled: true}"} {
 		create(t, configMap("gendel", name+"-source", nil, map[string]string{"k": "s1"}))
 		create(t, configMap("gendel", name+"-t", nil, map[string]string{"v": "1"}))
 		celApply(t, "generatingpolicies", fmt.Sprintf(generatingPolicy, name, true, ", generateExisting: {enabled: true}"+evaluation, "gendel"))
@@ -133,9 +133,11 @@ func TestGeneratingPolicyDeleted(t *testing.T) {
 		has(t, "gendel-made", name+"-source", "k", "s1")
 	}
 	drained(t)
-	cluster.Must(t, "", "delete", "generatingpolicy", "goes", "stays")
-	settled(t, "goes", "stays")
+	cluster.Must(t, "", "delete", "generatingpolicy", "all", "goes", "stays")
+	settled(t, "all", "goes", "stays")
 	has(t, "gendel-made", "goes-t-data", "k", gone)
+	has(t, "gendel-made", "all-t-data", "k", gone)
+	has(t, "gendel-made", "all-source", "k", gone)
 	drained(t)
 	for _, made := range []string{"goes-source", "stays-source"} {
 		has(t, "gendel-made", made, "k", "s1")

@@ -43,7 +43,6 @@ func TestRepeated(t *testing.T) {
 			}
 			write("go.mod", "module example.com/m\n\ngo 1.26\n")
 			write("m_test.go", "package m\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nvar _ = os.Stat\n\n"+c.tests)
-			t.Setenv("GOFLAGS", "")
 			var out bytes.Buffer
 			g := &gate{output: &out}
 			err := test(suite{module: dir, flags: []string{"-count=1", "-timeout=1m"}, packages: fixed("example.com/m")})(g)

@@ -39,6 +39,8 @@ var busy = []part{
 	{"unit tests, with -race where there is a C compiler", test(suite{
 		packages: units, race: true, flags: []string{"-timeout=15m"},
 	})},
+	// These evaluate one case after the other, with code whose concurrency the unit tests race.
+	{"tests of data and of tools", test(suite{packages: func(*gate) ([]string, error) { return list(dataAndTools...) }, flags: []string{"-timeout=15m"}})},
 	{"the chart: lint, schema, what each switch changes", test(suite{packages: fixed("./charts/"), flags: []string{"-count=1", "-timeout=20m"}})},
 	{"the files of a release", test(suite{module: "hack/tools/release", flags: []string{"-count=1"}})},
 	{"the site of the guide", test(suite{module: "hack/tools/site", flags: []string{"-count=1"}})},
@@ -103,10 +105,17 @@ func isUnit(pkg string) bool {
 	})
 }
 
+// dataAndTools are the packages of the part of that name.
+var dataAndTools = []string{"./corpus/...", "./examples/...", "./hack/..."}
+
 func units(*gate) ([]string, error) {
 	all, err := list("./...")
+	if err != nil {
+		return nil, err
+	}
+	data, err := list(dataAndTools...)
 	// The floors of the root are a part of their own.
-	return slices.DeleteFunc(all, func(p string) bool { return p == "." || !isUnit(p) }), err
+	return slices.DeleteFunc(all, func(p string) bool { return p == "." || !isUnit(p) || slices.Contains(data, p) }), err
 }
 
 // clusters returns the packages that start a control plane.

@@ -65,7 +65,7 @@ func (s *Server) prepare(ctx context.Context, req *policy.Request, row place) (*
 	}
 	if req.Subresource != "" {
 		// Policies use the main resource's kind; the object of a subresource has its own kind.
-		gvk, err := s.cluster.KindFor(req.GVR)
+		gvk, err := s.cluster.KindFor(ctx, req.GVR)
 		if err != nil {
 			return &response{message: "failed to find the kind of the resource: " + err.Error()}, nil
 		}

@@ -46,7 +46,7 @@ func (f fakeCluster) NamespaceLabels(_ context.Context, ns string) (map[string]s
 	}
 	return nil, fmt.Errorf("no namespace %s", ns)
 }
-func (f fakeCluster) KindFor(r schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+func (f fakeCluster) KindFor(_ context.Context, r schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	if k, ok := f.kinds[r.Resource]; ok {
 		return schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: k}, nil
 	}

@@ -95,12 +95,12 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	}
 	p := &process{
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{},
-		discovery: discovery.New(resources, time.Now), asked: newAnswers(m.GetClient(), time.Now),
+		discovery: discovery.New(resources, time.Now), conditions: newConditions(resources), asked: newAnswers(m.GetClient(), time.Now),
 		unlocked: webhookserver.Unlocked{Log: log}, wakeBindings: lifecycle.NewTrigger(), nativeChanged: lifecycle.NewTrigger(), observing: observing,
 		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: lifecycle.NewTrigger(), policiesChanged: lifecycle.NewTrigger(),
 	}
 	p.policies = intake.NewPolicies(intake.PolicyOptions{
-		Kinds: intake.Requests(), Catalog: p.catalog, Compile: family.Options{Types: knownTypes}, ForceIgnore: f.forceIgnore,
+		Kinds: intake.Requests(), Catalog: p.catalog, Compile: family.Options{Types: knownTypes, OnlyListed: !f.webhooks.subresources}, ForceIgnore: f.forceIgnore,
 		Seen: p.policiesChanged.Fire, Log: log,
 	})
 	p.exceeded = results.NewExceeded(p.policies, m.GetClient(), log)
@@ -182,7 +182,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: p.log, Now: time.Now,
 		Observer: observing.Server(), Eval: p.unexempted.Eval(observing.Tracer.Eval(engine.Eval)), Exceeded: p.exceeded.Note,
-		Paths: p.paths.Answered(), Failed: p.paths.Failed,
+		Paths: p.paths.Answered(), Failed: p.paths.Failed, StoredUID: p.cluster.StoredUID,
 		Clients: clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: p.work, FixedWebhooks: !f.webhooks.follow,
 		Report: p.sending.AfterReporting(results.RecordRequests(p.events)),
 		Review: policyreview.Options{
@@ -190,7 +190,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 			Accounts:   policyreview.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
 			Permitted:  family.Permissions{ServicesInNamespaces: f.calls.namespaced},
 			Webhooks: func(program *policy.Program) diag.List {
-				return webhookconf.Review(program, p.discovery, !f.webhooks.follow)
+				return webhookconf.Review(program, p.discovery, p.conditions, !f.webhooks.follow)
 			},
 		},
 	}, p.catalog.Snapshot, p.settings, root, p.cluster, p.ready), nil

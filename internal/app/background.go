@@ -66,7 +66,8 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 	return v.run(ctx, controller{
 		lease: backgroundLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.shared, tasks: c.tasks,
 		last: func(ctx context.Context) { c.sending.Run(ctx) },
-		changed: func(*catalog.Snapshot) {
+		changed: func(s *catalog.Snapshot) {
+			c.follower.See(s)
 			c.changed.Fire()
 			c.record.changed.Fire()
 		},
@@ -111,7 +112,7 @@ func (c *background) build(ctx context.Context) error {
 	c.exceeded = results.NewExceeded(c.policies, c.manager.GetClient(), c.log)
 	c.unexempted = results.NewExceptionErrors(c.manager.GetClient(), c.events, event.GenerateController, observing.Metrics, c.log)
 	c.worker = execute.NewWorker(execute.WorkerOptions{
-		Client: writer, Keys: marks.get, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Root: root,
+		Client: writer, Keys: marks.get, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Stored: execute.StoredIn(writer), Root: root,
 		Conf: c.conf, Find: c.kinds, Labels: c.cluster.NamespaceLabels, Eval: c.unexempted.Eval(observing.Tracer.Eval(engine.Eval)),
 		Events: c.events, Observer: c.exceeded.Worked(observe.Work{Metrics: observing.Metrics}), Reports: c.sending, Share: c.ring, Ledger: c.record.ledger, Workers: c.flags.workers, Log: c.log, Now: time.Now,
 	})

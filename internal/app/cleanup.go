@@ -54,13 +54,15 @@ type cleanup struct {
 	observing *telemetry.Telemetry
 	webhooks  *cleanupWebhooks
 	discovery *discovery.Discovery
-	globals   *globals
-	server    *admission.Server
-	ring      *ring.Ring
-	standby   lifecycle.Task
-	catalog   *catalog.Catalog
-	policies  *cleanupctl.Controller
-	ttl       *ttl.Manager
+	// conditions checks match conditions.
+	conditions *webhookconf.Conditions
+	globals    *globals
+	server     *admission.Server
+	ring       *ring.Ring
+	standby    lifecycle.Task
+	catalog    *catalog.Catalog
+	policies   *cleanupctl.Controller
+	ttl        *ttl.Manager
 
 	unexempted *results.ExceptionErrors
 	intake     *intake.Kinds

@@ -45,7 +45,7 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	if err != nil {
 		return err
 	}
-	c.discovery = discovery.New(resources, time.Now)
+	c.discovery, c.conditions = discovery.New(resources, time.Now), newConditions(resources)
 	cluster := &cluster{cached: m.GetCache(), live: m.GetAPIReader(), Discovery: c.discovery}
 	root, globals, err := lookups{
 		namespace: c.env.namespace, calls: &f.calls, globals: f.globals, rights: m.GetClient(), cluster: cluster, events: c.events, log: c.log,

@@ -107,7 +107,7 @@ func (w *cleanupWebhooks) configure(obj any) {
 	}
 	w.unlocked.Load(cm)
 	s, _ := settings.Parse(cm.Data)
-	s.Webhook.MatchConditions, _ = webhookconf.CheckConditions(s.Webhook.MatchConditions) // the settings are not shared yet
+	s.Webhook.MatchConditions, _ = webhookconf.CheckConditions(s.Webhook.MatchConditions, w.conditions) // the settings are not shared yet
 	w.settings.Set(s)
 	w.observing.Configured()
 	w.wake.Fire()

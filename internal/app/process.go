@@ -59,6 +59,7 @@ type process struct {
 	globals      *globals
 	discovery    *discovery.Discovery
 	cluster      *cluster
+	conditions   *webhookconf.Conditions
 
 	observing *telemetry.Telemetry
 	intake    *intake.Kinds
@@ -158,7 +159,7 @@ func (p *process) loadSettings(obj any) {
 	for _, d := range diags {
 		p.log.Warn("ConfigMap has a mistake", "configMap", cm.Name, "path", d.Path, "mistake", d.Summary, "hint", d.Hint)
 	}
-	usable, mistakes := webhookconf.CheckConditions(s.Webhook.MatchConditions)
+	usable, mistakes := webhookconf.CheckConditions(s.Webhook.MatchConditions, p.conditions)
 	for _, err := range mistakes {
 		p.log.Warn("ConfigMap has a mistake", "configMap", cm.Name, "path", "data.matchConditions", "mistake", err)
 	}
@@ -234,7 +235,7 @@ func (p *process) watchBindings(ctx context.Context) (time.Duration, error) {
 func (p *process) leaderTasks() []lifecycle.Task {
 	f, e, m := p.flags, p.env, p.manager
 	follow := &webhookReconciler{
-		catalog: p.catalog, policies: p.policies, settings: p.settings, discovery: p.discovery, reader: m.GetCache(),
+		catalog: p.catalog, policies: p.policies, settings: p.settings, discovery: p.discovery, conditions: p.conditions, reader: m.GetCache(),
 		certs: p.certs, paths: p.paths, unlocked: &p.unlocked, heartbeat: p.heartbeat,
 		options: webhookconf.Options{
 			Namespace: e.namespace, Service: e.service, ServicePort: f.ServicePort, ServerIP: f.ServerIP,
@@ -250,6 +251,8 @@ func (p *process) leaderTasks() []lifecycle.Task {
 		rights: &scanRights{account: f.reportsAccount, access: p.asked}, asked: p.asked, work: f.serving.backgroundAccount,
 		lacked: map[policy.ID]string{}, events: p.events, log: p.log,
 	}
+	follow.offenders = &webhookconf.Offenders{Reconciler: follow.apply, Now: time.Now}
+	p.observing.Metrics.LeftOut(follow.leftOutNow)
 	tasks := []lifecycle.Task{
 		p.paths.Term(),
 		{Name: "webhooks", Wake: p.policiesChanged, Once: follow.once},

@@ -29,7 +29,7 @@ func (r *scanRights) missing(ctx context.Context, p *policy.Program, listable bo
 	generated := map[schema.GroupVersionResource]bool{}
 	for _, rule := range p.Rules {
 		for _, t := range rule.Targets {
-			if t.Resource == "" || listable && t.Subresource != "" {
+			if t.Resource == "" || t.Unlisted || listable && t.Subresource != "" {
 				continue
 			}
 			at := schema.GroupVersionResource{Group: t.Group, Version: t.Version, Resource: t.Resource}

@@ -20,13 +20,15 @@ func (refusing) Create(_ context.Context, o client.Object, _ ...client.CreateOpt
 	return nil
 }
 
-// Rights are checked for the resources of the rules; with listable, none are needed on subresources.
+// Rights are checked for the resources of the rules; with listable, none are needed on subresources, and never on those that the policy does
+// not list.
 func TestScanRights(t *testing.T) {
 	access := newAnswers(refusing{}, time.Now)
 	access.round()
 	r := &scanRights{account: "system:serviceaccount:kyverno:reports", access: access}
 	p := &policy.Program{Settings: policy.Settings{Background: true}, Rules: []*policy.Rule{{Targets: []policy.Target{
 		{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "pods", Subresource: "ephemeralcontainers"},
+		{Version: "v1", Resource: "pods", Subresource: "resize", Unlisted: true},
 	}}}}
 	for listable, want := range map[bool]string{
 		true:  "get pods, list pods, watch pods",

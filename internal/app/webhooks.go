@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clientdiscovery "k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/app/webhookserver"
@@ -33,15 +34,18 @@ type webhookReconciler struct {
 	policies  *intake.Policies
 	settings  *settings.Store
 	discovery *discovery.Discovery
-	options   webhookconf.Options
-	reader    client.Reader // reads from the cache
-	certs     *webhookserver.Certificates
-	paths     *webhookserver.Paths
-	unlocked  *webhookserver.Unlocked
-	heartbeat *webhookserver.Heartbeat
+	// conditions checks match conditions.
+	conditions *webhookconf.Conditions
+	options    webhookconf.Options
+	reader     client.Reader // reads from the cache
+	certs      *webhookserver.Certificates
+	paths      *webhookserver.Paths
+	unlocked   *webhookserver.Unlocked
+	heartbeat  *webhookserver.Heartbeat
 	// installation owns the configurations.
 	installation *webhookserver.Installation
 	apply        *webhookconf.Reconciler
+	offenders    *webhookconf.Offenders
 	status       *status.Writer
 	// withholds reports whether a policy may not use the login of the installation for registries.
 	withholds func(*policy.Program) bool
@@ -56,7 +60,15 @@ type webhookReconciler struct {
 	// inForce holds the Programs whose webhooks are written.
 	inForce atomic.Pointer[map[*policy.Program]bool]
 
+	leftOut atomic.Pointer[leftOut]
+
 	unconfined []string // the last logged value of webhookconf.Configurations.Unconfined
+}
+
+// newConditions returns the check of match conditions for the API server of the client.
+func newConditions(client clientdiscovery.ServerVersionInterface) *webhookconf.Conditions {
+	compatible := &discovery.Compatible{Client: client, Now: time.Now}
+	return &webhookconf.Conditions{Version: compatible.Version}
 }
 
 // configured reports whether the webhook configurations hold the webhooks of the Program.
@@ -67,13 +79,14 @@ func (f *webhookReconciler) configured(p *policy.Program) bool {
 
 // webhookFlags configure the webhook configurations.
 type webhookFlags struct {
-	follow, excludeBootstrap, derive bool
+	follow, excludeBootstrap, derive, subresources bool
 }
 
 func (f *webhookFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.follow, "autoUpdateWebhooks", true, "update the resource webhooks when policies change; when false, they are created once, for all requests, and not changed")
 	fs.BoolVar(&f.excludeBootstrap, "excludeBootstrapResources", false, "never include Nodes and CertificateSigningRequests in webhooks that fail closed, even if a policy names them")
 	fs.BoolVar(&f.derive, "deriveMatchConditions", true, "derive the match conditions of webhooks from the policies, so that the API server sends only requests to which a policy may apply")
+	fs.BoolVar(&f.subresources, "podSubresources", true, "ask ValidatingPolicies and ImageValidatingPolicies on updates of Pods also about pods/ephemeralcontainers and pods/resize, even if they do not list them")
 }
 
 // retryUnknown is the pause before a kind that the API server did not serve is looked up again. retrySettling is the pause while the kind
@@ -103,7 +116,7 @@ func (f *webhookReconciler) once(ctx context.Context) (time.Duration, error) {
 
 // write writes the configurations with these paths, and then the status. It returns whether all configurations were written. It reads the
 // objects before the snapshot, so that it never writes a status for a policy whose Program is older than the object.
-func (f *webhookReconciler) write(ctx context.Context, path func(string) string) (written bool, again time.Duration, err error) {
+func (f *webhookReconciler) write(ctx context.Context, path func(string) string) (all bool, again time.Duration, err error) {
 	objects, broken := f.policies.All()
 	programs := f.catalog.Snapshot().Programs()
 	bundle, err := f.certs.Bundle(ctx)
@@ -128,13 +141,17 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 	settling := f.discovery.Settling()
 	options := f.options
 	options.Path = path
-	want, ready, unknown, err := webhookconf.Desired(webhookconf.Input{
-		Programs: programs, Settings: f.settings.Load(), CABundle: bundle, Resources: f.discovery, Options: options,
-		Owner: owner, Stored: stored, Settling: settling,
-	})
+	written, left := f.offenders.Split(programs)
+	input := webhookconf.Input{
+		Programs: written, Settings: f.settings.Load(), CABundle: bundle, Resources: f.discovery, Options: options,
+		Conditions: f.conditions, Owner: owner, Stored: stored, Settling: settling,
+	}
+	want, ready, unknown, err := webhookconf.Desired(input)
 	if err != nil {
 		return false, 0, err
 	}
+	maps.Copy(ready, left)
+	f.countLeftOut(ctx, programs, ready)
 	f.warnUnconfined(want.Unconfined)
 	if owner == nil {
 		for key := range ready {
@@ -148,9 +165,15 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 		case apierrors.IsConflict(err), errors.Is(err, webhookserver.ErrUnlocked):
 			return false, webhookserver.RetryConflict, nil // the cache is older than a write, usually our own
 		case err != nil:
-			return false, 0, err
+			found, wait, failed := f.offenders.Find(ctx, input, want)
+			if found {
+				f.log.Warn("the API server rejects webhook configurations because of policies, which are left out", "error", err)
+				return false, webhookserver.RetryConflict, nil
+			}
+			return false, wait, errors.Join(err, failed)
 		}
-		written = true
+		all = true
+		f.offenders.Accept(written)
 		now := make(map[*policy.Program]bool, len(programs))
 		for _, p := range programs {
 			now[p] = true
@@ -217,13 +240,53 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 			failed = err // continue, since the other policies need their status, too
 		}
 	}
+	again = f.asked.again(lacking, working)
+	if wait := f.offenders.Waiting(left); wait > 0 {
+		again = min(wait, cmp.Or(again, wait))
+	}
 	switch {
 	case unknown > 0 && settling:
-		return written, retrySettling, failed
+		again = retrySettling
 	case unknown > 0:
-		return written, min(retryUnknown, cmp.Or(f.asked.again(lacking, working), retryUnknown)), failed
+		again = min(retryUnknown, cmp.Or(again, retryUnknown))
 	}
-	return written, f.asked.again(lacking, working), failed
+	return all, again, failed
+}
+
+// leftOut is the number of policies whose webhooks are left out.
+type leftOut struct {
+	clusterWide, namespaced int
+	done                    <-chan struct{} // closed when this replica no longer leads
+}
+
+// countLeftOut counts the policies whose webhooks are left out. ctx ends when this replica no longer leads.
+func (f *webhookReconciler) countLeftOut(ctx context.Context, programs []*policy.Program, ready webhookconf.Readiness) {
+	count := &leftOut{done: ctx.Done()}
+	for _, p := range programs {
+		if left := (webhookconf.LeftOut{}); !errors.As(ready[webhookconf.ProgramKey(p)], &left) {
+			continue
+		}
+		if p.Namespace == "" {
+			count.clusterWide++
+		} else {
+			count.namespaced++
+		}
+	}
+	f.leftOut.Store(count)
+}
+
+// leftOutNow returns the last count; known is false while this replica does not lead.
+func (f *webhookReconciler) leftOutNow() (clusterWide, namespaced int, known bool) {
+	count := f.leftOut.Load()
+	if count == nil {
+		return 0, 0, false
+	}
+	select {
+	case <-count.done:
+		return 0, 0, false
+	default:
+		return count.clusterWide, count.namespaced, true
+	}
 }
 
 // report writes an event and logs a line when the missing rights for a policy's work have changed.

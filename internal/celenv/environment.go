@@ -15,6 +15,7 @@ import (
 const (
 	varVariables    = "variables"
 	varExceptions   = "exceptions"
+	varTrigger      = "trigger"
 	varImages       = "images"
 	varReference    = "ref"
 	varAttestors    = "attestors"
@@ -96,6 +97,10 @@ func (d Declarations) variables(object *cel.Type) ([]*apiservercel.DeclType, []c
 			request.Fields[name] = apiservercel.NewDeclField(name, apiservercel.DynType, false, nil, nil)
 		}
 	}
+	if d.Trigger {
+		trigger := triggerType()
+		types, options = append(types, trigger), append(options, cel.Variable(varTrigger, trigger.CelType()))
+	}
 	switch d.Kind {
 	case Validating, Mutating, Generating:
 		exceptions := exceptionsType()
@@ -106,6 +111,14 @@ func (d Declarations) variables(object *cel.Type) ([]*apiservercel.DeclType, []c
 			cel.Variable(varAttestors, named), cel.Variable(varAttestations, named))
 	}
 	return types, options
+}
+
+// triggerType returns the type of `trigger`.
+func triggerType() *apiservercel.DeclType {
+	return apiservercel.NewObjectType("policies.Trigger", map[string]*apiservercel.DeclField{
+		plugincel.ObjectVarName:    apiservercel.NewDeclField(plugincel.ObjectVarName, apiservercel.DynType, true, nil, nil),
+		plugincel.OldObjectVarName: apiservercel.NewDeclField(plugincel.OldObjectVarName, apiservercel.DynType, true, nil, nil),
+	})
 }
 
 // exceptionsType returns the type of `exceptions`.

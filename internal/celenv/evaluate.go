@@ -32,6 +32,8 @@ var ErrBudget = apiservercel.ErrOutOfBudget
 // Input holds the values that expressions read. They are decoded JSON and must not be changed.
 type Input struct {
 	Object, OldObject, Params any
+	// Trigger holds the objects of the request, for the variable trigger, where Object is another one.
+	Trigger Trigger
 	// Source provides values that only some expressions read. If it is nil, these values are null, and the requester has no rights.
 	Source Source
 	// Exceptions are the images and values that partial exceptions allow, for the variable exceptions.
@@ -66,6 +68,9 @@ type Source interface {
 	// Authorizer returns the variable authorizer, or nil if the requester's rights are unknown.
 	Authorizer() *Authorizer
 }
+
+// Trigger holds the objects of a request.
+type Trigger struct{ Object, OldObject any }
 
 // Exceptions are the images and values allowed by exceptions that partly relax a policy.
 type Exceptions struct{ AllowedImages, AllowedValues []string }
@@ -299,6 +304,8 @@ func (e *Evaluation) ResolveName(name string) (any, bool) {
 			return a.requestResource(), true
 		}
 		return e.fail(errNoAuthorizer)
+	case varTrigger:
+		return map[string]any{plugincel.ObjectVarName: e.in.Trigger.Object, plugincel.OldObjectVarName: e.in.Trigger.OldObject}, true
 	case varExceptions:
 		return map[string]any{"allowedImages": anyList(e.in.Exceptions.AllowedImages), "allowedValues": anyList(e.in.Exceptions.AllowedValues)}, true
 	case varImages:

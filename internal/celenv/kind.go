@@ -63,4 +63,6 @@ type Declarations struct {
 	Namespaced bool
 	// Params declares the variable `params`, for the API server's own policies.
 	Params bool
+	// Trigger declares the variable `trigger`, for policies that change other objects than that of the request.
+	Trigger bool
 }

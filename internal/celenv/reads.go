@@ -16,7 +16,7 @@ import (
 // documents are the variables whose parts are tracked through expressions.
 var documents = []string{
 	plugincel.ObjectVarName, plugincel.OldObjectVarName, plugincel.RequestVarName, plugincel.NamespaceVarName,
-	plugincel.ParamsVarName, plugincel.AuthorizerVarName, plugincel.RequestResourceAuthorizerVarName,
+	plugincel.ParamsVarName, plugincel.AuthorizerVarName, plugincel.RequestResourceAuthorizerVarName, varTrigger,
 }
 
 // reads determines which parts of the documents the expressions of a Compiler read.

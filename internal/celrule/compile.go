@@ -95,7 +95,7 @@ func (c *Compiler) Annotation(a *admissionregistrationv1.AuditAnnotation, path s
 
 // Expression compiles one expression whose result must have one of the types.
 func (c *Compiler) Expression(text, path string, results ...celenv.Result) *celenv.Expression {
-	x, err := c.env.Compile(text, results...)
+	x, err := c.Compile(text, results...)
 	c.mistake(err, text, path)
 	return x
 }
@@ -136,7 +136,13 @@ func (c *Compiler) mistake(err error, text, path string) {
 	}
 }
 
-// Compile compiles an expression; the caller reports its mistakes.
-func (c *Compiler) Compile(text string, results ...celenv.Result) (*celenv.Expression, error) {
+// Compile compiles an expression; the caller reports its mistakes. A panic of the compiler is a mistake, too: the policy then errs, where
+// without it the policy would be missing.
+func (c *Compiler) Compile(text string, results ...celenv.Result) (x *celenv.Expression, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			x, err = nil, diag.Panicked(v)
+		}
+	}()
 	return c.env.Compile(text, results...)
 }

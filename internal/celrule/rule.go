@@ -84,6 +84,32 @@ func (r *Rule) check(e evaluation) (out Outcome, err error) {
 	return out, err
 }
 
+// Failures returns all validations that do not hold, each as its position and message, or none if the match conditions do not hold. The
+// error is that of an expression that cannot be evaluated.
+func (r *Rule) Failures(ctx context.Context, m *budget.Meter, in *celenv.Input) ([]string, error) {
+	if applies, err := r.Applies(ctx, m, in); err != nil || !applies {
+		return nil, err
+	}
+	e := begin(ctx, m, r.Named, in, celenv.Budget)
+	out, err := r.failures(e)
+	return out, e.finish(err)
+}
+
+func (r *Rule) failures(e evaluation) (out []string, err error) {
+	for i := range r.Validations {
+		v := &r.Validations[i]
+		ok, err := e.Bool(v.expression)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			text, _ := v.message(e, r.Options)
+			out = append(out, fmt.Sprintf("%d: %s", i, text))
+		}
+	}
+	return out, nil
+}
+
 func (r *Rule) annotations(e evaluation) (map[string]string, error) {
 	var out map[string]string
 	for _, a := range r.Annotations {

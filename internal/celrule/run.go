@@ -40,6 +40,12 @@ func (r *Run) Check() (Outcome, error) {
 	return out, r.charge(err)
 }
 
+// Failures returns all validations that do not hold, as Rule.Failures does. It does not evaluate the match conditions.
+func (r *Run) Failures() ([]string, error) {
+	out, err := r.rule.failures(r.evaluation)
+	return out, r.charge(err)
+}
+
 // Mutate applies one mutation to the object.
 func (r *Run) Mutate(mutation Mutation, how Merging) error {
 	object, ok := r.object.(map[string]any)

@@ -18,6 +18,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/listwatch"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -197,6 +198,8 @@ func (e *Executor) list(ctx context.Context, p *policy.Program, r *listed, name 
 		page, err := e.client(r.gvr(), p.Namespace).List(ctx, options)
 		switch {
 		case err == nil:
+		case listwatch.GoesOn(err, &options.Continue):
+			continue
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case apierrors.IsResourceExpired(err) && tries < restarts:

@@ -37,7 +37,7 @@ func (q quantifier) prepare(v any, once bool) operand {
 		}
 		return &member{q, textsOf(v)}
 	case string:
-		if r, ok := measure.ParseRange(v); ok {
+		if r, ok := measure.ParseRange(v); ok && !r.Outside { // as in Kyverno, a text with `!-` is no range here, as it is in patterns
 			return &within{q, r}
 		}
 		switch list, kind := parseList(v); kind {
@@ -160,9 +160,8 @@ func (o *ofList) holds(m *budget.Meter, key any) (bool, error) {
 	return o.member.holds(m, key)
 }
 
-// within tests each key against a range, `1-5` or `1Mi!-1Gi`. Two corner cases follow Kyverno's recorded behaviour: for
-// AnyNotIn and AllNotIn no key is in a range written with `!-`; and for AnyNotIn an element of a list is outside a range
-// only if it can be compared with the ends, so a word is not outside.
+// within tests each key against a range such as `1-5`. As in Kyverno's recorded results, an element of a list is outside of the range for
+// AnyNotIn only if it can be compared with the ends, so a word is not outside.
 type within struct {
 	quantifier
 	r measure.Range
@@ -175,20 +174,17 @@ func (o *within) holds(m *budget.Meter, key any) (bool, error) {
 	if _, ok := scalarText(key); !ok {
 		return false, nil
 	}
-	return o.has(key) != o.not, m.Step(1)
+	return contains(o.r, key) != o.not, m.Step(1)
 }
 
-// has reports whether a scalar key is in the range.
-func (o *within) has(key any) bool { return !(o.not && o.r.Outside) && contains(o.r, key) }
-
-// hasElement is has for an element of a list.
+// hasElement reports whether an element of a list is in the range.
 func (o *within) hasElement(key any) bool {
-	if o.not && !o.all && !o.r.Outside {
+	if o.not && !o.all {
 		outside := o.r
 		outside.Outside = true
 		return !contains(outside, key)
 	}
-	return o.has(key)
+	return contains(o.r, key)
 }
 
 func contains(r measure.Range, key any) bool {

@@ -9,6 +9,7 @@ var allIn = &Operator{
 		{[]any{"nginx", "node"}, "n*", true},
 		{[]any{1.0, 5.0}, "1-5", true},
 		{[]any{1.0, 6.0}, "1-5", false},
+		{[]any{5.0, 6.0}, "2!-4", false}, // a text with !- is a range in patterns only
 		{[]any{}, []any{"a"}, true},
 		{[]any{}, true, false},
 		{"a", []any{}, false},

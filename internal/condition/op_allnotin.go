@@ -11,7 +11,7 @@ var allNotIn = &Operator{
 		{"abc", "truth", true},
 		{[]any{6.0, 7.0}, "1-5", true},
 		{[]any{"a"}, "1-3", true},
-		{5.0, "2!-4", true}, // no key is in a range with !- here
+		{5.0, "2!-4", true}, // a text with !- is a range in patterns only
 		{"*", "default", true},
 		{[]any{}, []any{"a"}, true},
 		{[]any{"a"}, []any{}, true},

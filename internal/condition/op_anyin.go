@@ -2,7 +2,7 @@ package condition
 
 var anyIn = &Operator{
 	Name: "AnyIn",
-	Doc:  "At least one element of the key is in the value. The value is a list of strings with wildcards, one such string, a string with a JSON list, or a range such as 1-10 or 1Gi!-2Gi.",
+	Doc:  "At least one element of the key is in the value. The value is a list of strings with wildcards, one such string, a string with a JSON list, or a range such as 1-10 or 1Gi-2Gi.",
 	Examples: []Example{
 		{"nginx", []any{"ng*", "apache"}, true},
 		{[]any{"a", "b"}, []any{"b", "c"}, true},
@@ -16,7 +16,11 @@ var anyIn = &Operator{
 		{[]any{"5", "5"}, "5", false}, // valid JSON, but not a list
 		{[]any{"5"}, "5", true},       // like a list of this one text
 		{5.0, "1-10", true},
-		{"2Gi", "100Mi!-1Gi", true},
+		{"2Gi", "1Gi-4Gi", true},
+		{"2Gi", "100Mi!-1Gi", false}, // a text with !- is a range in patterns only
+		{5.0, "2!-4", false},
+		{[]any{5.0, 6.0}, "2!-4", false},
+		{"2!-4", "2!-4", true},
 		{[]any{}, []any{"a"}, false},
 		{"a", []any{}, false},
 		{true, []any{false, true}, true},

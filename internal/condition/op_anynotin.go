@@ -10,7 +10,7 @@ var anyNotIn = &Operator{
 		{"abc", "a*", false},
 		{[]any{"nginx"}, "1.5", false}, // valid JSON, but not a list
 		{[]any{"a-b"}, "2!-4", true},
-		{1.0, "2!-4", true},        // no key is in a range with !- here
+		{1.0, "2!-4", true},        // a text with !- is a range in patterns only
 		{[]any{"a"}, "1-3", false}, // a word is neither in a range nor outside it
 		{"a", "1-3", true},
 		{"*", "nginx", true},

@@ -16,6 +16,7 @@ var equals = &Operator{
 	Examples: []Example{
 		{"str", "s*", true},
 		{"s*", "str", false},
+		{"60", "*", true},
 		{"1h", "60m", true},
 		{"3600s", 3600.0, true},
 		{"3600", "1h", false},
@@ -40,10 +41,13 @@ var equals = &Operator{
 var notEquals = &Operator{
 	Name:    "NotEquals",
 	Aliases: []string{"NotEqual"},
-	Doc:     "The key does not equal the value; they are compared as by Equals. If the key is null, neither Equals nor NotEquals holds.",
+	Doc:     "The key does not equal the value; they are compared as by Equals, except that a key that is a quantity equals no other text. If the key is null, neither Equals nor NotEquals holds.",
 	Examples: []Example{
 		{"str", "s*", false},
 		{"str", "x*", true},
+		{"str", "*", false},
+		{"60", "*", true}, // a quantity is compared with quantities only
+		{"100Mi", "1*", true},
 		{3600.0, "1h", true}, // a number is compared with numbers only
 		{true, "x", true},
 		{map[string]any{"a": 1.0}, map[string]any{"a": 2.0}, true},
@@ -75,6 +79,8 @@ type textValue struct {
 	spelled    bool // the duration is a text other than "0"
 	quantity   measure.Quantity
 	isQuantity bool
+	// quantities: a key that is a quantity equals quantities only. As in Kyverno, Equals compares it with wildcards, too.
+	quantities bool
 }
 
 func newEquality(v any, not bool) operand {
@@ -87,6 +93,7 @@ func newEquality(v any, not bool) operand {
 		e.text.duration, e.text.isDuration = measure.Duration(v)
 		e.text.spelled = e.text.isDuration && v != "0"
 		e.text.quantity, e.text.isQuantity = measure.ParseQuantity(v)
+		e.text.quantities = e.text.isQuantity || not && wildcard.Has(v)
 	default:
 		if f, ok := value.Float(v); ok {
 			e.text.duration, e.text.isDuration = seconds(f)
@@ -155,9 +162,9 @@ func (v *textValue) equals(key string) bool {
 	if !v.isText {
 		return false
 	}
-	if v.isQuantity {
+	if v.quantities {
 		if q, ok := measure.ParseQuantity(key); ok {
-			return q.Cmp(v.quantity) == 0
+			return v.isQuantity && q.Cmp(v.quantity) == 0
 		}
 	}
 	return v.pattern.Match(key)

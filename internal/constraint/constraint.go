@@ -45,8 +45,10 @@ func Compile(m *admissionregistrationv1.MatchResources, path string, o Options) 
 		c.targets = []policy.Target{{Group: "*", Version: "*", Resource: "*", Subresource: "*", ExactVersion: exact}}
 	} else {
 		c.targets = targetsOf(&diags, m.ResourceRules, path+".resourceRules", o, exact)
+		checkOperations(&diags, m.ResourceRules, path+".resourceRules", !o.AnyOperation)
 	}
 	c.excludes = targetsOf(&diags, m.ExcludeResourceRules, path+".excludeResourceRules", o, exact)
+	checkOperations(&diags, m.ExcludeResourceRules, path+".excludeResourceRules", false)
 	c.namespace = selector(&diags, m.NamespaceSelector, path+".namespaceSelector")
 	c.named = onlyNames(c.namespace)
 	c.object = selector(&diags, m.ObjectSelector, path+".objectSelector")

@@ -56,6 +56,34 @@ func targetsOf(diags *diag.List, rules []admissionregistrationv1.NamedRuleWithOp
 	return out
 }
 
+// known are the operations that requests can have.
+var known = []admissionregistrationv1.OperationType{
+	admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete, admissionregistrationv1.Connect,
+	admissionregistrationv1.OperationAll,
+}
+
+// checkOperations reports operations that no request has. They are errors in rules that become rules of a webhook, because the API server
+// would reject the webhook.
+func checkOperations(diags *diag.List, rules []admissionregistrationv1.NamedRuleWithOperations, path string, wrong bool) {
+	for i := range rules {
+		for j, o := range rules[i].Operations {
+			if slices.Contains(known, o) {
+				continue
+			}
+			report := diags.Warnf
+			if wrong {
+				report = diags.Errorf
+			}
+			report(fmt.Sprintf("%s[%d].operations[%d]", path, i, j), "no request has the operation %s", o)
+			if upper := admissionregistrationv1.OperationType(strings.ToUpper(string(o))); slices.Contains(known, upper) {
+				diags.Hint("did you mean %s?", upper)
+			} else {
+				diags.Hint("operations are CREATE, UPDATE, DELETE, CONNECT and *")
+			}
+		}
+	}
+}
+
 // distinct returns the texts without duplicates; only `*` if it is among them.
 func distinct(texts []string) []string {
 	if slices.Contains(texts, "*") {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/ephor-dev/ephor/internal/compliance"
+	"github.com/ephor-dev/ephor/internal/listwatch"
 )
 
 // The limits for reading reports.
@@ -63,23 +64,19 @@ func (r *reader) put(object map[string]any) reportKey {
 
 // follow keeps the index current until ctx is done. It calls ready once it holds all reports.
 func (r *reader) follow(ctx context.Context, ready func()) {
-	pause := firstPause
+	pause := &listwatch.Pause{First: firstPause, Longest: longestPause}
 	for ctx.Err() == nil {
 		version, err := r.list(ctx)
 		if err == nil {
 			ready()
-			pause = firstPause
-			err = r.watch(ctx, version)
+			err = r.watch(ctx, version, pause)
 		}
 		if ctx.Err() != nil || err == nil {
 			continue
 		}
-		r.log.Warn("the dashboard cannot follow the reports, will try again", "kind", r.kind.Resource, "in", pause, "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-		pause = min(2*pause, longestPause)
+		wait := pause.Next()
+		r.log.Warn("the dashboard cannot follow the reports, will try again", "kind", r.kind.Resource, "in", wait, "error", err)
+		listwatch.Sleep(ctx, wait)
 	}
 }
 
@@ -93,6 +90,9 @@ func (r *reader) list(ctx context.Context) (version string, err error) {
 			request.Param("continue", next)
 		}
 		body, err := request.Do(ctx).Raw()
+		if listwatch.GoesOn(err, &next) {
+			continue
+		}
 		if err != nil {
 			return "", fmt.Errorf("list %s: %w", r.kind.Resource, err)
 		}
@@ -118,8 +118,9 @@ func (r *reader) list(ctx context.Context) (version string, err error) {
 }
 
 // watch applies changes until the version to continue from has expired; that is not an error.
-func (r *reader) watch(ctx context.Context, version string) error {
+func (r *reader) watch(ctx context.Context, version string, pause *listwatch.Pause) error {
 	for ctx.Err() == nil {
+		began := time.Now()
 		stream, err := r.request("").Param("watch", "true").Param("allowWatchBookmarks", "true").
 			Param("resourceVersion", version).Param("timeoutSeconds", strconv.Itoa(watchFor)).Stream(ctx)
 		if err == nil {
@@ -127,10 +128,13 @@ func (r *reader) watch(ctx context.Context, version string) error {
 		}
 		switch {
 		case apierrors.IsGone(err) || apierrors.IsResourceExpired(err):
+			pause.After(ctx, began, nil)
 			return nil
 		case err != nil && ctx.Err() == nil:
+			pause.Worked(began)
 			return fmt.Errorf("watch %s: %w", r.kind.Resource, err)
 		}
+		pause.After(ctx, began, nil)
 	}
 	return nil
 }

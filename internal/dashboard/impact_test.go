@@ -75,7 +75,7 @@ func recordedRequests(t testing.TB, at time.Time, objects ...string) kept {
 type kindsServed struct{ discovery.List }
 
 func (kindsServed) BodyOf(string) []string { return nil }
-func (k kindsServed) KindFor(gvr schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+func (k kindsServed) KindFor(_ context.Context, gvr schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	for _, r := range k.List {
 		if r.GVR() == gvr {
 			return r.GVK(), nil

@@ -323,6 +323,26 @@ func TestWaitingIsBounded(t *testing.T) {
 	}
 }
 
+// Messages count towards the size of the waiting reviews, and of the records that wait for a store.
+func TestWaitingMessagesAreBounded(t *testing.T) {
+	f, c := feed(io.Discard, Keep{}, 1000)
+	long := strings.Repeat("m", 1<<20)
+	put := func() { f.Put(review(false, result("p", policy.StatusFail, long))) }
+	for range 10 {
+		put()
+	}
+	if c.dropped != 5 {
+		t.Errorf("%d of 10 reviews of 1 MB are dropped, want 5", c.dropped)
+	}
+	for range 20 {
+		f.take(t.Context())
+		put()
+	}
+	if n := len(f.batch.records); n > batchBytes/len(long)+1 {
+		t.Errorf("%d records of 1 MB wait for the store", n)
+	}
+}
+
 // A waiting review holds texts instead of decoded objects.
 func TestWaitingIsLean(t *testing.T) {
 	r := review(true, result("p", policy.StatusFail, "no"))
@@ -453,4 +473,50 @@ func TestSlowStore(t *testing.T) {
 			t.Errorf("batches of %d, %+v; want %d records", store.batches, c, want)
 		}
 	})
+}
+
+// stuck is a store that does not return, or only when its context ends.
+type stuck struct {
+	honest  bool
+	release chan struct{}
+}
+
+func (s *stuck) Write(ctx context.Context, _ []Record) error {
+	if !s.honest {
+		<-s.release
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (*stuck) Close() error { return nil }
+
+// A process ends although its store does not answer, and the decisions are counted as lost.
+func TestEndWithAStuckStore(t *testing.T) {
+	for _, honest := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &stuck{honest: honest, release: make(chan struct{})}
+			f, c := feed(io.Discard, Keep{}, 10_000)
+			f.Store = store
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { f.Run(ctx); close(done) }()
+			const n = 5 * mostRecords
+			for range n {
+				f.Put(review(false, result("p", policy.StatusFail, "no")))
+			}
+			synctest.Wait()
+			cancel()
+			select {
+			case <-done:
+			case <-time.After(2 * endTimeout):
+				t.Errorf("honest %t: it does not end", honest)
+			}
+			if c.dropped != n || c.kept > 0 {
+				t.Errorf("honest %t: %+v, want %d dropped", honest, c, n)
+			}
+			close(store.release)
+			<-done
+		})
+	}
 }

@@ -1,9 +1,11 @@
 package discovery
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,13 +17,16 @@ import (
 )
 
 // Discovery is the list of served resources, fetched on demand. It is safe for concurrent use. A caller never waits for a fetch if the
-// list already has the answer.
+// list already has the answer; callers that wait share one fetch.
 type Discovery struct {
 	client  clientdiscovery.ServerResourcesInterface
 	now     func() time.Time
 	current atomic.Pointer[listing]
 	changed atomic.Pointer[time.Time] // when Invalidate was last called; nil for never
-	mu      sync.Mutex                // serializes fetches
+
+	mu     sync.Mutex // of what follows, and of replacing the current listing
+	flight *flight    // the last fetch
+	failed time.Time  // when the last fetch failed
 }
 
 // listing is one list from the API server.
@@ -29,6 +34,7 @@ type listing struct {
 	all     List
 	bodies  map[string][]string // kind of a subresource's body → Kind/sub
 	partial error               // some groups could not be listed
+	unknown map[string]bool     // groups that could not be listed, and have no resources from an earlier list
 	fetched time.Time
 }
 
@@ -47,12 +53,26 @@ func New(client clientdiscovery.ServerResourcesInterface, now func() time.Time) 
 }
 
 // Find implements Resources.
-func (d *Discovery) Find(t policy.Target) ([]Resource, error) { return d.search(selects(&t)) }
+func (d *Discovery) Find(t policy.Target) ([]Resource, error) {
+	return d.FindWithin(context.Background(), t)
+}
+
+// FindWithin is Find for callers that do not wait longer than ctx.
+func (d *Discovery) FindWithin(ctx context.Context, t policy.Target) ([]Resource, error) {
+	exact := !strings.ContainsAny(t.Group+t.Version+t.Kind+t.Resource+t.Subresource, "*?")
+	return d.search(ctx, exact, selects(&t))
+}
 
 // Settling reports whether more kinds may be served soon, because Invalidate was called some seconds ago.
 func (d *Discovery) Settling() bool {
 	changed := d.changed.Load()
 	return changed != nil && d.now().Sub(*changed) < settling
+}
+
+// Unknown reports whether the API server may serve a group that could not be listed yet.
+func (d *Discovery) Unknown(group string) bool {
+	l := d.current.Load()
+	return l == nil || l.unknown[group]
 }
 
 // Invalidate makes the next call fetch the list again. Call it when new kinds may be served.
@@ -67,8 +87,8 @@ func (d *Discovery) Invalidate() {
 }
 
 // KindFor returns the kind of a main resource; an error when the API server does not serve it.
-func (d *Discovery) KindFor(gvr schema.GroupVersionResource) (schema.GroupVersionKind, error) {
-	found, err := d.search(func(r *Resource) bool {
+func (d *Discovery) KindFor(ctx context.Context, gvr schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+	found, err := d.search(ctx, true, func(r *Resource) bool {
 		return r.Subresource == "" && r.Resource == gvr.Resource && r.Version == gvr.Version && r.Group == gvr.Group
 	})
 	if err != nil {
@@ -88,26 +108,30 @@ func (d *Discovery) BodyOf(kind string) []string {
 	return nil
 }
 
-func (d *Discovery) search(want func(*Resource) bool) ([]Resource, error) {
-	now := d.now()
+// search returns the resources that want selects. An exact search has its answer once it has found something, so that it waits only for a list
+// that lacks the answer; another one also waits for a list that may have more than an old one.
+func (d *Discovery) search(ctx context.Context, exact bool, want func(*Resource) bool) ([]Resource, error) {
 	l := d.current.Load()
-	if l == nil || now.Sub(l.fetched) > maxAge {
-		fresh, err := d.fetch(l)
-		switch {
-		case err == nil:
-			l = fresh
-		case l == nil:
-			return nil, err // an old list is better than none
+	if l == nil {
+		var err error
+		if l, err = d.fetch(nil).wait(ctx); err != nil {
+			return nil, err
 		}
 	}
 	found := l.all.filter(want)
-	oldest := minAge
-	if d.Settling() {
-		oldest = settlingAge
+	if d.now().Sub(l.fetched) > maxAge {
+		next := d.fetch(l)
+		if exact && len(found) > 0 {
+			return found, nil
+		}
+		if fresh, err := next.wait(ctx); err == nil { // an old list is better than none
+			l = fresh
+			found = l.all.filter(want)
+		}
 	}
-	if len(found) == 0 && now.Sub(l.fetched) > oldest {
+	if len(found) == 0 && d.now().Sub(l.fetched) > d.patience() {
 		var err error
-		if l, err = d.fetch(l); err != nil {
+		if l, err = d.fetch(l).wait(ctx); err != nil {
 			return nil, err
 		}
 		found = l.all.filter(want)
@@ -118,15 +142,79 @@ func (d *Discovery) search(want func(*Resource) bool) ([]Resource, error) {
 	return found, nil
 }
 
-// fetch replaces the listing that lacked the answer, unless another goroutine has already replaced it. A group that cannot be listed (a
-// broken aggregated API) does not affect the others.
-func (d *Discovery) fetch(old *listing) (*listing, error) {
+// patience is the minimum time between two fetches.
+func (d *Discovery) patience() time.Duration {
+	if d.Settling() {
+		return settlingAge
+	}
+	return minAge
+}
+
+// flight is a fetch that all callers share, with its result once done is closed.
+type flight struct {
+	done chan struct{}
+	list *listing
+	err  error
+}
+
+func (f *flight) wait(ctx context.Context) (*listing, error) {
+	select {
+	case <-f.done:
+		return f.list, f.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("list the served resources: %w", context.Cause(ctx))
+	}
+}
+
+var ended = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// fetch begins to replace a listing, unless another caller has replaced it or does so now. After a failure it does not try again for a while:
+// a discovery that times out holds each fetch for half a minute.
+func (d *Discovery) fetch(old *listing) *flight {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l := d.current.Load(); l != old {
-		return l, nil
+		return &flight{done: ended, list: l}
 	}
-	groups, lists, err := d.client.ServerGroupsAndResources()
+	if f := d.flight; f != nil {
+		select {
+		case <-f.done:
+			if f.err != nil && d.now().Sub(d.failed) < d.patience() {
+				return f
+			}
+		default:
+			return f
+		}
+	}
+	f := &flight{done: make(chan struct{})}
+	d.flight = f
+	go func() {
+		defer close(f.done)
+		f.list, f.err = d.replace(old)
+	}()
+	return f
+}
+
+// replace fetches a listing and stores it. A change that is announced meanwhile may not be in it, so it counts as old at once.
+func (d *Discovery) replace(old *listing) (*listing, error) {
+	before := d.changed.Load()
+	next, err := list(d.client, old)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		d.failed = d.now()
+		return nil, err
+	}
+	if d.changed.Load() == before {
+		next.fetched = d.now()
+	}
+	d.current.Store(next)
+	return next, nil
+}
+
+// list fetches a listing. A group that cannot be listed (a broken aggregated API) does not affect the others.
+func list(client clientdiscovery.ServerResourcesInterface, old *listing) (*listing, error) {
+	groups, lists, err := client.ServerGroupsAndResources()
 	var failed *clientdiscovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &failed) {
 		return nil, fmt.Errorf("list the served resources: %w", err)
@@ -138,7 +226,7 @@ func (d *Discovery) fetch(old *listing) (*listing, error) {
 			bodies[r.Body.Kind] = append(bodies[r.Body.Kind], text)
 		}
 	}
-	next := &listing{all: all, bodies: bodies, fetched: d.now()}
+	next := &listing{all: all, bodies: bodies}
 	if failed != nil {
 		next.partial = failed
 		if old != nil {
@@ -149,15 +237,19 @@ func (d *Discovery) fetch(old *listing) (*listing, error) {
 				return down
 			})...)
 		}
+		next.unknown = map[string]bool{}
+		for gv := range failed.Groups {
+			if !slices.ContainsFunc(next.all, func(r Resource) bool { return r.Group == gv.Group && r.Version == gv.Version }) {
+				next.unknown[gv.Group] = true
+			}
+		}
 	}
-	d.current.Store(next)
 	return next, nil
 }
 
 // Fetch fetches the current list from the API server. A group that cannot be listed does not affect the others.
 func Fetch(client clientdiscovery.ServerResourcesInterface) (List, error) {
-	d := New(client, time.Now)
-	l, err := d.fetch(nil)
+	l, err := list(client, nil)
 	if err != nil {
 		return nil, err
 	}

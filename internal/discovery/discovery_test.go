@@ -1,9 +1,13 @@
 package discovery
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,6 +56,19 @@ func TestStaleGroups(t *testing.T) {
 	}
 }
 
+// A group is unknown while it could never be listed.
+func TestUnknownGroups(t *testing.T) {
+	for group, want := range map[string]bool{"metrics.k8s.io": true, "apps": false, "none": false} {
+		d := New(brokenDiscovery{cluster}, time.Now)
+		if !d.Unknown(group) {
+			t.Errorf("%s is known before the first list", group)
+		}
+		if _, err := d.Find(policy.Target{Group: "*", Version: "*", Kind: "*"}); err != nil || d.Unknown(group) != want {
+			t.Errorf("%s: unknown is %v, %v", group, d.Unknown(group), err)
+		}
+	}
+}
+
 // Missing kinds are looked up again, so that a new CRD is found.
 func TestDiscoveryIsRefreshed(t *testing.T) {
 	now := time.Unix(0, 0)
@@ -65,10 +82,10 @@ func TestDiscoveryIsRefreshed(t *testing.T) {
 	if found, err := d.Find(policy.Target{Group: "*", Version: "*", Kind: "Widget"}); err != nil || len(found) != 1 || found[0].Group != "x.io" {
 		t.Fatal(found, err)
 	}
-	if gvk, err := d.KindFor(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}); err != nil || gvk.Kind != "Deployment" {
+	if gvk, err := d.KindFor(t.Context(), schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}); err != nil || gvk.Kind != "Deployment" {
 		t.Error(gvk, err)
 	}
-	if _, err := d.KindFor(schema.GroupVersionResource{Version: "v1", Resource: "nothings"}); err == nil {
+	if _, err := d.KindFor(t.Context(), schema.GroupVersionResource{Version: "v1", Resource: "nothings"}); err == nil {
 		t.Error("a resource that is not served is an error")
 	}
 }
@@ -217,4 +234,92 @@ func TestOffline(t *testing.T) {
 			t.Errorf("%v: %v", gvk, got)
 		}
 	}
+}
+
+// slow is a discovery that ends in a timeout while it is down.
+type slow struct {
+	served
+	down  atomic.Bool
+	calls atomic.Int32
+}
+
+func (s *slow) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	s.calls.Add(1)
+	if s.down.Load() {
+		time.Sleep(32 * time.Second) // of the synctest bubble, as client-go waits
+		return nil, nil, errors.New("the server was unable to return a response in the time allotted")
+	}
+	return s.served.ServerGroupsAndResources()
+}
+
+// No caller waits for a fetch if the list has the answer. The others share one fetch, no longer than their own time, and after a failure there
+// is a pause.
+func TestSlowDiscovery(t *testing.T) {
+	deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	for name, age := range map[string]func(*Discovery){
+		"after 10 minutes":      func(*Discovery) { time.Sleep(maxAge + time.Second) },
+		"after a change of CRD": func(d *Discovery) { d.Invalidate() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			client := &slow{served: cluster}
+			d := New(client, time.Now)
+			if _, err := d.KindFor(t.Context(), deployments); err != nil {
+				t.Fatal(err)
+			}
+			age(d)
+			client.down.Store(true)
+			client.calls.Store(0)
+			began := time.Now()
+			var callers sync.WaitGroup
+			for range 8 {
+				callers.Go(func() {
+					if _, err := d.KindFor(t.Context(), deployments); err != nil || time.Since(began) > 0 {
+						t.Errorf("%s: the list has the answer: %v after %v", name, err, time.Since(began))
+					}
+				})
+				callers.Go(func() {
+					if found, err := d.Find(policy.Target{Group: "*", Version: "*", Kind: "Deploy*"}); err != nil || len(found) != 1 || time.Since(began) > 32*time.Second {
+						t.Errorf("%s: callers do not share a fetch, or an old list is no answer: %v, %v after %v", name, found, err, time.Since(began))
+					}
+				})
+			}
+			callers.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			time.Sleep(minAge)
+			began = time.Now()
+			if _, err := (Kinds{d}).Namespaced(ctx, "v1", "Widget"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > time.Second {
+				t.Errorf("%s: a lookup waits longer than its own time: %v after %v", name, err, time.Since(began))
+			}
+			time.Sleep(time.Minute)
+			if n := client.calls.Load(); n != 2 {
+				t.Errorf("%s: %d fetches, want 2", name, n)
+			}
+		})
+	}
+}
+
+// A change that is announced during a fetch may not be in what it returns, so the next caller fetches again.
+func TestChangedDuringAFetch(t *testing.T) {
+	client := &interrupted{served: cluster}
+	d := New(client, time.Now)
+	client.during = d.Invalidate
+	widgets := policy.Target{Group: "*", Version: "*", Kind: "Wid*"}
+	if found, err := d.Find(widgets); err != nil || len(found) != 0 {
+		t.Fatal(found, err)
+	}
+	client.during, client.served = func() {}, cluster+"x.io/v1 widgets Widget\n"
+	if found, err := d.Find(widgets); err != nil || len(found) != 1 {
+		t.Error("a new kind is missing:", found, err)
+	}
+}
+
+type interrupted struct {
+	served
+	during func()
+}
+
+func (i *interrupted) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	defer i.during()
+	return i.served.ServerGroupsAndResources()
 }

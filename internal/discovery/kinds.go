@@ -12,13 +12,23 @@ import (
 // Kinds implements the lookups of kinds of package world.
 type Kinds struct{ Resources Resources }
 
+// find finds resources, within the time of a lookup where that is possible.
+func (k Kinds) find(ctx context.Context, t policy.Target) ([]Resource, error) {
+	if r, ok := k.Resources.(interface {
+		FindWithin(context.Context, policy.Target) ([]Resource, error)
+	}); ok {
+		return r.FindWithin(ctx, t)
+	}
+	return k.Resources.Find(t)
+}
+
 // Namespaced implements world.Kinds.
-func (k Kinds) Namespaced(_ context.Context, apiVersion, kind string) (bool, error) {
+func (k Kinds) Namespaced(ctx context.Context, apiVersion, kind string) (bool, error) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
 		return false, err
 	}
-	found, err := k.Resources.Find(policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
+	found, err := k.find(ctx, policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
 	if err != nil {
 		return false, err
 	}
@@ -31,12 +41,12 @@ func (k Kinds) Namespaced(_ context.Context, apiVersion, kind string) (bool, err
 }
 
 // Resource implements world.ResourceFinder.
-func (k Kinds) Resource(_ context.Context, apiVersion, kind string) (string, error) {
+func (k Kinds) Resource(ctx context.Context, apiVersion, kind string) (string, error) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
 		return "", err
 	}
-	found, err := k.Resources.Find(policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
+	found, err := k.find(ctx, policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
 	if err != nil {
 		return "", err
 	}
@@ -49,8 +59,8 @@ func (k Kinds) Resource(_ context.Context, apiVersion, kind string) (string, err
 }
 
 // Served implements world.ResourceKinds.
-func (k Kinds) Served(_ context.Context, group, version, plural string) ([]world.Resource, error) {
-	found, err := k.Resources.Find(policy.Target{Group: group, Version: version, Resource: plural})
+func (k Kinds) Served(ctx context.Context, group, version, plural string) ([]world.Resource, error) {
+	found, err := k.find(ctx, policy.Target{Group: group, Version: version, Resource: plural})
 	if err != nil {
 		return nil, err
 	}
@@ -63,8 +73,8 @@ func (k Kinds) Served(_ context.Context, group, version, plural string) ([]world
 }
 
 // Find implements world.KindFinder.
-func (k Kinds) Find(_ context.Context, apiVersion, kind string) ([]world.Kind, error) {
-	found, err := k.Resources.Find(policy.KindTarget(apiVersion, kind))
+func (k Kinds) Find(ctx context.Context, apiVersion, kind string) ([]world.Kind, error) {
+	found, err := k.find(ctx, policy.KindTarget(apiVersion, kind))
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,8 @@ type Resource struct {
 	Namespaced bool
 	// Preferred: the version is the one that the group prefers.
 	Preferred bool
-	// Listable and Readable: the API server supports the verb list, or the verb get.
-	Listable, Readable bool
+	// Listable, Watchable and Readable: the API server supports the verb list, watch or get.
+	Listable, Watchable, Readable bool
 	// Body is the kind of the objects that are sent to a subresource; for a main resource it is its own kind.
 	Body schema.GroupVersionKind
 }
@@ -139,7 +139,7 @@ func listOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) List {
 			}
 			out = append(out, Resource{
 				Group: gv.Group, Version: gv.Version, Resource: name, Subresource: sub, Kind: kind, Namespaced: r.Namespaced,
-				Preferred: preferred[list.GroupVersion], Listable: slices.Contains(r.Verbs, "list"), Readable: slices.Contains(r.Verbs, "get"), Body: body,
+				Preferred: preferred[list.GroupVersion], Listable: slices.Contains(r.Verbs, "list"), Watchable: slices.Contains(r.Verbs, "watch"), Readable: slices.Contains(r.Verbs, "get"), Body: body,
 			})
 		}
 	}

@@ -36,6 +36,9 @@ func refuses(out *policy.Outcome, r *policy.Result) bool {
 	case policy.StatusFail:
 		return r.Action.Has(policy.Deny)
 	case policy.StatusError:
+		if r.Rule.VerifiesImages && !r.Action.Has(policy.Deny) {
+			return false
+		}
 		switch r.Rule.OnError {
 		case policy.ErrorByAction:
 			return r.Action.Has(policy.Deny) && !(r.Unknown && r.Program.Settings.FailurePolicy == policy.Ignore)
@@ -49,7 +52,7 @@ func refuses(out *policy.Outcome, r *policy.Result) bool {
 
 func warns(r *policy.Result) bool {
 	switch {
-	case r.Warn:
+	case r.Warn, r.Status == policy.StatusError && r.Rule.VerifiesImages && !r.Action.Has(policy.Deny):
 		return true
 	case r.Program.Settings.EmitWarning && r.Status != policy.StatusSkip:
 		return true

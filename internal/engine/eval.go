@@ -35,7 +35,7 @@ type Input struct {
 	Spent *budget.Request
 	// Pace returns the pacer of a namespaced Program for one evaluation; nil for no pacing.
 	Pace func(*policy.Program) budget.Pacer
-	// Now is the clock that measures Result.Elapsed; nil measures nothing.
+	// Now is the clock that measures Result.Elapsed and the time that is left; nil measures nothing.
 	Now func() time.Time
 	// Watch is called before each rule. It may return another context for the rule, and returns a function that is called with its yield
 	// (without a status if the rule does not match); nil for none.
@@ -126,7 +126,7 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		if r.account.Err() != nil && rest.add(rule, action, actionErr) {
 			continue
 		}
-		yield := r.watched(req, p, rule)
+		yield := r.limited(req, p, rule, action)
 		now := r.now()
 		elapsed := now.Sub(r.ended)
 		r.ended = now
@@ -280,6 +280,22 @@ func boundTexts(texts map[string]string) map[string]string {
 	return texts
 }
 
+// limited evaluates a rule. A rule that verifies images and does not deny gets half of the time that is left: a registry that does not answer
+// must not keep the rules after it from being evaluated.
+func (r *runner) limited(req *policy.Request, p *policy.Program, rule *policy.Rule, action policy.Action) policy.Yield {
+	at, ends := r.ctx.Deadline()
+	if !ends || r.in.Now == nil || !rule.VerifiesImages || action.Has(policy.Deny) {
+		return r.watched(req, p, rule)
+	}
+	outer := r.ctx
+	ctx, cancel := context.WithDeadline(outer, at.Add(-at.Sub(r.in.Now())/2))
+	defer cancel()
+	r.ctx, r.metered = ctx, nil
+	yield := r.watched(req, p, rule)
+	r.ctx, r.metered = outer, nil
+	return yield
+}
+
 // watched evaluates a rule and records the evaluation for metrics, traces or explanations.
 func (r *runner) watched(req *policy.Request, p *policy.Program, rule *policy.Rule) policy.Yield {
 	if r.in.Watch == nil {
@@ -385,11 +401,8 @@ func (r *runner) match(req *policy.Request, rule *policy.Rule) (bool, error) {
 	return rule.Match(r.metered, req)
 }
 
-// textPreExisting is the message of a tolerated violation; textNotKnown is appended to one that is not tolerated.
-const (
-	textPreExisting = "skipping the rule evaluation as pre-existing violations are allowed"
-	textNotKnown    = " (it is not known whether the old object violated the rule: "
-)
+// textNotKnown is appended to the message of a violation that is not tolerated.
+const textNotKnown = " (it is not known whether the old object violated the rule: "
 
 // preExisting evaluates a violation in an update: a violation that the old object already had does not block. The old object is evaluated
 // as if a user that no rule matches had just created it. Only a plain failure counts: an error does not prove a violation, and otherwise a
@@ -397,7 +410,7 @@ const (
 func (r *runner) preExisting(y policy.Yield, p *policy.Program, rule *policy.Rule) policy.Yield {
 	switch old := r.rule(r.req.CreationOfOld(), p, rule); old.Status {
 	case policy.StatusFail:
-		return policy.Yield{Status: policy.StatusSkip, Message: textPreExisting}
+		return policy.Yield{Status: policy.StatusSkip, Message: policy.TextPreExisting}
 	case policy.StatusError:
 		y.Message += textNotKnown + old.Message + ")"
 		return y

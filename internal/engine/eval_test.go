@@ -291,15 +291,43 @@ func TestActionsAndErrors(t *testing.T) {
 		{"by action: deny", policy.StatusError, policy.Deny, policy.ErrorByAction, policy.Ignore, policy.Ignore, false, false},
 		{"by action: audit", policy.StatusError, policy.Audit, policy.ErrorByAction, policy.Fail, policy.Fail, true, false},
 		{"by action: warn", policy.StatusError, policy.Warn, policy.ErrorByAction, policy.Fail, policy.Fail, true, true},
+		{"images, by any: audit", policy.StatusError, policy.Audit, policy.ErrorByAny, policy.Fail, policy.Fail, true, true},
+		{"images, by any: deny", policy.StatusError, policy.Deny, policy.ErrorByAny, policy.Fail, policy.Fail, false, false},
+		{"images, by any: all ignore", policy.StatusError, policy.Deny, policy.ErrorByAny, policy.Ignore, policy.Ignore, true, false},
+		{"images, by action: audit", policy.StatusError, policy.Audit, policy.ErrorByAction, policy.Fail, policy.Fail, true, true},
+		{"images: a failure is audited", policy.StatusFail, policy.Audit, policy.ErrorByAny, policy.Fail, policy.Fail, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &policy.Program{Name: "p", Settings: policy.Settings{FailurePolicy: c.own}}
-			r := policy.Result{Program: p, Rule: &policy.Rule{Name: "r", OnError: c.onError}, Action: c.action, Yield: policy.Yield{Status: c.status, Message: "why"}}
+			images := strings.HasPrefix(c.name, "images")
+			r := policy.Result{Program: p, Rule: &policy.Rule{Name: "r", OnError: c.onError, VerifiesImages: images}, Action: c.action, Yield: policy.Yield{Status: c.status, Message: "why"}}
 			d := Decide(&policy.Outcome{Request: request(policy.Create), Results: []policy.Result{r}, FailurePolicy: c.any}, ValidateWording)
 			if d.Allowed != c.allowed || (len(d.Warnings) == 1 && d.Warnings[0] == warning) != c.warns || len(d.Warnings) > 1 {
 				t.Errorf("%+v", d)
 			}
 		})
+	}
+}
+
+// A rule that verifies images and only audits leaves half of the time to the rules after it.
+func TestImagesLeaveTime(t *testing.T) {
+	outer, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	end, _ := outer.Deadline()
+	left := map[string]time.Duration{}
+	named := func(name string, a policy.Action) *policy.Rule {
+		r := rule(name, func(c *policy.Call) policy.Yield {
+			at, _ := c.Context().Deadline()
+			left[name] = end.Sub(at).Round(time.Minute)
+			return policy.Yield{Status: policy.StatusPass}
+		})
+		r.VerifiesImages, r.Action.Default = true, a
+		return r
+	}
+	s := program(named("audits", policy.Audit), named("audits too", policy.Audit), named("denies", policy.Deny))
+	Eval(outer, Input{Selections: []policy.Selection{s}, Request: request(policy.Create), Stages: policy.StageValidate, Now: time.Now})
+	if left["audits"] != 30*time.Minute || left["audits too"] != 30*time.Minute || left["denies"] != 0 {
+		t.Errorf("got %v", left)
 	}
 }
 

@@ -72,6 +72,8 @@ type Options struct {
 	Targets bool
 	// Existing: the Programs evaluate existing objects for reports, not requests.
 	Existing bool
+	// OnlyListed: no policy evaluates requests for subresources of Pods that it does not list (--podSubresources=false).
+	OnlyListed bool
 	// Allowance is charged for what the policy costs to compile; nil for that of a single policy. Use Within to read it.
 	Allowance *compilecost.Allowance
 }
@@ -83,6 +85,9 @@ func (o Options) Within() *compilecost.Allowance {
 	}
 	return o.Allowance
 }
+
+// Subresources reports whether policies on Pods also evaluate requests for the subresources that change the containers of Pods.
+func (o Options) Subresources() bool { return !o.OnlyListed && !o.Existing }
 
 // Companion describes a kind of objects that belong to policies of a family, such as bindings.
 type Companion struct {

@@ -52,7 +52,7 @@ func NewExtractor(path, value, key, name string, converted bool) (Extractor, err
 	return Extractor{path: steps, value: jsonpointer.Unescape(value), key: key, group: name, converted: converted}, nil
 }
 
-// Extract lists the images at the places that the extractors define. An absent or empty value is not an image. An object
+// Extract lists the images at the places that the extractors define. An absent or blank value is not an image. An object
 // with another structure than an extractor expects is an error, since its images would be missed. convert may be nil if
 // no extractor is converted.
 func (d Defaults) Extract(extractors []Extractor, object map[string]any, convert Converter) ([]Image, error) {
@@ -128,11 +128,7 @@ func (e *extraction) at(v any, pointer, index string) error {
 			return ErrKey
 		}
 	}
-	found, ok := object[e.value]
-	if !ok || found == nil || found == "" {
-		return nil
-	}
-	return e.add(found, pointer+"/"+jsonpointer.Escape(e.value), key)
+	return e.add(object[e.value], pointer+"/"+jsonpointer.Escape(e.value), key)
 }
 
 func (e *extraction) every(v any, pointer, index string) error {
@@ -159,7 +155,7 @@ func (e *extraction) every(v any, pointer, index string) error {
 func (e *extraction) add(found any, pointer, key string) error {
 	text, ok := found.(string)
 	switch {
-	case found == nil || found == "":
+	case found == nil || ok && Blank(text):
 		return nil
 	case e.converted:
 		var err error
@@ -169,7 +165,7 @@ func (e *extraction) add(found any, pointer, key string) error {
 	case !ok:
 		return fmt.Errorf("%w: %s is not a text", ErrConfig, pointer)
 	}
-	if text == "" {
+	if Blank(text) {
 		return nil
 	}
 	if len(e.out) == maxImages {

@@ -11,7 +11,7 @@ import (
 )
 
 const task = `{"spec": {
-	"steps": [{"name": "build", "image": "a/build:1"}, {"name": "none"}, {"name": "empty", "image": ""}, {"name": "test", "image": "b/test"}],
+	"steps": [{"name": "build", "image": "a/build:1"}, {"name": "none"}, {"name": "empty", "image": " \t"}, {"name": "test", "image": "b/test"}],
 	"sidecars": {"log": {"image": "c/log:2"}, "audit": {"image": "c/audit:2"}},
 	"images": ["d/one", "d/two"],
 	"byName": {"x": "e/x:1"},

@@ -87,6 +87,40 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestImageVolumes tests that the images of volumes form a group of their own, for Pods and for controllers.
+func TestImageVolumes(t *testing.T) {
+	for _, c := range []struct{ kind, volumes, want string }{
+		{"Pod", `[{"name": "data", "image": {"reference": "ghcr.io/team/data:1"}}, {"name": "config", "configMap": {"name": "x"}}]`, "imageVolumes/data=ghcr.io/team/data:1 at /spec/volumes/0/image/reference"},
+		{"CronJob", `[{"name": "a", "emptyDir": {}}, null, {"name": "model", "image": {"reference": "model"}}]`, "imageVolumes/model=docker.io/model:latest at /spec/jobTemplate/spec/template/spec/volumes/2/image/reference"},
+		{"Deployment", `[{"name": "later", "image": {"pullPolicy": "Always"}}, {"name": "empty", "image": {"reference": ""}}, {"name": "none", "image": null}]`, ""},
+		{"Deployment", `[{"emptyDir": {}}]`, ""}, // only volumes with images need a name
+		{"Pod", `[{"image": {"reference": "x"}}]`, "invalid key"},
+		{"Pod", `[{"name": "a", "image": "x"}]`, "invalid image config"},
+		{"Pod", `["x"]`, "invalid image config"},
+		{"Pod", `[{"name": "a", "image": {"reference": "a b"}}]`, "invalid image 'a b' (bad image: docker.io/a b, defaultRegistry: docker.io, enableDefaultRegistryMutation: true: invalid reference format)"},
+	} {
+		text := `{"volumes": ` + c.volumes + `}`
+		for _, step := range map[string][]string{"Pod": {"spec"}, "Deployment": {"spec", "template", "spec"}, "CronJob": {"spec", "template", "spec", "jobTemplate", "spec"}}[c.kind] {
+			text = `{"` + step + `": ` + text + `}`
+		}
+		object, err := value.DecodeJSON([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		images, err := (imageref.Defaults{}).Find(c.kind, object.(map[string]any))
+		var got []string
+		for _, i := range images {
+			got = append(got, i.Group+"/"+i.Key+"="+i.String()+" at "+i.Pointer)
+		}
+		if err != nil {
+			got = []string{err.Error()}
+		}
+		if text := strings.Join(got, ", "); text != c.want {
+			t.Errorf("%s %s:\n got %s\nwant %s", c.kind, c.volumes, text, c.want)
+		}
+	}
+}
+
 // The error texts for objects that cannot be read, in the order in which Kyverno detects them.
 func TestUnreadable(t *testing.T) {
 	for _, c := range []struct {

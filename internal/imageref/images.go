@@ -16,8 +16,8 @@ var ErrTooMany = fmt.Errorf("the object refers to more than %d images", maxImage
 // Image is one image that an object refers to.
 type Image struct {
 	Reference
-	Group string // containers, initContainers, ephemeralContainers, or the name of an extractor
-	Key   string // name of the container, or the key that the extractor found
+	Group string // the name of a List, or of an extractor
+	Key   string // name of the container or volume, or the key that the extractor found
 	// Pointer is the JSON pointer of the reference; Converted: the text there is not the reference itself.
 	Pointer   string
 	Converted bool
@@ -35,10 +35,51 @@ var templates = map[string][]string{
 	"CronJob":               {"spec", "jobTemplate", "spec", "template", "spec"},
 }
 
-var groups = []string{"initContainers", "containers", "ephemeralContainers"}
+// List is a list in a Pod spec whose elements refer to images.
+type List struct {
+	// Group is the name of the group of its images.
+	Group string
+	// Field is the field of the Pod spec. Source, unless it is empty, is the field of an element that holds the object with the
+	// reference, and an element without this field has no image. Reference is the field with the reference.
+	Field, Source, Reference string
+}
 
-// Find lists the images of the containers of an object of the kind, in document order. A kind without a pod template has none. The
-// error is for an image that cannot be parsed.
+// The lists of a Pod spec whose elements refer to images: containers and volumes.
+var (
+	InitContainers      = List{Group: "initContainers", Field: "initContainers", Reference: "image"}
+	Containers          = List{Group: "containers", Field: "containers", Reference: "image"}
+	EphemeralContainers = List{Group: "ephemeralContainers", Field: "ephemeralContainers", Reference: "image"}
+	ImageVolumes        = List{Group: "imageVolumes", Field: "volumes", Source: "image", Reference: "reference"}
+)
+
+var lists = []List{InitContainers, Containers, EphemeralContainers, ImageVolumes}
+
+// Holder returns the object of an element that has the reference. It returns nil if the element is no image. ok is false if the
+// element has another structure.
+func (l *List) Holder(element any) (_ map[string]any, ok bool) {
+	holder, ok := element.(map[string]any)
+	if !ok || l.Source == "" {
+		return holder, ok
+	}
+	source := holder[l.Source]
+	if source == nil {
+		return nil, true
+	}
+	holder, ok = source.(map[string]any)
+	return holder, ok
+}
+
+// Pointer returns the JSON pointer of the reference in an element, below the Pod spec with the pointer spec.
+func (l *List) Pointer(spec string, index int) string {
+	p := spec + "/" + l.Field + "/" + strconv.Itoa(index) + "/"
+	if l.Source != "" {
+		p += l.Source + "/"
+	}
+	return p + l.Reference
+}
+
+// Find lists the images of the containers and image volumes of an object of the kind, in document order. A kind without a pod template
+// has none. The error is for an image that cannot be parsed.
 func (d Defaults) Find(kind string, object map[string]any) ([]Image, error) {
 	path, ok := templates[kind]
 	if !ok {
@@ -46,23 +87,27 @@ func (d Defaults) Find(kind string, object map[string]any) ([]Image, error) {
 	}
 	spec, pointer := podSpec(object, path), "/"+strings.Join(path, "/")
 	var out []Image
-	for _, group := range groups {
-		containers, _ := spec[group].([]any)
-		for i, c := range containers {
-			if c == nil {
+	for i := range lists {
+		list := &lists[i]
+		elements, _ := spec[list.Field].([]any)
+		for i, e := range elements {
+			if e == nil {
 				continue
 			}
-			container, ok := c.(map[string]any)
+			holder, ok := list.Holder(e)
 			if !ok {
 				return nil, ErrConfig
 			}
+			if holder == nil {
+				continue
+			}
 			// A container without a name is an error even when it has no image.
-			name, ok := container["name"].(string)
+			name, ok := e.(map[string]any)["name"].(string)
 			if !ok {
 				return nil, ErrKey
 			}
-			image, _ := container["image"].(string)
-			if image == "" {
+			image, _ := holder[list.Reference].(string)
+			if Blank(image) {
 				continue
 			}
 			if len(out) == maxImages {
@@ -72,11 +117,15 @@ func (d Defaults) Find(kind string, object map[string]any) ([]Image, error) {
 			if err != nil {
 				return nil, unreadable(image, err)
 			}
-			out = append(out, Image{Reference: r, Group: group, Key: name, Pointer: pointer + "/" + group + "/" + strconv.Itoa(i) + "/image"})
+			out = append(out, Image{Reference: r, Group: list.Group, Key: name, Pointer: list.Pointer(pointer, i)})
 		}
 	}
 	return out, nil
 }
+
+// Blank reports whether a text names no image: it is empty, or has blanks only. OpenShift's image triggers fill such fields in later. The API
+// server accepts blanks in Pod templates only, and no Pod has them.
+func Blank(text string) bool { return strings.TrimSpace(text) == "" }
 
 func podSpec(object map[string]any, path []string) map[string]any {
 	for _, step := range path {

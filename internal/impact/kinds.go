@@ -1,6 +1,7 @@
 package impact
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -108,9 +109,9 @@ func (k *Kinds) BodyOf(kind string) []string {
 }
 
 // KindFor implements policyreview.Discovery.
-func (k *Kinds) KindFor(gvr schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+func (k *Kinds) KindFor(ctx context.Context, gvr schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	if k.Discovery != nil {
-		return k.Discovery.KindFor(gvr)
+		return k.Discovery.KindFor(ctx, gvr)
 	}
 	k.mu.RLock()
 	defer k.mu.RUnlock()

@@ -191,7 +191,7 @@ func (cluster) NamespaceLabels(_ context.Context, ns string) (map[string]string,
 	return map[string]string{"kubernetes.io/metadata.name": ns}, nil
 }
 func (cluster) BodyOf(string) []string { return nil }
-func (c cluster) KindFor(gvr schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+func (c cluster) KindFor(_ context.Context, gvr schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	for _, r := range c.List {
 		if r.GVR() == gvr {
 			return r.GVK(), nil

@@ -38,28 +38,46 @@ func (l *Leader) Run(ctx context.Context) error {
 	}
 	for ctx.Err() == nil {
 		t := newTerm(ctx, l.Lease, l.Identity, l.Tasks, l.Log)
+		lock := &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: l.Namespace, Name: l.Lease},
+			Client:     client,
+			LockConfig: resourcelock.ResourceLockConfig{Identity: l.Identity},
+			Labels:     map[string]string{LeaderLabel: leaderMark(l.Identity)},
+		}
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-			Lock: &watchedLock{term: t, Interface: &resourcelock.LeaseLock{
-				LeaseMeta:  metav1.ObjectMeta{Namespace: l.Namespace, Name: l.Lease},
-				Client:     client,
-				LockConfig: resourcelock.ResourceLockConfig{Identity: l.Identity},
-				Labels:     map[string]string{LeaderLabel: leaderMark(l.Identity)},
-			}},
+			Lock: &watchedLock{term: t, Interface: lock},
+			// A renewal begins one Retry after the last one and fails after the deadline, so tasks end one Retry before another process may
+			// lead. The elector would release the lease before it ends the tasks, and would wait for an API server that does not answer.
 			RetryPeriod:   l.Retry,
-			RenewDeadline: 5 * l.Retry,
+			RenewDeadline: 4 * l.Retry,
 			LeaseDuration: 6 * l.Retry,
-			// The lease is released, so the successor need not wait for it to expire. All writes carry resource versions, so a task that is
-			// still ending does no harm.
-			ReleaseOnCancel: true,
-			Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: t.begin, OnStoppedLeading: func() {}},
+			Callbacks:     leaderelection.LeaderCallbacks{OnStartedLeading: t.begin, OnStoppedLeading: func() {}},
 		})
 		if err != nil {
 			return err
 		}
 		elector.Run(t.ctx)
-		t.end()
+		if t.end() {
+			l.release(lock)
+		}
 	}
 	return nil
+}
+
+// release gives the lease up after the tasks have ended, so that a successor need not wait until it expires. Failing does no harm.
+func (l *Leader) release(lock *resourcelock.LeaseLock) {
+	ctx, cancel := context.WithTimeout(context.Background(), l.Retry)
+	defer cancel()
+	record, _, err := lock.Get(ctx)
+	if err != nil || record.HolderIdentity != l.Identity {
+		return
+	}
+	now := metav1.Now()
+	if err := lock.Update(ctx, resourcelock.LeaderElectionRecord{
+		LeaderTransitions: record.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now,
+	}); err != nil {
+		l.Log.Info("the lease was not released", "lease", l.Lease, "reason", err)
+	}
 }
 
 // term is one attempt to lead and, if it succeeds, the time from acquiring the lease to losing it.
@@ -96,10 +114,10 @@ func (t *term) begin(ctx context.Context) {
 	}
 }
 
-// end waits for the tasks.
-func (t *term) end() {
+// end waits for the tasks, and reports whether there were any.
+func (t *term) end() (led bool) {
 	t.mu.Lock()
-	led := t.leading
+	led = t.leading
 	t.over, t.leading = true, false
 	t.mu.Unlock()
 	cause := context.Cause(t.ctx)
@@ -112,6 +130,7 @@ func (t *term) end() {
 	default:
 		t.log.Warn("no longer leading", "lease", t.lease, "reason", "the lease could not be renewed in time")
 	}
+	return led
 }
 
 // taken ends the term at once, because another process holds the lease.

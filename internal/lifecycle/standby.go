@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/ephor-dev/ephor/internal/listwatch"
 )
 
 // LeaderLabel on a Lease marks that Ephor wrote its holder. Kyverno's controllers use the same Leases and do not change the label, so it
@@ -48,22 +50,18 @@ type Standby struct {
 // Run follows the Lease until ctx is done.
 func (s *Standby) Run(ctx context.Context) {
 	s.Pause(true)
-	pause := firstPause
+	pause := listwatch.Pause{First: firstPause, Longest: longestPause}
 	for ctx.Err() == nil {
+		began := time.Now()
 		err := s.follow(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if err == nil {
-			pause = firstPause
+		if ctx.Err() != nil || pause.Worked(began) && err == nil {
 			continue
 		}
-		s.Log.Warn("cannot follow the lease", "lease", s.Lease, "again in", pause, "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
+		wait := pause.Next()
+		if err != nil {
+			s.Log.Warn("cannot follow the lease", "lease", s.Lease, "again in", wait, "error", err)
 		}
-		pause = min(2*pause, longestPause)
+		listwatch.Sleep(ctx, wait)
 	}
 }
 

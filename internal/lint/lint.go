@@ -12,6 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
 	"github.com/ephor-dev/ephor/internal/family/classic"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/schema"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -25,8 +26,9 @@ type Check struct {
 
 	// slip: its findings are mistakes however the policy is used, so apply and test also warn of them (Slips).
 	slip bool
-	// policy checks a policy that has no errors.
-	policy func(*input)
+	// policy checks a classic policy that has no errors, and program one of any family. Each check has one of them.
+	policy  func(*input)
+	program func(*policy.Program) diag.List
 }
 
 // Finding is one result of a check.
@@ -50,7 +52,7 @@ var (
 )
 
 // checks is the immutable registry.
-var checks = freeze(wildcardKind, misspeltKind, unusedContext, unreachableRule, functionCall, regularExpression, unclosedVariable, unknownPath, celFields, dataExpansion)
+var checks = freeze(wildcardKind, misspeltKind, unusedContext, unreachableRule, functionCall, regularExpression, unclosedVariable, unknownPath, celFields, dataExpansion, unseenImage)
 
 func freeze(list ...*Check) []*Check {
 	seen := map[string]bool{Mistake.Name: true, Caution.Name: true}
@@ -58,7 +60,7 @@ func freeze(list ...*Check) []*Check {
 		seen[string(c.Code)] = true
 	}
 	for _, c := range list {
-		if c.Name == "" || c.Doc == "" || c.Example == "" || c.policy == nil || seen[c.Name] {
+		if c.Name == "" || c.Doc == "" || c.Example == "" || (c.policy == nil) == (c.program == nil) || seen[c.Name] {
 			panic("lint: incomplete or duplicate check " + c.Name)
 		}
 		seen[c.Name] = true
@@ -124,6 +126,17 @@ func Policy(o compile.Object, opts Options) []Finding {
 			out = append(out, Finding{celFields, d})
 		}
 	}
+	for _, c := range checks {
+		if c.program == nil {
+			continue
+		}
+		for _, d := range c.program(program) {
+			if o.Pos != nil {
+				d.Pos = o.Pos(d.Path)
+			}
+			out = append(out, Finding{c, d})
+		}
+	}
 	if !classic.Owns(program.APIVersion, program.Kind) {
 		return out
 	}
@@ -133,8 +146,9 @@ func Policy(o compile.Object, opts Options) []Finding {
 		in.rules = append(in.rules, tree(p.Spec.Rules[i]))
 	}
 	for _, c := range checks {
-		in.check = c
-		c.policy(in)
+		if in.check = c; c.policy != nil {
+			c.policy(in)
+		}
 	}
 	for _, f := range in.findings {
 		if o.Pos != nil {

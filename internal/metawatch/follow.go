@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/ephor-dev/ephor/internal/listwatch"
 )
 
 // Resource lists and watches the metadata of objects, as the resources of k8s.io/client-go/metadata do.
@@ -42,28 +44,18 @@ const (
 
 // Follow follows the resource until ctx is done, and lists it again after a failure.
 func Follow(ctx context.Context, r Resource, options metav1.ListOptions, h Handler) {
-	pause := firstPause
+	pause := &listwatch.Pause{First: firstPause, Longest: longestPause}
 	for ctx.Err() == nil {
 		version, err := list(ctx, r, options, h)
 		if err == nil {
-			pause = firstPause
-			err = tail(ctx, r, options, version, h)
+			err = tail(ctx, r, options, version, h, pause)
 		}
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
-		h.Failed(err, pause)
-		sleep(ctx, pause)
-		pause = min(2*pause, longestPause)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
+		wait := pause.Next()
+		h.Failed(err, wait)
+		listwatch.Sleep(ctx, wait)
 	}
 }
 
@@ -73,6 +65,9 @@ func list(ctx context.Context, r Resource, options metav1.ListOptions, h Handler
 	names := map[types.NamespacedName]bool{}
 	for {
 		page, err := r.List(ctx, options)
+		if listwatch.GoesOn(err, &options.Continue) {
+			continue
+		}
 		if err != nil {
 			return "", fmt.Errorf("list: %w", err)
 		}
@@ -92,8 +87,9 @@ func list(ctx context.Context, r Resource, options metav1.ListOptions, h Handler
 }
 
 // tail reports changes since the version. It returns nil if the API server no longer has that version.
-func tail(ctx context.Context, r Resource, options metav1.ListOptions, version string, h Handler) error {
+func tail(ctx context.Context, r Resource, options metav1.ListOptions, version string, h Handler, pause *listwatch.Pause) error {
 	for ctx.Err() == nil {
+		began := time.Now()
 		seconds := watchSeconds
 		options.ResourceVersion, options.AllowWatchBookmarks, options.TimeoutSeconds = version, true, &seconds
 		w, err := r.Watch(ctx, options)
@@ -102,10 +98,13 @@ func tail(ctx context.Context, r Resource, options metav1.ListOptions, version s
 		}
 		switch {
 		case apierrors.IsGone(err), apierrors.IsResourceExpired(err):
+			pause.After(ctx, began, nil)
 			return nil
 		case err != nil:
+			pause.Worked(began)
 			return fmt.Errorf("watch: %w", err)
 		}
+		pause.After(ctx, began, nil)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,7 +74,9 @@ func event(kind watch.EventType, name, version string) watch.Event {
 }
 
 // TestFollow follows a resource through pages, a watch that ends, a bookmark, an expired version and a failure.
-func TestFollow(t *testing.T) {
+func TestFollow(t *testing.T) { synctest.Test(t, testFollow) }
+
+func testFollow(t *testing.T) {
 	expired := apierrors.NewResourceExpired("too old").Status()
 	s := &script{
 		lists: []any{
@@ -119,4 +122,49 @@ func TestFollow(t *testing.T) {
 	if !slices.Equal(s.asked, asked) {
 		t.Errorf("asked:\n%s\nwant:\n%s", strings.Join(s.asked, "\n"), strings.Join(asked, "\n"))
 	}
+}
+
+// Watches that end at once, or whose version is always too old, are opened rarely.
+func TestWatchesThatEndAtOnce(t *testing.T) {
+	expired := apierrors.NewResourceExpired("too old").Status()
+	for name, events := range map[string][]watch.Event{"end at once": {}, "too old": {{Type: watch.Error, Object: &expired}}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{}
+			for range 1000 {
+				s.lists, s.watches = append(s.lists, page("5", "", "a")), append(s.watches, events)
+			}
+			ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer stop()
+			metawatch.Follow(ctx, s, metav1.ListOptions{}, metawatch.Handler{
+				Seen: func(*metav1.PartialObjectMetadata) {}, Gone: func(*metav1.PartialObjectMetadata) {},
+				Listed: func(map[types.NamespacedName]bool, string) {}, Failed: func(error, time.Duration) {},
+			})
+			if n := len(s.asked); n > 60 {
+				t.Errorf("%s: %d lists and watches in 10 minutes", name, n)
+			}
+		})
+	}
+}
+
+// A list whose token has expired goes on with the rest.
+func TestListIsLongerThanItsToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := apierrors.NewResourceExpired("the token is too old")
+		gone.ErrStatus.Continue = "rest"
+		s := &script{lists: []any{page("5", "more", "a"), error(gone), page("9", "", "b")}}
+		ctx, stop := context.WithCancel(t.Context())
+		metawatch.Follow(ctx, s, metav1.ListOptions{}, metawatch.Handler{
+			Seen: func(*metav1.PartialObjectMetadata) {},
+			Listed: func(names map[types.NamespacedName]bool, version string) {
+				if len(names) != 2 || version != "5" {
+					t.Errorf("%v of version %s", names, version)
+				}
+				stop()
+			},
+			Failed: func(err error, _ time.Duration) { t.Error(err) },
+		})
+		if got := strings.Join(s.asked, ", "); got != "list  , list  more, list  rest" && !strings.HasPrefix(got, "list  , list  more, list  rest, ") {
+			t.Errorf("asked %s", got)
+		}
+	})
 }

@@ -69,6 +69,7 @@ const (
 	nameReportsUnproved       = "ephor_reports_unproved"
 	nameReportsUnlistable     = "ephor_reports_unlistable_kinds"
 	nameRingMembers           = "ephor_ring_members"
+	nameLeftOut               = "ephor_webhook_policies_left_out"
 	nameBudgetExceeded        = "ephor_policy_budget_exceeded"
 	nameExceptionErrors       = "ephor_policy_exception_errors"
 	namePaths                 = "ephor_webhook_path_requests"
@@ -159,6 +160,8 @@ var declared = []Instrument{
 		Help: "evaluations that ended in an error because the policy exceeded its budget, or its namespace exceeded its share of processor time", Query: `sum by (policy_namespace, policy_name) (increase(ephor_policy_budget_exceeded_total[1h]))`},
 	{Name: nameExceptionErrors, Kind: Counter, Labels: []string{"exception_namespace?", "exception_name?"}, Ours: true,
 		Help: "evaluations of an exception that had no result, so that it exempted nothing", Query: `sum by (exception_namespace, exception_name) (increase(ephor_policy_exception_errors_total[1h]))`},
+	{Name: nameLeftOut, Kind: Gauge, Labels: []string{"scope"}, Ours: true,
+		Help: "policies that are not enforced on requests because the API server would reject their webhooks, or because these are too large, by scope of the policy: cluster or namespace; only the leader has it", Query: `max by (scope) (ephor_webhook_policies_left_out)`},
 	{Name: namePaths, Kind: Counter, Labels: []string{"result"}, Ours: true,
 		Help: "requests to webhook paths without a valid secret segment, by result: plain (answered, since a webhook configuration contains the path without a segment), missing and unknown (not answered), unserved (admitted with a warning, since no policies are evaluated at this path)", Query: `sum by (result) (increase(ephor_webhook_path_requests_total[1h]))`},
 	{Name: nameRegistryRequests, Kind: Counter, Labels: []string{"server_address?", "http_response_status_code"}, Ours: true,

@@ -58,6 +58,7 @@ type Metrics struct {
 	unlistable   atomic.Pointer[func() []string]
 	trustRoots   atomic.Pointer[func(report func(source string, confined bool, updated time.Time, failures int))]
 	members      sync.Map // controller → func() int
+	leftOut      atomic.Pointer[func() (clusterWide, namespaced int, known bool)]
 }
 
 // PolicyState is a policy and its condition, for kyverno_policy_rule_info_total.
@@ -99,6 +100,7 @@ func NewMetrics(o Options) *Metrics {
 	m.rule.collect, m.certificate.collect, m.ttlInfo.collect = m.collectRules, m.collectCertificates, m.collectTTL
 	get(nameReportsUnlistable).collect = m.collectUnlistable
 	get(nameRingMembers).collect = m.collectMembers
+	get(nameLeftOut).collect = m.collectLeftOut
 	get(nameTrustFetched).collect, get(nameTrustFailures).collect = m.collectTrust, m.collectTrustFailures
 	m.updateWaiting.collect = func(set func(float64, ...string)) { set(float64(m.waiting.Load())) }
 	m.Configure(Config{})

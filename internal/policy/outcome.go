@@ -24,6 +24,9 @@ var statusNames = [...]string{"", "pass", "fail", "warn", "error", "skip"}
 
 func (s Status) String() string { return statusNames[s] }
 
+// TextPreExisting is the message of a violation that is tolerated because the old object had it. It is Kyverno's, verbatim.
+const TextPreExisting = "skipping the rule evaluation as pre-existing violations are allowed"
+
 // Yield is the result of one evaluation of a rule. The zero Yield is "no result".
 type Yield struct {
 	Status Status

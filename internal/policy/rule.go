@@ -2,8 +2,12 @@ package policy
 
 import (
 	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // Stage is a kind of evaluation in which a rule takes part.
@@ -77,7 +81,10 @@ type Rule struct {
 	Action ActionPlan
 	// OnError determines the effect of an error of the rule on the request.
 	OnError ErrorMeaning
-	Needs   Needs
+	// VerifiesImages: the rule asks registries and logs about images. An error does not deny a request if the rule's action does not, whatever
+	// failurePolicy is; it becomes a warning. A rule that does not deny gets half of the time that is left, so that those after it are evaluated.
+	VerifiesImages bool
+	Needs          Needs
 	// OwnNeeds are the Needs without those of the rule's exceptions; nil for a rule without exceptions.
 	OwnNeeds *Needs
 	// Services: a CEL expression calls an HTTP service. Globals: a CEL expression reads a global context entry.
@@ -105,6 +112,8 @@ type Rule struct {
 	Foreseen []Grant
 	// Generation defines how a generate rule handles its objects; nil for other rules.
 	Generation *Generation
+	// OldContent says which parts of a rule with deferred work read the content of an object that is not there any more.
+	OldContent OldContent
 	// OnBackground: requests of the background controller also cause work of the rule (skipBackgroundRequests: false).
 	OnBackground bool
 	// OnPolicyChange: a mutate rule with targets is executed for all its triggers when its policy changes.
@@ -183,10 +192,35 @@ type Generation struct {
 	// Watched: if the rule synchronizes, the background controller watches its objects and the sources of copies, so that no webhooks are
 	// necessary for them.
 	Watched bool
-	// KeepCopies: copies stay when the policy is deleted.
+	// KeepCopies: copies stay when the policy is deleted. As in Kyverno, that is so for a GeneratingPolicy that does not say what happens to its
+	// objects.
 	KeepCopies bool
 	// ReportsExempt: reports contain a request that exceptions exempt, although it causes no work.
 	ReportsExempt bool
+}
+
+// OldContent are the parts of a rule that read the content of the old object of an update, or of a deleted object. UpdateRequests do not hold
+// that of Secrets: conditions that read it count as they were at admission (Request.Held), and other parts cannot.
+type OldContent struct {
+	Conditions bool // preconditions, or the matchConditions of a policy in CEL
+	Elsewhere  bool
+}
+
+// AboutSecrets reports whether a rule may be about Secrets, and whether it names them.
+func AboutSecrets(r *Rule) (about, named bool) {
+	for i := range r.Targets {
+		t := &r.Targets[i]
+		if t.Subresource != "" && t.Subresource != "*" || t.Group != "" && t.Group != "*" {
+			continue
+		}
+		name, literal := "Secret", t.Kind
+		if t.ByResource() {
+			name, literal = "secrets", t.Resource
+		}
+		named = named || literal == name
+		about = about || wildcard.Match(literal, name)
+	}
+	return about, named
 }
 
 // ObjectReads returns the fields that the decoder must keep if rules read these fields of the object. In fields, nil means none; in
@@ -205,7 +239,22 @@ func ObjectReads(fields *value.Fields) *value.Fields {
 	return out
 }
 
+// AsksRequester reports whether the rule depends on the requester.
+func (r *Rule) AsksRequester() bool { return r.Needs.User || r.Needs.Roles }
+
 // IsFor reports whether the rule applies to requests with documents of this type. Deletion rules also evaluate JSON documents.
 func (r *Rule) IsFor(p Payload) bool {
 	return r.Payload.Fits(p) || p == JSONPayload && r.Stage.Has(StageDelete)
+}
+
+// AsksAboutPods reports whether a target of the rule covers requests for Pods with the operation, or for a subresource of Pods.
+func (r *Rule) AsksAboutPods(operation Operation, sub string) bool {
+	pod := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	request := &Request{
+		Operation: operation, GVK: pod, RequestGVK: pod, GVR: pod.GroupVersion().WithResource("pods"), Subresource: sub, Namespace: "default",
+	}
+	return slices.ContainsFunc(r.Targets, func(t Target) bool {
+		s := t.Compile()
+		return s.Covers(request)
+	})
 }

@@ -36,6 +36,9 @@ type Target struct {
 	// MatchLabels are labels of the object, possibly with wildcards in a target by kind; nil for any. As in the API server, a target by
 	// resource also matches by the labels of the old object.
 	MatchLabels map[string]string
+	// Unlisted: the author did not list the resource. The policy is asked about it because it changes the containers of Pods, which the
+	// author listed.
+	Unlisted bool
 	// ExactVersion: the API server must not convert requests for other versions (matchPolicy: Exact). It is for webhook rules.
 	ExactVersion bool
 }

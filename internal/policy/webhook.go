@@ -34,6 +34,8 @@ type Webhook struct {
 	// Brings are the stages of rules whose targets add resources to the webhook. Operations are used for targets without operations.
 	Brings     Stage
 	Operations []Operation
+	// Extra: the webhook is in one of our own configurations, which Kyverno does not have.
+	Extra bool
 	// Selection holds the resources as the author wrote them; nil if the targets of the rules define them.
 	Selection *WebhookSelection
 }

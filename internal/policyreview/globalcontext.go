@@ -11,7 +11,7 @@ import (
 
 // GlobalContext accepts a GlobalContextEntry if it compiles. Resources that the API server does not serve cause only a warning, since their
 // definition may come later; until then reading the entry is an error.
-func (v *Reviewer) GlobalContext(_ context.Context, req *policy.Request) Answer {
+func (v *Reviewer) GlobalContext(ctx context.Context, req *policy.Request) Answer {
 	if req.Subresource != "" || req.Operation == policy.Delete {
 		return Answer{Allowed: true}
 	}
@@ -29,7 +29,7 @@ func (v *Reviewer) GlobalContext(_ context.Context, req *policy.Request) Answer 
 	if r := entry.Resource; r != nil {
 		gv, err := apischema.ParseGroupVersion(r.APIVersion)
 		if err == nil {
-			_, err = v.Discovery.KindFor(gv.WithResource(r.Resource))
+			_, err = v.Discovery.KindFor(ctx, gv.WithResource(r.Resource))
 		}
 		if err != nil {
 			diags.Warnf("spec.kubernetesResource", "the entry has no data yet: %v", err)

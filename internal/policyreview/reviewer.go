@@ -1,6 +1,7 @@
 package policyreview
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -21,7 +22,7 @@ type Discovery interface {
 	// BodyOf returns the subresources, as Kind/sub, whose requests hold objects of the kind. Call it after Find.
 	BodyOf(kind string) []string
 	// KindFor returns the kind of a main resource.
-	KindFor(apischema.GroupVersionResource) (apischema.GroupVersionKind, error)
+	KindFor(context.Context, apischema.GroupVersionResource) (apischema.GroupVersionKind, error)
 }
 
 // Options are the settings of the process that reviews depend on.

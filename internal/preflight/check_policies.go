@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -107,9 +108,35 @@ func (s *state) policy(ctx context.Context, u *unstructured.Unstructured, review
 			},
 		})
 	}
+	if more := seesMore(program); len(more) > 0 {
+		s.add(Finding{Code: "policy-sees-more", Severity: Note, Object: objectOf(u), Message: "unlike in Kyverno, it is also evaluated on " + strings.Join(more, ", ")})
+	}
 	if reviewer != nil {
 		s.rights(ctx, u, program, reviewer)
 	}
+}
+
+// seesMore returns what Ephor evaluates a policy on although Kyverno does not: subresources of Pods that the policy does not list, and the
+// images of volumes.
+func seesMore(p *policy.Program) (more []string) {
+	add := func(text string) {
+		if !slices.Contains(more, text) {
+			more = append(more, text)
+		}
+	}
+	for _, r := range p.Rules {
+		pods := false
+		for _, t := range r.Targets {
+			if t.Unlisted {
+				add("requests for " + t.Resource + "/" + t.Subresource)
+			}
+			pods = pods || t.Main() && (t.Kind == "Pod" || t.Resource == "pods")
+		}
+		if pods && (r.Needs.Images || r.Needs.Registries || r.Stage.Has(policy.StageVerifyImages)) {
+			add("the images of volumes")
+		}
+	}
+	return more
 }
 
 // sharesLogin reports whether the values of the release already let namespaced policies use the login of the installation.

@@ -17,6 +17,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/internal/listwatch"
 	"github.com/ephor-dev/ephor/internal/policyreview"
 	"github.com/ephor-dev/ephor/internal/settings"
 )
@@ -59,7 +60,11 @@ func (c *Cluster) each(ctx context.Context, gvk schema.GroupVersionKind, give fu
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	seen, next := 0, ""
 	for {
-		if err := c.Reader.List(ctx, list, append(options, client.Limit(pageSize), client.Continue(next))...); err != nil {
+		err := c.Reader.List(ctx, list, append(options, client.Limit(pageSize), client.Continue(next))...)
+		if listwatch.GoesOn(err, &next) {
+			continue
+		}
+		if err != nil {
 			return absent(err)
 		}
 		for i := range list.Items {
@@ -80,7 +85,11 @@ func (c *Cluster) count(ctx context.Context, gvk schema.GroupVersionKind) (int, 
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	n, next := 0, ""
 	for {
-		if err := c.Reader.List(ctx, list, client.Limit(pageSize), client.Continue(next)); err != nil {
+		err := c.Reader.List(ctx, list, client.Limit(pageSize), client.Continue(next))
+		if listwatch.GoesOn(err, &next) {
+			continue
+		}
+		if err != nil {
 			return 0, absent(err)
 		}
 		n += len(list.Items)

@@ -93,6 +93,7 @@ var findingKinds = []Kind{
 	{"policy-not-enforced", "a policy that Ephor would not enforce"},
 	{"policy-without-login", "a namespaced policy that reads image registries: the installation's pull secrets and cloud identity are for cluster-wide policies only"},
 	{"policy-differs", "a policy that Ephor evaluates differently"},
+	{"policy-sees-more", "a policy that Ephor also evaluates on requests or images of Pods that Kyverno does not show it"},
 	{"exception-not-applied", "a PolicyException that Ephor would not apply"},
 	{"entry-not-loaded", "a GlobalContextEntry that Ephor would not load"},
 	{"setting-unread", "a key of the ConfigMap that Ephor does not read"},

@@ -32,7 +32,7 @@ func (kinds) Find(t policy.Target) ([]discovery.Resource, error) {
 	return nil, nil
 }
 func (kinds) BodyOf(string) []string { return nil }
-func (kinds) KindFor(apischema.GroupVersionResource) (apischema.GroupVersionKind, error) {
+func (kinds) KindFor(context.Context, apischema.GroupVersionResource) (apischema.GroupVersionKind, error) {
 	return apischema.GroupVersionKind{}, nil
 }
 
@@ -140,6 +140,7 @@ func TestRun(t *testing.T) {
 		"note field-manager Deployment/kyverno/kyverno-admission-controller",
 		"note helm-release Secret/kyverno/sh.helm.release.v1.kyverno.v2",
 		"note lease-held Lease/kyverno/kyverno",
+		"note policy-sees-more ValidatingPolicy/updates",
 		"note reports-adopted PolicyReport",
 		"note request-unfinished UpdateRequest/kyverno",
 		"note secret-paths MutatingWebhookConfiguration/kyverno-verify-mutating-webhook-cfg",
@@ -169,6 +170,7 @@ func TestRun(t *testing.T) {
 		"webhook-unanswered":    {"kyverno/kyverno-svc", "kubectl delete validatingwebhookconfiguration kyverno-resource-validating-webhook-cfg"},
 		"lease-held":            {"kyverno-admission-controller-0", "3s ago"},
 		"request-unfinished":    {"1 of them are Pending"},
+		"policy-sees-more":      {"pods/ephemeralcontainers, requests for pods/resize"},
 		"setting-unread":        {"notAKey"},
 		"secret-paths":          {"webhooks.secretPaths=false"},
 	} {

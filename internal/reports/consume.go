@@ -19,6 +19,7 @@ import (
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
+	"github.com/ephor-dev/ephor/internal/listwatch"
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
@@ -117,26 +118,27 @@ func (c *Consumer) Run(ctx context.Context) {
 
 // follow lists and watches one kind.
 func (c *Consumer) follow(ctx context.Context, of func() client.ObjectList) {
-	pause := firstPause
+	pause := listwatch.Pause{First: firstPause, Longest: longestPause}
 	for ctx.Err() == nil {
 		var changed <-chan struct{}
 		if c.o.Share != nil {
 			changed = c.o.Share.Changed()
 		}
 		version, left, err := c.list(ctx, of)
+		began, ended := time.Now(), false
 		if err == nil {
-			pause = firstPause
-			err = c.watch(ctx, of(), version, left, changed)
+			ended, err = c.watch(ctx, of(), version, left, changed)
 		}
-		if ctx.Err() != nil || err == nil {
-			continue
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			pause.Worked(began)
+			wait := pause.Next()
+			c.o.Log.Warn("cannot follow results of admission, will try again", "in", wait, "error", err)
+			listwatch.Sleep(ctx, wait)
+		case ended:
+			pause.After(ctx, began, nil)
 		}
-		c.o.Log.Warn("cannot follow results of admission, will try again", "in", pause, "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-		pause = min(2*pause, longestPause)
 	}
 }
 
@@ -146,7 +148,11 @@ func (c *Consumer) list(ctx context.Context, of func() client.ObjectList) (versi
 	next := ""
 	for {
 		page := of()
-		if err := c.o.Client.List(ctx, page, append(options, client.Continue(next))...); err != nil {
+		err := c.o.Client.List(ctx, page, append(options, client.Continue(next))...)
+		if listwatch.GoesOn(err, &next) {
+			continue
+		}
+		if err != nil {
 			return "", false, fmt.Errorf("list EphemeralReports: %w", err)
 		}
 		if version == "" {
@@ -167,16 +173,16 @@ func (c *Consumer) list(ctx context.Context, of func() client.ObjectList) (versi
 	}
 }
 
-// watch handles events until everything must be listed again: because some EphemeralReports are left, the share has changed, or the watched
-// version has expired.
-func (c *Consumer) watch(ctx context.Context, kind client.ObjectList, version string, left bool, changed <-chan struct{}) error {
+// watch handles events until everything must be listed again: because some EphemeralReports are left, the share has changed, or the API
+// server has ended the watch, also because the watched version has expired.
+func (c *Consumer) watch(ctx context.Context, kind client.ObjectList, version string, left bool, changed <-chan struct{}) (ended bool, err error) {
 	seconds := watchSeconds
 	stream, err := c.o.Client.Watch(ctx, kind, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds}})
 	if err != nil {
 		if apierrors.IsGone(err) || apierrors.IsResourceExpired(err) {
-			return nil
+			return true, nil
 		}
-		return fmt.Errorf("watch EphemeralReports: %w", err)
+		return false, fmt.Errorf("watch EphemeralReports: %w", err)
 	}
 	defer stream.Stop()
 	b := batch{}
@@ -192,11 +198,11 @@ func (c *Consumer) watch(ctx context.Context, kind client.ObjectList, version st
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return false, nil
 		case <-changed:
-			return nil
+			return false, nil
 		case <-again:
-			return nil
+			return false, nil
 		case <-ready:
 			if c.take(ctx, b) {
 				leave()
@@ -204,14 +210,14 @@ func (c *Consumer) watch(ctx context.Context, kind client.ObjectList, version st
 			b, ready = batch{}, nil
 		case e, open := <-stream.ResultChan():
 			if !open {
-				return nil
+				return true, nil
 			}
 			switch e.Type {
 			case watch.Error:
 				if err := apierrors.FromObject(e.Object); !apierrors.IsGone(err) && !apierrors.IsResourceExpired(err) {
-					return fmt.Errorf("watch EphemeralReports: %w", err)
+					return false, fmt.Errorf("watch EphemeralReports: %w", err)
 				}
-				return nil
+				return true, nil
 			case watch.Added, watch.Modified:
 				b.add(e.Object.(client.Object))
 				if ready == nil {

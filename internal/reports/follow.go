@@ -102,6 +102,9 @@ func (w *Writer) saw(m *metav1.PartialObjectMetadata) {
 func (w *Writer) missed(m *metav1.PartialObjectMetadata) {
 	w.mu.Lock()
 	st := w.known[m.Name]
+	if st != nil && st.writing && newer(m.ResourceVersion, st.gone) {
+		st.gone = m.ResourceVersion // end compares it with what was written
+	}
 	if st == nil || st.writing || newer(st.version, m.ResourceVersion) {
 		w.mu.Unlock()
 		return

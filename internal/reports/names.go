@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 
+	"github.com/ephor-dev/ephor/internal/listwatch"
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
@@ -89,6 +90,9 @@ func (l *listed) read(ctx context.Context, in metadata.ResourceInterface) error 
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		page, err := in.List(ctx, options)
+		if listwatch.GoesOn(err, &options.Continue) {
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
@@ -46,6 +47,38 @@ func TestStale(t *testing.T) {
 	want := "pod-gone secret-gone secret-of-scans secret-scanned-before secret-unknown"
 	if names := strings.Join(slices.Sorted(maps.Keys(got)), " "); names != want {
 		t.Errorf("stale are %s, want %s", names, want)
+	}
+}
+
+// A report that another client deletes or changes while it is being written is written again, and one that the write itself deleted is not.
+func TestSeenDuringAWrite(t *testing.T) {
+	resource := &report.Resource{APIVersion: "v1", Kind: "Pod", Namespace: "n", Name: "p", UID: "u"}
+	event := func(version string) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "u", Namespace: "n", ResourceVersion: version}}
+	}
+	for _, c := range []struct {
+		name    string
+		during  func(*Writer)
+		written string // the version after the write; empty if it deleted the report
+		again   bool
+		known   bool
+	}{
+		{"deleted after our write", func(w *Writer) { w.saw(event("5")); w.missed(event("6")) }, "5", true, false},
+		{"deleted before our write, which made it again", func(w *Writer) { w.missed(event("4")) }, "5", false, true},
+		{"deleted by our write", func(w *Writer) { w.missed(event("6")) }, "", false, false},
+		{"deleted and made again by another client", func(w *Writer) { w.missed(event("6")); w.saw(event("7")) }, "5", true, true},
+		{"changed by another client", func(w *Writer) { w.saw(event("6")) }, "5", true, true},
+		{"nothing but our write", func(w *Writer) { w.saw(event("5")) }, "5", false, true},
+	} {
+		again := false
+		w := New(Options{Again: func(schema.GroupKind, string, string, string) { again = true }})
+		st := w.begin(resource)
+		c.during(w)
+		st.version = c.written
+		w.end("u", st)
+		if known := w.known["u"] != nil; again != c.again || known != c.known {
+			t.Errorf("%s: evaluated again %v, known %v", c.name, again, known)
+		}
 	}
 }
 

@@ -20,9 +20,10 @@ type state struct {
 	loaded bool
 	// others are the rules of its other results, such as those of admission. They are valid if loaded is set.
 	others []*report.Rule
-	// writing: a write is in progress, and newer versions may come from it. foreign is the newest version seen meanwhile.
-	writing bool
-	foreign string
+	// writing: a write is in progress, and newer versions may come from it. foreign is the newest version seen meanwhile, and gone that of the
+	// last deletion.
+	writing       bool
+	foreign, gone string
 }
 
 func (st *state) groupKind() schema.GroupKind {
@@ -95,24 +96,25 @@ func (w *Writer) begin(r *report.Resource) *state {
 		w.about(st, r)
 		w.known[r.UID] = st
 	}
-	st.writing, st.foreign = true, ""
+	st.writing, st.foreign, st.gone = true, "", ""
 	return st
 }
 
-// end handles the versions that were seen during the write.
+// end handles the versions and deletions that were seen during the write.
 func (w *Writer) end(uid string, st *state) {
 	w.mu.Lock()
 	st.writing = false
-	if st.version == "" {
+	gone := st.version != "" && newer(st.gone, st.version) && !newer(st.foreign, st.gone)
+	if st.version == "" || gone {
 		delete(w.known, uid)
 	}
-	strange := newer(st.foreign, st.version)
+	strange := !gone && newer(st.foreign, st.version)
 	if strange {
 		st.version, st.loaded = st.foreign, false
 	}
 	again := *st
 	w.mu.Unlock()
-	if strange {
+	if strange || gone {
 		w.again(uid, &again)
 	}
 }

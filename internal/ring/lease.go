@@ -58,13 +58,13 @@ func (r *Ring) write(ctx context.Context, there *coordinationv1.Lease) error {
 	seconds := int32(Valid / time.Second)
 	if there == nil {
 		zero := int32(0)
-		made, err := r.Leases.Create(ctx, &coordinationv1.Lease{
+		_, err := r.Leases.Create(ctx, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.name, Labels: r.labels()},
 			Spec: coordinationv1.LeaseSpec{
 				HolderIdentity: &r.holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now, LeaseTransitions: &zero,
 			},
 		}, metav1.CreateOptions{})
-		return r.wrote(made, err, "make")
+		return r.wrote(err, "make")
 	}
 	next := there.DeepCopy()
 	if holderOf(there) != r.holder {
@@ -75,15 +75,15 @@ func (r *Ring) write(ctx context.Context, there *coordinationv1.Lease) error {
 		next.Spec.AcquireTime, next.Spec.LeaseTransitions = &now, &transitions
 	}
 	next.Spec.HolderIdentity, next.Spec.LeaseDurationSeconds, next.Spec.RenewTime = &r.holder, &seconds, &now
-	made, err := r.Leases.Update(ctx, next, metav1.UpdateOptions{})
-	return r.wrote(made, err, "renew")
+	_, err := r.Leases.Update(ctx, next, metav1.UpdateOptions{})
+	return r.wrote(err, "renew")
 }
 
-func (r *Ring) wrote(l *coordinationv1.Lease, err error, attempt string) error {
+func (r *Ring) wrote(err error, attempt string) error {
 	if err != nil {
 		return fmt.Errorf("%s the Lease %s: %w", attempt, r.name, err)
 	}
-	r.lease = l
+	r.written = true
 	return nil
 }
 

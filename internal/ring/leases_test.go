@@ -62,12 +62,25 @@ func (s *store) names() []string {
 	return slices.Sorted(maps.Keys(s.leases))
 }
 
-// link is a member's connection to the store. It fails while cut is set, and delays its answers.
+// link is a member's connection to the store. It fails while cut is set, and delays its requests. While slow is set, it never answers what it
+// has written.
 type link struct {
 	*store
 	mu    sync.Mutex
 	cut   bool
+	slow  bool
 	delay time.Duration
+}
+
+// answers waits for the answer to a write that was carried out.
+func (l *link) answers(ctx context.Context) error {
+	l.mu.Lock()
+	slow := l.slow
+	l.mu.Unlock()
+	if slow {
+		<-ctx.Done()
+	}
+	return ctx.Err()
 }
 
 func (l *link) set(cut bool, delay time.Duration) {
@@ -119,7 +132,8 @@ func (l *link) Update(ctx context.Context, o *coordinationv1.Lease, _ metav1.Upd
 	case there.ResourceVersion != o.ResourceVersion:
 		return &coordinationv1.Lease{}, apierrors.NewConflict(leasesResource, o.Name, nil)
 	}
-	return l.put(o), nil
+	made := l.put(o)
+	return made, l.answers(ctx)
 }
 
 func (l *link) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {

@@ -44,9 +44,9 @@ type Ring struct {
 	wake, released chan struct{}
 
 	// Only Run uses these fields.
-	lease  *coordinationv1.Lease // ours, in the version that was last written; nil before
-	joined bool                  // the Lease is ours
-	first  bool                  // we have just created the first Lease
+	written bool // we have written our Lease
+	joined  bool // the Lease is ours
+	first   bool // we have just created the first Lease
 	// failures is the number of consecutive failed rounds.
 	failures int
 
@@ -177,7 +177,7 @@ func (r *Ring) round(ctx context.Context, start time.Time) error {
 	case r.joined:
 		return errTaken{by: holderOf(own)}
 	}
-	r.first = !holding && own == nil && r.lease == nil || holding && r.first
+	r.first = !holding && own == nil && !r.written || holding && r.first
 	if err := r.write(ctx, own); err != nil || !holding {
 		return err
 	}
@@ -303,12 +303,13 @@ func (r *Ring) leave() {
 		r.Log.Warn("work has exceeded its time: the Lease stays until it expires", "lease", r.name, "pieces", left)
 		return
 	}
-	if !r.joined {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := r.remove(ctx, r.lease); err != nil {
+	own, _, err := r.list(ctx) // the answer to the last write may be missing
+	if err == nil && own != nil && holderOf(own) == r.holder {
+		err = r.remove(ctx, own)
+	}
+	if err != nil {
 		r.Log.Warn("the Lease stays until it expires", "lease", r.name, "error", err)
 	}
 }

@@ -154,6 +154,26 @@ func TestMemberEnds(t *testing.T) {
 	})
 }
 
+// A member that ends during a renewal, which was carried out and not answered, removes its Lease, too.
+func TestMemberEndsDuringARenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		a := s.join(t, "a")
+		after(Renew / 2)
+		a.link.mu.Lock()
+		a.link.slow = true
+		a.link.mu.Unlock()
+		after(Renew)
+		a.link.mu.Lock()
+		a.link.slow = false
+		a.link.mu.Unlock()
+		a.stop()
+		if got := s.names(); len(got) > 0 {
+			t.Errorf("the Leases are %v", got)
+		}
+	})
+}
+
 // Work that continues while its member leaves is cancelled ten seconds after the last proof.
 func TestLeavingWithWorkThatGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,6 +23,7 @@ var verifyImages = &Kind{
 		return v.evaluate
 	},
 	lifecycle: func(r *kyvernov1.Rule, out *policy.Rule) {
+		out.VerifiesImages = true
 		// As in Kyverno, digests and records are required only in requests.
 		out.NoScan = !slices.ContainsFunc(r.VerifyImages, func(e kyvernov1.ImageVerification) bool {
 			modern := ModernImages(&e)

@@ -173,6 +173,9 @@ func TestAttestorSets(t *testing.T) {
 			if got := texts(y); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
+			if !r.VerifiesImages {
+				t.Error("the rule does not say that it verifies images, so an error denies under Audit, too")
+			}
 			if len(n.asked) != c.asked+1 { // plus one lookup of the tag
 				t.Errorf("asked %v, want %d", n.asked, c.asked+1)
 			}
@@ -253,6 +256,28 @@ func TestVerifyThenRequire(t *testing.T) {
 				t.Errorf("require:\n got %s\nwant %s", got, c.require)
 			}
 		})
+	}
+}
+
+// TestImageVolumeIsPinned tests that a verified image volume gets its digest in the object.
+func TestImageVolumeIsPinned(t *testing.T) {
+	r := compileRule(t, []byte(verifyRule("  attestors: [{entries: ["+key("a")+"]}]\n")), nil)
+	object := pod(nil, "docker.io/y")
+	object["spec"].(map[string]any)["volumes"] = []any{
+		map[string]any{"name": "none", "emptyDir": map[string]any{}},
+		map[string]any{"name": "data", "image": map[string]any{"reference": "ghcr.io/data:1", "pullPolicy": "Always"}},
+	}
+	y := r.Eval(verifyScope(t, r, &notary{}, request(map[string]any{"object": object}), policy.StageVerifyImages))
+	if got, want := texts(y), "pass: verified image signatures for ghcr.io/data:1"; got != want || y.Object == nil {
+		t.Fatalf("got %s, want %s", got, want)
+	}
+	made, err := y.Object.Map()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `[{"emptyDir":{},"name":"none"},{"image":{"pullPolicy":"Always","reference":"ghcr.io/data:1@` + digestA + `"},"name":"data"}]`
+	if got := value.JSON(made["spec"].(map[string]any)["volumes"]); got != want {
+		t.Errorf("volumes are\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -71,7 +71,17 @@ func (l *loop) waiting() bool {
 func (l *loop) order() {
 	l.known.Lock()
 	defer l.known.Unlock()
-	for _, p := range l.taken() {
+	orders, all := l.taken()
+	if all {
+		orders = nil
+		for uid, o := range l.objects {
+			if l.holds(o.namespace) {
+				o.revision = 0
+				l.pending[uid] = pending{o.namespace, o.name, uid}
+			}
+		}
+	}
+	for _, p := range orders {
 		if !l.holds(p.namespace) {
 			continue
 		}

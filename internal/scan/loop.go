@@ -9,6 +9,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ephor-dev/ephor/internal/listwatch"
 )
 
 // pageSize is the number of objects of a kind that are in memory at once.
@@ -28,8 +30,9 @@ type loop struct {
 	stop context.CancelFunc
 	wake chan struct{}
 
-	mu     sync.Mutex
-	orders []pending // evaluations that other goroutines requested
+	mu      sync.Mutex
+	orders  []pending // evaluations that other goroutines requested
+	surplus bool      // there were more than maxOrders
 
 	shared <-chan struct{} // closed when the keys of this process may have changed since the last sweep; used by run
 
@@ -37,7 +40,8 @@ type loop struct {
 	known     sync.Mutex
 	pending   map[string]pending // by UID; used by run only, except failed, which known guards
 	sweeps    uint64
-	evaluated atomic.Bool // all objects were evaluated once
+	watches   listwatch.Pause // between watches that end at once
+	evaluated atomic.Bool     // all objects were evaluated once
 	// unlistable is the reason why the kind cannot be listed; nil if it can.
 	unlistable atomic.Pointer[string]
 }
@@ -55,7 +59,7 @@ type object struct {
 }
 
 func newLoop(s *Scanner) *loop {
-	return &loop{s: s, wake: make(chan struct{}, 1), objects: map[string]*object{}, pending: map[string]pending{}}
+	return &loop{s: s, wake: make(chan struct{}, 1), watches: listwatch.Pause{First: firstPause, Longest: longestPause}, objects: map[string]*object{}, pending: map[string]pending{}}
 }
 
 // run scans the kind until ctx is done: it evaluates all objects, then each change, and all objects again when the policies change or the
@@ -128,6 +132,9 @@ func (l *loop) sweep(ctx context.Context, all bool) (string, error) {
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		page, err := list(ctx, l.s.o.Objects, began.resource, options)
+		if listwatch.GoesOn(err, &options.Continue) {
+			continue // the watch from the first version fails, so that what changed meanwhile is found by another sweep
+		}
 		if errors.Is(err, errTooLarge) && options.Limit > 1 {
 			options.Limit = max(1, options.Limit/8) // also for the pages that follow
 			continue

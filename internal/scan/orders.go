@@ -14,15 +14,18 @@ func (l *loop) again(p pending) {
 	l.mu.Lock()
 	if len(l.orders) < maxOrders {
 		l.orders = append(l.orders, p)
+	} else {
+		l.surplus = true
 	}
 	l.mu.Unlock()
 	l.poke()
 }
 
-func (l *loop) taken() []pending {
+// taken returns the waiting requests, and whether there were too many, so that all objects are checked.
+func (l *loop) taken() (orders []pending, all bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	orders := l.orders
-	l.orders = nil
-	return orders
+	orders, all = l.orders, l.surplus
+	l.orders, l.surplus = nil, false
+	return orders, all
 }

@@ -52,8 +52,8 @@ func plan(s *catalog.Snapshot, served discovery.Resources) (kinds, error) {
 				}
 				for _, one := range discovery.OneVersion(found) {
 					resource := Resource{one.GVR(), one.Kind}
-					if t.Wild() && unreported(resource) || resource.Kind == "Event" {
-						continue
+					if t.Wild() && (unreported(resource) || one.Listable && !one.Watchable) || resource.Kind == "Event" {
+						continue // kinds that can be listed only are measurements, such as those of metrics.k8s.io
 					}
 					out.add(resource, s, rules, p, r)
 				}

@@ -124,7 +124,8 @@ func New(o Options) *Scanner {
 	if o.Observer == nil {
 		o.Observer = unobserved{}
 	}
-	lookups := &sources{world: o.Root, log: o.Log, seen: map[source]string{}}
+	// All objects are evaluated again within an interval, and with them everything is looked up that is needed.
+	lookups := &sources{world: o.Root, log: o.Log, now: o.Now, keep: 2 * max(o.Interval, time.Minute), seen: map[source]*content{}}
 	o.Root = lookups.root()
 	return &Scanner{o: o, sources: lookups, workers: make(chan struct{}, workers), objects: make(chan struct{}, objectsPerWorker*workers), replan: make(chan struct{}, 1), loops: map[schema.GroupResource]*loop{}}
 }
@@ -249,7 +250,14 @@ func (s *Scanner) prune(ctx context.Context, wanted kinds) error {
 	for _, k := range wanted {
 		resources[k.resource.GVK().GroupKind()] = k.resource
 	}
-	scanned := func(gk schema.GroupKind) bool { _, is := resources[gk]; return is }
+	unknown := func(string) bool { return false }
+	if d, ok := s.o.Resources.(interface{ Unknown(group string) bool }); ok {
+		unknown = d.Unknown
+	}
+	scanned := func(gk schema.GroupKind) bool {
+		_, is := resources[gk]
+		return is || unknown(gk.Group) // an aggregated API that does not answer may serve the kind
+	}
 	var mine func(schema.GroupKind, string) bool
 	if s.o.Share != nil {
 		mine = func(gk schema.GroupKind, namespace string) bool {

@@ -30,10 +30,18 @@ const maxSources = 500
 type sources struct {
 	world world.Root
 	log   *slog.Logger
+	now   func() time.Time
+	keep  time.Duration // since the last lookup
 
 	mu   sync.Mutex
-	seen map[source]string // the version or digest of the content
+	seen map[source]*content
 	full bool
+}
+
+// content is the version of an object, or a digest of data, and when a policy last looked it up.
+type content struct {
+	version string
+	used    time.Time
 }
 
 // source is an object, or with only a name the data of a GlobalContextEntry.
@@ -78,10 +86,14 @@ func (g recordedGlobals) Global(ctx context.Context, name string) (any, error) {
 }
 
 // record adds a source at its first lookup.
-func (s *sources) record(at source, content func() (string, bool)) {
+func (s *sources) record(at source, version func() (string, bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.seen[at]; known || s.full {
+	if c := s.seen[at]; c != nil {
+		c.used = s.now()
+		return
+	}
+	if s.full {
 		return
 	}
 	if len(s.seen) >= maxSources {
@@ -89,8 +101,8 @@ func (s *sources) record(at source, content func() (string, bool)) {
 		s.log.Warn("policies look up more objects than are checked for changes: changes of the others are seen at the next interval", "most", maxSources)
 		return
 	}
-	if c, known := content(); known {
-		s.seen[at] = c
+	if v, known := version(); known {
+		s.seen[at] = &content{v, s.now()}
 	}
 }
 
@@ -98,7 +110,12 @@ func (s *sources) record(at source, content func() (string, bool)) {
 func (s *sources) changed(ctx context.Context) bool {
 	s.mu.Lock()
 	all := make([]source, 0, len(s.seen))
-	for at := range s.seen {
+	for at, c := range s.seen {
+		if s.now().Sub(c.used) > s.keep {
+			delete(s.seen, at) // no policy looks it up any more
+			s.full = false
+			continue
+		}
 		all = append(all, at)
 	}
 	s.mu.Unlock()
@@ -119,8 +136,8 @@ func (s *sources) changed(ctx context.Context) bool {
 			return found
 		}
 		s.mu.Lock()
-		if known && s.seen[at] != now {
-			s.seen[at], found = now, true
+		if c := s.seen[at]; known && c != nil && c.version != now {
+			c.version, found = now, true
 		}
 		s.mu.Unlock()
 	}

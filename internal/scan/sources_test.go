@@ -3,8 +3,10 @@ package scan
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,7 +32,8 @@ func (f fakeObjects) Get(_ context.Context, _, _, _, name string) (map[string]an
 func TestSources(t *testing.T) {
 	objects := fakeObjects{"a": "1", "b": "1"}
 	var global any = map[string]any{"x": int64(1)}
-	s := &sources{log: slog.New(slog.DiscardHandler), seen: map[source]string{}, world: world.RootFunc(func(world.Reach) world.World {
+	now := time.Unix(0, 0)
+	s := &sources{log: slog.New(slog.DiscardHandler), now: func() time.Time { return now }, keep: 2 * time.Hour, seen: map[source]*content{}, world: world.RootFunc(func(world.Reach) world.World {
 		return world.World{Objects: objects, Globals: world.GlobalsFunc(func(context.Context, string) (any, error) { return global, nil })}
 	})}
 	changed := func(what string, want bool) {
@@ -61,4 +64,17 @@ func TestSources(t *testing.T) {
 	global = map[string]any{"x": int64(2)}
 	changed("data", true)
 	changed("the same data", false)
+	for i := range maxSources {
+		_, _ = w.Objects.Get(t.Context(), "v1", "ConfigMap", "ns", fmt.Sprint("none", i))
+	}
+	now = now.Add(time.Hour)
+	_, _ = w.Objects.Get(t.Context(), "v1", "ConfigMap", "ns", "a")
+	now = now.Add(90 * time.Minute)
+	changed("nothing, two hours later", false)
+	if len(s.seen) != 1 {
+		t.Errorf("%d objects are remembered, of which one was looked up lately", len(s.seen))
+	}
+	_, _ = w.Objects.Get(t.Context(), "v1", "ConfigMap", "ns", "b")
+	objects["b"] = "3"
+	changed("an object for which there is room again", true)
 }

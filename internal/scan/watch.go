@@ -3,34 +3,38 @@ package scan
 import (
 	"context"
 	"errors"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/ephor-dev/ephor/internal/listwatch"
 )
 
 // watchSeconds is the length of one watch; the API server may end it sooner.
 const watchSeconds = int64(600)
 
-// watch sends changes until ctx is done, or until the version to continue from has expired.
+// watch sends changes until ctx is done, or until all objects must be listed again: the version to continue from has expired, or the kind
+// cannot be watched.
 func (l *loop) watch(ctx context.Context, s *set, version string, events chan<- watch.Event) {
 	client := l.s.o.Metadata.Resource(s.resource.GroupVersionResource)
-	pause := firstPause
 	for ctx.Err() == nil {
+		began := time.Now()
 		seconds := watchSeconds
 		w, err := client.Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds})
 		if err == nil {
 			version, err = relay(ctx, w, version, events)
 		}
 		switch {
-		case err == nil:
-			pause = firstPause
-			continue
-		case apierrors.IsGone(err) || apierrors.IsResourceExpired(err) || unlistable(err):
+		case apierrors.IsGone(err) || apierrors.IsResourceExpired(err):
+			l.watches.After(ctx, began, nil)
+			return
+		case unlistable(err):
+			listwatch.Sleep(ctx, unlistablePoll) // the kind can be listed, and not watched
 			return
 		}
-		wait(ctx, pause, nil)
-		pause = min(2*pause, longestPause)
+		l.watches.After(ctx, began, err)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+
+	"github.com/ephor-dev/ephor/internal/listwatch"
 )
 
 const (
@@ -31,7 +33,11 @@ func LeavePending(ctx context.Context, c client.Client, namespace string) (writt
 	)
 	for {
 		var list kyvernov2.UpdateRequestList
-		if err := c.List(ctx, &list, client.InNamespace(namespace), client.Limit(pendingPage), client.Continue(more)); err != nil {
+		err := c.List(ctx, &list, client.InNamespace(namespace), client.Limit(pendingPage), client.Continue(more))
+		if listwatch.GoesOn(err, &more) {
+			continue
+		}
+		if err != nil {
 			if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) { // the kind is not defined
 				return written, nil
 			}

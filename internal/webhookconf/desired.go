@@ -2,6 +2,7 @@ package webhookconf
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -34,6 +35,11 @@ const (
 	// The configurations with resource webhooks that Kyverno does not have. Each exists only if it has webhooks.
 	ExtraValidating = "ephor-resource-validating-webhook-cfg"
 	ExtraMutating   = "ephor-resource-mutating-webhook-cfg"
+
+	// The configurations with the webhooks of namespaced policies that select resources with the fields of a webhook. Each exists only if it
+	// has webhooks. The API server calls mutating webhooks in the order of these names.
+	NamespacedValidating = ResourceValidating + "-namespaced"
+	NamespacedMutating   = ResourceMutating + "-namespaced"
 )
 
 // IsResource reports whether the configuration of that name holds webhooks for the resources that policies match.
@@ -78,6 +84,8 @@ type Input struct {
 	CABundle  []byte
 	Resources discovery.Resources
 	Options   Options
+	// Conditions checks match conditions; nil if they need no check.
+	Conditions *Conditions
 	// Settling: discovery may soon list further kinds (ErrSettling).
 	Settling bool
 	// Owner is the object whose deletion removes the configurations (FindOwner). It is nil only in tests.
@@ -98,6 +106,18 @@ type Configurations struct {
 	Unconfined []string
 
 	path func(plain string) string // copied from Options.Path
+	// serves holds the policies of the resource webhooks.
+	serves map[webhookKey][]*policy.Program
+}
+
+// webhookKey identifies a webhook by its name and the name of its configuration.
+type webhookKey struct{ configuration, webhook string }
+
+// note records the policies of a configuration's webhooks.
+func (c *Configurations) note(configuration string, hooks []webhook) {
+	for i := range hooks {
+		c.serves[webhookKey{configuration, hooks[i].Name}] = hooks[i].programs
+	}
 }
 
 // Readiness reports for each Program whether its rules are in the configurations. The key is the Program's Key with the kind before it (see
@@ -106,6 +126,12 @@ type Readiness map[string]error
 
 // ErrSettling is the Readiness of a policy that names a kind that is not served, while Input.Settling is set.
 var ErrSettling = errors.New("a kind that the policy names is not served yet")
+
+// LeftOut is the Readiness of a policy whose webhooks are not written, because the API server rejects them, or because they are too large.
+type LeftOut struct{ error }
+
+// Unwrap returns the reason.
+func (l LeftOut) Unwrap() error { return l.error }
 
 // ProgramKey returns a key that identifies a Program among all kinds.
 func ProgramKey(p *policy.Program) string { return p.Kind + "/" + p.Key() }
@@ -133,7 +159,7 @@ func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err erro
 		b.everything()
 	}
 	out := Configurations{
-		path:       in.Options.Path,
+		path: in.Options.Path, serves: map[webhookKey][]*policy.Program{},
 		Validating: []*admissionv1.ValidatingWebhookConfiguration{b.validating(PolicyValidating, b.policyValidating())},
 		Mutating: []*admissionv1.MutatingWebhookConfiguration{
 			b.mutating(PolicyMutating, b.policyMutating()),
@@ -149,6 +175,7 @@ func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err erro
 		for i, part := range parts(validating[name]) {
 			c := b.validating(partName(name, i), part)
 			b.mark(&c.ObjectMeta)
+			out.note(c.Name, part)
 			out.Validating = append(out.Validating, c)
 		}
 	}
@@ -156,6 +183,7 @@ func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err erro
 		for i, part := range parts(mutating[name]) {
 			c := b.mutating(partName(name, i), part)
 			b.mark(&c.ObjectMeta)
+			out.note(c.Name, part)
 			out.Mutating = append(out.Mutating, c)
 		}
 	}
@@ -176,6 +204,7 @@ type builder struct {
 	unknown  int
 	err      error
 	val, mut side
+	rooms    map[string]room // by namespace
 }
 
 // side collects the resource webhooks of one configuration.
@@ -206,6 +235,7 @@ type hook struct {
 	spaces map[string]*share
 	// unconfined: a condition cannot hold the names of all namespaces (Configurations.Unconfined).
 	unconfined bool
+	programs   []*policy.Program
 }
 
 // share holds the resources that a part of a webhook's policies match.
@@ -245,10 +275,18 @@ func (h *hook) shareOf(s *side, p *policy.Program) *share {
 // contribute adds the resources of a Program to its webhook. A generate rule also adds the kinds that it generates.
 func (b *builder) contribute(p *policy.Program, w *policy.Webhook) {
 	to := b.side(w.Mutating)
+	if err := b.take(p, w); err != nil {
+		b.ready[ProgramKey(p)] = LeftOut{err}
+		return
+	}
 	if w.Selection != nil {
 		if err := b.join(to, p, w); err != nil {
 			b.ready[ProgramKey(p)] = err
 		}
+		return
+	}
+	if _, err := b.Conditions.refused(w); err != nil {
+		b.ready[ProgramKey(p)] = LeftOut{fmt.Errorf("the webhook of the policy cannot be written: a match condition: %w", err)}
 		return
 	}
 	defaults := operations{}
@@ -256,6 +294,7 @@ func (b *builder) contribute(p *policy.Program, w *policy.Webhook) {
 		defaults[o] = true
 	}
 	h := to.hook(p.Settings.FailurePolicy, w.Endpoint, p, w, b.Options.TimeoutSeconds)
+	h.programs = append(h.programs, p)
 	s := h.shareOf(to, p)
 	for _, r := range p.Rules {
 		generates := r.Stage.Has(policy.StageGenerate)

@@ -78,7 +78,7 @@ func mutatingOf(c Configurations, name string) *admissionv1.MutatingWebhookConfi
 	return nil
 }
 
-// text prints the resource webhooks of the validating configuration, or of the mutating one.
+// text prints the resource webhooks of the validating configurations, or of the mutating ones.
 func text(c Configurations, mutating bool) string {
 	var b strings.Builder
 	hook := func(name string, cc admissionv1.WebhookClientConfig, fp admissionv1.FailurePolicyType, timeout int32, conditions []admissionv1.MatchCondition, rules []admissionv1.RuleWithOperations) {
@@ -102,13 +102,21 @@ func text(c Configurations, mutating bool) string {
 		}
 	}
 	if mutating {
-		for _, w := range mutatingOf(c, ResourceMutating).Webhooks {
-			hook(w.Name, w.ClientConfig, *w.FailurePolicy, *w.TimeoutSeconds, w.MatchConditions, w.Rules)
+		for _, name := range []string{ResourceMutating, NamespacedMutating} {
+			if m := mutatingOf(c, name); m != nil {
+				for _, w := range m.Webhooks {
+					hook(w.Name, w.ClientConfig, *w.FailurePolicy, *w.TimeoutSeconds, w.MatchConditions, w.Rules)
+				}
+			}
 		}
 		return b.String()
 	}
-	for _, w := range validatingOf(c, ResourceValidating).Webhooks {
-		hook(w.Name, w.ClientConfig, *w.FailurePolicy, *w.TimeoutSeconds, w.MatchConditions, w.Rules)
+	for _, name := range []string{ResourceValidating, NamespacedValidating} {
+		if v := validatingOf(c, name); v != nil {
+			for _, w := range v.Webhooks {
+				hook(w.Name, w.ClientConfig, *w.FailurePolicy, *w.TimeoutSeconds, w.MatchConditions, w.Rules)
+			}
+		}
 	}
 	return b.String()
 }

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected webhooks")
 
-// TestFamilies compares the resource webhooks of compiled policies, without certificates, with testdata/families.
+// TestFamilies compares the resource webhooks of compiled policies, without certificates, with testdata/families: those of the validating and
+// the mutating configuration, and those of our own validating configuration.
 func TestFamilies(t *testing.T) {
 	files, err := filepath.Glob("testdata/families/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -72,11 +72,22 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// shown returns the text of the resource webhooks of both configurations.
+// shown returns the text of the resource webhooks of the configurations.
 func shown(t *testing.T, c Configurations) string {
 	t.Helper()
 	var hooks []any
-	for _, w := range slices.Concat(webhooksOf(validatingOf(c, ResourceValidating)), webhooksOf(mutatingOf(c, ResourceMutating))) {
+	var all []anyWebhook
+	for _, name := range []string{ResourceValidating, NamespacedValidating, ExtraValidating} {
+		if v := validatingOf(c, name); v != nil {
+			all = append(all, webhooksOf(v)...)
+		}
+	}
+	for _, name := range []string{ResourceMutating, NamespacedMutating} {
+		if m := mutatingOf(c, name); m != nil {
+			all = append(all, webhooksOf(m)...)
+		}
+	}
+	for _, w := range all {
 		w.clientConfig().CABundle = nil
 		if w.validating != nil {
 			hooks = append(hooks, w.validating)
@@ -123,7 +134,7 @@ func TestStaticFamilies(t *testing.T) {
 			if got := ready[ProgramKey(p)]; (got != nil) != (static && !evaluated) {
 				t.Errorf("static %v: %s\n%v", static, text, got)
 			}
-			if warned := len(Review(p, input.Resources, static)) > 0; warned != (static && !evaluated) {
+			if warned := len(Review(p, input.Resources, nil, static)) > 0; warned != (static && !evaluated) {
 				t.Errorf("static %v: warned %v for %s", static, warned, text)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/policy"
 )
 
 // webhook holds the common parts of validating and mutating webhooks, with the defaults of the API server.
@@ -25,6 +26,9 @@ type webhook struct {
 	exact bool // matchPolicy is Exact
 	once  bool // reinvocationPolicy is Never
 	path  string
+	// namespaced: the webhook belongs in a configuration for namespaced policies.
+	namespaced bool
+	programs   []*policy.Program
 }
 
 func (w *webhook) matchPolicy() *admissionv1.MatchPolicyType {

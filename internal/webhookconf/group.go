@@ -29,15 +29,18 @@ type group struct {
 	namespaceSelector, objectSelector *metav1.LabelSelector
 	members                           []member
 
-	own       *policy.Webhook // the webhook of the one policy; nil for a share
-	key       string          // the key of the one policy
-	selectors string          // the hash of both selectors
+	own        *policy.Webhook // the webhook of the one policy; nil for a share
+	namespaced bool            // the policies are namespaced
+	key        string          // the key of the one policy
+	selectors  string          // the hash of both selectors
+	extra      bool            // the webhook is in our own configuration
 }
 
 // member is a policy of a group: its name and its webhook rules.
 type member struct {
-	name  string
-	rules []admissionv1.RuleWithOperations
+	name    string
+	rules   []admissionv1.RuleWithOperations
+	program *policy.Program
 }
 
 // groupKey identifies a group.
@@ -46,6 +49,7 @@ type groupKey struct {
 	failurePolicy policy.FailurePolicy
 	selectors     string
 	own           string // the key of the one policy
+	extra         bool
 }
 
 // join adds the rules of a policy to its group. An error is the reason why the API server would reject the webhook. Then join adds nothing,
@@ -54,7 +58,7 @@ func (b *builder) join(to *side, p *policy.Program, w *policy.Webhook) error {
 	sel := w.Selection
 	for name, s := range map[string]*metav1.LabelSelector{"namespaceSelector": sel.NamespaceSelector, "objectSelector": sel.ObjectSelector} {
 		if errs := metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, field.NewPath(name)); len(errs) > 0 {
-			return fmt.Errorf("the webhook of the policy cannot be written: %w", errs.ToAggregate())
+			return LeftOut{fmt.Errorf("the webhook of the policy cannot be written: %w", errs.ToAggregate())}
 		}
 	}
 	var rules []admissionv1.RuleWithOperations
@@ -67,11 +71,11 @@ func (b *builder) join(to *side, p *policy.Program, w *policy.Webhook) error {
 		return errors.New("the policy matches no request: no rule names a group, a version, a resource and an operation")
 	}
 	g := &group{
-		at: w.Endpoint, failurePolicy: p.Settings.FailurePolicy,
+		at: w.Endpoint, failurePolicy: p.Settings.FailurePolicy, namespaced: p.Namespace != "", extra: w.Extra,
 		namespaceSelector: b.namespacesOf(p, sel), objectSelector: both(sel.ObjectSelector, b.Settings.Webhook.ObjectSelector),
 	}
 	g.selectors = hashOf(g.namespaceSelector, g.objectSelector)
-	key := groupKey{w.Endpoint, g.failurePolicy, g.selectors, ""}
+	key := groupKey{w.Endpoint, g.failurePolicy, g.selectors, "", w.Extra}
 	if w.Own != "" {
 		g.own, g.key, key.own = w, p.Key(), p.Key()
 	}
@@ -83,7 +87,7 @@ func (b *builder) join(to *side, p *policy.Program, w *policy.Webhook) error {
 	} else {
 		to.groups[key] = g
 	}
-	g.members = append(g.members, member{p.Name, rules})
+	g.members = append(g.members, member{p.Name, rules, p})
 	return nil
 }
 
@@ -130,11 +134,11 @@ func hashOf(selectors ...*metav1.LabelSelector) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// grouped returns the webhooks of the groups of a side.
-func (b *builder) grouped(s *side) (out []webhook) {
+// grouped returns the webhooks of the groups of a side: those in our own configuration, or the others.
+func (b *builder) grouped(s *side, extra bool) (out []webhook) {
 	selectors := map[string]map[string]bool{} // the selectors of shared webhooks, by the name of the endpoint
 	for _, g := range s.groups {
-		if g.own != nil {
+		if g.own != nil || g.extra != extra {
 			continue
 		}
 		if selectors[g.at.Name] == nil {
@@ -143,8 +147,18 @@ func (b *builder) grouped(s *side) (out []webhook) {
 		selectors[g.at.Name][g.selectors] = true
 	}
 	names := map[string]int{}
-	for _, g := range s.groups {
-		for i, members := range divided(g.members) {
+	for key, g := range s.groups {
+		if g.extra != extra {
+			continue
+		}
+		all := g.members
+		if key.extra = false; extra && s.groups[key] != nil {
+			all = s.groups[key].unasked(all)
+		}
+		if len(all) == 0 {
+			continue
+		}
+		for i, members := range divided(all) {
 			w := b.groupWebhook(g, members, i, len(selectors[g.at.Name]) > 1)
 			names[w.Name]++
 			out = append(out, w)
@@ -161,17 +175,66 @@ func (b *builder) grouped(s *side) (out []webhook) {
 	return out
 }
 
+// unasked returns policies about subresources of Pods without those about which the webhooks of the group already ask them: the path of a
+// webhook names all policies of its part, so a rule of one policy sends requests to the others, too.
+func (g *group) unasked(policies []member) (out []member) {
+	parts := map[string]map[string]bool{} // by policy: the resources of which its part gets all updates
+	for _, part := range divided(g.members) {
+		asked := map[string]bool{}
+		for _, m := range part {
+			for _, r := range m.rules {
+				if !hasAny(r.APIGroups, "", "*") || !hasAny(r.APIVersions, "v1", "*") || !hasAny(r.Operations, admissionv1.Update, admissionv1.OperationAll) ||
+					*r.Scope == admissionv1.ClusterScope {
+					continue
+				}
+				for _, name := range r.Resources {
+					asked[name] = true
+				}
+			}
+			parts[m.name] = asked
+		}
+	}
+	for _, m := range policies {
+		var rules []admissionv1.RuleWithOperations
+		for _, r := range m.rules {
+			r.Resources = slices.DeleteFunc(slices.Clone(r.Resources), func(name string) bool {
+				asked := parts[m.name]
+				resource, sub, _ := strings.Cut(name, "/")
+				return asked[name] || asked["*/*"] || asked[resource+"/*"] || asked["*/"+sub]
+			})
+			if len(r.Resources) > 0 {
+				rules = append(rules, r)
+			}
+		}
+		if len(rules) > 0 {
+			m.rules = rules
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// hasAny reports whether a list has one of the elements.
+func hasAny[T comparable](l []T, of ...T) bool {
+	return slices.ContainsFunc(l, func(t T) bool { return slices.Contains(of, t) })
+}
+
 // groupWebhook returns the webhook for a part of a group. Its name differs from the names of the other parts and, if several is set, from
 // those of other groups.
 func (b *builder) groupWebhook(g *group, members []member, part int, several bool) webhook {
 	var names []string
 	var rules []admissionv1.RuleWithOperations
+	var programs []*policy.Program
 	for _, m := range members {
-		names, rules = append(names, m.name), append(rules, m.rules...)
+		names, rules, programs = append(names, m.name), append(rules, m.rules...), append(programs, m.program)
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	name := g.at.Name + "-" + strings.ToLower(g.failurePolicy.String())
+	name := g.at.Name
+	if g.extra {
+		name = "subresources." + name
+	}
+	name += "-" + strings.ToLower(g.failurePolicy.String())
 	switch {
 	case g.own != nil:
 		name += "-finegrained-" + strings.ReplaceAll(g.key, "/", "-")
@@ -183,7 +246,8 @@ func (b *builder) groupWebhook(g *group, members []member, part int, several boo
 	}
 	path := g.at.Path + "/" + strings.Join(names, "/")
 	w := b.webhook(name, path)
-	w.fine, w.path, w.once = g.own != nil, path+"#"+g.key, g.at.Once
+	w.fine, w.path, w.once, w.namespaced = g.own != nil, path+"#"+g.key, g.at.Once, g.namespaced
+	w.programs = programs
 	if g.failurePolicy == policy.Ignore {
 		w.FailurePolicy = admissionv1.Ignore
 	}
@@ -197,7 +261,7 @@ func (b *builder) groupWebhook(g *group, members []member, part int, several boo
 			w.TimeoutSeconds = min(t, MaxTimeoutSeconds)
 		}
 		for _, c := range g.own.Conditions {
-			if takes(w.MatchConditions, c.Name) {
+			if takes(w.MatchConditions, c.Name) && b.Conditions.Check(c.Expression) == nil { // Ephor evaluates the others
 				w.MatchConditions = append(w.MatchConditions, admissionv1.MatchCondition{Name: c.Name, Expression: c.Expression})
 			}
 		}
@@ -243,46 +307,56 @@ func namedIn(rules []admissionv1.RuleWithOperations) (n named, wild bool) {
 	return n, wild
 }
 
-// normal returns a rule with sorted lists, without entries that another entry of the list covers, since the API server rejects such
-// lists. some is false for a rule that covers no request.
+// normal returns a rule with sorted lists, without entries that another entry of the list covers and without unknown operations, since the
+// API server rejects such lists. some is false for a rule that covers no request, or that has an unknown scope.
 func normal(r admissionv1.RuleWithOperations) (_ admissionv1.RuleWithOperations, some bool) {
 	out := *r.DeepCopy()
-	out.Operations = list(out.Operations)
+	out.Operations = list(slices.DeleteFunc(out.Operations, func(o admissionv1.OperationType) bool { return !isOperation(o) }))
 	out.APIGroups = list(out.APIGroups)
 	out.APIVersions = list(slices.DeleteFunc(out.APIVersions, func(v string) bool { return v == "" }))
-	out.Resources = list(slices.DeleteFunc(out.Resources, func(n string) bool { return n == "" }))
-	all := slices.Clone(out.Resources)
-	out.Resources = slices.DeleteFunc(out.Resources, func(n string) bool {
-		return slices.ContainsFunc(all, func(wide string) bool { return wide != n && coversName(wide, n) })
-	})
-	if out.Scope == nil {
+	out.Resources = slices.DeleteFunc(out.Resources, func(n string) bool { return n == "" })
+	slices.Sort(out.Resources)
+	out.Resources = slices.Compact(out.Resources)
+	out.Resources = uncovered(out.Resources)
+	switch {
+	case out.Scope == nil:
 		scope := admissionv1.AllScopes
 		out.Scope = &scope
+	case !slices.Contains([]admissionv1.ScopeType{admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope}, *out.Scope):
+		return out, false
 	}
 	return out, len(out.Operations) > 0 && len(out.APIGroups) > 0 && len(out.APIVersions) > 0 && len(out.Resources) > 0
 }
 
+// isOperation reports whether requests can have the operation.
+func isOperation(o admissionv1.OperationType) bool {
+	return o == admissionv1.OperationAll || allOperations[policy.Operation(o)]
+}
+
 // list returns a sorted list without duplicates. `*` replaces all other entries.
 func list[T ~string](l []T) []T {
-	if slices.Contains(l, "*") && len(l) > 1 && !slices.ContainsFunc(l, func(t T) bool { return strings.Contains(string(t), "/") }) {
+	if slices.Contains(l, "*") {
 		return []T{"*"}
 	}
 	slices.Sort(l)
 	return slices.Compact(l)
 }
 
-// coversName reports whether one name in the resources of a rule covers another: */* covers everything, * all main resources, pods/*
-// the subresources of pods, and */scale the subresource scale of all resources.
-func coversName(wide, n string) bool {
-	w, wideSub, hasSub := strings.Cut(wide, "/")
-	r, sub, isSub := strings.Cut(n, "/")
-	switch {
-	case wide == "*/*":
-		return true
-	case !hasSub:
-		return w == "*" && !isSub
+// uncovered returns the names of a rule's resources that no other name covers: */* covers everything, * all main resources, pods/* the
+// subresources of pods, and */scale the subresource scale of all resources.
+func uncovered(names []string) []string {
+	all := make(map[string]bool, len(names))
+	for _, n := range names {
+		all[n] = true
 	}
-	return isSub && (w == "*" || w == r) && (wideSub == "*" || wideSub == sub)
+	return slices.DeleteFunc(names, func(n string) bool {
+		covers := func(wide string) bool { return wide != n && all[wide] }
+		resource, sub, isSub := strings.Cut(n, "/")
+		if !isSub {
+			return covers("*/*") || covers("*")
+		}
+		return covers("*/*") || covers(resource+"/*") || covers("*/"+sub)
+	})
 }
 
 // distinct returns the rules in canonical order without duplicates.

@@ -224,7 +224,7 @@ func TestGroupNames(t *testing.T) {
 	}
 	names := map[string]bool{}
 	for _, c := range got.Validating {
-		if c.Name != ResourceValidating {
+		if !IsResource(c.Name) {
 			continue
 		}
 		for _, w := range c.Webhooks {

@@ -15,29 +15,36 @@ const (
 	// equalNames is the maximum size of the names in a part whose policies have the same rules, in bytes. It is well below the
 	// server's limit for request headers: with a longer path, every request of the group would fail.
 	equalNames = 8 << 10
+	// maxRules is the maximum size of the rules in a part whose policies have different rules, in bytes of JSON. A configuration must be small
+	// enough to be stored.
+	maxRules = 128 << 10
 )
 
 // divided divides the policies of a group so that no path becomes too long. Policies with the same rules stay together as far as possible,
 // so that one request causes one call.
 func divided(members []member) [][]member {
-	if namesSize(members) <= mixedNames {
-		return [][]member{members}
-	}
-	byRules := map[string][]member{}
+	byRules, size := map[string][]member{}, 0
 	for _, m := range members {
 		text, _ := json.Marshal(m.rules)
+		if byRules[string(text)] == nil {
+			size += len(text)
+		}
 		byRules[string(text)] = append(byRules[string(text)], m)
+	}
+	if namesSize(members) <= mixedNames && size <= maxRules {
+		return [][]member{members}
 	}
 	var out [][]member
 	var open []member // the current part for policies with different rules
+	size = 0          // of its rules
 	for _, rules := range slices.Sorted(maps.Keys(byRules)) {
 		equal := byRules[rules]
 		slices.SortFunc(equal, func(x, y member) int { return cmp.Compare(x.name, y.name) })
 		if namesSize(equal) <= mixedNames {
-			if namesSize(open)+namesSize(equal) > mixedNames {
-				out, open = append(out, open), nil
+			if len(open) > 0 && (namesSize(open)+namesSize(equal) > mixedNames || size+len(rules) > maxRules) {
+				out, open, size = append(out, open), nil, 0
 			}
-			open = append(open, equal...)
+			open, size = append(open, equal...), size+len(rules)
 			continue
 		}
 		for len(equal) > 0 {

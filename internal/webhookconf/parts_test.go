@@ -16,7 +16,7 @@ func TestGroupsAreDivided(t *testing.T) {
 		for i := range count {
 			name := fmt.Sprintf("%s-%04d", kind, i)
 			name += strings.Repeat("x", length-len(name))
-			out = append(out, member{name, []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{Resources: []string{kind}}}}})
+			out = append(out, member{name: name, rules: []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{Resources: []string{kind}}}}})
 		}
 		return out
 	}

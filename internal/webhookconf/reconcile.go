@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -31,6 +32,8 @@ type Reconciler struct {
 	Hold func(ctx context.Context) error
 	Log  *slog.Logger
 
+	// rejected holds the configurations that the API server rejected as invalid in the last Apply.
+	rejected []rejection
 	// settled holds the last correct state of each configuration, to distinguish our own changes from those of other clients.
 	settled map[string]client.Object
 }
@@ -41,9 +44,16 @@ type Reconciler struct {
 func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written int, err error) {
 	wanted := map[string]bool{}
 	var failed []error
-	for _, c := range all(want) {
+	r.rejected = nil
+	list := all(want)
+	slices.SortStableFunc(list, func(a, b client.Object) int { return strings.Compare(order(a), order(b)) })
+	slices.Reverse(list)
+	for _, c := range list {
 		wanted[c.GetName()] = true
 		changed, err := r.one(ctx, c, want.path)
+		if answer, invalid := rejected(err); invalid {
+			r.rejected = append(r.rejected, rejection{c, answer})
+		}
 		failed = append(failed, err)
 		written += changed
 	}
@@ -68,6 +78,15 @@ func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written in
 		r.Log.Info("deleted webhook configuration", "name", name)
 	}
 	return written, nil
+}
+
+// order returns a text by which configurations are sorted before they are written, the last one first: further parts and configurations of
+// namespaced policies, to which webhooks move, come before those from which the webhooks are removed.
+func order(c client.Object) string {
+	if !IsResource(c.GetName()) {
+		return "z"
+	}
+	return c.GetName()
 }
 
 // celExceptions is a configuration that an earlier Kyverno installation may have left. It is for a review that Ephor does not have, so no
@@ -128,6 +147,29 @@ func (r *Reconciler) Stored(ctx context.Context) (func(configuration, webhook st
 	}, nil
 }
 
+// try asks the API server whether it accepts a configuration. It stores nothing.
+func (r *Reconciler) try(ctx context.Context, want client.Object) error {
+	stored := empty(want)
+	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(want), stored)
+	switch {
+	case apierrors.IsNotFound(err):
+		return r.Client.Create(ctx, want.DeepCopyObject().(client.Object), client.DryRunAll)
+	case err != nil:
+		return err
+	}
+	return r.Client.Update(ctx, replaced(stored, want), client.DryRunAll)
+}
+
+// replaced returns the stored configuration with the desired content.
+func replaced(stored, want client.Object) client.Object {
+	next := stored.DeepCopyObject().(client.Object)
+	next.SetLabels(want.GetLabels())
+	next.SetAnnotations(want.GetAnnotations())
+	next.SetOwnerReferences(want.GetOwnerReferences())
+	setWebhooks(next, want.DeepCopyObject().(client.Object)) // Update decodes the response into next
+	return next
+}
+
 // one stores a single configuration.
 func (r *Reconciler) one(ctx context.Context, want client.Object, path func(string) string) (int, error) {
 	name := want.GetName()
@@ -169,12 +211,7 @@ func (r *Reconciler) one(ctx context.Context, want client.Object, path func(stri
 		return 0, nil
 	}
 	foreign := before != nil && len(differences(before, want)) == 0
-	next := stored.DeepCopyObject().(client.Object)
-	next.SetLabels(want.GetLabels())
-	next.SetAnnotations(want.GetAnnotations())
-	next.SetOwnerReferences(want.GetOwnerReferences())
-	setWebhooks(next, want.DeepCopyObject().(client.Object)) // Update decodes the response into next
-	if err := r.Client.Update(ctx, next); err != nil {
+	if err := r.Client.Update(ctx, replaced(stored, want)); err != nil {
 		return 0, fmt.Errorf("update webhook configuration %s: %w", name, err)
 	}
 	if what := strings.Join(difference, ", "); foreign {

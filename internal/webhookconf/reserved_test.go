@@ -107,7 +107,7 @@ func TestReview(t *testing.T) {
 		{kinds: []string{"*/*", "CertificateSigningRequest"}, want: []string{"wildcard in */*", "CertificateSigningRequest"}},
 	} {
 		var got []string
-		for _, d := range Review(program("p", c.change, c.kinds...), known, false).Warnings() {
+		for _, d := range Review(program("p", c.change, c.kinds...), known, nil, false).Warnings() {
 			got = append(got, d.Summary)
 		}
 		ok := len(got) == len(c.want)
@@ -126,7 +126,7 @@ func TestReviewWithoutRuleNames(t *testing.T) {
 	for _, r := range p.Rules {
 		r.Name = ""
 	}
-	diags := Review(p, in(p).Resources, false)
+	diags := Review(p, in(p).Resources, nil, false)
 	if len(diags) != 1 || !strings.HasPrefix(diags[0].Summary, "the wildcard in * costs") {
 		t.Error(diags)
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -33,10 +34,25 @@ func (b *builder) resource(s *side) map[string][]webhook {
 		extra = append(extra, b.resizing(s, h)...)
 		extra = append(extra, b.versions(s, h)...)
 	}
-	shared = append(shared, b.grouped(s)...)
+	var namespaced []webhook
+	for _, own := range []bool{false, true} {
+		for _, w := range b.grouped(s, own) {
+			switch {
+			case w.namespaced:
+				namespaced = append(namespaced, w)
+			case own:
+				extra = append(extra, w)
+			default:
+				shared = append(shared, w)
+			}
+		}
+	}
 	out := map[string][]webhook{configurationOf(s): shared}
 	if len(extra) > 0 {
 		out[extraOf(s)] = extra
+	}
+	if len(namespaced) > 0 {
+		out[namespacedOf(s)] = namespaced
 	}
 	for _, hooks := range out {
 		distinguish(hooks)
@@ -65,7 +81,7 @@ func (b *builder) resourceWebhook(s *side, h *hook) webhook {
 	if s == &b.val && !b.Options.AdmissionReports {
 		w.SideEffects = admissionv1.SideEffectClassNone
 	}
-	w.fine, w.path = h.fine, h.path
+	w.fine, w.path, w.programs = h.fine, h.path, h.programs
 	return w
 }
 
@@ -113,6 +129,13 @@ func extraOf(s *side) string {
 		return ExtraMutating
 	}
 	return ExtraValidating
+}
+
+func namespacedOf(s *side) string {
+	if s.mutating {
+		return NamespacedMutating
+	}
+	return NamespacedValidating
 }
 
 // keepAll adds the stored rules to shares that are incomplete. If only namespaced policies are incomplete, it keeps the stored rules for
@@ -210,7 +233,7 @@ func withCondition(have []admissionv1.MatchCondition, name, expression string) [
 		return append(have, admissionv1.MatchCondition{Name: name, Expression: expression})
 	}
 	last := &have[len(have)-1]
-	last.Expression = "(" + expression + ") && (" + last.Expression + ")"
+	last.Expression = celenv.Group(expression) + " && " + celenv.Group(last.Expression)
 	return have
 }
 

@@ -1,6 +1,7 @@
 package webhookconf
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/diag"
@@ -19,11 +20,19 @@ const (
 
 // Review warns the author of a policy about the effects of its kind selectors on the webhooks: the cost of wildcards, and the risk of kinds
 // that the cluster needs to recover. known resolves selectors; if it fails, the risk is not reported. fixed means that the webhooks do not
-// follow the policies (Options.Static). All diagnostics are warnings.
-func Review(p *policy.Program, known discovery.Resources, fixed bool) diag.List {
+// follow the policies (Options.Static). A match condition that the API server does not accept is an error; all other diagnostics are
+// warnings.
+func Review(p *policy.Program, known discovery.Resources, server *Conditions, fixed bool) diag.List {
 	var diags diag.List
 	if !p.Settings.Admission {
 		return nil
+	}
+	for i := range p.Webhooks {
+		if at, err := server.refused(&p.Webhooks[i]); err != nil {
+			diags.Errorf(conditionsPath+"["+strconv.Itoa(at)+"].expression", "%v", err)
+			diags.Hint("use functions of that version, or a condition in the rules")
+			break // the webhooks have the same conditions
+		}
 	}
 	if fixed && unasked(p) {
 		diags.Warnf("spec", textUnasked)

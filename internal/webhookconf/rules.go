@@ -187,7 +187,9 @@ func operationsOf(t policy.Target, defaults operations) operations {
 	}
 	ops := operations{}
 	for _, op := range t.Operations {
-		ops[op] = true
+		if allOperations[op] { // the API server rejects rules with others
+			ops[op] = true
+		}
 	}
 	return ops
 }

@@ -120,6 +120,7 @@ func (b *builder) versions(s *side, h *hook) []webhook {
 			own := &hook{
 				name: h.name + "-finegrained-" + strings.ReplaceAll(key, "/", "-"), path: h.path + "/finegrained/" + key,
 				failurePolicy: h.failurePolicy, timeout: h.timeout, fine: true, namespace: namespace,
+				programs: slices.DeleteFunc(slices.Clone(h.programs), func(p *policy.Program) bool { return p.Key() != key }),
 			}
 			w := b.resourceWebhook(s, own)
 			w.Rules, w.MatchConditions = rules.rules(), b.ownConditions(own)

@@ -50,7 +50,7 @@ type Rule struct {
 	// +optional
 	Generation *Generation `json:"generate,omitempty"`
 
-	// Verifies signatures and attestations of images.
+	// Verifies signatures and attestations of the images of containers and image volumes.
 	// +optional
 	VerifyImages []ImageVerification `json:"verifyImages,omitempty"`
 

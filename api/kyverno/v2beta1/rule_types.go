@@ -51,7 +51,7 @@ type Rule struct {
 	// +optional
 	Generation *kyvernov1.Generation `json:"generate,omitempty"`
 
-	// Verifies signatures and attestations of images.
+	// Verifies signatures and attestations of the images of containers and image volumes.
 	// +optional
 	VerifyImages []ImageVerification `json:"verifyImages,omitempty"`
 

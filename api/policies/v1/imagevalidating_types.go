@@ -6,7 +6,7 @@ import (
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 )
 
-// ImageValidatingPolicy validates the container images of resources: their signatures, attestations and metadata.
+// ImageValidatingPolicy validates the images of containers and volumes: their signatures, attestations and metadata.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -33,7 +33,7 @@ type ImageValidatingPolicyList struct {
 	Items           []ImageValidatingPolicy `json:"items"`
 }
 
-// NamespacedImageValidatingPolicy validates the container images of resources in its own namespace: their signatures, attestations and
+// NamespacedImageValidatingPolicy validates the images of containers and volumes in its own namespace: their signatures, attestations and
 // metadata.
 //
 // +kubebuilder:object:root=true

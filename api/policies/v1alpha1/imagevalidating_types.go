@@ -6,7 +6,7 @@ import (
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 )
 
-// ImageValidatingPolicy validates the container images of resources: their signatures, attestations and metadata.
+// ImageValidatingPolicy validates the images of containers and volumes: their signatures, attestations and metadata.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

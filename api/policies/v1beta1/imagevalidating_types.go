@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ImageValidatingPolicy validates the container images of resources: their signatures, attestations and metadata.
+// ImageValidatingPolicy validates the images of containers and volumes: their signatures, attestations and metadata.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -33,7 +33,7 @@ type ImageValidatingPolicyList struct {
 	Items           []ImageValidatingPolicy `json:"items"`
 }
 
-// NamespacedImageValidatingPolicy validates the container images of resources in its own namespace: their signatures, attestations and
+// NamespacedImageValidatingPolicy validates the images of containers and volumes in its own namespace: their signatures, attestations and
 // metadata.
 //
 // +kubebuilder:object:root=true
@@ -97,7 +97,8 @@ type ImageValidatingPolicySpec struct {
 	// Access to the registries of the images.
 	// +optional
 	Credentials *Credentials `json:"credentials,omitempty"`
-	// Expressions that find images in resources other than Pods and their controllers.
+	// Expressions that find images in resources other than Pods and their controllers. The images of those are in the lists containers,
+	// initContainers, ephemeralContainers and imageVolumes.
 	// +optional
 	ImageExtractors []ImageExtractor `json:"images,omitempty"`
 	// The signers that expressions refer to, by their names.

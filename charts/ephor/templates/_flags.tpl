@@ -146,6 +146,7 @@
 - --autoUpdateWebhooks={{ $features.autoUpdateWebhooks.enabled }}
 - --excludeBootstrapResources={{ $features.excludeBootstrapResources.enabled }}
 - --deriveMatchConditions={{ $features.deriveMatchConditions.enabled }}
+- --podSubresources={{ $features.podSubresources.enabled }}
 - --generateValidatingAdmissionPolicy={{ $features.generateValidatingAdmissionPolicy.enabled }}
 {{- if $features.generateMutatingAdmissionPolicy.enabled }}
 - --generateMutatingAdmissionPolicy

@@ -23,6 +23,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/remote"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/keystore"
+	"github.com/ephor-dev/ephor/internal/listwatch"
 	marks "github.com/ephor-dev/ephor/internal/mark"
 	"github.com/ephor-dev/ephor/internal/seal"
 )
@@ -153,6 +154,9 @@ func (a *adoption) listKind(ctx context.Context, r metav1.APIResource) ([]labell
 	options := metav1.ListOptions{Limit: remote.PageSize, LabelSelector: "app.kubernetes.io/managed-by=kyverno," + generateLabel + "rule-name"}
 	for {
 		page, err := a.metadata.Resource(resourceOf(r)).List(ctx, options)
+		if listwatch.GoesOn(err, &options.Continue) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -275,6 +279,9 @@ func (a *adoption) trigger(ctx context.Context, o *labelled) (marks.Object, erro
 	options := metav1.ListOptions{Limit: remote.PageSize}
 	for {
 		page, err := a.metadata.Resource(resourceOf(r)).Namespace(o.label("trigger-namespace")).List(ctx, options)
+		if listwatch.GoesOn(err, &options.Continue) {
+			continue
+		}
 		if err != nil {
 			return out, fmt.Errorf("look for its trigger: %w", err)
 		}

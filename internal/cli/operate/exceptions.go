@@ -13,6 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/remote"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/listwatch"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -28,6 +29,9 @@ func withExceptions(ctx context.Context, objects dynamic.Interface, p *policy.Pr
 		resource := objects.Resource(k.GVK().GroupVersion().WithResource(k.Resource)).Namespace(namespace)
 		for options := (metav1.ListOptions{Limit: remote.PageSize}); ; {
 			page, err := resource.List(ctx, options)
+			if listwatch.GoesOn(err, &options.Continue) {
+				continue
+			}
 			if apierrors.IsNotFound(err) {
 				break // the cluster does not serve the kind
 			}

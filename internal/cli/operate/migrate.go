@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/listwatch"
 )
 
 func NewMigrate() *cobra.Command {
@@ -121,6 +122,9 @@ func (m *migration) rewrite(crd *unstructured.Unstructured, version string) erro
 	options := metav1.ListOptions{Limit: remote.PageSize}
 	for {
 		list, err := resource.List(m.cmd.Context(), options)
+		if listwatch.GoesOn(err, &options.Continue) {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("list: %w", err)
 		}

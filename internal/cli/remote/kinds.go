@@ -51,6 +51,9 @@ func (s *Served) All(programs []*policy.Program) []discovery.Resource {
 	for _, p := range programs {
 		for _, r := range p.Rules {
 			for _, t := range r.Targets {
+				if t.Unlisted {
+					continue // the objects are those of Pods
+				}
 				for _, k := range s.Wanted(t) {
 					if !slices.Contains(out, k) {
 						out = append(out, k)

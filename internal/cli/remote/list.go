@@ -15,6 +15,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/listwatch"
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
@@ -103,8 +104,7 @@ func (c *Cluster) listPages(ctx context.Context, q Query, k discovery.Resource, 
 	for {
 		start := time.Now()
 		list, err := resource.List(ctx, options)
-		if expired := restart(err); expired != "" && options.Continue != expired {
-			options.Continue = expired // the rest of the list in its current state
+		if listwatch.GoesOn(err, &options.Continue) {
 			continue
 		}
 		if err != nil {
@@ -130,14 +130,6 @@ func (c *Cluster) listPages(ctx context.Context, q Query, k discovery.Resource, 
 			return
 		}
 	}
-}
-
-// restart returns the token with which an expired list can continue.
-func restart(err error) string {
-	if status, ok := err.(apierrors.APIStatus); ok && apierrors.IsResourceExpired(err) {
-		return status.Status().ListMeta.Continue
-	}
-	return ""
 }
 
 // subresource reads the subresource of an object.

@@ -12,8 +12,10 @@ import (
 
 // Tidy deletes records that are too old, and the oldest ones if there are too many.
 func (s *SQLite) Tidy(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer s.turn.Release(1)
 	if s.write == nil {
 		return nil // it is not open yet
 	}
@@ -106,14 +108,14 @@ func (s *SQLite) before(ctx context.Context, id int64) (int64, error) {
 
 // EraseUser implements decision.Eraser. The erased data is overwritten in the file.
 func (s *SQLite) EraseUser(ctx context.Context, name string) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.reads {
 		return 0, errReads
 	}
-	if err := s.opened(ctx); err != nil {
+	release, err := s.use(ctx)
+	if err != nil {
 		return 0, err
 	}
+	defer release()
 	terms, err := s.terms(ctx, s.write, classWho, func(r *decision.Record) bool { return r.User == name })
 	if err != nil || len(terms) == 0 {
 		return 0, err
@@ -148,9 +150,7 @@ func (s *SQLite) EraseUser(ctx context.Context, name string) (int, error) {
 		return 0, err
 	}
 	s.forget()
-	s.partsMu.Lock()
-	clear(s.parts)
-	s.partsMu.Unlock()
+	s.forgetParts()
 	// Until the checkpoint, the write-ahead log has the erased data.
 	_, err = s.write.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	return int(n), err

@@ -71,7 +71,7 @@ func (s *SQLite) Page(ctx context.Context, q *decision.Query, after string, limi
 	if err := s.choose(ctx, tx, q, sel); err != nil || sel.none || from >= to || limit <= 0 {
 		return page, err
 	}
-	r := &pageReader{store: s, tx: tx, sel: sel, limit: limit, until: time.Now().Add(pageTime), page: &page, with: q.Requests && s.version > 1}
+	r := &pageReader{store: s, tx: tx, sel: sel, limit: limit, until: time.Now().Add(s.search), page: &page, with: q.Requests && s.version > 1}
 	switch {
 	case sel.uid != nil:
 		err = r.byUID(ctx, q.Oldest)
@@ -90,12 +90,11 @@ func (s *SQLite) view(ctx context.Context) (tx *sql.Tx, done func(), err error) 
 	s.reading.RLock()
 	if s.read == nil {
 		s.reading.RUnlock()
-		s.mu.Lock()
-		err := s.opened(ctx)
-		s.mu.Unlock()
+		release, err := s.use(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
+		release()
 		if s.reading.RLock(); s.read == nil {
 			s.reading.RUnlock()
 			return nil, nil, errClosed
@@ -229,9 +228,8 @@ type pageReader struct {
 	limit int
 	until time.Time
 	page  *decision.Page
-	// with: the records hold their requests; bytes is the size of their bodies so far.
-	with  bool
-	bytes int64
+	with  bool  // the records hold their requests
+	bytes int64 // size of the texts and bodies so far
 }
 
 // full reports whether the page ends here; id is the id of the last record that was checked.
@@ -253,35 +251,48 @@ func (r *pageReader) and() string {
 
 // byUID reads the records of one review, one hour of the store after another.
 func (r *pageReader) byUID(ctx context.Context, oldest bool) error {
-	order := "DESC"
-	if oldest {
-		order = "ASC"
-	}
 	var first, last sql.NullInt64
 	if err := r.tx.QueryRowContext(ctx, "SELECT (SELECT min(id) FROM decision), (SELECT max(id) FROM decision)").Scan(&first, &last); err != nil || !first.Valid {
 		return err
 	}
-	from, to := max(first.Int64, r.sel.from), min(last.Int64, r.sel.to)
+	from, to := max(first.Int64, r.sel.from), min(last.Int64, r.sel.to-1)
+	if from > to {
+		return nil
+	}
 	prefix := r.sel.uid
 	if b, ok := prefix.([]byte); ok {
 		prefix = b[:4]
 	} else if text, _ := prefix.(string); len(text) > 4 {
 		prefix = string([]rune(text)[:min(4, len([]rune(text)))])
 	}
-	for at := to / hour; at >= from/hour; at-- {
-		end, err := r.take(ctx, math.MinInt64, "SELECT "+columns+" FROM decision WHERE id / 3600000000 = ? AND substr(uid, 1, 4) = ? AND uid = ? AND id >= ? AND id < ?"+r.and()+" ORDER BY id "+order+" LIMIT ?",
-			at, prefix, r.sel.uid, r.sel.from, r.sel.to, r.limit)
-		if err != nil {
+	at, end, step, order := to/hour, from/hour, int64(-1), "DESC"
+	if oldest {
+		at, end, step, order = end, at, 1, "ASC"
+	}
+	for found := false; ; at += step {
+		id, err := r.take(ctx, math.MinInt64, "SELECT "+columns+" FROM decision WHERE id / 3600000000 = ? AND substr(uid, 1, 4) = ? AND uid = ? AND id >= ? AND id < ?"+r.and()+" ORDER BY id "+order,
+			at, prefix, r.sel.uid, r.sel.from, r.sel.to)
+		switch {
+		case err != nil:
 			return err
+		case len(r.page.Records) >= r.limit:
+			r.page.Next = strconv.FormatInt(id, 10)
+			return nil
+		case found, at == end:
+			return nil
 		}
-		if len(r.page.Records) >= r.limit {
-			r.page.Next = strconv.FormatInt(end, 10)
+		// A review has one record, or one for each webhook within seconds: maybe some in the next hour.
+		if found = len(r.page.Records) > 0; found {
+			continue
 		}
-		if len(r.page.Records) > 0 || r.full(at*hour) {
-			return nil // a review has one record, or one for each webhook within seconds
+		next := at * hour
+		if oldest {
+			next += hour - 1
+		}
+		if r.full(next) {
+			return nil
 		}
 	}
-	return nil
 }
 
 // scan reads all records of the period, the newest first.
@@ -360,6 +371,11 @@ func (r *pageReader) take(ctx context.Context, end int64, query string, args ...
 			return 0, err
 		}
 		records[i], ids[i] = *one, found[i].id
+		if r.bytes += textBytes(one); r.bytes > pageBytes { // the page ends here
+			records, ids = records[:i+1], ids[:i+1]
+			r.limit, at = len(r.page.Records)+i+1, found[i].id
+			break
+		}
 	}
 	if r.with && len(ids) > 0 {
 		n, err := r.requests(ctx, records, ids)
@@ -375,6 +391,15 @@ func (r *pageReader) take(ctx context.Context, end int64, query string, args ...
 		return end, nil
 	}
 	return at, nil
+}
+
+// textBytes returns the length of the texts of a record that may be long.
+func textBytes(r *decision.Record) int64 {
+	n := len(r.Message)
+	for i := range r.Rules {
+		n += len(r.Rules[i].Message) + len(r.Rules[i].Path)
+	}
+	return int64(n)
 }
 
 // stored is a row of decision.
@@ -463,7 +488,7 @@ func (s *SQLite) part(ctx context.Context, tx *sql.Tx, id sql.NullInt64) (*decis
 	if err := r.MergeProto(value); err != nil {
 		return nil, err
 	}
-	s.remember(id.Int64, r)
+	s.remember(id.Int64, r, len(value))
 	return r, nil
 }
 

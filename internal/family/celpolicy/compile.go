@@ -35,10 +35,14 @@ type Input struct {
 	// VariablesFirst: the conditions may use variables.
 	VariablesFirst bool
 	Variables      []admissionregistrationv1.Variable
+	// Trigger: expressions may read the object of the request as trigger.object, also where object is another one.
+	Trigger bool
 	// Allowance limits the expressions of the policy as a whole, including those of generated rules.
 	Allowance *compilecost.Allowance
 	// Path is the path of the spec in the policy; the default is "spec".
 	Path string
+	// Subresources: a policy on Pods also selects the subresources that change the containers of Pods (Subject.Unlisted).
+	Subresources bool
 }
 
 // Subject is the compiled selection of a policy: constraints, conditions and variables. It is immutable after NewRule.
@@ -50,6 +54,8 @@ type Subject struct {
 	payload     policy.Payload          // on the command line, the policy evaluates all documents of this type
 	mistakes    diag.List               // mistakes in the constraints, which make every match an error
 	namespace   string                  // the namespace of a namespaced policy
+	// subresources selects further subresources of Pods; nil for none.
+	subresources *subresources
 }
 
 // Compile compiles constraints, conditions and variables. The family compiles its own expressions with the returned Compiler, whose Diags
@@ -67,11 +73,14 @@ func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
 		s.namespace = ""
 	}
 	path := cmp.Or(in.Path, "spec")
-	c := celrule.New(celenv.Declarations{Kind: in.Kind, Mode: in.Mode, Namespaced: p.Namespace != ""}, in.Allowance)
+	c := celrule.New(celenv.Declarations{Kind: in.Kind, Mode: in.Mode, Namespaced: p.Namespace != "", Trigger: in.Trigger}, in.Allowance)
 	if in.Constraints != nil && !documents {
 		constraints, diags := constraint.Compile(in.Constraints, path+".matchConstraints", constraint.Options{GenerateNames: !in.AnyOperation, AnyOperation: in.AnyOperation})
 		s.constraints, s.mistakes = constraints, diags.Errors()
 		c.Diags.Add(diags...)
+		if in.Subresources {
+			s.addSubresources(p, in.Constraints)
+		}
 	}
 	s.Rule.Options = celrule.Policies
 	conditions := func() {
@@ -97,6 +106,9 @@ func (s *Subject) NewRule(c *celrule.Compiler) *policy.Rule {
 	if s.constraints != nil {
 		r.Needs.Merge(s.constraints.Needs())
 		r.Targets, r.Excludes, r.Labels = s.constraints.Targets(), s.constraints.Excludes(), s.constraints.Labels()
+		if x := s.subresources; x != nil {
+			r.Targets, r.Excludes = x.targets(r.Targets), x.constraints.Excludes()
+		}
 	} else if s.payload != policy.NoPayload {
 		r.Targets = []policy.Target{{Group: "*", Version: "*", Resource: "*", Subresource: "*"}}
 		r.Payload = s.payload
@@ -126,6 +138,8 @@ func (s *Subject) match(ctx context.Context, r *policy.Request) (bool, error) {
 		return false, s.mistakes
 	case s.constraints == nil:
 		return s.payload != policy.NoPayload, nil
+	case s.Unlisted(r):
+		return s.subresources.constraints.Match(ctx, r)
 	}
 	return s.constraints.Match(ctx, r)
 }

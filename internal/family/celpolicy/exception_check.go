@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/strict"
 )
@@ -34,11 +35,31 @@ func checkException(diags *diag.List, spec *policiesv1beta1.PolicyExceptionSpec)
 			}
 		}
 	}
+	checkParts(diags, spec)
 	checkConditions(diags, spec)
 	switch spec.ReportResult {
 	case "", "skip", "pass":
 	default:
 		diags.Unsupported("spec.reportResult", spec.ReportResult, []string{"skip", "pass"})
+	}
+}
+
+// checkParts warns of images and values that are allowed for policies that have no use for them.
+func checkParts(diags *diag.List, spec *policiesv1beta1.PolicyExceptionSpec) {
+	warned := map[string]bool{}
+	for _, ref := range spec.PolicyRefs {
+		d, known := environmentOf(ref.Kind)
+		if !known || warned[ref.Kind] {
+			continue
+		}
+		warned[ref.Kind] = true
+		if len(spec.AllowedValues) > 0 && (d.Kind == celenv.Deleting || d.Kind == celenv.ImageValidating) {
+			diags.Warnf("spec.allowedValues", "the values have no effect on %s: its expressions cannot read them", ref.Kind)
+		}
+		if len(spec.Images) > 0 && d.Kind == celenv.Deleting {
+			diags.Warnf("spec.images", "the images have no effect on %s: its expressions cannot read them", ref.Kind)
+			diags.Hint("an exception without images and allowedValues exempts the objects that its conditions select")
+		}
 	}
 }
 

@@ -65,24 +65,10 @@ func Decode(object map[string]any, out any, kinds family.Kinds) (diags diag.List
 	return diags
 }
 
-// operations are the operations that requests can have.
-var operations = []string{"CREATE", "UPDATE", "DELETE", "CONNECT", "*"}
-
-// neverMatching warns of names in a rule of the constraints that no request can have. The API server accepts them, but the policy would
+// neverMatching warns of resources in a rule of the constraints that no request can have. The API server accepts them, but the policy would
 // evaluate nothing.
 func neverMatching(diags *diag.List, rule map[string]any, path string) {
-	named, _ := rule["operations"].([]any)
-	for i, o := range named {
-		if o, ok := o.(string); ok && !slices.Contains(operations, o) {
-			diags.Warnf(path+".operations["+strconv.Itoa(i)+"]", "no request has the operation %s", o)
-			if upper := strings.ToUpper(o); slices.Contains(operations, upper) {
-				diags.Hint("did you mean %s?", upper)
-			} else {
-				diags.Hint("operations are CREATE, UPDATE, DELETE, CONNECT and *")
-			}
-		}
-	}
-	named, _ = rule["resources"].([]any)
+	named, _ := rule["resources"].([]any)
 	for i, r := range named {
 		if r, ok := r.(string); ok && r != strings.ToLower(r) {
 			name, sub, isSub := strings.Cut(r, "/")

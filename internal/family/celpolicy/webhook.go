@@ -36,6 +36,22 @@ type WebhookInput struct {
 	// Always: the webhook receives requests of all operations for the resources. Updates: the conditions filter only requests that create
 	// objects, since after an update an object may no longer be a trigger.
 	Always, Updates bool
+	// Subresources: the policy also selects the subresources that change the containers of Pods (Input.Subresources).
+	Subresources bool
+	// Converts: requests for other versions are converted even with matchPolicy Exact; the rules leave them out themselves.
+	Converts bool
+}
+
+// Webhooks returns the webhook of the policy, and one in our own configuration for the subresources of Pods that the policy does not
+// list.
+func Webhooks(p *policy.Program, in WebhookInput) []policy.Webhook {
+	out := []policy.Webhook{Webhook(p, in)}
+	if m, _ := forSubresources(in.Constraints, p.Annotations); m != nil && in.Subresources {
+		w := Webhook(p, WebhookInput{At: in.At, Constraints: m, Conditions: in.Conditions})
+		w.Extra = true
+		out = append(out, w)
+	}
+	return out
 }
 
 // Webhook returns the webhook of the policy. The policy gets a webhook of its own if it has a timeout, disables version
@@ -46,9 +62,10 @@ func Webhook(p *policy.Program, in WebhookInput) policy.Webhook {
 		at = &in.At[1]
 	}
 	sel := &policy.WebhookSelection{TimeoutSeconds: p.Settings.TimeoutSeconds}
+	exact := Exact(in.Constraints)
+	sel.Exact = exact && !in.Converts
 	if m := in.Constraints; m != nil {
 		sel.NamespaceSelector, sel.ObjectSelector = m.NamespaceSelector, m.ObjectSelector
-		sel.Exact = m.MatchPolicy != nil && *m.MatchPolicy == admissionregistrationv1.Exact
 		for _, m := range slices.Concat([]*admissionregistrationv1.MatchResources{m}, constraintsOf(in.Configs)) {
 			for _, r := range m.ResourceRules {
 				rule := *r.RuleWithOperations.DeepCopy()
@@ -65,12 +82,17 @@ func Webhook(p *policy.Program, in WebhookInput) policy.Webhook {
 	case send:
 		w.Own = policy.OwnConditions
 		w.Conditions = in.wrapped(conditions, sel.Rules)
-	case sel.Exact:
+	case exact:
 		w.Own = policy.OwnMatchPolicy
 	case sel.TimeoutSeconds > 0:
 		w.Own = policy.OwnTimeout
 	}
 	return w
+}
+
+// Exact reports whether constraints refuse requests for other versions of their resources.
+func Exact(m *admissionregistrationv1.MatchResources) bool {
+	return m != nil && m.MatchPolicy != nil && *m.MatchPolicy == admissionregistrationv1.Exact
 }
 
 var everyOperation = []admissionregistrationv1.OperationType{
@@ -106,12 +128,12 @@ func sendable(in []admissionregistrationv1.MatchCondition) (out []admissionregis
 func (in *WebhookInput) wrapped(conditions []admissionregistrationv1.MatchCondition, rules []admissionregistrationv1.RuleWithOperations) (out []policy.MatchCondition) {
 	add := func(prefix, expression string, c admissionregistrationv1.MatchCondition) {
 		if prefix != "" {
-			expression += " || (" + c.Expression + ")"
+			expression += " || " + celenv.Group(c.Expression)
 		} else {
 			expression = c.Expression
 		}
 		if in.Updates {
-			expression = "request.operation != 'CREATE' || (" + expression + ")"
+			expression = "request.operation != 'CREATE' || " + celenv.Group(expression)
 		}
 		out = append(out, policy.MatchCondition{Name: prefix + c.Name, Expression: expression})
 	}

@@ -128,6 +128,9 @@ func (c *converter) condition(m map[string]any, path string) expr {
 	case "Equals", "Equal":
 		return c.equal(key, m["value"], path)
 	case "NotEquals", "NotEqual":
+		if s, ok := m["value"].(string); ok && wildcard.Has(s) && quantities().MatchString(s) { // a key that is a quantity equals quantities only
+			return or(not(c.equal(key, s, path)), member("isQuantity(string("+key.text+"))"))
+		}
 		return not(c.equal(key, m["value"], path))
 	case "GreaterThan":
 		return c.order(key, ">", m["value"], path)
@@ -149,6 +152,9 @@ func (c *converter) condition(m map[string]any, path string) expr {
 	c.refuse(path+".operator", "the operator "+operator+" is not converted", "")
 	return no
 }
+
+// quantities matches patterns that match some quantity.
+var quantities = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[-+0-9.*?eEinumkKMGTP]*$`) })
 
 // inner matches a quoted variable inside an expression, where the variable becomes a path.
 var inner = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'\{\{\s*([A-Za-z0-9_.]+)\s*\}\}'`) })
@@ -193,6 +199,10 @@ func (c *converter) texts(s, path string) ([]string, bool) {
 		}
 		v, ok := c.search(strings.TrimSpace(s[at[2]:at[3]]), path)
 		if !ok {
+			return nil, false
+		}
+		if v.shape == listShape {
+			c.refuse(path, "a list inside a text is not converted", "")
 			return nil, false
 		}
 		if v.shape == textShape && len(v.keys) == 0 {

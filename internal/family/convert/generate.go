@@ -31,8 +31,11 @@ func (c *converter) generationSettings(r *kyvernov1.Rule, spec map[string]any) {
 		enable("synchronize")
 		c.note(c.path+".generate.synchronize", "the classic rule replaces an object that already exists; a GeneratingPolicy does not change objects that it did not create", "")
 	}
-	if g.OrphanDownstreamOnPolicyDelete {
+	switch copies := g.Clone != (kyvernov1.CloneFrom{}) || len(g.CloneList.Kinds) > 0; {
+	case g.OrphanDownstreamOnPolicyDelete:
 		enable("orphanDownstreamOnPolicyDelete")
+	case g.Synchronize && copies: // without the switch, copies would stay
+		evaluation["orphanDownstreamOnPolicyDelete"] = map[string]any{"enabled": false}
 	}
 	if r.SkipBackgroundRequests != nil && !*r.SkipBackgroundRequests {
 		evaluation["skipBackgroundRequests"] = false

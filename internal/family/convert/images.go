@@ -134,8 +134,9 @@ func texts[T ~string](in []T) []any {
 	return out
 }
 
-// allImages is the CEL expression for all images of the resource that the policy evaluates.
-const allImages = "(images.containers + images.initContainers + images.ephemeralContainers)"
+// allImages is the CEL expression for all images of the resource that the policy evaluates. Released versions of Kyverno have no list of
+// image volumes.
+const allImages = "(images.containers + images.initContainers + images.ephemeralContainers + images.?imageVolumes.orValue([]))"
 
 // signers collects the attestors of a policy. Equal attestors share one name.
 type signers struct {

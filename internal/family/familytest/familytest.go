@@ -35,12 +35,12 @@ func Request(object map[string]any) *policy.Request {
 	return r
 }
 
-// Review returns the request that in describes with the keys operation (default CREATE), user, object and oldObject. Its namespace has no
-// labels.
+// Review returns the request that in describes with the keys operation (default CREATE), subresource, user, object and oldObject. Its
+// namespace has no labels.
 func Review(in map[string]any) *policy.Request {
 	text := func(key string) string { s, _ := in[key].(string); return s }
 	r := &policy.Request{
-		Operation:        policy.Operation(text("operation")),
+		Operation: policy.Operation(text("operation")), Subresource: text("subresource"),
 		ResolveNamespace: func(context.Context) (map[string]string, error) { return nil, nil },
 	}
 	if r.Operation == "" {
@@ -158,7 +158,11 @@ func Rules(w io.Writer, p *policy.Program) {
 	for _, r := range p.Rules {
 		var about []string
 		for _, target := range r.Targets {
-			about = append(about, target.Group+"/"+target.Version+"/"+target.Resource)
+			name := target.Group + "/" + target.Version + "/" + target.Resource
+			if target.Subresource != "" {
+				name += "/" + target.Subresource
+			}
+			about = append(about, name)
 		}
 		fmt.Fprintf(w, "%s %s %s: %s\n", r.Kind, r.Origin.Controllers, r.Action.Default, strings.Join(about, " "))
 	}

@@ -1,6 +1,7 @@
 package imagevalidating
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,13 +24,13 @@ import (
 // Compile returns the Program of a policy, which was decoded from the object of in. Program.Diags holds the mistakes; do not use a
 // Program with an error among them.
 func Compile(p *policiesv1beta1.ImageValidatingPolicy, in family.Source) *policy.Program {
-	b := &builder{program: celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec)), allowance: in.Within()}
+	b := &builder{program: celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec)), allowance: in.Within(), subresources: in.Subresources()}
 	b.program.Unconfined = in.CommandLine
 	documents := mode(&p.Spec) == celenv.JSON
 	// Digests are added only to the objects of requests, not on the command line and not in scans.
 	b.digests = on(p.Spec.ValidationConfigurations.MutateDigest) && !documents && !in.CommandLine && !in.Existing
 	b.add(&p.Spec, "spec", "", true)
-	asks := celpolicy.WebhookInput{Constraints: p.Spec.MatchConstraints, Conditions: p.Spec.MatchConditions}
+	asks := celpolicy.WebhookInput{Constraints: p.Spec.MatchConstraints, Conditions: p.Spec.MatchConditions, Subresources: in.Subresources()}
 	rewritten := map[string][]admissionregistrationv1.MatchCondition{}
 	if !documents {
 		asks.Configs = configs(&p.Spec)
@@ -47,9 +48,9 @@ func Compile(p *policiesv1beta1.ImageValidatingPolicy, in family.Source) *policy
 	}
 	asks.Rewritten = func(c celpolicy.Config) []admissionregistrationv1.MatchCondition { return rewritten[c.Key] }
 	asks.At = validates
-	b.program.Webhooks = []policy.Webhook{celpolicy.Webhook(b.program, asks)}
+	b.program.Webhooks = celpolicy.Webhooks(b.program, asks)
 	if b.digests {
-		asks.At = mutates
+		asks.At, asks.Converts = mutates, true // as in Kyverno
 		b.program.Webhooks = append(b.program.Webhooks, celpolicy.Webhook(b.program, asks))
 	}
 	return b.program
@@ -78,12 +79,14 @@ type builder struct {
 	program   *policy.Program
 	allowance *compilecost.Allowance
 	digests   bool // whether digests are added to tags
+	// subresources is that of celpolicy.Input.
+	subresources bool
 }
 
 // add adds the rules of a spec. known means that the images of its resources are at known paths; otherwise the rules search for Pod
 // templates.
 func (b *builder) add(spec *policiesv1beta1.ImageValidatingPolicySpec, path, controllers string, known bool) {
-	rule, e, diags := compileSpec(b.program, spec, path, b.allowance)
+	rule, e, diags := b.compileSpec(spec, path)
 	if !b.program.Diags.HasErrors() {
 		b.program.Diags.Add(diags...)
 	}
@@ -94,6 +97,7 @@ func (b *builder) add(spec *policiesv1beta1.ImageValidatingPolicySpec, path, con
 	if b.digests {
 		r := *rule
 		r.Kind, r.Stage, r.SkipOnDelete, r.Shared, r.Annotates, r.Object = DigestKind, policy.StageMutate, true, false, false, nil
+		e.subject.OnlyListed(&r)
 		switch {
 		case diags.HasErrors():
 			r.Eval = func(*policy.Call) policy.Yield { return policy.Yield{} } // the validating rule reports it
@@ -102,11 +106,24 @@ func (b *builder) add(spec *policiesv1beta1.ImageValidatingPolicySpec, path, con
 		default:
 			r.Eval = unpinned
 		}
+		if celpolicy.Exact(spec.MatchConstraints) {
+			r.Match = unconverted(r.Match)
+		}
 		rules = append(rules, &r)
 	}
 	for _, r := range rules {
 		r.Index, r.Origin = len(b.program.Rules), celpolicy.Origin(controllers)
 		b.program.Rules = append(b.program.Rules, r)
+	}
+}
+
+// unconverted returns the match of a rule whose webhook also gets requests for other versions, converted.
+func unconverted(match func(context.Context, *policy.Request) (bool, error)) func(context.Context, *policy.Request) (bool, error) {
+	return func(ctx context.Context, r *policy.Request) (bool, error) {
+		if r.AskedFor().GVR != r.GVR {
+			return false, nil
+		}
+		return match(ctx, r)
 	}
 }
 
@@ -145,13 +162,15 @@ func Autogen(p *policiesv1beta1.ImageValidatingPolicy, object map[string]any) ma
 }
 
 // compileSpec returns the validating rule of a spec.
-func compileSpec(p *policy.Program, spec *policiesv1beta1.ImageValidatingPolicySpec, path string, a *compilecost.Allowance) (*policy.Rule, *evaluator, diag.List) {
-	mode := mode(spec)
+func (b *builder) compileSpec(spec *policiesv1beta1.ImageValidatingPolicySpec, path string) (*policy.Rule, *evaluator, diag.List) {
+	p, a, mode := b.program, b.allowance, mode(spec)
 	in := celpolicy.Input{
 		Kind: celenv.ImageValidating, Mode: mode, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Allowance: a, Path: path,
+		Subresources: b.subresources,
 	}
 	e := &evaluator{json: mode == celenv.JSON, registry: credentials(spec.Credentials)}
 	subject, c := celpolicy.Compile(p, in)
+	e.subject = subject
 	e.images.extract(c, spec.ImageExtractors, path+".images") // precedes the variables, which may read the images
 	e.references = compileReferences(c, spec.MatchImageReferences, path+".matchImageReferences", a)
 	if !e.json {
@@ -174,6 +193,7 @@ func compileSpec(p *policy.Program, spec *policiesv1beta1.ImageValidatingPolicyS
 	e.rule = &subject.Rule
 	rule := subject.NewRule(c)
 	rule.Name, rule.Kind, rule.Stage, rule.OnError = p.Name, RuleKind, policy.StageValidate, policy.ErrorByAction
+	rule.VerifiesImages = true
 	rule.Action.Default, rule.Offline.Silent = celpolicy.Actions(spec.ValidationActions), true
 	rule.Shared, rule.Annotates = verifies || e.required, len(subject.Rule.Annotations) > 0
 	rule.Object = reads(c.Object())
@@ -195,8 +215,12 @@ func reads(expressions *value.Fields) *value.Fields {
 		for _, name := range path {
 			at = at.Member(name)
 		}
-		for _, group := range groups {
-			at.Member(group).Items().Member("image")
+		for _, list := range lists {
+			element := at.Member(list.Field).Items()
+			if list.Source != "" {
+				element = element.Member(list.Source)
+			}
+			element.Member(list.Reference)
 		}
 	}
 	return out

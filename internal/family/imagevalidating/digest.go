@@ -18,7 +18,7 @@ const (
 	textExtraction = "digest-pinning mutation is not supported for extraction-mode targets"
 )
 
-// pin adds digests to the tags of the container images that the policy selects. It verifies nothing. It returns a result only if it
+// pin adds digests to the tags of the images of containers and volumes that the policy selects. It verifies nothing. It returns a result only if it
 // cannot resolve a digest.
 func (r *evaluator) pin(c *policy.Call) policy.Yield {
 	s, _ := r.begin(c)

@@ -29,6 +29,7 @@ const (
 // evaluator evaluates a spec.
 type evaluator struct {
 	rule         *celrule.Rule
+	subject      *celpolicy.Subject
 	json         bool // the policy evaluates documents without a request
 	images       images
 	references   *references
@@ -85,24 +86,36 @@ func (r *evaluator) begin(c *policy.Call) (*subject, policy.Yield) {
 	if y := exemption.Full; y.Status != policy.StatusNone {
 		return nil, celpolicy.Skipped(y) // reportResult has no effect on these policies, as in Kyverno
 	}
-	if err := r.find(c, s); err != nil {
+	if err := r.find(c, s, exemption.Allowed.AllowedImages); err != nil {
 		return nil, failed(err)
 	}
 	return s, policy.Yield{}
 }
 
-// find returns the selected images of the object, and provides them to expressions by group.
-func (r *evaluator) find(c *policy.Call, s *subject) error {
+// find returns the selected images of the object without those that exceptions exempt, and provides them to expressions by group. In a
+// request for a subresource of a Pod that the policy does not list, only the images count that the request adds.
+func (r *evaluator) find(c *policy.Call, s *subject, exempt []string) error {
 	object, _ := s.in.Object.(map[string]any)
 	all, names, err := r.images.find(kindOf(object, c.Request.RequestGVK.GroupKind()), object, s.run)
 	if err != nil {
 		return err
+	}
+	if r.subject.Unlisted(c.Request) {
+		if all, err = added(all, c.Request); err != nil {
+			return err
+		}
 	}
 	groups := make(map[string][]any, len(names))
 	for _, name := range names {
 		groups[name] = []any{}
 	}
 	for i := range all {
+		if err := c.Meter.Step(len(exempt)); err != nil {
+			return err
+		}
+		if exempts(exempt, c.Images, all[i].text) {
+			continue
+		}
 		selected, err := r.references.selects(c.Context(), c.Meter, c.Images, all[i].text)
 		if err != nil {
 			return err
@@ -152,15 +165,29 @@ func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
 		}
 	}
 	out, err := s.run.Check()
-	y = verdict(out, err)
+	if y = verdict(out, err); y.Status == policy.StatusFail && r.subject.Unlisted(c.Request) {
+		y = celpolicy.Existing(c, y, r.failures)
+	}
 	y.Signatures = &policy.Signatures{Images: s.panel.Verified(), Attested: s.panel.Answers()}
 	if err == nil {
 		y.Annotations = r.rule.Audited(out.Annotations)
 	}
-	if r.required && len(s.images) > 0 && y.Status == policy.StatusPass {
+	if r.required && len(s.images) > 0 && (y.Status == policy.StatusPass || y.Status == policy.StatusSkip) { // a tolerated violation vouches for no image
 		y.Signatures.Settle = require(c.Program, y, s.images)
 	}
 	return y
+}
+
+// failures returns the violations of a request.
+func (r *evaluator) failures(c *policy.Call) ([]string, error) {
+	s, y := r.begin(c)
+	switch {
+	case s != nil:
+		return s.run.Failures()
+	case y.Status == policy.StatusError:
+		return nil, errors.New(y.Message)
+	}
+	return nil, nil
 }
 
 // verdict converts the outcome of validations and audit annotations to a result.

@@ -2,6 +2,7 @@ package imagevalidating
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,8 @@ import (
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/policy"
 )
 
 // places are the paths of Pod specs, by kind.
@@ -23,8 +26,8 @@ var places = map[schema.GroupKind][]string{
 	{Group: "batch", Kind: "CronJob"}:    {"spec", "jobTemplate", "spec", "template", "spec"},
 }
 
-// groups are the lists of containers in a Pod spec. Each of them forms a group of images.
-var groups = []string{"containers", "initContainers", "ephemeralContainers"}
+// lists are the lists of a Pod spec that refer to images. Each of them forms a group of images.
+var lists = []imageref.List{imageref.Containers, imageref.InitContainers, imageref.EphemeralContainers, imageref.ImageVolumes}
 
 // maxImages is the maximum number of images in one object. Each image is compared with matchImageReferences, and may be looked up.
 const maxImages = 5000
@@ -57,10 +60,12 @@ func (x *images) extract(c *celrule.Compiler, in []policiesv1beta1.ImageExtracto
 // find returns the images of an object of the kind and the names of their groups. It evaluates expressions on the object with run.
 func (x *images) find(kind schema.GroupKind, object map[string]any, run *celrule.Run) (out []image, names []string, err error) {
 	if place, known := places[kind]; known {
-		if out, err = inContainers(object, place); err != nil {
+		if out, err = inSpec(object, place); err != nil {
 			return nil, nil, err
 		}
-		names = append(names, groups...)
+		for i := range lists {
+			names = append(names, lists[i].Group)
+		}
 	}
 	for _, e := range x.extractors {
 		v, err := run.Evaluate(e.expression)
@@ -81,7 +86,9 @@ func (x *images) find(kind schema.GroupKind, object map[string]any, run *celrule
 			if !ok {
 				return nil, nil, fmt.Errorf("images.%s has an element that is not a text", e.name)
 			}
-			out = append(out, image{group: e.name, text: text})
+			if !imageref.Blank(text) {
+				out = append(out, image{group: e.name, text: text})
+			}
 		}
 	}
 	if len(out) > maxImages {
@@ -90,8 +97,8 @@ func (x *images) find(kind schema.GroupKind, object map[string]any, run *celrule
 	return out, names, nil
 }
 
-// inContainers returns the container images of the Pod spec at the path. A container in the template of a controller may have no image.
-func inContainers(object map[string]any, place []string) (out []image, err error) {
+// inSpec returns the images of the Pod spec at the path. A container in the template of a controller may have no image.
+func inSpec(object map[string]any, place []string) (out []image, err error) {
 	pointer := ""
 	for _, step := range place {
 		next, ok := object[step].(map[string]any)
@@ -100,24 +107,42 @@ func inContainers(object map[string]any, place []string) (out []image, err error
 		}
 		object, pointer = next, pointer+"/"+step
 	}
-	for _, group := range groups {
-		containers, ok := object[group].([]any)
-		if !ok && object[group] != nil {
-			return nil, fmt.Errorf("%s is no list", strings.ReplaceAll(pointer[1:], "/", ".")+"."+group)
+	for i := range lists {
+		list := &lists[i]
+		elements, ok := object[list.Field].([]any)
+		if !ok && object[list.Field] != nil {
+			return nil, fmt.Errorf("%s is no list", strings.ReplaceAll(pointer[1:], "/", ".")+"."+list.Field)
 		}
-		for i, element := range containers {
-			container, ok := element.(map[string]any)
-			text, isText := container["image"].(string)
+		for i, element := range elements {
+			holder, ok := list.Holder(element)
+			text, isText := holder[list.Reference].(string)
 			switch {
-			case !ok, container["image"] != nil && !isText:
-				return nil, fmt.Errorf("%s[%d] has no image that can be read", strings.ReplaceAll(pointer[1:], "/", ".")+"."+group, i)
-			case text == "":
+			case !ok, holder[list.Reference] != nil && !isText:
+				return nil, fmt.Errorf("%s[%d] has no image that can be read", strings.ReplaceAll(pointer[1:], "/", ".")+"."+list.Field, i)
+			case imageref.Blank(text):
 				continue
 			}
-			out = append(out, image{group, text, pointer + "/" + group + "/" + strconv.Itoa(i) + "/image"})
+			out = append(out, image{list.Group, text, list.Pointer(pointer, i)})
 		}
 	}
 	return out, nil
+}
+
+// added returns the images of a Pod that its old object did not have.
+func added(all []image, r *policy.Request) ([]image, error) {
+	old, err := r.OldObject.Map()
+	if err != nil || old == nil {
+		return all, err
+	}
+	before, err := inSpec(old, []string{"spec"})
+	if err != nil {
+		return nil, err
+	}
+	had := make(map[string]bool, len(before))
+	for _, i := range before {
+		had[i.text] = true
+	}
+	return slices.DeleteFunc(all, func(i image) bool { return had[i.text] }), nil
 }
 
 // noKey is the error of an expression that reads a missing field. It has the text of the CEL library.

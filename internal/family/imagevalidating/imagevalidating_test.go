@@ -66,7 +66,7 @@ func registries(_ context.Context, r world.ImageRequest) (map[string]any, error)
 }
 
 // TestData runs testdata/*.txtar. policy….yaml are policies, exceptions.yaml (optional) are exceptions from them. requests.yaml is a list
-// of requests {name, operation, object, oldObject}, which all policies first mutate and then validate, in a World with notary and
+// of requests {name, operation, subresource, object, oldObject}, which all policies first mutate and then validate, in a World with notary and
 // registries, or with `verifies: false` in one without verification. want holds the diagnostics, the resources of the rules and the
 // results.
 func TestData(t *testing.T) {
@@ -96,6 +96,9 @@ func compile(t *testing.T, text []byte, notes *strings.Builder) *policy.Program 
 	familytest.Rules(notes, p)
 	for i := range p.Webhooks {
 		fmt.Fprintf(notes, "webhook: %s %s %s\n", p.Webhooks[i].Name, p.Webhooks[i].Path, p.Webhooks[i].Own)
+		if p.Webhooks[i].Selection.Exact {
+			fmt.Fprintln(notes, "  matchPolicy: Exact")
+		}
 	}
 	return p
 }
@@ -103,6 +106,9 @@ func compile(t *testing.T, text []byte, notes *strings.Builder) *policy.Program 
 func evaluate(t *testing.T, programs []*policy.Program, in map[string]any, out *strings.Builder) {
 	t.Helper()
 	r := familytest.Review(in)
+	if version, ok := in["asked"].(string); ok {
+		r.Asked.GVR = schema.GroupVersionResource{Group: r.GVR.Group, Version: version, Resource: r.GVR.Resource}
+	}
 	w := world.World{Images: world.ImagesFunc(registries), Signatures: notary{}}
 	if in["verifies"] == false {
 		w.Signatures = nil
@@ -119,27 +125,34 @@ func evaluate(t *testing.T, programs []*policy.Program, in map[string]any, out *
 			fmt.Fprintf(out, " images: %s;", strings.Join(found(after), " "))
 		}
 		input.Request = r.WithObject(mutated.Object)
-		if decision := engine.Decide(&mutated, celpolicy.Validating); !decision.Allowed {
+		decision := engine.Decide(&mutated, celpolicy.Validating)
+		if !decision.Allowed {
 			fmt.Fprintf(out, " → denied: %s\n", decision.Message)
 			return
+		}
+		for _, warning := range decision.Warnings {
+			fmt.Fprintf(out, " warning %q", warning)
 		}
 	}
 	input.Stages = policy.StageValidate
 	outcome := engine.Eval(t.Context(), input)
 	familytest.Results(out, &outcome)
 	if decision := engine.Decide(&outcome, celpolicy.Validating); decision.Allowed {
+		for _, warning := range decision.Warnings {
+			fmt.Fprintf(out, " warning %q", warning)
+		}
 		fmt.Fprintln(out, " → allowed")
 	} else {
 		fmt.Fprintf(out, " → denied: %s\n", decision.Message)
 	}
 }
 
-// found returns all texts in fields named image.
+// found returns all texts in fields named image or reference.
 func found(v any) (out []string) {
 	switch x := v.(type) {
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(x)) {
-			if text, ok := x[k].(string); ok && k == "image" {
+			if text, ok := x[k].(string); ok && (k == "image" || k == "reference") {
 				out = append(out, text)
 			}
 			out = append(out, found(x[k])...)

@@ -14,6 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/celrule"
 	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // references are compiled matchImageReferences. An image is selected if one of them matches; if there are none, all images are selected.
@@ -93,6 +94,19 @@ func (r *references) selects(ctx context.Context, m *budget.Meter, defaults imag
 		texts = append(texts, written)
 	}
 	return r.selectsTexts(ctx, m, defaults.Spellings(reference), slices.DeleteFunc(texts, func(text string) bool { return text == image }))
+}
+
+// exempts reports whether the patterns of exceptions name an image: as it is written, or with its registry. No other spelling exempts it. For an
+// image with a digest only the repository and the digest count: otherwise a user could write an exempt tag before the digest of another image.
+func exempts(patterns []string, defaults imageref.Defaults, image string) bool {
+	if len(patterns) == 0 {
+		return false
+	}
+	r, err := defaults.Parse(image)
+	if err != nil {
+		return false
+	}
+	return r.Digest == "" && wildcard.MatchAny(patterns, image) || wildcard.MatchAny(patterns, r.Pinned()) || slices.Contains(patterns, image)
 }
 
 // selectsTexts reports whether a glob matches one of the texts, or an expression holds for one of refs.

@@ -148,7 +148,7 @@ func (b *builder) add(v *variant, c *celrule.Compiler, key string, finish func(*
 func (b *builder) compile(spec *policiesv1beta1.MutatingPolicySpec, path string) (*variant, *celrule.Compiler) {
 	subject, c := celpolicy.Compile(b.program, celpolicy.Input{
 		Kind: celenv.Mutating, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Variables: spec.Variables, VariablesFirst: true,
-		Allowance: b.allowance, Path: path,
+		Allowance: b.allowance, Path: path, Trigger: changesExisting(spec),
 	})
 	v := &variant{subject: subject, merging: b.merging, mutations: c.Mutations(spec.Mutations, path+".mutations")}
 	for i := range spec.AuditAnnotations {

@@ -30,7 +30,7 @@ func (v *variant) eval(c *policy.Call) policy.Yield {
 	if v.extracts {
 		return policy.Yield{Status: policy.StatusSkip, Message: textExtraction}
 	}
-	in, err := celrule.Policies.Input(c)
+	in, err := input(c)
 	if err != nil {
 		return failed(err)
 	}

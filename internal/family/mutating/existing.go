@@ -52,6 +52,7 @@ func (b *builder) existing() {
 	r := v.subject.NewRule(c)
 	r.Kind, r.OnError, r.Object, r.Stage = RuleKind, policy.ErrorByOwn, nil, policy.StageMutateExisting
 	r.OnPolicyChange, r.WithoutTrigger, r.OnBackground, r.ReportsTargets = true, x.expression == nil, !x.work.SkipBackground, true
+	r.OldContent = b.oldContent(r)
 	r.Match, r.Eval = x.match(r.Match), x.eval
 	if r.Foreseen = x.grants(b.program); b.program.Namespace != "" {
 		r.Grants = r.Foreseen // the author needs them too
@@ -62,6 +63,28 @@ func (b *builder) existing() {
 		x.target.Conditions = append(x.target.Conditions[:len(x.target.Conditions):len(x.target.Conditions)], v.subject.Rule.Conditions...)
 	}
 	b.program.Rules = append(b.program.Rules, r)
+}
+
+// oldContent returns which parts of the policy read the content of an object that is not there any more.
+func (b *builder) oldContent(r *policy.Rule) policy.OldContent {
+	mutations := celpolicy.Part{Compile: func(c *celrule.Compiler) { c.Mutations(b.spec.Mutations, "") }, OnTarget: true}
+	for i := range b.spec.Mutations {
+		m := &b.spec.Mutations[i]
+		if m.JSONPatch != nil {
+			mutations.Texts = append(mutations.Texts, m.JSONPatch.Expression)
+		}
+		if m.ApplyConfiguration != nil {
+			mutations.Texts = append(mutations.Texts, m.ApplyConfiguration.Expression)
+		}
+	}
+	conditions := celpolicy.ConditionsPart(b.spec.TargetMatchConditions)
+	conditions.OnTarget = true
+	parts := []celpolicy.Part{conditions, mutations}
+	if t := b.spec.TargetMatchConstraints; t != nil && t.Expression != "" {
+		parts = append(parts, celpolicy.Part{Compile: func(c *celrule.Compiler) { c.Expression(t.Expression, "", celenv.Map, celenv.Dyn) }, Texts: []string{t.Expression}})
+	}
+	declared := celenv.Declarations{Kind: celenv.Mutating, Namespaced: b.program.Namespace != "", Trigger: true}
+	return celpolicy.OldContent(declared, r, b.spec.Variables, celpolicy.ConditionsPart(b.spec.MatchConditions), parts...)
 }
 
 func skipsBackground(spec *policiesv1beta1.MutatingPolicySpec) bool {
@@ -114,7 +137,9 @@ func (x *existing) eval(c *policy.Call) policy.Yield {
 			return failed(err)
 		}
 		in.Exceptions = allowed
-		if ok, err := x.subject.Rule.Begin(c.Context(), c.Meter, in).Applies(); err != nil {
+		if c.Request.Held {
+			// The conditions held at admission, and cannot be evaluated again.
+		} else if ok, err := x.subject.Rule.Begin(c.Context(), c.Meter, in).Applies(); err != nil {
 			return failed(err)
 		} else if !ok {
 			return policy.Yield{}
@@ -151,10 +176,14 @@ func (x *existing) eval(c *policy.Call) policy.Yield {
 // input returns the variables for the trigger. For a deleted object they hold its last state.
 func input(c *policy.Call) (*celenv.Input, error) {
 	in, err := celrule.Policies.Input(c)
-	if err == nil && c.Request.Operation == policy.Delete {
+	if err != nil {
+		return nil, err
+	}
+	if c.Request.Operation == policy.Delete {
 		in.Object = in.OldObject
 	}
-	return in, err
+	in.Trigger = celenv.Trigger{Object: in.Object, OldObject: in.OldObject}
+	return in, nil
 }
 
 // change plans the mutation of one target. In expressions, the object is the target and the request is that of the trigger.
@@ -163,6 +192,9 @@ func (x *existing) change(c *policy.Call, t found, allowed celenv.Exceptions, ba
 	fail := func(err error) policy.Mutated {
 		y := failed(err)
 		out.Status, out.Message = y.Status, y.Message
+		if evaluation := (*celenv.EvaluationError)(nil); errors.As(err, &evaluation) {
+			out.Message += "\nIn this expression, object is the target " + nameOf(t.request) + "; the object that triggered the policy is trigger.object."
+		}
 		return out
 	}
 	on := *c
@@ -173,6 +205,11 @@ func (x *existing) change(c *policy.Call, t found, allowed celenv.Exceptions, ba
 	if err != nil {
 		return fail(err)
 	}
+	trigger, err := input(c)
+	if err != nil {
+		return fail(err)
+	}
+	in.Trigger = trigger.Trigger
 	in.Object, in.Exceptions, in.Source = t.object, allowed, withoutNamespace{in.Source}
 	run := x.target.Begin(c.Context(), c.Meter, in)
 	if ok, err := run.Applies(); err != nil {
@@ -194,6 +231,11 @@ func (x *existing) change(c *policy.Call, t found, allowed celenv.Exceptions, ba
 		out.After = after
 	}
 	return out
+}
+
+// nameOf returns the name of the object of a request, for messages.
+func nameOf(r *policy.Request) string {
+	return r.GVK.GroupVersion().String() + " " + r.GVK.Kind + " " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
 }
 
 // withoutNamespace sets namespaceObject to null, as in Kyverno, because the namespace could be that of the trigger or that of the target.

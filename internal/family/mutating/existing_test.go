@@ -95,6 +95,9 @@ func TestExisting(t *testing.T) {
 		"null":              {targets: `{expression: "dyn(null)"}`, want: ""},
 		"no resource":       {targets: `{expression: "dyn('one')"}`, want: "failed to evaluate policy: failed to fetch targets: the expression returns a string; want a resource, or an object with items"},
 		"an unknown kind":   {targets: `{expression: "{'apiVersion': dyn('v1'), 'kind': dyn('Widget'), 'metadata': dyn({'name': 'x'})}"}`, want: "failed to evaluate policy: failed to fetch targets: no such kind: Widget"},
+		"its trigger":       {targets: fmt.Sprintf("{"+rules+"}", "configmaps"), conditions: "trigger.object.data.k == 'other' && trigger.oldObject == {} && object.data.k == 'off' && variables.seen == 'other'", want: "a/two=CREATE"},
+		"no trigger":        {bare: true, targets: fmt.Sprintf("{"+rules+"}", "configmaps"), conditions: "trigger.object == {} && object.data.k == 'off'", want: "a/two=UPDATE"},
+		"another object":    {targets: fmt.Sprintf("{"+rules+"}", "configmaps"), conditions: "object.spec == 'x'", want: "no such key: spec\nIn this expression, object is the target v1 ConfigMap a/one; the object that triggered the policy is trigger.object."},
 		"condition in vain": {targets: fmt.Sprintf("{"+rules+"}", "configmaps"), conditions: "object.nothing == 'x'", want: "no such key: nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,6 +114,7 @@ spec:
   evaluation: {mutateExisting: {enabled: true}}
   matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]}
   targetMatchConstraints: `+c.targets+conditions+`
+  variables: [{name: seen, expression: "trigger.object.data.k"}]
   mutations:
   - patchType: JSONPatch
     jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/data/by', value: string(request.operation)}]"}

@@ -28,15 +28,15 @@ func Compile(p *policiesv1beta1.ValidatingPolicy, in family.Source) *policy.Prog
 		out.Rules = append(out.Rules, rule)
 		return out
 	}
-	rule, diags := compileSpec(out, &p.Spec, "spec", allowance)
+	rule, diags := compileSpec(out, &p.Spec, "spec", allowance, in.Subresources())
 	out.Diags.Add(diags...)
 	out.Rules = append(out.Rules, rule)
-	asks := celpolicy.WebhookInput{At: endpoints, Constraints: p.Spec.MatchConstraints, Conditions: p.Spec.MatchConditions, Configs: configs(&p.Spec)}
+	asks := celpolicy.WebhookInput{At: endpoints, Constraints: p.Spec.MatchConstraints, Conditions: p.Spec.MatchConditions, Configs: configs(&p.Spec), Subresources: in.Subresources()}
 	rewritten := map[string][]admissionregistrationv1.MatchCondition{}
 	for _, c := range asks.Configs {
 		spec, mistakes := generated(&p.Spec, in.Object, c)
 		rewritten[c.Key] = spec.MatchConditions
-		rule, found := compileSpec(out, spec, "status.autogen.configs["+c.Key+"].spec", allowance)
+		rule, found := compileSpec(out, spec, "status.autogen.configs["+c.Key+"].spec", allowance, false)
 		rule.Index = len(out.Rules)
 		rule.Origin = celpolicy.Origin(c.Key)
 		if !out.Diags.HasErrors() { // otherwise the mistakes are already reported
@@ -51,7 +51,7 @@ func Compile(p *policiesv1beta1.ValidatingPolicy, in family.Source) *policy.Prog
 		return out // requests do not evaluate the policy
 	}
 	asks.Rewritten = func(c celpolicy.Config) []admissionregistrationv1.MatchCondition { return rewritten[c.Key] }
-	out.Webhooks = []policy.Webhook{celpolicy.Webhook(out, asks)}
+	out.Webhooks = celpolicy.Webhooks(out, asks)
 	return out
 }
 
@@ -101,12 +101,12 @@ func Autogen(p *policiesv1beta1.ValidatingPolicy, object map[string]any) map[str
 	return out
 }
 
-// compileSpec returns the rule for a spec.
-func compileSpec(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, path string, a *compilecost.Allowance) (*policy.Rule, diag.List) {
+// compileSpec returns the rule for a spec. subresources is that of celpolicy.Input.
+func compileSpec(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, path string, a *compilecost.Allowance, subresources bool) (*policy.Rule, diag.List) {
 	mode := mode(spec)
 	subject, c := celpolicy.Compile(p, celpolicy.Input{
 		Kind: celenv.Validating, Mode: mode, Constraints: spec.MatchConstraints,
-		Conditions: spec.MatchConditions, Variables: spec.Variables, Allowance: a, Path: path,
+		Conditions: spec.MatchConditions, Variables: spec.Variables, Allowance: a, Path: path, Subresources: subresources,
 	})
 	for i := range spec.Validations {
 		v := c.Validation(&spec.Validations[i], fmt.Sprintf("%s.validations[%d]", path, i), celenv.String)
@@ -123,7 +123,7 @@ func compileSpec(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, 
 	rule.Kind, rule.Stage, rule.OnError = RuleKind, policy.StageValidate, policy.ErrorByAction
 	rule.Action.Default = celpolicy.Actions(spec.ValidationActions)
 	rule.Annotates = len(subject.Rule.Annotations) > 0
-	rule.Eval = (&evaluator{rule: &subject.Rule, json: mode == celenv.JSON}).evaluate
+	rule.Eval = (&evaluator{rule: &subject.Rule, unlisted: subject.Unlisted, json: mode == celenv.JSON}).evaluate
 	if c.Diags.HasErrors() {
 		rule.Eval = celpolicy.Broken(c.Diags)
 	}

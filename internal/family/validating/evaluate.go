@@ -21,7 +21,9 @@ const (
 // evaluator evaluates a rule.
 type evaluator struct {
 	rule *celrule.Rule
-	json bool // the policy evaluates documents without a request
+	// unlisted reports whether a request is for a subresource of a Pod that the policy does not list.
+	unlisted func(*policy.Request) bool
+	json     bool // the policy evaluates documents without a request
 }
 
 func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
@@ -30,10 +32,27 @@ func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
 		return failed(textContext, err)
 	}
 	y := r.on(c, in)
-	if y.Status == policy.StatusPass {
+	switch {
+	case y.Status == policy.StatusPass:
 		celrule.Release(c, in)
+	case y.Status == policy.StatusFail && r.unlisted(c.Request):
+		y = celpolicy.Existing(c, y, r.failures)
 	}
 	return y
+}
+
+// failures returns the violations of a request.
+func (r *evaluator) failures(c *policy.Call) ([]string, error) {
+	in, err := r.input(c)
+	if err != nil {
+		return nil, err
+	}
+	exemption, err := celpolicy.Exempt(c)
+	if err != nil || exemption.Full.Status != policy.StatusNone {
+		return nil, err
+	}
+	in.Exceptions = exemption.Allowed
+	return r.rule.Failures(c.Context(), c.Meter, in)
 }
 
 // input returns the variables of expressions for the request.

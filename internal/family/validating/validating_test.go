@@ -2,6 +2,7 @@ package validating_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // TestData runs testdata/*.txtar: policy.yaml is a policy, exceptions.yaml are exceptions from it (one of the two may be missing);
-// requests.yaml is a list of requests {name, operation, object, oldObject, user}. want holds the diagnostics, the rules with their resources,
+// requests.yaml is a list of requests {name, operation, subresource, object, oldObject, user}. want holds the diagnostics, the rules with their resources,
 // and the results for each request.
 func TestData(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
@@ -36,4 +37,21 @@ func TestData(t *testing.T) {
 		}
 		return b.String()
 	})
+}
+
+// With OnlyListed, and for scans, a policy on Pods is asked about the resources that it lists only.
+func TestOnlyListed(t *testing.T) {
+	object := golden.Decode[map[string]any](t, []byte(`{apiVersion: policies.kyverno.io/v1, kind: ValidatingPolicy, metadata: {name: p}, spec: {
+		matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [pods]}]}, validations: [{expression: "true"}]}}`))
+	for _, c := range []struct {
+		family.Options
+		want bool
+	}{{family.Options{}, true}, {family.Options{CommandLine: true}, true}, {family.Options{OnlyListed: true}, false}, {family.Options{Existing: true}, false}} {
+		p := validating.Family.Compile(family.Source{Object: object, Options: c.Options})
+		unlisted := slices.ContainsFunc(p.Rules[0].Targets, func(t policy.Target) bool { return t.Unlisted })
+		extra := slices.ContainsFunc(p.Webhooks, func(w policy.Webhook) bool { return w.Extra })
+		if unlisted != c.want || extra != c.want {
+			t.Errorf("%+v: unlisted resources %v, webhook %v", c.Options, unlisted, extra)
+		}
+	}
 }

@@ -30,6 +30,16 @@ func (w *Writer) take(name string) *plan {
 	return &x.plan
 }
 
+// waitsFor returns the waiting UpdateRequest of that name, nil if there is none.
+func (w *Writer) waitsFor(name string) *kyvernov2.UpdateRequest {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if x := w.waiting[name]; x != nil {
+		return x.object
+	}
+	return nil
+}
+
 // putBack adds the plan to the waiting ones. It returns false if there is no room. What waits is a copy: the names in an UpdateRequest are
 // parts of the text of the review, which is larger than what is counted.
 func (w *Writer) putBack(p plan) bool {
@@ -56,7 +66,7 @@ func (w *Writer) putBack(p plan) bool {
 	return true
 }
 
-// names returns the names of the waiting UpdateRequests, sorted.
+// names returns the names of the waiting UpdateRequests, sorted, beginning after the last that was tried without success.
 func (w *Writer) names() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,7 +75,8 @@ func (w *Writer) names() []string {
 		out = append(out, name)
 	}
 	slices.Sort(out)
-	return out
+	at, _ := slices.BinarySearch(out, w.tried+"\x00")
+	return slices.Concat(out[at:], out[:at])
 }
 
 // Run writes the waiting UpdateRequests until ctx is done, and then for a few more seconds, because no other process can write them.
@@ -104,10 +115,10 @@ func (w *Writer) Run(ctx context.Context) {
 	}
 }
 
-// flush tries to write all waiting UpdateRequests, and reports whether none remains. It stops at the first failure, since the others would
-// probably fail in the same way. It drops those that the API server rejects as invalid.
+// flush tries to write all waiting UpdateRequests, and reports whether none remains. It stops at the first failure that may concern all of
+// them, and after 16 others; the next flush begins behind those. It drops those that the API server rejects as invalid.
 func (w *Writer) flush(ctx context.Context) (done bool) {
-	written, lost := 0, 0
+	written, lost, denied := 0, 0, 0
 	defer func() {
 		left := w.Waiting()
 		if left == 0 {
@@ -128,11 +139,20 @@ func (w *Writer) flush(ctx context.Context) (done bool) {
 			lost++
 			w.Log.Error("the API server rejected an UpdateRequest: its work is lost", "name", name, "error", err)
 		default:
+			w.mu.Lock()
+			w.tried = name
+			w.mu.Unlock()
+			if denied++; ofOne(err) && denied < maxDenied {
+				continue
+			}
 			w.Log.Warn("UpdateRequests are still waiting to be written", "number", w.Waiting(), "error", err)
 			return false
 		}
 	}
-	return true
+	if denied > 0 {
+		w.Log.Warn("UpdateRequests are still waiting to be written", "number", w.Waiting(), "denied", denied)
+	}
+	return denied == 0
 }
 
 // retry writes one waiting UpdateRequest. During the write it removes it from the waiting ones, so that a request for the same work waits

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/event"
@@ -61,7 +62,14 @@ const (
 	firstPause, longestPause = 500 * time.Millisecond, 30 * time.Second
 	// shutdownTime is the time for the last writes when the process stops.
 	shutdownTime = 5 * time.Second
+	// maxDenied is the number of failures that concern one UpdateRequest each after which a flush ends.
+	maxDenied = 16
 )
+
+// ofOne reports whether a failure concerns one UpdateRequest, such as a denial by a webhook of the cluster, so that others may succeed.
+func ofOne(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+}
 
 // refused reports whether a retry cannot succeed because the API server rejects the object.
 func refused(err error) bool {
@@ -80,6 +88,7 @@ type Writer struct {
 	mu      sync.Mutex
 	waiting map[string]*waiting
 	bytes   int
+	tried   string // the last name that a flush tried without success
 	known   count
 }
 
@@ -150,9 +159,15 @@ func rolesFor(ctx context.Context, req *policy.Request, work []policy.Work) (pol
 func (w *Writer) keep(ctx context.Context, p plan) error {
 	key := w.key(p.object.Name)
 	key.Lock()
+	if earlier := w.waitsFor(p.object.Name); earlier != nil && !mergeable(&earlier.Spec, &p.object.Spec) {
+		key.Unlock()
+		p.object = apart(p.object)
+		key = w.key(p.object.Name)
+		key.Lock()
+	}
 	defer key.Unlock()
 	if earlier := w.take(p.object.Name); earlier != nil {
-		join(&earlier.object.Spec, &p.object.Spec)
+		join(earlier.object, p.object)
 	}
 	err := w.write(ctx, p.object)
 	if err == nil {
@@ -209,14 +224,16 @@ func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 			return fmt.Errorf("read UpdateRequest %s: %w", u.Name, getErr)
 		}
 		if !mergeable(&there.Spec, &u.Spec) {
-			// The existing rules need the request that they matched, and the new rules need the new request.
-			u = u.DeepCopy()
-			u.Name = updaterequest.Name(u.Name, string(u.Spec.Context.AdmissionRequestInfo.Operation))
+			u = apart(u)
 			continue
 		}
 		next := there.DeepCopy()
 		next.Labels, next.Spec = u.Labels, *u.Spec.DeepCopy()
-		join(&there.Spec, &next.Spec)
+		delete(next.Annotations, updaterequest.AnnotationHeld)
+		for k, v := range u.Annotations {
+			metav1.SetMetaDataAnnotation(&next.ObjectMeta, k, v)
+		}
+		join(there, next)
 		if err = w.API.Update(ctx, next); err == nil {
 			return nil
 		}
@@ -225,6 +242,14 @@ func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 		}
 	}
 	return fmt.Errorf("write UpdateRequest %s: %w", u.Name, err)
+}
+
+// apart returns the UpdateRequest under a name of its own, beside one that it may not replace: the earlier rules need the request that they
+// matched, and the later rules need the later one.
+func apart(u *kyvernov2.UpdateRequest) *kyvernov2.UpdateRequest {
+	u = u.DeepCopy()
+	u.Name = updaterequest.Name(u.Name, string(u.Spec.Context.AdmissionRequestInfo.Operation))
+	return u
 }
 
 // mergeable reports whether the later work may replace the earlier one: both belong to the same operation, or the later work includes
@@ -242,12 +267,15 @@ func mergeable(earlier, later *kyvernov2.UpdateRequestSpec) bool {
 }
 
 // join adds the rules of the earlier work that the later work does not include.
-func join(earlier, later *kyvernov2.UpdateRequestSpec) {
-	for _, r := range earlier.RuleContext {
-		if !slices.ContainsFunc(later.RuleContext, func(x kyvernov2.RuleContext) bool { return x.Rule == r.Rule }) {
-			addRule(later, r)
+func join(earlier, later *kyvernov2.UpdateRequest) {
+	var added []kyvernov2.RuleContext
+	for _, r := range earlier.Spec.RuleContext {
+		if !slices.ContainsFunc(later.Spec.RuleContext, func(x kyvernov2.RuleContext) bool { return x.Rule == r.Rule }) {
+			addRule(&later.Spec, r)
+			added = append(added, r)
 		}
 	}
+	updaterequest.KeepHeld(earlier, later, added)
 }
 
 // full returns an error if no UpdateRequest may be added. If the count fails, it returns nil, and the write will show whether the API

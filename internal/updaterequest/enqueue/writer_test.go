@@ -243,6 +243,50 @@ func TestMutateExisting(t *testing.T) {
 	}
 }
 
+// An UpdateRequest for a Secret has nothing of its content. It names the rules whose conditions read the old content and held.
+func TestSecret(t *testing.T) {
+	secret := func(op policy.Operation) *policy.Request {
+		r := request(op, "u1")
+		r.GVK.Kind, r.RequestGVK.Kind, r.GVR.Resource = "Secret", "Secret", "secrets"
+		r.Object, r.OldObject = value.FromJSON(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"shop","uid":"u1"},"data":{"a":"bmV3"}}`),
+			value.FromJSON(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"shop","uid":"u1"},"data":{"a":"b2xk"}}`)
+		return r
+	}
+	p := &policy.Program{Kind: "ClusterPolicy", Name: "quota", UID: "p1", Generation: 7}
+	p.Rules = []*policy.Rule{
+		{Name: "reads", Stage: policy.StageMutateExisting, OldContent: policy.OldContent{Conditions: true}}, {Name: "other", Stage: policy.StageMutateExisting},
+	}
+	s := &store{}
+	w, _, _ := writer(s, 1000)
+	w.Keep(t.Context(), secret(policy.Update), []policy.Work{{Program: p, Rule: p.Rules[0], Kind: policy.WorkMutateExisting}})
+	w.Keep(t.Context(), secret(policy.Update), []policy.Work{{Program: p, Rule: p.Rules[1], Kind: policy.WorkMutateExisting}})
+	u := s.only(t)
+	text, err := json.Marshal(u)
+	if err != nil || strings.Contains(string(text), "bmV3") || strings.Contains(string(text), "b2xk") {
+		t.Errorf("%v: the UpdateRequest has content of the Secret: %s", err, text)
+	}
+	changed := *p
+	changed.Generation++
+	for _, c := range []struct {
+		p    *policy.Program
+		rule string
+		want bool
+	}{{p, "reads", true}, {p, "other", false}, {&changed, "reads", false}} {
+		if got := updaterequest.Held(u, c.p, c.rule); got != c.want {
+			t.Errorf("generation %d, %s: %v", c.p.Generation, c.rule, got)
+		}
+	}
+	if len(u.Spec.RuleContext) != 2 {
+		t.Errorf("%+v", u.Spec.RuleContext)
+	}
+	w.Keep(t.Context(), request(policy.Update, "u2"), []policy.Work{{Program: p, Rule: p.Rules[0], Kind: policy.WorkMutateExisting}})
+	for _, u := range s.objects {
+		if u.Spec.Resource.Kind == "Namespace" && updaterequest.Held(u, p, "reads") {
+			t.Error("the old content of other objects is stored")
+		}
+	}
+}
+
 // There is one UpdateRequest for each policy and trigger: repeated work raises its generation and adds its rules.
 func TestRepeat(t *testing.T) {
 	s := &store{}
@@ -483,4 +527,60 @@ func TestCauses(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
+}
+
+// Work that waits keeps the operation that it matched, as stored work does.
+func TestOperationsDoNotMixWhileWaiting(t *testing.T) {
+	for _, later := range []policy.Operation{policy.Update, policy.Delete} {
+		s := &store{down: errors.New("etcd has no leader")}
+		w, _, _ := writer(s, 1000)
+		w.Keep(t.Context(), request(policy.Create, "u1"), generate(0))
+		w.Keep(t.Context(), request(later, "u1"), generate(1))
+		w.Keep(t.Context(), request(later, "u1"), generate(1))
+		s.down = nil
+		w.flush(t.Context())
+		if len(s.objects) != 2 {
+			t.Errorf("%s: %d UpdateRequests, want 2", later, len(s.objects))
+		}
+		for _, u := range s.objects {
+			for _, r := range u.Spec.RuleContext {
+				if op := u.Spec.Context.AdmissionRequestInfo.Operation; (r.Rule == "a") != (op == "CREATE") {
+					t.Errorf("%s: rule %s is evaluated with the request %s", later, r.Rule, op)
+				}
+			}
+		}
+	}
+}
+
+// UpdateRequests that a webhook of the cluster denies do not keep the others from being written, however many they are.
+func TestDeniedUpdateRequestsDoNotBlock(t *testing.T) {
+	s := &store{down: errors.New("etcd has no leader")}
+	w, _, _ := writer(s, 1000)
+	const all, bad = 50, 40
+	for i := range all {
+		w.Keep(t.Context(), request(policy.Create, fmt.Sprint("u", i)), generate(0))
+	}
+	s.down = nil
+	w.API = &denying{store: s, names: w.names()[:bad]}
+	for range 5 {
+		if w.flush(t.Context()) {
+			t.Error("all are said to be written")
+		}
+	}
+	if len(s.objects) != all-bad || w.Waiting() != bad {
+		t.Errorf("%d of %d good UpdateRequests are written, %d wait", len(s.objects), all-bad, w.Waiting())
+	}
+}
+
+// denying denies the objects with these names.
+type denying struct {
+	*store
+	names []string
+}
+
+func (d *denying) Create(ctx context.Context, u *kyvernov2.UpdateRequest) error {
+	if slices.Contains(d.names, u.Name) {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "updaterequests"}, u.Name, errors.New("denied by an admission webhook"))
+	}
+	return d.store.Create(ctx, u)
 }

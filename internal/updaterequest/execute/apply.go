@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,7 +58,7 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 	}
 	if !generation.Synchronize || !t.made {
 		there, err := w.create(ctx, t, planned, g)
-		if err != nil || !there || !generation.Synchronize {
+		if err != nil || !there {
 			return err
 		}
 	}
@@ -65,9 +66,13 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 	live.SetGroupVersionKind(planned.GroupVersionKind())
 	err := w.Client.Get(ctx, client.ObjectKeyFromObject(planned), live)
 	switch {
+	case err == nil && live.GetDeletionTimestamp() != nil:
+		return w.replace(ctx, t, live, planned, g)
+	case !generation.Synchronize && (err == nil || apierrors.IsForbidden(err)):
+		return nil
 	case err == nil:
 		return w.update(ctx, t, live, planned, g)
-	case !apierrors.IsNotFound(err) || !t.made:
+	case !apierrors.IsNotFound(err):
 		return wrap(err, "read "+text)
 	}
 	there, err := w.create(ctx, t, planned, g)
@@ -83,7 +88,7 @@ func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unst
 	err = w.Client.Create(ctx, created, t.owner(fieldManager))
 	switch {
 	case err == nil:
-		w.note(t, created, g)
+		w.note(t, created, g, planOf(created, planned))
 		w.reportGenerated(t, planned)
 		return false, nil
 	case ending(err):
@@ -95,19 +100,42 @@ func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unst
 	return false, wrap(err, "create "+ObjectText(planned))
 }
 
+// replace creates the object in place of one that is being deleted, as soon as that one is gone.
+func (w *Worker) replace(ctx context.Context, t *task, live, planned *unstructured.Unstructured, g *policy.Generated) error {
+	there, err := w.create(ctx, t, planned, g)
+	if there {
+		err = t.leaves(live)
+	}
+	return err
+}
+
+// leaves returns the error for an object that is being deleted, and has the name of an object to generate. The work waits, and fails if the
+// object stays.
+func (t *task) leaves(live *unstructured.Unstructured) error {
+	reason := ObjectText(live) + " is being deleted, and can only be generated when it is gone"
+	if f := live.GetFinalizers(); len(f) > 0 {
+		reason += fmt.Sprintf(" (it has the finalizers %s)", strings.Join(f, ", "))
+	}
+	if t.waited > patience {
+		return errors.New(reason)
+	}
+	return notYetError{reason}
+}
+
 // update brings the existing object up to date.
 func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructured.Unstructured, g *policy.Generated) error {
-	next := replaced(live, planned)
-	if value.Equal(next.Object, live.Object) {
-		w.note(t, live, g)
+	plan := planOf(live, planned)
+	if plan == "" || w.upToDate(live, plan) {
+		w.note(t, live, g, plan)
 		return nil
 	}
+	next := replaced(live, planned)
 	written := next.DeepCopy()
 	err := w.Client.Update(ctx, written, t.owner(fieldManager))
 	if apierrors.IsInvalid(err) {
 		// Fields that the API server has set to defaults must not be removed.
 		if next.Object = overlay(live.Object, next.Object).(map[string]any); value.Equal(next.Object, live.Object) {
-			w.note(t, live, g)
+			w.note(t, live, g, plan)
 			return nil
 		}
 		written = next
@@ -116,8 +144,10 @@ func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructure
 	if err != nil {
 		return wrap(err, "update "+ObjectText(planned))
 	}
-	w.note(t, written, g)
-	w.reportGenerated(t, next)
+	w.note(t, written, g, planOf(written, planned))
+	if written.GetResourceVersion() != live.GetResourceVersion() { // the API server has stored a change
+		w.reportGenerated(t, next)
+	}
 	return nil
 }
 
@@ -128,6 +158,8 @@ func (w *Worker) applyOnServer(ctx context.Context, t *task, planned *unstructur
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(planned.GroupVersionKind())
 	switch err := w.Client.Get(ctx, client.ObjectKeyFromObject(planned), live); {
+	case err == nil && live.GetDeletionTimestamp() != nil:
+		return t.leaves(live)
 	case err == nil:
 		planned.SetUID(live.GetUID())
 		planned.SetResourceVersion(live.GetResourceVersion())
@@ -141,7 +173,7 @@ func (w *Worker) applyOnServer(ctx context.Context, t *task, planned *unstructur
 	case err != nil:
 		return wrap(err, "apply "+text)
 	}
-	w.note(t, planned, g)
+	w.note(t, planned, g, "")
 	if planned.GetResourceVersion() != live.GetResourceVersion() {
 		w.reportGenerated(t, planned)
 	}

@@ -238,7 +238,7 @@ func (w *Worker) doSource(ctx context.Context, t *task) error {
 		deleted = true
 	case t.DeleteDownstream:
 		return notYetError{"the source is not deleted"}
-	case stored != nil && t.waited < patienceFor(stored) && unsettled(stored, object.GetResourceVersion()):
+	case stored != nil && t.awaits(stored, object.GetResourceVersion()):
 		return notYetError{"the update of the source is not stored"}
 	}
 	copies, err := w.Downstream(ctx, t.program, t.rule, Which{Source: source.UID})
@@ -257,7 +257,7 @@ func (w *Worker) doSource(ctx context.Context, t *task) error {
 		}
 		return err
 	}
-	copies.Keep(func(c mark.Claim) bool { return c.Asked || !AsksRequester(t.rule) })
+	copies.Keep(func(c mark.Claim) bool { return c.Asked || !t.rule.AsksRequester() })
 	triggers := TriggersIn(copies.Proved)
 	t.reads, t.follows = w.NewReads(triggers), object
 	errs := make([]error, len(triggers))
@@ -323,7 +323,7 @@ func (w *Worker) reportGenerated(t *task, u *unstructured.Unstructured) {
 
 // reportFailure records the event for failed work. Work that only has to wait gets no event.
 func (w *Worker) reportFailure(controller string, t *task, about event.Reference, err error) {
-	if onlyConflicts(err) {
+	if t.passes(err) {
 		return
 	}
 	w.Events.Record(event.Event{

@@ -1,8 +1,21 @@
 package execute
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
+	"testing/synctest"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -26,4 +39,87 @@ func TestChangedIn(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
+}
+
+// appending is the evaluation of a rule that appends x to the entry log of ConfigMaps, some of them more than once.
+func appending(t *testing.T, w *Worker, names ...string) func(context.Context, engine.Input) policy.Outcome {
+	return func(ctx context.Context, _ engine.Input) policy.Outcome {
+		work := policy.Work{}
+		for _, name := range names {
+			live := &unstructured.Unstructured{}
+			live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+			if err := w.Client.Get(ctx, client.ObjectKey{Namespace: "n", Name: name}, live); err != nil {
+				t.Error(err)
+			}
+			log, _, _ := unstructured.NestedString(live.Object, "data", "log")
+			after := live.DeepCopy()
+			if err := unstructured.SetNestedField(after.Object, log+"x", "data", "log"); err != nil {
+				t.Error(err)
+			}
+			work.Targets = append(work.Targets, policy.Mutated{Before: live.Object, After: after.Object, Status: policy.StatusPass})
+		}
+		return policy.Outcome{Work: []policy.Work{work}}
+	}
+}
+
+// For one request, a rule changes each of its targets once, however often the writes to other targets have to be repeated. A new request
+// changes all of them again.
+func TestTargetsAreChangedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		trigger := configMapOf("n", "there", "u1", triggers)
+		w, _ := newMarked(t, trigger)
+		u := workOf(t, "append", triggerSpec("n", "there", "u1"), "CREATE", "u", trigger)
+		u.Spec.RequestType = kyvernov2.Mutate
+		u.Spec.RuleContext = append(u.Spec.RuleContext, u.Spec.RuleContext[0])
+		u.Spec.RuleContext[1].Rule = "also"
+		var refused error
+		stored := withRequest(t, w, interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if o.GetName() == "bad" && refused != nil {
+				return refused
+			}
+			return c.Update(ctx, o, opts...)
+		}}, u, trigger, configMapOf("n", "good", "g", nil), configMapOf("n", "bad", "b", nil), configMapOf("n", "twice", "t", nil))
+		program := &policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "p", Rules: []*policy.Rule{
+			{Name: "append", Stage: policy.StageMutateExisting}, {Name: "also", Stage: policy.StageMutateExisting},
+		}}
+		w.Snapshot = func() *catalog.Snapshot { return catalog.NewStatic([]*policy.Program{program}) }
+		first, second := appending(t, w, "good", "bad", "twice", "twice"), appending(t, w)
+		w.Eval = func(ctx context.Context, in engine.Input) policy.Outcome {
+			if in.Selections[0].Rules[0].Name == "append" {
+				return first(ctx, in)
+			}
+			return second(ctx, in)
+		}
+		logs := func() (out []string) {
+			for _, name := range []string{"good", "bad", "twice"} {
+				live := &corev1.ConfigMap{}
+				if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: name}, live); err != nil {
+					t.Fatal(err)
+				}
+				out = append(out, live.Data["log"])
+			}
+			return out
+		}
+		refused = newer(trigger)
+		run(t, w, u.Name, 3)
+		refused = errors.New("no right")
+		run(t, w, u.Name, 5)
+		if got, want := logs(), []string{"x", "", "xx"}; !slices.Equal(got, want) {
+			t.Errorf("while a target fails: %q, want %q", got, want)
+		}
+		again, _ := stored()
+		again.Generation++ // another request
+		if err := w.Client.Update(t.Context(), again); err != nil {
+			t.Fatal(err)
+		}
+		run(t, w, u.Name, 5)
+		refused = nil
+		run(t, w, u.Name, 5)
+		if got, want := logs(), []string{"xx", "x", "xxxx"}; !slices.Equal(got, want) {
+			t.Errorf("after another request: %q, want %q", got, want)
+		}
+		if _, left := stored(); left {
+			t.Error("the UpdateRequest is left")
+		}
+	})
 }

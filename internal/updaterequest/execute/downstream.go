@@ -111,6 +111,7 @@ func identity(gvk schema.GroupVersionKind, o *metav1.PartialObjectMetadata) *uns
 	u.SetUID(o.UID)
 	u.SetResourceVersion(o.ResourceVersion)
 	u.SetDeletionTimestamp(o.DeletionTimestamp)
+	u.SetFinalizers(o.Finalizers)
 	u.SetLabels(o.Labels)
 	if text, marked := o.Annotations[mark.Annotation]; marked {
 		u.SetAnnotations(map[string]string{mark.Annotation: text})
@@ -187,11 +188,18 @@ func (w *Worker) Remove(ctx context.Context, p *policy.Program, objects []Object
 			errs = append(errs, wrap(err, "delete "+ObjectText(u.Unstructured)))
 			continue
 		}
-		if len(u.GetFinalizers()) == 0 {
-			w.Ledger.Drop(string(uid)) // otherwise the object exists until its finalizers are done, and a later check drops the entry
+		if err != nil || !lingers(u.Unstructured) {
+			w.Ledger.Drop(string(uid)) // otherwise a later check drops the entry
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// lingers reports whether the object exists for a while after its deletion: until its finalizers are done, until a Pod has stopped, or until
+// a Namespace is empty.
+func lingers(u *unstructured.Unstructured) bool {
+	kind := u.GroupVersionKind().GroupKind()
+	return len(u.GetFinalizers()) > 0 || kind.Group == "" && (kind.Kind == "Pod" || kind.Kind == "Namespace")
 }
 
 // ceased describes why the objects of a trigger are deleted.

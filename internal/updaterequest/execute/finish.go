@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/listwatch"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -24,22 +25,22 @@ func (w *Worker) finish(ctx context.Context, u *kyvernov2.UpdateRequest) (again 
 		w.forget(u.Name)
 		return 0
 	case apierrors.IsConflict(err):
-		return firstLook
+		return w.soon(u.Name, longestLook)
 	}
 	w.Log.Warn("an executed UpdateRequest could not be removed", "name", u.Name, "error", err)
 	w.Observer.Requeued(WorkerName, 1)
-	return firstRetry
+	return w.soon(u.Name, longestError)
 }
 
-// failed writes the reason for a failure to the status, and schedules the next attempt. A conflict with another writer does not count as a
-// failure.
+// failed writes the reason for a failure to the status, and schedules the next attempt. Conflicts with other writers count as a failure only
+// from the sixth attempt in a row on.
 func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why error) (again time.Duration) {
 	retries := u.Status.RetryCount
 	if u.Status.ObservedGeneration != u.Generation {
 		retries = 0 // the work was requested again
 	}
-	if retries < maxRetries && onlyConflicts(why) {
-		return firstLook
+	if retries < maxRetries && onlyConflicts(why) && w.conflicts(u.Name) <= updaterequest.Attempts {
+		return w.soon(u.Name, longestLook)
 	}
 	message := value.Message(strings.ToValidUTF8(why.Error(), ""))
 	next := u.DeepCopy()
@@ -54,10 +55,10 @@ func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why err
 			w.forget(u.Name)
 			return 0
 		case apierrors.IsConflict(err):
-			return firstLook
+			return w.soon(u.Name, longestLook)
 		}
 		w.Log.Warn("the status of an UpdateRequest could not be written", "name", u.Name, "error", err)
-		return longestLook
+		return w.soon(u.Name, longestError)
 	}
 	if next.Status.State == kyvernov2.Failed {
 		w.forget(u.Name)
@@ -90,8 +91,34 @@ func (w *Worker) dropOldFailures(ctx context.Context, name string) {
 	}
 }
 
-// onlyConflicts reports whether conflicts with other writers are the only errors.
-func onlyConflicts(err error) bool { return all(err, apierrors.IsConflict) }
+// onlyConflicts reports whether the only errors are conflicts with other writers, beside work that waits.
+func onlyConflicts(err error) bool {
+	return all(err, func(err error) bool { return isNotYet(err) || apierrors.IsConflict(err) })
+}
+
+// conflicts counts an attempt for an UpdateRequest that ended in conflicts only, and returns their number.
+func (w *Worker) conflicts(name string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.progress[name]
+	if p == nil {
+		return 1
+	}
+	p.conflicts++
+	return p.conflicts
+}
+
+// soon returns the pause before the next attempt for an UpdateRequest whose state is not changed. It doubles each time, up to the longest.
+func (w *Worker) soon(name string, longest time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.progress[name]
+	if p == nil {
+		p = newProgress(time.Time{})
+		w.progress[name] = p
+	}
+	return p.pause(longest)
+}
 
 // meanwhile returns a conflict error for a change that the worker noticed itself: the named object was changed or created during the work.
 func meanwhile(what string) error {
@@ -123,7 +150,11 @@ func (w *Worker) sweep(ctx context.Context) error {
 		}
 	}()
 	for {
-		if err := w.Client.List(ctx, list, options); err != nil {
+		err := w.Client.List(ctx, list, options)
+		if listwatch.GoesOn(err, &options.Continue) {
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		for i := range list.Items {

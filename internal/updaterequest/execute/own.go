@@ -36,6 +36,10 @@ func (w *Worker) applyOwn(ctx context.Context, t *task, planned *unstructured.Un
 		return err
 	case err != nil:
 		return wrap(err, "read "+ObjectText(planned))
+	case live.GetDeletionTimestamp() != nil && onServer:
+		return t.leaves(live)
+	case live.GetDeletionTimestamp() != nil:
+		return w.replace(ctx, t, live, planned, g)
 	}
 	own, err := w.madeFor(ctx, t, live)
 	switch {

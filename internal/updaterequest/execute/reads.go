@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/listwatch"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
@@ -153,7 +154,11 @@ func (w *Worker) eachMetadata(ctx context.Context, gvk schema.GroupVersionKind, 
 	for {
 		page := &metav1.PartialObjectMetadataList{}
 		page.SetGroupVersionKind(list)
-		if err := w.Client.List(ctx, page, options); err != nil {
+		err := w.Client.List(ctx, page, options)
+		if listwatch.GoesOn(err, &options.Continue) {
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("list %s %s: %w", gvk.GroupVersion(), gvk.Kind, err)
 		}
 		for i := range page.Items {

@@ -76,3 +76,48 @@ func TestWhatIsMadeIsRecorded(t *testing.T) {
 		t.Errorf("it is not marked: %v", err)
 	}
 }
+
+// An object that exists for a while after its deletion stays in the record until it is gone.
+func TestRecordKeepsWhatLingers(t *testing.T) {
+	for name, finalizers := range map[string][]string{"with finalizers": {"example.com/slow"}, "without": nil} {
+		made := configMapOf("n", "any", "d", nil)
+		made.Finalizers = finalizers
+		w, _ := newMarked(t, made)
+		w.Ledger = ledger.New(ledger.Options{Log: slog.New(slog.DiscardHandler)})
+		w.Ledger.Note(ledger.Entry{
+			Claim:  mark.Claim{Policy: "p", Rule: "anybody", Trigger: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "gone", UID: "u1"}},
+			Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "any", UID: "d"},
+		})
+		work := func() {
+			t.Helper()
+			u := workOf(t, "anybody", triggerSpec("n", "gone", "u1"), "DELETE", "u", configMapOf("n", "gone", "u1", triggers))
+			u.Spec.RuleContext[0].DeleteDownstream = true
+			if err := carry(t, w, u); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		work()
+		if _, known := w.Ledger.Object("d"); known != (finalizers != nil) {
+			t.Errorf("%s: after the deletion the record knows it: %v", name, known)
+		}
+		live := &corev1.ConfigMap{}
+		if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(made), live); err == nil {
+			live.Finalizers = nil
+			if err := w.Client.Update(t.Context(), live); err != nil {
+				t.Fatal(err)
+			}
+		}
+		work()
+		if _, known := w.Ledger.Object("d"); known {
+			t.Errorf("%s: it is gone, and the record knows it", name)
+		}
+	}
+	for text, want := range map[string]bool{
+		`{"apiVersion":"v1","kind":"Pod"}`: true, `{"apiVersion":"v1","kind":"Namespace"}`: true, `{"apiVersion":"v1","kind":"Secret"}`: false,
+		`{"apiVersion":"metrics.k8s.io/v1","kind":"Pod"}`: false, `{"apiVersion":"v1","kind":"Secret","metadata":{"finalizers":["x"]}}`: true,
+	} {
+		if got := lingers(object(t, text)); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}

@@ -23,7 +23,7 @@ var severity = map[policy.Status]int{
 // report reports the result of a rule for one trigger: the result of its evaluation, or the failure of its work. A report holds one result
 // of a rule for an object, so the results of several targets are combined.
 func (w *Worker) report(t *task, req *policy.Request, out *policy.Outcome, err error) {
-	if w.Reports == nil || req.GVK.Empty() || err != nil && onlyConflicts(err) {
+	if w.Reports == nil || req.GVK.Empty() || err != nil && t.passes(err) {
 		return
 	}
 	result := policy.Result{Program: t.program, Rule: t.rule}
@@ -61,7 +61,7 @@ const maxReportedTargets = 1000
 // reportTarget reports the result of a rule for one of its targets, in the report of the target. A target that the rule skips gets no
 // result.
 func (w *Worker) reportTarget(t *task, m *policy.Mutated, err error) {
-	if w.Reports == nil || m.Status == policy.StatusSkip || err != nil && onlyConflicts(err) {
+	if w.Reports == nil || m.Status == policy.StatusSkip || err != nil && t.passes(err) {
 		return
 	}
 	result := policy.Result{Program: t.program, Rule: t.rule, OfTarget: true}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/listwatch"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
@@ -61,7 +62,11 @@ func (w *Worker) look(ctx context.Context) error {
 	for {
 		page := &metav1.PartialObjectMetadataList{}
 		page.SetGroupVersionKind(kyvernov2.GroupVersion.WithKind("UpdateRequestList"))
-		if err := w.Client.List(ctx, page, options); err != nil {
+		err := w.Client.List(ctx, page, options)
+		if listwatch.GoesOn(err, &options.Continue) {
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		for i := range page.Items {
@@ -96,18 +101,50 @@ func (w *Worker) divide(ctx context.Context, u *kyvernov2.UpdateRequest, p *prog
 		case !apierrors.IsConflict(err):
 			w.Log.Warn("the executed part of an UpdateRequest could not be recorded", "name", u.Name, "error", err)
 			w.Observer.Requeued(WorkerName, 1)
-			return firstRetry
+			return w.soon(u.Name, longestError)
 		}
 		if asked(u) {
-			return firstLook // another request may have requested the work again
+			return w.soon(u.Name, longestLook) // another request may have requested the work again
 		}
 		fresh := &kyvernov2.UpdateRequest{}
 		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(u), fresh); err != nil || fresh.UID != u.UID {
-			return firstLook
+			return w.soon(u.Name, longestLook)
 		}
 		u = fresh
 	}
-	return firstRetry
+	return w.soon(u.Name, longestError)
+}
+
+// separable reports whether the rules that failed are only some of those in an UpdateRequest without a request, so that they can get an
+// UpdateRequest of their own.
+func (p *progress) separable(u *kyvernov2.UpdateRequest, failed error) bool {
+	_, source := u.Labels[updaterequest.LabelSource]
+	return !asked(u) && !source && len(p.failing) < len(updaterequest.Rules(&u.Spec)) && (!onlyConflicts(failed) || p.conflicts >= updaterequest.Attempts)
+}
+
+// separate moves the rules that failed to an UpdateRequest of their own, which has their status, and removes them and the executed ones from
+// the UpdateRequest. Otherwise the executed rules would be executed again after a restart, and the rules of other replicas would not be
+// executed any more after the last attempt.
+func (w *Worker) separate(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress, failed error) (again time.Duration) {
+	next := w.NewWork(u.Spec.Policy, u.Spec.RequestType, cmp.Or(u.Labels[updaterequest.LabelGeneratePolicy], u.Labels[updaterequest.LabelMutatePolicy]), p.failing,
+		u.Name, string(u.UID), "failed", NameOf(p.failing))
+	moved := newProgress(w.Now())
+	for _, r := range p.failing {
+		moved.written[r] = p.written[r]
+	}
+	w.mu.Lock()
+	if w.progress[next.Name] == nil {
+		w.progress[next.Name] = moved
+	}
+	w.mu.Unlock()
+	if err := w.Client.Create(ctx, next); err != nil && !apierrors.IsAlreadyExists(err) {
+		w.forget(next.Name)
+		return w.failed(ctx, u, failed)
+	}
+	for _, r := range p.failing {
+		p.done[r] = true
+	}
+	return w.divide(ctx, u, p)
 }
 
 // asked reports whether an admission request caused the work. Another request for the same work may follow.
@@ -138,7 +175,7 @@ func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, laps
 		if len(rules) == 0 {
 			continue
 		}
-		next := w.NewWork(u.Spec.Policy, u.Spec.RequestType, u.Labels[updaterequest.LabelGeneratePolicy], rules, u.Name, string(u.UID), why)
+		next := w.NewWork(u.Spec.Policy, u.Spec.RequestType, u.Labels[updaterequest.LabelGeneratePolicy], rules, u.Name, string(u.UID), why, NameOf(rules))
 		if why == "there" {
 			next.Spec.Context = *u.Spec.Context.DeepCopy() // the triggers are evaluated with the same request
 		}
@@ -169,6 +206,15 @@ func (w *Worker) NewWork(policyKey string, kind kyvernov2.RequestType, policyLab
 	return u
 }
 
+// NameOf returns a part of a name for the rules, so that UpdateRequests of different rules or triggers have different names.
+func NameOf(rules []kyvernov2.RuleContext) string {
+	parts := make([]string, 0, 2*len(rules))
+	for _, r := range rules {
+		parts = append(parts, r.Rule, updaterequest.TriggerID(r.Trigger))
+	}
+	return updaterequest.Name(parts...)
+}
+
 // NewSourceWork returns an UpdateRequest for all copies that a rule made from a changed or deleted source.
 func (w *Worker) NewSourceWork(p *policy.Program, r *policy.Rule, source kyvernov2.ResourceSpec, gone bool, name ...string) *kyvernov2.UpdateRequest {
 	source = updaterequest.Canonical(source)
@@ -182,7 +228,7 @@ func (w *Worker) NewSourceWork(p *policy.Program, r *policy.Rule, source kyverno
 // leave passes the triggers of a source to the replicas that hold them, as separate UpdateRequests.
 func (w *Worker) leave(ctx context.Context, t *task, triggers []kyvernov2.ResourceSpec) error {
 	var errs []error
-	for n := 0; len(triggers) > 0; n++ {
+	for len(triggers) > 0 {
 		some := triggers[:min(len(triggers), updaterequest.Batch)]
 		triggers = triggers[len(some):]
 		rules := make([]kyvernov2.RuleContext, len(some))
@@ -190,7 +236,7 @@ func (w *Worker) leave(ctx context.Context, t *task, triggers []kyvernov2.Resour
 			rules[i] = kyvernov2.RuleContext{Rule: t.Rule, Trigger: trigger, Synchronize: true}
 		}
 		u := w.NewWork(t.u.Spec.Policy, t.u.Spec.RequestType, t.u.Labels[updaterequest.LabelGeneratePolicy], rules,
-			t.u.Name, string(t.u.UID), fmt.Sprint(t.u.Generation, " ", n))
+			t.u.Name, string(t.u.UID), fmt.Sprint(t.u.Generation), NameOf(rules))
 		if err := w.Client.Create(ctx, u); err != nil && !apierrors.IsAlreadyExists(err) {
 			errs = append(errs, fmt.Errorf("write UpdateRequest: %w", err))
 		}

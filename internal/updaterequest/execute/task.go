@@ -22,19 +22,30 @@ type task struct {
 	program *policy.Program
 	rule    *policy.Rule
 	waited  time.Duration // the time since the UpdateRequest was first seen
-	hops    int           // the number of consecutive writes of our own that led to the task
-	reads   *reads
-	sources *sourceReads               // the sources that a synchronizing rule reads
-	follows *unstructured.Unstructured // the source whose change caused the task
-	made    bool                       // the generated objects most likely exist already
-	only    *unstructured.Unstructured // if set, only this object is written: only its labels name the trigger, which is no proof
-	lapsed  []kyvernov2.RuleContext    // the work that was in progress when this replica lost its key
+	// conflicts is the number of earlier attempts that ended in conflicts only.
+	conflicts int
+	hops      int // the number of consecutive writes of our own that led to the task
+	reads     *reads
+	written   map[writtenTarget]bool     // the targets that earlier attempts have changed; nil for none
+	sources   *sourceReads               // the sources that a synchronizing rule reads
+	follows   *unstructured.Unstructured // the source whose change caused the task
+	made      bool                       // the generated objects most likely exist already
+	only      *unstructured.Unstructured // if set, only this object is written: only its labels name the trigger, which is no proof
+	lapsed    []kyvernov2.RuleContext    // the work that was in progress when this replica lost its key
 }
 
 // notYetError means that the work must wait, and names the reason.
 type notYetError struct{ reason string }
 
 func (e notYetError) Error() string { return e.reason }
+
+func isNotYet(err error) bool { return errors.As(err, &notYetError{}) }
+
+// passes reports whether the only errors are those that the next attempt will probably not have, and that are not reported: the work has to
+// wait, or has a conflict with another writer for the first times.
+func (t *task) passes(err error) bool {
+	return all(err, isNotYet) || t.conflicts < updaterequest.Attempts && onlyConflicts(err)
+}
 
 // one executes one task.
 func (w *Worker) one(ctx context.Context, t *task) (err error) {
@@ -60,11 +71,7 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, *task) error) error {
 	t.program, t.rule = updaterequest.FindRule(w.Snapshot(), updaterequest.PolicyID(t.u.Spec.RequestType, t.u.Spec.Policy), t.Rule)
 	if t.rule == nil {
-		if t.waited < policyPatience {
-			return notYetError{"the policy does not exist"}
-		}
-		w.Log.Info("the work is dropped, since its rule was deleted", "policy", t.u.Spec.Policy, "rule", t.Rule)
-		return nil
+		return w.withoutRule(ctx, t)
 	}
 	if t.hops > policy.MaxHops {
 		err := hopError{t.u.Spec.Policy, t.Rule}
@@ -77,6 +84,30 @@ func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, 
 		return nil
 	}
 	return err
+}
+
+// withoutRule drops the work of a task whose rule does not exist. If the rule may exist, because this replica does not have the current
+// policies, the work waits, and fails in the end.
+func (w *Worker) withoutRule(ctx context.Context, t *task) error {
+	if t.waited < policyPatience {
+		return notYetError{"the policy does not exist"}
+	}
+	exists := w.Stored == nil && t.waited < catalogPatience
+	if w.Stored != nil {
+		id := updaterequest.PolicyID(t.u.Spec.RequestType, t.u.Spec.Policy)
+		var err error
+		if exists, err = w.Stored.Differs(ctx, id, t.program); err != nil {
+			return err
+		}
+	}
+	switch {
+	case exists && t.waited < catalogPatience:
+		return notYetError{"this replica does not have the current policy"}
+	case exists:
+		return fmt.Errorf("rule %s of policy %s cannot be executed: this replica does not have the current policy", t.Rule, t.u.Spec.Policy)
+	}
+	w.Log.Info("the work is dropped, since its rule was deleted", "policy", t.u.Spec.Policy, "rule", t.Rule)
+	return nil
 }
 
 // entitled executes a task if entitle allows it.

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/kinds"
+	"github.com/ephor-dev/ephor/internal/listwatch"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -51,7 +54,11 @@ func (w *Worker) Each(ctx context.Context, gvk schema.GroupVersionKind, options 
 	for {
 		page := &unstructured.UnstructuredList{}
 		page.SetGroupVersionKind(gvk)
-		if err := w.Client.List(ctx, page, options); err != nil {
+		err := w.Client.List(ctx, page, options)
+		if listwatch.GoesOn(err, &options.Continue) {
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("list %s %s: %w", gvk.GroupVersion(), strings.TrimSuffix(gvk.Kind, "List"), err)
 		}
 		for i := range page.Items {
@@ -151,7 +158,7 @@ func (w *Worker) request(ctx context.Context, t *task) (*policy.Request, error) 
 		}
 		return nil, err
 	}
-	if t.waited < patienceFor(stored) && unsettled(stored, object.GetResourceVersion()) {
+	if t.awaits(stored, object.GetResourceVersion()) {
 		return nil, notYetError{"the update of the trigger is not stored"}
 	}
 	if t.Trigger.UID == "" {
@@ -184,19 +191,34 @@ func asGone(err error, gone *goneError) bool {
 	return ok
 }
 
+// awaits reports whether the task still has to wait until the API server has stored the update of an object, whose live version is given.
+func (t *task) awaits(r *kyvernov2.AdmissionRequest, liveVersion string) bool {
+	if r.Operation == "UPDATE" && len(r.Object.Raw) == 0 && len(r.OldObject.Raw) == 0 {
+		return t.waited < secretPatience // both objects were too large, so the replaced version is unknown
+	}
+	return t.waited < patienceFor(r) && unsettled(r, liveVersion)
+}
+
 // unsettled reports whether the API server has not stored the update yet, which is so if the live object still has the version that the
-// update replaces. An update without changes is never stored. UpdateRequests contain no content of Secrets
-// (updaterequest.WithoutSecrets), so an update of a Secret may look like one without changes.
+// update replaces. An update without changes is never stored. It is unknown whether there are changes if UpdateRequests do not contain all
+// of the content: that of Secrets (updaterequest.WithoutSecrets), and that of large objects.
 func unsettled(r *kyvernov2.AdmissionRequest, liveVersion string) bool {
 	if r.Operation != "UPDATE" {
 		return false
 	}
 	old, object := decode(r.OldObject), decode(r.Object)
-	metadata, _ := old["metadata"].(map[string]any)
-	if object == nil || metadata == nil || metadata["resourceVersion"] != liveVersion {
+	replaces := cmp.Or(versionOf(old), versionOf(object))
+	if replaces == "" || replaces != liveVersion {
 		return false
 	}
-	return updaterequest.IsSecret(object) || !value.Equal(old, object)
+	return old == nil || object == nil || updaterequest.IsSecret(object) || !value.Equal(old, object)
+}
+
+// versionOf returns the resourceVersion of an object; empty if it has none.
+func versionOf(object map[string]any) string {
+	metadata, _ := object["metadata"].(map[string]any)
+	version, _ := metadata["resourceVersion"].(string)
+	return version
 }
 
 // patienceFor returns how long the work of a request waits until the update is stored. It is only some seconds for an update of a Secret,
@@ -223,9 +245,9 @@ func (w *Worker) disturbanceStored(ctx context.Context, t *task, object *unstruc
 		return nil
 	case err != nil:
 		return fmt.Errorf("read %s: %w", ObjectText(object), err)
-	case r.Operation == "DELETE" && live.UID == object.GetUID():
+	case r.Operation == "DELETE" && (object.GetUID() == "" || live.UID == object.GetUID()): // a large object has no UID in the request
 		return notYetError{"the generated object is not deleted"}
-	case unsettled(r, live.ResourceVersion):
+	case t.awaits(r, live.ResourceVersion):
 		return notYetError{"the update of the generated object is not stored"}
 	}
 	return nil
@@ -279,6 +301,7 @@ func (w *Worker) admitted(t *task, a *kyvernov2.AdmissionRequest, object map[str
 	if options := decode(a.Options); options != nil {
 		r.Options = options
 	}
+	r.Held = t.rule != nil && t.rule.OldContent.Conditions && kinds.IsSecret(t.Trigger.APIVersion, t.Trigger.Kind) && updaterequest.Held(t.u, t.program, t.rule.Name)
 	return w.attach(r)
 }
 

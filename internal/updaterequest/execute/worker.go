@@ -49,6 +49,9 @@ type WorkerOptions struct {
 	// Account is our own user name at the API server; empty if unknown.
 	Account  string
 	Snapshot func() *catalog.Snapshot
+	// Stored reads policies from the API server (StoredIn). If it is nil, the worker cannot tell a deleted policy from one that only other
+	// replicas know so far.
+	Stored Stored
 	// Root is the World of policies; Conf returns their settings.
 	Root world.Root
 	Conf func() policy.Conf
@@ -75,14 +78,17 @@ const (
 	// patience is how long the work waits for the object of its request, because UpdateRequests are written before the API server
 	// stores or rejects the object.
 	patience = 30 * time.Second
-	// secretPatience replaces patience for updates of Secrets, whose content is not stored.
+	// secretPatience replaces patience for updates of Secrets, whose content is not stored, and of objects that are too large to be stored.
 	secretPatience = 3 * time.Second
-	// policyPatience is how long the work waits for a policy that only another replica has so far.
-	policyPatience = 5 * time.Second
+	// policyPatience is how long the work waits for a policy that only another replica has so far, before it looks whether the policy exists.
+	// catalogPatience is how long it then waits for a policy that exists. After an outage, a watch pauses for up to a minute.
+	policyPatience, catalogPatience = 5 * time.Second, 2 * time.Minute
 	// firstRetry and longestRetry are the shortest and longest pause between two attempts. maxRetries is the number of attempts.
 	firstRetry, longestRetry, maxRetries = 500 * time.Millisecond, time.Minute, 10
 	// firstLook and longestLook are the shortest and longest pause between two checks of an object for which the work waits.
 	firstLook, longestLook = 50 * time.Millisecond, 2 * time.Second
+	// longestError replaces longestLook if an UpdateRequest itself cannot be read or written.
+	longestError = 10 * time.Second
 	// keepFailed is how long a failed UpdateRequest is kept for inspection. It counts towards the threshold.
 	keepFailed = time.Hour
 	// maxFailed is the maximum number of failed UpdateRequests that are kept, so that there is room for new work.
@@ -108,11 +114,29 @@ type Worker struct {
 
 // progress is the worker's local state of an UpdateRequest.
 type progress struct {
-	uid        string
+	uid        string // empty until the UpdateRequest is first seen
 	generation int64
 	since      time.Time
 	looks      int
+	conflicts  int                            // the attempts that ended in conflicts only
 	done       map[kyvernov2.RuleContext]bool // the executed rules
+	failing    []kyvernov2.RuleContext        // the rules that failed in the last attempt
+	// written are the targets that the other rules have changed.
+	written map[kyvernov2.RuleContext]map[writtenTarget]bool
+}
+
+// writtenBy returns the targets that a rule has changed, for the rule to add to.
+func (p *progress) writtenBy(r kyvernov2.RuleContext) map[writtenTarget]bool {
+	if p.written[r] == nil {
+		p.written[r] = map[writtenTarget]bool{}
+	}
+	return p.written[r]
+}
+
+// pause returns the pause before the next look, which doubles each time up to the given one.
+func (p *progress) pause(longest time.Duration) time.Duration {
+	p.looks++
+	return min(firstLook<<min(p.looks-1, 10), longest)
 }
 
 // NewWorker returns a Worker. It does nothing until Run is called.
@@ -223,7 +247,7 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	case err != nil:
 		w.Log.Warn("an UpdateRequest could not be read", "name", name, "error", err)
 		w.Observer.Requeued(WorkerName, 1)
-		return firstRetry
+		return w.soon(name, longestError)
 	case u.DeletionTimestamp != nil, u.Status.State == kyvernov2.Skip:
 		return 0
 	case updaterequest.KeyOfRules(u) != "" && !w.ours(u):
@@ -238,11 +262,12 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	switch {
 	case ctx.Err() != nil:
 		return firstRetry // another replica continues
+	case failed != nil && p.separable(u, failed):
+		return w.separate(ctx, u, p, failed)
 	case failed != nil:
 		return w.failed(ctx, u, failed)
 	case waiting:
-		p.looks++
-		return min(firstLook<<min(p.looks-1, 10), longestLook)
+		return p.pause(max(longestLook, w.Now().Sub(p.since)/4))
 	case elsewhere:
 		return w.divide(ctx, u, p)
 	}
@@ -261,12 +286,15 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 	for i := range todo {
 		triggers[i] = todo[i].Trigger
 	}
-	reads := w.NewReads(triggers)
+	reads, mutates := w.NewReads(triggers), updaterequest.Mutates(u.Spec.RequestType)
 	for i := range todo {
 		if p.done[todo[i]] {
 			continue
 		}
-		tasks[i] = &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, hops: hops}
+		tasks[i] = &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, conflicts: p.conflicts, hops: hops}
+		if mutates {
+			tasks[i].written = p.writtenBy(todo[i])
+		}
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
@@ -276,18 +304,20 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 	running.Wait()
 	var failures []error
 	var lapsed []kyvernov2.RuleContext
+	p.failing = nil
 	for i, err := range errs {
-		var later notYetError
 		var other elsewhereError
 		switch {
 		case err == nil:
 			p.done[todo[i]] = true
-		case errors.As(err, &later):
+			delete(p.written, todo[i])
+		case all(err, isNotYet):
 			waiting = true
 		case errors.As(err, &other):
 			elsewhere = true
 		default:
 			failures = append(failures, err)
+			p.failing = append(p.failing, todo[i])
 		}
 		if tasks[i] != nil {
 			lapsed = append(lapsed, tasks[i].lapsed...)
@@ -303,11 +333,19 @@ func (w *Worker) progressOf(u *kyvernov2.UpdateRequest) *progress {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.progress[u.Name]
-	if p == nil || p.uid != string(u.UID) || p.generation != u.Generation && asked(u) {
-		p = &progress{uid: string(u.UID), generation: u.Generation, since: w.Now(), done: map[kyvernov2.RuleContext]bool{}}
+	if p == nil || p.uid != "" && p.uid != string(u.UID) || p.generation != u.Generation && asked(u) {
+		p = newProgress(w.Now())
 		w.progress[u.Name] = p
 	}
+	if p.uid == "" {
+		p.since = w.Now()
+	}
+	p.uid, p.generation = string(u.UID), u.Generation
 	return p
+}
+
+func newProgress(since time.Time) *progress {
+	return &progress{since: since, done: map[kyvernov2.RuleContext]bool{}, written: map[kyvernov2.RuleContext]map[writtenTarget]bool{}}
 }
 
 func (w *Worker) forget(name string) {

@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/updaterequest/execute"
 )
 
 // recountPause is the pause between two counts while the threshold is reached.
@@ -30,6 +33,7 @@ type batches struct {
 	seen     map[string]bool
 	written  int
 	delayed  bool
+	began    time.Time
 }
 
 func (b *batches) add(t kyvernov2.ResourceSpec) error {
@@ -43,6 +47,11 @@ func (b *batches) add(t kyvernov2.ResourceSpec) error {
 	if b.seen[key] {
 		return nil
 	}
+	if len(b.triggers) >= updaterequest.Batch { // an earlier attempt could not write them
+		if err := b.flush(); err != nil {
+			return err
+		}
+	}
 	b.seen[key] = true
 	b.triggers = append(b.triggers, t)
 	if len(b.triggers) < updaterequest.Batch {
@@ -51,8 +60,7 @@ func (b *batches) add(t kyvernov2.ResourceSpec) error {
 	return b.flush()
 }
 
-// flush writes one UpdateRequest as soon as the threshold allows it. If an UpdateRequest with the same name still exists, it writes
-// nothing.
+// flush writes one UpdateRequest as soon as the threshold allows it.
 func (b *batches) flush() error {
 	if len(b.triggers) == 0 {
 		return nil
@@ -60,19 +68,75 @@ func (b *batches) flush() error {
 	if err := b.room(); err != nil {
 		return err
 	}
-	kind := updaterequest.Type(b.program.Identity(), b.rule)
 	rules := make([]kyvernov2.RuleContext, len(b.triggers))
 	for i, t := range b.triggers {
 		rules[i] = kyvernov2.RuleContext{Rule: b.rule.Name, Trigger: t, Synchronize: b.rule.Generation != nil && b.rule.Generation.Synchronize}
 	}
-	u := b.f.Worker.NewWork(b.program.Key(), kind, updaterequest.LabelValue(b.program.Name), rules,
-		b.rule.Name, b.program.UID, strconv.FormatInt(b.program.Generation, 10), b.why, strconv.Itoa(b.written))
+	if err := b.write(rules, []string{b.rule.Name, b.program.UID, strconv.FormatInt(b.program.Generation, 10), b.why, strconv.Itoa(b.written)}); err != nil {
+		return err
+	}
 	b.written++
 	b.triggers = nil
-	if err := b.f.Worker.Client.Create(b.ctx, u); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("write UpdateRequest: %w", err)
-	}
 	return nil
+}
+
+// round identifies a round for the existing objects of a rule.
+type round struct {
+	id         catalog.ID
+	uid        string
+	generation int64
+	rule       string
+}
+
+// begin returns the batches of a round. A round that failed goes on with the triggers that have no UpdateRequest yet, because the work of the
+// others may be done, and must not be done twice.
+func (f *Follower) begin(ctx context.Context, p *policy.Program, r *policy.Rule) *batches {
+	this, now := round{catalog.IDOf(p), p.UID, p.Generation, r.Name}, f.Worker.Now()
+	b := f.unfinished[this]
+	if b == nil || now.Sub(b.began) >= f.Every {
+		b = &batches{f: f, why: "existing", began: now}
+	}
+	if f.unfinished == nil {
+		f.unfinished = map[round]*batches{}
+	}
+	f.unfinished[this] = b
+	b.ctx, b.program, b.rule, b.delayed = ctx, p, r, false
+	return b
+}
+
+// write writes an UpdateRequest for the rules. It replaces one with the same name that has failed. If one with the same name still waits, it
+// writes another one for the triggers that are not in that one.
+func (b *batches) write(rules []kyvernov2.RuleContext, name []string) error {
+	worker := b.f.Worker
+	for range updaterequest.Attempts {
+		u := worker.NewWork(b.program.Key(), updaterequest.Type(b.program.Identity(), b.rule), updaterequest.LabelValue(b.program.Name), rules, name...)
+		err := worker.Client.Create(b.ctx, u)
+		if err == nil {
+			return nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("write UpdateRequest: %w", err)
+		}
+		there := &kyvernov2.UpdateRequest{}
+		switch err := worker.Client.Get(b.ctx, client.ObjectKeyFromObject(u), there); {
+		case apierrors.IsNotFound(err):
+			continue // it was executed meanwhile
+		case err != nil:
+			return fmt.Errorf("read UpdateRequest %s: %w", u.Name, err)
+		case there.Status.State == kyvernov2.Failed:
+			err := worker.Client.Delete(b.ctx, there, client.Preconditions{UID: &there.UID, ResourceVersion: &there.ResourceVersion})
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				return fmt.Errorf("replace UpdateRequest %s: %w", u.Name, err)
+			}
+			continue
+		}
+		rules = slices.DeleteFunc(slices.Clone(rules), func(r kyvernov2.RuleContext) bool { return slices.Contains(updaterequest.Rules(&there.Spec), r) })
+		if len(rules) == 0 {
+			return nil
+		}
+		name = append(name, execute.NameOf(rules))
+	}
+	return fmt.Errorf("write UpdateRequest: its names are in use: %s", name)
 }
 
 // errSuperseded ends the work for a policy that has changed in the meantime.

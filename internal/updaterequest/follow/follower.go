@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,15 +37,23 @@ type Follower struct {
 	Observer  FollowerObserver
 	Log       *slog.Logger
 
-	// known holds the rules that this process last wrote to the ledger.
-	known []entry
+	// known holds the rules that this process last wrote to the ledger. unstored: it could not write them.
+	known    []entry
+	unstored bool
 	// settled is the snapshot of policies in the last call of settle. settling is set while settle runs.
 	settled  *catalog.Snapshot
 	settling bool
 	// handled holds the policies whose rules got UpdateRequests, with the time.
 	handled map[catalog.ID]handled
+	// unfinished holds the batches of rounds that failed for a rule of the policy, and go on.
+	unfinished map[round]*batches
 	// again holds the rules whose objects were recently deleted, oldest first.
-	again []undoneAt
+	again []entry
+
+	mu sync.Mutex
+	// seen is the snapshot of policies in the last call of See, and passed are the generate rules that it found deleted since the last round.
+	seen   *catalog.Snapshot
+	passed []entry
 }
 
 // FollowerObserver counts events of a Follower; nil for none.
@@ -64,13 +73,15 @@ type handled struct {
 // Once handles the changes since the last call, and returns when to call it again without events.
 func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 	err := f.settle(ctx)
-	soon, failed := f.undoAgain(ctx)
-	err = errors.Join(err, failed)
 	s, now := f.Worker.Snapshot(), f.Worker.Now()
 	if f.handled == nil {
 		f.handled = map[catalog.ID]handled{}
 	}
 	maps.DeleteFunc(f.handled, func(id catalog.ID, _ handled) bool { return s.Get(id) == nil })
+	maps.DeleteFunc(f.unfinished, func(x round, _ *batches) bool {
+		p := s.Get(x.id)
+		return p == nil || p.UID != x.uid || p.Generation != x.generation
+	})
 	next := f.Every
 	for _, p := range s.Programs() {
 		id := catalog.IDOf(p)
@@ -91,10 +102,7 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 		}
 		f.handled[id] = handled{p.UID, p.Generation, now}
 	}
-	if len(f.again) > 0 && (soon == 0 || soon > lag) {
-		soon = lag // rules were added to again in the meantime
-	}
-	if soon > 0 && (next <= 0 || soon < next) {
+	if soon := f.nextCheck(); soon > 0 && (next <= 0 || soon < next) {
 		next = soon
 	}
 	return next, err
@@ -112,11 +120,11 @@ func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 		if !followed(r) {
 			continue
 		}
-		b := &batches{f: f, program: p, rule: r, ctx: ctx, why: "existing"}
+		b := f.begin(ctx, p, r)
 		var err error
 		if r.OnPolicyChange || r.Generation != nil && r.Generation.Existing {
 			switch {
-			case execute.AsksRequester(r):
+			case r.AsksRequester():
 				f.leaveToRequests(p, r)
 			case r.WithoutTrigger:
 				err = b.add(kyvernov2.ResourceSpec{})
@@ -139,6 +147,9 @@ func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("rule %s: %w", r.Name, err))
 		}
+	}
+	if len(errs) == 0 {
+		maps.DeleteFunc(f.unfinished, func(x round, _ *batches) bool { return x.id == catalog.IDOf(p) })
 	}
 	return errors.Join(errs...)
 }

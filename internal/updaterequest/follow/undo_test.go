@@ -27,7 +27,10 @@ func TestUndone(t *testing.T) {
 	}
 	mixed := copies("a")
 	mixed.Name, mixed.Grants = "mixed", append(mixed.Grants, policy.Grant{APIVersion: "v1", Kind: "Secret", Name: "a"})
-	before := entries(rule("sync", sync, "a"), once, orphan, copies("a"), mixed)
+	exact := func(name string, keeps bool, target string) *policy.Rule {
+		return rule(name, policy.Generation{Synchronize: true, Exact: true, KeepCopies: keeps}, target)
+	}
+	before := entries(rule("sync", sync, "a"), once, orphan, copies("a"), mixed, exact("exact", false, "a"), exact("keeps", true, "a"))
 	text, err := json.Marshal(before)
 	if err != nil {
 		t.Fatal(err)
@@ -42,12 +45,12 @@ func TestUndone(t *testing.T) {
 		want  []string
 	}{
 		"nothing":       {after: before},
-		"policy gone":   {gone: true, want: []string{"delete copies", "delete mixed", "delete sync"}},
-		"rules gone":    {want: []string{"delete all but copies of mixed", "delete all but copies of sync"}},
-		"other targets": {after: entries(rule("sync", sync, "b"), rule("once", policy.Generation{}, "b"), orphan, copies("a"), mixed), want: []string{"release once", "release sync"}},
-		"other sources": {after: entries(rule("sync", sync, "a"), once, orphan, copies("b"), mixed), want: []string{"release copies"}},
-		"no longer":     {after: entries(rule("sync", policy.Generation{}, "a"), once, orphan, copies("a"), mixed)},
-		"copies gone":   {after: entries(rule("sync", sync, "a"), once, orphan), want: []string{"delete all but copies of mixed"}},
+		"policy gone":   {gone: true, want: []string{"delete all but copies of keeps", "delete copies", "delete exact", "delete mixed", "delete sync"}},
+		"rules gone":    {want: []string{"delete all but copies of exact", "delete all but copies of keeps", "delete all but copies of mixed", "delete all but copies of sync"}},
+		"other targets": {after: entries(rule("sync", sync, "b"), rule("once", policy.Generation{}, "b"), orphan, copies("a"), mixed, exact("exact", false, "b"), exact("keeps", true, "b")), want: []string{"release once", "release sync"}},
+		"other sources": {after: entries(rule("sync", sync, "a"), once, orphan, copies("b"), mixed, exact("exact", false, "a"), exact("keeps", true, "a")), want: []string{"release copies"}},
+		"no longer":     {after: entries(rule("sync", policy.Generation{}, "a"), once, orphan, copies("a"), mixed, exact("exact", false, "a"), exact("keeps", true, "a"))},
+		"copies gone":   {after: entries(rule("sync", sync, "a"), once, orphan, exact("exact", false, "a"), exact("keeps", true, "a")), want: []string{"delete all but copies of mixed"}},
 	} {
 		var got []string
 		for _, x := range undone(stored, c.after, func(catalog.ID) bool { return !c.gone }) {

@@ -41,12 +41,17 @@ const (
 	settleTime = time.Second
 	// retryTime is the pause after a failure.
 	retryTime = 10 * time.Second
+	// refusedTime is the pause after a shard could not be stored for a reason that an administrator has to remove.
+	refusedTime = 5 * time.Minute
 )
 
 // shard is one ConfigMap of the record.
 type shard struct {
 	version string            // the version that was last read or written
 	pending map[string]*Entry // by UID; nil for an entry to remove
+	// refused is the time at which the controller last was not allowed to store the shard, or the shard was too large; zero if it is stored. Its
+	// pending changes stay in memory, so that the shard as stored does not undo them.
+	refused time.Time
 }
 
 func shardOf(uid string) int {
@@ -164,6 +169,10 @@ func (l *Ledger) Run(ctx context.Context) {
 	}
 	for {
 		pause := settleTime
+		var again <-chan time.Time
+		if l.refuses() {
+			again = time.After(refusedTime)
+		}
 		select {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryTime/2)
@@ -173,13 +182,14 @@ func (l *Ledger) Run(ctx context.Context) {
 			}
 			return
 		case <-l.wake:
+		case <-again:
 		}
 		for {
 			wait(ctx, pause)
 			if ctx.Err() != nil {
 				break
 			}
-			err := l.Store(ctx)
+			err := l.store(ctx, false)
 			if err == nil {
 				break
 			}
@@ -199,13 +209,17 @@ func wait(ctx context.Context, d time.Duration) {
 }
 
 // Store stores pending changes.
-func (l *Ledger) Store(ctx context.Context) error {
+func (l *Ledger) Store(ctx context.Context) error { return l.store(ctx, true) }
+
+// store stores pending changes. Unless all is set, it leaves out shards that were recently refused.
+func (l *Ledger) store(ctx context.Context, all bool) error {
 	var errs []error
 	for i := range Shards {
 		l.mu.Lock()
-		n := len(l.shards[i].pending)
+		s := &l.shards[i]
+		due := len(s.pending) > 0 && (all || s.refused.IsZero() || time.Since(s.refused) >= refusedTime)
 		l.mu.Unlock()
-		if n > 0 {
+		if due {
 			errs = append(errs, l.storeShard(ctx, i))
 		}
 	}
@@ -220,7 +234,8 @@ func (l *Ledger) storeShard(ctx context.Context, i int) error {
 		l.mu.Unlock()
 		cm, err := l.read(ctx, i)
 		if apierrors.IsForbidden(err) {
-			return nil // the error was reported when the shard was loaded
+			l.refuse(i, changes, nil) // the error was reported when the shard was loaded
+			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("read the ConfigMap %s: %w", Name(i), err)
@@ -234,6 +249,7 @@ func (l *Ledger) storeShard(ctx context.Context, i int) error {
 		if err != nil {
 			stored = map[string]*Entry{} // the error was reported when the shard was loaded
 		}
+		before := maps.Clone(stored)
 		for uid, e := range changes {
 			if e == nil {
 				delete(stored, uid)
@@ -248,7 +264,10 @@ func (l *Ledger) storeShard(ctx context.Context, i int) error {
 		switch {
 		case !isNew && bytes.Equal(content, cm.BinaryData[contentKey]), isNew && len(stored) == 0:
 		case len(content) > maxStored:
-			l.o.Log.Error("a part of the record of generated objects is too large to be stored: its objects are identified by their marks only", "configMap", Name(i), "bytes", len(content))
+			if l.refuse(i, changes, before) {
+				l.o.Log.Error("a part of the record of generated objects is too large to be stored: after a restart its new objects are identified by their marks only", "configMap", Name(i), "bytes", len(content))
+			}
+			return nil
 		case isNew:
 			cm.BinaryData = map[string][]byte{contentKey: content}
 			err = l.o.Client.Create(ctx, cm)
@@ -260,7 +279,10 @@ func (l *Ledger) storeShard(ctx context.Context, i int) error {
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
 			continue
 		case apierrors.IsForbidden(err):
-			l.o.Log.Warn("the record of generated objects cannot be written: after a restart they are identified by their marks only", "configMap", Name(i), "error", err)
+			if l.refuse(i, changes, before) {
+				l.o.Log.Warn("the record of generated objects cannot be written: after a restart they are identified by their marks only", "configMap", Name(i), "error", err)
+			}
+			return nil
 		case err != nil:
 			return fmt.Errorf("write the ConfigMap %s: %w", Name(i), err)
 		}
@@ -270,9 +292,33 @@ func (l *Ledger) storeShard(ctx context.Context, i int) error {
 	return fmt.Errorf("write the ConfigMap %s: other replicas write it all the time", Name(i))
 }
 
+// refuse keeps the changes of a shard that cannot be stored, and reports whether it could be stored before. It forgets removed objects that
+// are not in the stored shard, so that the kept changes are bounded.
+func (l *Ledger) refuse(i int, changes, stored map[string]*Entry) (first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &l.shards[i]
+	for uid, e := range changes {
+		if now, waits := s.pending[uid]; waits && now == nil && e == nil && stored[uid] == nil {
+			delete(s.pending, uid)
+		}
+	}
+	first = s.refused.IsZero()
+	s.refused = time.Now()
+	return first
+}
+
+// refuses reports whether changes of a shard that could not be stored are kept.
+func (l *Ledger) refuses() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.shards[:], func(s shard) bool { return !s.refused.IsZero() && len(s.pending) > 0 })
+}
+
 // written updates the state of a shard after it was stored.
 func (l *Ledger) written(i int, changes, stored map[string]*Entry, version string) {
 	l.mu.Lock()
+	l.shards[i].refused = time.Time{}
 	for uid, e := range changes {
 		if now, waits := l.shards[i].pending[uid]; waits && now == e {
 			delete(l.shards[i].pending, uid)

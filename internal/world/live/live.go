@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/internal/listwatch"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -91,7 +92,19 @@ func (o objects) Get(ctx context.Context, apiVersion, kind, namespace, name stri
 	if err := o.reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &u); err != nil {
 		return nil, err
 	}
+	if err := within(o.reach, kind, &u); err != nil {
+		return nil, err
+	}
 	return u.Object, nil
+}
+
+// within returns an error for an object that was read and is out of reach. A reader ignores the namespace of a request for a kind that is
+// cluster-scoped, so the namespace that was asked for proves nothing.
+func within(reach world.Reach, kind string, o *unstructured.Unstructured) error {
+	if !reach.Allows(o.GetNamespace()) {
+		return &OutOfReachError{kind, o.GetNamespace(), o.GetName(), reach.Namespace()}
+	}
+	return nil
 }
 
 type lists struct {
@@ -133,10 +146,17 @@ func (l lists) List(ctx context.Context, q world.Query) ([]map[string]any, error
 	for {
 		var page unstructured.UnstructuredList
 		page.SetGroupVersionKind(gv.WithKind(q.Kind + "List"))
-		if err := l.reader.List(ctx, &page, options); err != nil {
+		err := l.reader.List(ctx, &page, options)
+		if listwatch.GoesOn(err, &options.Continue) {
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
 		for i := range page.Items {
+			if err := within(l.reach, q.Kind, &page.Items[i]); err != nil {
+				return nil, err
+			}
 			out = append(out, page.Items[i].Object)
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {

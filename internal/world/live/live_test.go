@@ -53,6 +53,34 @@ func TestReach(t *testing.T) {
 	}
 }
 
+// scopeless reads as the API server does for kinds that are cluster-scoped: it ignores the namespace.
+type scopeless struct{ client.Reader }
+
+func (scopeless) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	o.SetName(key.Name)
+	return nil
+}
+
+func (scopeless) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	u := list.(*unstructured.UnstructuredList)
+	u.Items = []unstructured.Unstructured{{Object: map[string]any{"metadata": map[string]any{"name": "n"}}}}
+	return nil
+}
+
+// A namespaced policy reads no object of a cluster-scoped kind, whatever namespace it asks for (T26 in docs/security/threat-model.md).
+func TestT26ClusterScopedKindsAreOutOfReach(t *testing.T) {
+	for _, reach := range []world.Reach{world.InNamespace("a"), world.Cluster()} {
+		w := (&Root{Reader: scopeless{}}).For(reach)
+		var far *OutOfReachError
+		if got, err := w.Objects.Get(t.Context(), "v1", "Node", "a", "n"); errors.As(err, &far) == reach.IsCluster() {
+			t.Errorf("%+v: a Node: %v, %v", reach, got, err)
+		}
+		if got, err := w.Lists.List(t.Context(), world.Query{APIVersion: "v1", Kind: "Node", Namespace: "a"}); errors.As(err, &far) == reach.IsCluster() {
+			t.Errorf("%+v: all Nodes: %v, %v", reach, got, err)
+		}
+	}
+}
+
 // Access to the outside is limited to the reach of the policy: paths by their content; services and global data to cluster-wide policies
 // (S1, S5, S11 in docs/security/threat-model.md).
 func TestOutsideIsConfined(t *testing.T) {

@@ -1,0 +1,182 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// configMaps is an API server with ConfigMaps c0, c1 …, whose lists are valid for a while, and whose watches end at once. It opens no
+// connections, so that it works within a synctest bubble.
+type configMaps struct {
+	metadata.Getter
+	n     int
+	valid time.Duration // how long the token of a list is valid; 0 for ever
+	watch error         // of watches; nil for those that end at once
+
+	lists, watches atomic.Int64
+}
+
+func (c *configMaps) RoundTrip(r *http.Request) (*http.Response, error) {
+	query := r.URL.Query()
+	first, began := 0, time.Now()
+	if token := query.Get("continue"); token == "" {
+		c.lists.Add(1)
+	} else {
+		at, since, _ := strings.Cut(token, "-")
+		first, _ = strconv.Atoi(at)
+		nanos, _ := strconv.ParseInt(since, 10, 64)
+		if began = time.Unix(0, nanos); c.valid > 0 && nanos > 0 && time.Since(began) > c.valid {
+			return answer(http.StatusGone, fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "metadata": {"continue": "%d-0"}, "status": "Failure", "reason": "Expired", "code": 410}`, first)), nil
+		}
+	}
+	limit, _ := strconv.Atoi(query.Get("limit"))
+	var items []string
+	for i := first; i < min(c.n, first+limit); i++ {
+		items = append(items, fmt.Sprintf(`{"metadata": {"name": "c%d", "namespace": "a", "uid": "%d"}}`, i, i))
+	}
+	next := ""
+	if first+limit < c.n {
+		next = fmt.Sprintf("%d-%d", first+limit, began.UnixNano())
+	}
+	return answer(http.StatusOK, fmt.Sprintf(`{"kind": "ConfigMapList", "metadata": {"resourceVersion": "9", "continue": "%s"}, "items": [%s]}`, next, strings.Join(items, ","))), nil
+}
+
+func answer(code int, text string) *http.Response {
+	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text))}
+}
+
+func (c *configMaps) Resource(schema.GroupVersionResource) metadata.Getter { return c }
+
+func (c *configMaps) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	c.watches.Add(1)
+	if c.watch != nil {
+		return nil, c.watch
+	}
+	w := watch.NewFake()
+	w.Stop()
+	return w, nil
+}
+
+// loop returns the loop that scans the ConfigMaps.
+func (c *configMaps) loop(t *testing.T, eval func(context.Context, engine.Input) policy.Outcome) *loop {
+	t.Helper()
+	client, err := rest.UnversionedRESTClientFor(dynamic.ConfigFor(&rest.Config{Host: "http://api", Transport: c, QPS: -1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := rule(t, "", `resources: {kinds: [ConfigMap]}`, pattern)
+	s := New(Options{
+		Observer: unobserved{}, Objects: client, Metadata: c, Sink: &sink{}, Workers: 1, Log: slog.New(slog.DiscardHandler), Now: time.Now, Interval: time.Hour,
+		Conf: func() policy.Conf { return policy.Conf{} }, Eval: eval,
+	})
+	l := newLoop(s)
+	l.set.Store(&set{resource: Resource{served[2].GVR(), served[2].Kind}, snapshot: catalog.NewStatic([]*policy.Program{p}), programs: []*policy.Program{p}, revision: 1, changes: []change{{revision: 1}}})
+	return l
+}
+
+// A kind that can be listed but not watched, or whose watches end at once, is asked for rarely.
+func TestWatchesThatEndAtOnce(t *testing.T) {
+	resource := schema.GroupResource{Resource: "configmaps"}
+	for name, err := range map[string]error{
+		"end at once":   nil,
+		"forbidden":     apierrors.NewForbidden(resource, "", errors.New("no right to watch")),
+		"not supported": apierrors.NewMethodNotSupported(resource, "watch"),
+		"too old":       apierrors.NewResourceExpired("too old resource version"),
+		"unavailable":   apierrors.NewServiceUnavailable("try later"),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &configMaps{watch: err}
+			ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer stop()
+			c.loop(t, nil).run(ctx)
+			if lists, watches := c.lists.Load(), c.watches.Load(); lists > 20 || watches > 20 || watches == 0 {
+				t.Errorf("%s: %d lists and %d watches in 10 minutes", name, lists, watches)
+			}
+		})
+	}
+}
+
+// A sweep that takes longer than the token of a list is valid reaches the last object, and evaluates each object once.
+func TestSweepIsLongerThanItsToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const objects = 1000
+		var evaluated sync.Map
+		c := &configMaps{n: objects, valid: 4 * time.Minute}
+		l := c.loop(t, func(_ context.Context, in engine.Input) policy.Outcome {
+			time.Sleep(time.Second)
+			if _, twice := evaluated.LoadOrStore(in.Request.Name, true); twice {
+				t.Errorf("%s is evaluated twice", in.Request.Name)
+			}
+			return policy.Outcome{Request: in.Request}
+		})
+		if _, err := l.sweep(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		if _, last := evaluated.Load(fmt.Sprint("c", objects-1)); !last || len(l.objects) != objects {
+			t.Errorf("%d of %d objects are known", len(l.objects), objects)
+		}
+	})
+}
+
+// If more evaluations are requested than fit, all objects are evaluated again.
+func TestMoreOrdersThanFit(t *testing.T) {
+	l := (&configMaps{}).loop(t, nil)
+	for i := range maxOrders + 10 {
+		uid := strconv.Itoa(i)
+		l.objects[uid] = &object{namespace: "a", name: "c" + uid, revision: 1}
+		l.again(pending{"a", "c" + uid, uid})
+	}
+	l.order()
+	if n := len(l.pending); n != maxOrders+10 {
+		t.Errorf("%d of %d evaluations are pending", n, maxOrders+10)
+	}
+	clear(l.pending)
+	if l.order(); len(l.pending) > 0 {
+		t.Errorf("%d are pending without a request", len(l.pending))
+	}
+}
+
+// A policy for all kinds does not scan kinds that can be listed and not watched; one that names such a kind does.
+func TestPlanOfKindsThatCannotBeWatched(t *testing.T) {
+	metrics := resources{
+		{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods", Kind: "PodMetrics", Namespaced: true, Listable: true},
+		{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true, Listable: true, Watchable: true},
+	}
+	for kinds, want := range map[string]string{`"*"`: "Pod", `"PodM*"`: "", "PodMetrics": "PodMetrics"} {
+		found, err := plan(catalog.NewStatic([]*policy.Program{rule(t, "", `resources: {kinds: [`+kinds+`]}`, pattern)}), discovery.Resources(metrics))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, s := range found {
+			got += s.resource.Kind
+		}
+		if got != want {
+			t.Errorf("%s scans %q, want %q", kinds, got, want)
+		}
+	}
+}

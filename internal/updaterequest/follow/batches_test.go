@@ -1,0 +1,177 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+)
+
+// requests returns the triggers of each UpdateRequest, sorted, with the ones that failed marked.
+func (s *site) requests(t *testing.T) (out []string) {
+	t.Helper()
+	list := &kyvernov2.UpdateRequestList{}
+	if err := s.client.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		text := string(list.Items[i].Status.State)
+		for _, r := range updaterequest.Rules(&list.Items[i].Spec) {
+			text += " " + r.Trigger.Name
+		}
+		out = append(out, text)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Each trigger of a round gets work, also if an UpdateRequest of an earlier round still exists: because it waits, or because it failed.
+func TestBatchesOfTwoRounds(t *testing.T) {
+	for name, c := range map[string]struct {
+		state          kyvernov2.UpdateRequestState
+		second, result []string
+	}{
+		"the same, waiting":  {"", []string{"a", "b"}, []string{" a b"}},
+		"a new one, waiting": {kyvernov2.Pending, []string{"new", "a", "b"}, []string{" new", "Pending a b"}},
+		"others, waiting":    {"", []string{"c"}, []string{" a b", " c"}},
+		"the same, failed":   {kyvernov2.Failed, []string{"a", "b"}, []string{" a b"}},
+		"a new one, failed":  {kyvernov2.Failed, []string{"new", "b"}, []string{" new b"}},
+		"executed":           {kyvernov2.Completed, []string{"a", "new"}, []string{" new", "Completed a b"}},
+	} {
+		s := newSite(t, interceptor.Funcs{})
+		s.add("p")
+		f := s.follower()
+		round := func(names ...string) {
+			t.Helper()
+			b := &batches{f: f, program: s.policies["p"], rule: s.policies["p"].Rules[0], ctx: t.Context(), why: "existing"}
+			for _, name := range names {
+				if err := b.add(kyvernov2.ResourceSpec{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: name}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := b.flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		round("a", "b")
+		list := &kyvernov2.UpdateRequestList{}
+		if err := s.client.List(t.Context(), list); err != nil || len(list.Items) != 1 {
+			t.Fatal(err, len(list.Items))
+		}
+		list.Items[0].Status.State = c.state
+		if err := s.client.Update(t.Context(), &list.Items[0]); err != nil {
+			t.Fatal(err)
+		}
+		round(c.second...)
+		round(c.second...) // nothing is written twice
+		if got := s.requests(t); !slices.Equal(got, c.result) {
+			t.Errorf("%s: %q, want %q", name, got, c.result)
+		}
+	}
+}
+
+// A round that fails goes on where it failed: no trigger gets work twice, although the work of the first ones is done meanwhile.
+func TestRoundThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failures := map[string]error{}
+		work := map[string]int{} // the UpdateRequests for each trigger
+		s := newSite(t, interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+				kind := l.GetObjectKind().GroupVersionKind().Kind
+				if _, metadata := l.(*metav1.PartialObjectMetadataList); metadata {
+					kind += " metadata"
+				}
+				if err := failures[kind]; err != nil {
+					return err
+				}
+				return c.List(ctx, l, opts...)
+			},
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				u, ok := o.(*kyvernov2.UpdateRequest)
+				if !ok {
+					return c.Create(ctx, o, opts...)
+				}
+				if err := failures["UpdateRequest"]; err != nil {
+					return err
+				}
+				for _, r := range updaterequest.Rules(&u.Spec) {
+					work[r.Rule+" "+r.Trigger.Name]++ // and it is executed at once
+				}
+				return nil
+			},
+		})
+		const n = 2*updaterequest.Batch + 50
+		for i := range n {
+			if err := s.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprint("t", i), UID: types.UID(fmt.Sprint("t", i))}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rule := func(name string, g policy.Generation) *policy.Rule {
+			return &policy.Rule{
+				Name: name, Stage: policy.StageGenerate, Generation: &g, Targets: []policy.Target{{Version: "v1", Kind: "ConfigMap"}},
+				Grants: []policy.Grant{{APIVersion: "v1", Kind: "Secret", Name: "*"}},
+			}
+		}
+		s.catalog.Set(&policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "p", Rules: []*policy.Rule{
+			rule("a", policy.Generation{Existing: true}), rule("b", policy.Generation{Existing: true, Synchronize: true}),
+		}})
+		f := s.follower()
+		f.Worker.Find = func(policy.Target) ([]schema.GroupVersionKind, error) {
+			return []schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}}, nil
+		}
+		f.Worker.Conf = func() policy.Conf { return policy.Conf{} }
+		f.Worker.Eval = func(_ context.Context, in engine.Input) policy.Outcome {
+			if in.Request.Namespace != "n" {
+				return policy.Outcome{}
+			}
+			return policy.Outcome{Work: []policy.Work{{Kind: policy.WorkGenerate}}}
+		}
+		counts := func(when string, want int) {
+			t.Helper()
+			if got := len(work); got != want {
+				t.Errorf("%s: %d triggers have work, want %d", when, got, want)
+			}
+			for name, times := range work {
+				if times != 1 {
+					t.Fatalf("%s: %s has work %d times", when, name, times)
+				}
+			}
+		}
+		fail := func(kind string) {
+			t.Helper()
+			clear(failures)
+			failures[kind] = errors.New("the API server is away")
+			if _, err := f.Once(t.Context()); err == nil {
+				t.Errorf("%s cannot be read or written, and the round does not fail", kind)
+			}
+		}
+		fail("ConfigMapList")
+		counts("no list", 0)
+		fail("UpdateRequest")
+		counts("no write", 0)
+		fail("SecretList metadata")
+		counts("one rule, and the second in part", n+2*updaterequest.Batch)
+		clear(failures)
+		once(t, f)
+		counts("all", 2*n)
+		time.Sleep(f.Every)
+		clear(work)
+		once(t, f)
+		counts("the next round", 2*n)
+	})
+}

@@ -1,0 +1,71 @@
+package webhookconf
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// The policies of one namespace have a limited room in the webhook configurations, so that they cannot fill an object, or make the API server
+// slow, for others. Shared webhooks limit what a namespace adds to them in another way (confine.go).
+const (
+	maxRoomWebhooks   = 64
+	maxRoomConditions = 256
+	maxRoomBytes      = 128 << 10
+)
+
+// maxWebhookBytes is the maximum size of the rules and conditions of one policy. The API server stores objects of up to 1.5 MiB.
+const maxWebhookBytes = 768 << 10
+
+// room is what the policies of a namespace use.
+type room struct{ webhooks, conditions, bytes int }
+
+// webhookBytes is the size of a webhook without its rules and conditions.
+const webhookBytes = 1 << 10
+
+// take adds what a webhook of the policy uses to the room of its namespace. If the room is not large enough, it adds nothing, and returns the
+// reason.
+func (b *builder) take(p *policy.Program, w *policy.Webhook) error {
+	var need room
+	if w.Own != "" {
+		need.webhooks, need.bytes = 1, webhookBytes
+		need.conditions = len(w.Conditions)
+		for _, c := range w.Conditions {
+			need.bytes += len(c.Name) + len(c.Expression)
+		}
+	}
+	if w.Selection != nil {
+		text, err := json.Marshal(w.Selection)
+		if err != nil {
+			return err
+		}
+		need.bytes += len(text) + len(p.Name)
+	}
+	if need.bytes > maxWebhookBytes {
+		return fmt.Errorf("the webhook of the policy cannot be written: its rules, selectors and match conditions have %d KiB; at most %d KiB are possible", need.bytes>>10, maxWebhookBytes>>10)
+	}
+	if p.Namespace == "" {
+		return nil
+	}
+	sum := b.rooms[p.Namespace]
+	sum.webhooks += need.webhooks
+	sum.conditions += need.conditions
+	sum.bytes += need.bytes
+	for _, limit := range []struct {
+		have, most int
+		what       string
+	}{
+		{sum.webhooks, maxRoomWebhooks, "webhooks of their own"}, {sum.conditions, maxRoomConditions, "match conditions"},
+		{sum.bytes, maxRoomBytes, "bytes of rules, selectors and match conditions"},
+	} {
+		if limit.have > limit.most {
+			return fmt.Errorf("the webhook of the policy is not written: the policies of the namespace %s may have %d %s together", p.Namespace, limit.most, limit.what)
+		}
+	}
+	if b.rooms == nil {
+		b.rooms = map[string]room{}
+	}
+	b.rooms[p.Namespace] = sum
+	return nil
+}
