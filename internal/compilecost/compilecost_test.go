@@ -126,6 +126,7 @@ func FuzzRegex(f *testing.F) {
 			f.Add(text)
 		}
 	}
+	f.Add("|s||s|_|||||||||||||<|")
 	f.Fuzz(func(t *testing.T, text string) {
 		size, err := compilecost.Regex(text)
 		if err != nil || size.Check() != nil {
