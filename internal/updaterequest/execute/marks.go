@@ -258,7 +258,7 @@ func (w *Worker) Adopt(ctx context.Context, p *policy.Program, r *policy.Rule, u
 	if err := w.Client.Update(ctx, live); err != nil {
 		return true, wrap(err, "mark "+ObjectText(u))
 	}
-	w.note(t, live, g)
+	w.note(t, live, g, "")
 	return true, nil
 }
 
