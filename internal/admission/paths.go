@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/ephor-dev/ephor/internal/secretpath"
@@ -30,12 +31,15 @@ func (s *Server) proved(next http.Handler) http.Handler {
 			return
 		}
 		plain, v := s.Paths.Prove(r.URL.Path)
-		if v != secretpath.Proved {
+		if !v.Secret() {
 			s.Observer.Path(v)
 		}
 		if !v.Answered() {
 			refuse(w)
 			return
+		}
+		if v == secretpath.Ending {
+			r = r.WithContext(context.WithValue(r.Context(), endingKey{}, true))
 		}
 		r.URL.Path, r.URL.RawPath, r.RequestURI = plain, "", plain
 		next.ServeHTTP(w, r)
@@ -47,6 +51,18 @@ func refuse(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
 	w.WriteHeader(http.StatusNotFound)
 	_, _ = w.Write(notFound)
+}
+
+// endingKey is the key of a value in the context of requests whose path ends soon anyway.
+type endingKey struct{}
+
+// failing returns the function that reports that the API server may have given up on a review. A path that ends anyway need not end sooner:
+// otherwise a client that was shown a path could end the next ones, too.
+func (s *Server) failing(r *http.Request) func() {
+	if r.Context().Value(endingKey{}) != nil {
+		return func() {}
+	}
+	return s.lost
 }
 
 // failed reports that the API server may have given up on a review.

@@ -239,11 +239,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http1.Proved(r)
-	http1.Watch(r, s.lost) // the API server shows the URL of a review that was cut off
+	failed := s.failing(r)
+	http1.Watch(r, failed) // the API server shows the URL of a review that was cut off
 	ctx := withTimeout(r.Context(), timeLeft(r.URL.RawQuery, s.Timeout))
 	defer func() {
 		if ctx.Err() != nil {
-			s.failed()
+			failed()
 		}
 		ctx.end()
 	}()
@@ -253,7 +254,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			buffers.Put(buf)
 		}
 		if v := recover(); v != nil {
-			s.failed()
+			failed()
 			s.Log.Error("a review panicked", "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
 			http.Error(w, "internal error", http.StatusInternalServerError)
 		}
@@ -261,7 +262,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, release, status, err := s.readBody(ctx, (*buf)[:cap(*buf)], r)
 	defer release()
 	if err != nil {
-		s.failed() // the API server sends the whole body, unless its timeout is over
+		failed() // the API server sends the whole body, unless its timeout is over
 		http.Error(w, err.Error(), status)
 		return
 	}

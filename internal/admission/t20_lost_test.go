@@ -12,6 +12,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
 // T20: a review whose connection ends while it is evaluated counts as failed, since the API server shows its URL. A connection at a path that
@@ -48,6 +49,40 @@ func TestT20LostReviews(t *testing.T) {
 	if len(failed) > 0 {
 		t.Error("one review counts several times")
 	}
+}
+
+// ending answers every path as one that ends soon.
+type ending struct{}
+
+func (ending) Prove(path string) (string, secretpath.Verdict) { return path, secretpath.Ending }
+
+// T20: a client that knows a path which ends anyway cannot end the next one, too.
+func TestT20LostReviewsAtEndingPaths(t *testing.T) {
+	srv, _ := setup(t, fakeCluster{}, nil, enforced("Fail"))
+	failed, evaluating, release, answered := 0, make(chan bool), make(chan bool), make(chan bool)
+	srv.Paths, srv.Failed = ending{}, func() { failed++ }
+	srv.Eval = func(ctx context.Context, in engine.Input) policy.Outcome {
+		evaluating <- true
+		<-release
+		defer func() { answered <- true }()
+		return engine.Eval(ctx, in)
+	}
+	t.Cleanup(func() { // after the server has ended
+		if failed > 0 {
+			t.Error("a review at a path that ends counts as failed")
+		}
+	})
+	address, config := onTLS(t, srv)
+	conn, err := tls.Dial("tcp", address, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := configMap("")
+	fmt.Fprintf(conn, "POST /validate/fail HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	<-evaluating
+	conn.Close()
+	release <- true
+	<-answered
 }
 
 // T20: a review of a creation that names an existing object is not the API server's, whatever requester it names: the rules that depend on the

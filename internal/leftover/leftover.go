@@ -103,6 +103,9 @@ func (in *Installation) leases(ctx context.Context, items *[]Item) error {
 	return nil
 }
 
+// ownConfigurations are the names of the webhook configurations that Kyverno does not have; further parts have a suffix.
+var ownConfigurations = []string{webhookconf.ExtraValidating, webhookconf.ExtraMutating, webhookconf.NamespacedValidating, webhookconf.NamespacedMutating}
+
 // configurations adds the webhook configurations that Kyverno does not have, and all others that no server answers. It leaves those that
 // Kyverno also has and answers, which now belong to Kyverno, and those without webhooks, which Kyverno keeps while no policy needs them.
 func (in *Installation) configurations(ctx context.Context, items *[]Item) error {
@@ -130,7 +133,7 @@ func (in *Installation) configurations(ctx context.Context, items *[]Item) error
 	runs, empty := false, []configured(nil)
 	for _, c := range all {
 		switch name := c.object.GetName(); {
-		case strings.HasPrefix(name, webhookconf.ExtraValidating) || strings.HasPrefix(name, webhookconf.ExtraMutating):
+		case slices.ContainsFunc(ownConfigurations, func(own string) bool { return strings.HasPrefix(name, own) }):
 			add(items, c.kind, c.object, "webhooks that only Ephor has")
 		case len(c.to) == 0:
 			empty = append(empty, c)

@@ -65,7 +65,7 @@ func left() []client.Object {
 		&corev1.ConfigMap{ObjectMeta: meta("ephor-generated-3", map[string]string{"ephor.dev/record": "generated"})},
 		&corev1.ConfigMap{ObjectMeta: meta("ephor-generated-4", nil)}, &corev1.ConfigMap{ObjectMeta: meta("ephor-generate-rules", nil)},
 		lease("ephor-background-1", map[string]string{"ephor.dev/ring": "background"}, time.Minute),
-		configuration("ephor-resource-validating-webhook-cfg", "kyverno-svc"), configuration("kyverno-resource-validating-webhook-cfg", "kyverno-svc"),
+		configuration("ephor-resource-validating-webhook-cfg", "kyverno-svc"), configuration("kyverno-resource-validating-webhook-cfg-namespaced-2", "kyverno-svc"), configuration("kyverno-resource-validating-webhook-cfg", "kyverno-svc"),
 		configuration("kyverno-old-validating-webhook-cfg", "gone"), configuration("kyverno-starting-validating-webhook-cfg", "starting"),
 		configuration("kyverno-outside-validating-webhook-cfg", ""),
 		endpoints("kyverno-svc", true), endpoints("starting", false),
@@ -96,6 +96,7 @@ func TestList(t *testing.T) {
 		"Lease/kyverno/ephor-background-1", "annotation ephor.dev/scanned-kinds of Lease/kyverno/kyverno-reports-controller",
 		"Secret/kyverno/ephor-generated-marks", "Secret/kyverno/ephor-webhook-routes",
 		"ValidatingWebhookConfiguration/ephor-resource-validating-webhook-cfg", "ValidatingWebhookConfiguration/kyverno-old-validating-webhook-cfg",
+		"ValidatingWebhookConfiguration/kyverno-resource-validating-webhook-cfg-namespaced-2",
 		"ValidatingWebhookConfiguration/kyverno-starting-validating-webhook-cfg",
 	}
 	if err != nil || !slices.Equal(names(items), want) {

@@ -15,6 +15,8 @@ type Verdict string
 const (
 	// Proved: the segment belongs to the path.
 	Proved Verdict = "proved"
+	// Ending: the segment belongs to the path, and a newer epoch replaces its epoch.
+	Ending Verdict = "ending"
 	// Standing: the path has no segment, but a webhook configuration uses it without one, or did until recently.
 	Standing Verdict = "plain"
 	// Missing: the path has no segment.
@@ -26,7 +28,10 @@ const (
 )
 
 // Answered reports whether the server answers requests with this verdict.
-func (v Verdict) Answered() bool { return v == Proved || v == Standing }
+func (v Verdict) Answered() bool { return v.Secret() || v == Standing }
+
+// Secret reports whether the path has a valid segment.
+func (v Verdict) Secret() bool { return v == Proved || v == Ending }
 
 // Guard decides which paths the server answers. Without epochs it answers none. Its methods are safe for concurrent use.
 type Guard struct {
@@ -146,19 +151,29 @@ func (g *Guard) Prove(path string) (plain string, v Verdict) {
 		}
 		return "", Missing
 	}
-	if g.opens(segment, plain) || g.late() && g.opens(segment, plain) {
-		return plain, Proved
+	v = g.opens(segment, plain)
+	if v == Unknown && g.late() {
+		v = g.opens(segment, plain)
 	}
-	return "", Unknown
+	if v == Unknown {
+		plain = ""
+	}
+	return plain, v
 }
 
-func (g *Guard) opens(segment, plain string) bool {
-	for _, e := range g.load().epochs {
-		if e.opens(segment, plain) {
-			return e.until.IsZero() || g.Now().Before(e.until)
+func (g *Guard) opens(segment, plain string) Verdict {
+	for i, e := range g.load().epochs {
+		switch {
+		case !e.opens(segment, plain):
+			continue
+		case !e.until.IsZero() && !g.Now().Before(e.until):
+			return Unknown
+		case i == 0:
+			return Proved
 		}
+		return Ending
 	}
-	return false
+	return Unknown
 }
 
 // late calls Reread, and reports whether it did.

@@ -57,7 +57,7 @@ func TestGuard(t *testing.T) {
 	first, second, other := NewEpoch(key(t, 1), "first"), NewEpoch(key(t, 1), "second"), NewEpoch(key(t, 2), "first")
 	want := func(when, path string, v Verdict) {
 		t.Helper()
-		if plain, got := g.Prove(path); got != v || got == Proved && plain != "/validate/fail" {
+		if plain, got := g.Prove(path); got != v || got.Secret() && plain != "/validate/fail" {
 			t.Errorf("%s: %s is %s (%q), want %s", when, path, got, plain, v)
 		}
 	}
@@ -76,12 +76,12 @@ func TestGuard(t *testing.T) {
 
 	g.Set(second, first, false)
 	c.advance(24 * time.Hour)
-	want("the last one, as long as configurations may carry it", first.Path(route), Proved)
+	want("the last one, as long as configurations may carry it", first.Path(route), Ending)
 	want("the new one", second.Path(route), Proved)
 	g.Set(second, first, true)
 	c.advance(time.Minute - 1)
 	g.Set(second, first, true) // the same epochs once more
-	want("retired", first.Path(route), Proved)
+	want("retired", first.Path(route), Ending)
 	c.advance(1)
 	want("ended", first.Path(route), Unknown)
 	g.Set(second, nil, false)
@@ -91,7 +91,7 @@ func TestGuard(t *testing.T) {
 	// Another key, as after a loss of the Secret.
 	third := NewEpoch(key(t, 3), "third")
 	g.Set(third, nil, false)
-	want("one that was never retired", second.Path(route), Proved)
+	want("one that was never retired", second.Path(route), Ending)
 	c.advance(time.Minute)
 	want("one that was never retired, later", second.Path(route), Unknown)
 }

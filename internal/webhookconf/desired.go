@@ -275,14 +275,14 @@ func (h *hook) shareOf(s *side, p *policy.Program) *share {
 // contribute adds the resources of a Program to its webhook. A generate rule also adds the kinds that it generates.
 func (b *builder) contribute(p *policy.Program, w *policy.Webhook) {
 	to := b.side(w.Mutating)
-	if err := b.take(p, w); err != nil {
-		b.ready[ProgramKey(p)] = LeftOut{err}
-		return
-	}
 	if w.Selection != nil {
 		if err := b.join(to, p, w); err != nil {
 			b.ready[ProgramKey(p)] = err
 		}
+		return
+	}
+	if err := b.take(p, w, w.Own != ""); err != nil {
+		b.ready[ProgramKey(p)] = LeftOut{err}
 		return
 	}
 	if _, err := b.Conditions.refused(w); err != nil {

@@ -11,6 +11,9 @@
 // do not include resources that a cluster needs to recover, or that change all the time (reserved.go). Conditions that are derived from the
 // policies reduce the calls by the API server (derive.go).
 //
+// Nothing in one policy makes the API server reject what holds others: rules, selectors, names and match conditions (conditions.go) are checked
+// first, the policies of a namespace have a limited room (room.go), and Offenders finds what the API server rejects nevertheless (offender.go).
+//
 // The package reads Programs, never policy YAML, and writes only webhook configurations. Package status reports in the status of policies
 // whether their rules are in the configurations.
 //

@@ -79,6 +79,9 @@ func (b *builder) join(to *side, p *policy.Program, w *policy.Webhook) error {
 	if w.Own != "" {
 		g.own, g.key, key.own = w, p.Key(), p.Key()
 	}
+	if err := b.take(p, w, to.groups[key] == nil); err != nil {
+		return LeftOut{err}
+	}
 	if to.groups == nil {
 		to.groups = map[groupKey]*group{}
 	}

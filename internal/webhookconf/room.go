@@ -24,12 +24,14 @@ type room struct{ webhooks, conditions, bytes int }
 // webhookBytes is the size of a webhook without its rules and conditions.
 const webhookBytes = 1 << 10
 
-// take adds what a webhook of the policy uses to the room of its namespace. If the room is not large enough, it adds nothing, and returns the
-// reason.
-func (b *builder) take(p *policy.Program, w *policy.Webhook) error {
+// take adds what a webhook of the policy uses to the room of its namespace. fresh means that it is a further webhook, otherwise the policy joins
+// one. If the room is not large enough, take adds nothing, and returns the reason.
+func (b *builder) take(p *policy.Program, w *policy.Webhook, fresh bool) error {
 	var need room
-	if w.Own != "" {
+	if fresh {
 		need.webhooks, need.bytes = 1, webhookBytes
+	}
+	if w.Own != "" {
 		need.conditions = len(w.Conditions)
 		for _, c := range w.Conditions {
 			need.bytes += len(c.Name) + len(c.Expression)
@@ -45,6 +47,11 @@ func (b *builder) take(p *policy.Program, w *policy.Webhook) error {
 	if need.bytes > maxWebhookBytes {
 		return fmt.Errorf("the webhook of the policy cannot be written: its rules, selectors and match conditions have %d KiB; at most %d KiB are possible", need.bytes>>10, maxWebhookBytes>>10)
 	}
+	return b.reserve(p, need)
+}
+
+// reserve adds to the room of the policy's namespace, or returns the reason why that is not possible. Cluster-wide policies have no limit.
+func (b *builder) reserve(p *policy.Program, need room) error {
 	if p.Namespace == "" {
 		return nil
 	}
@@ -56,7 +63,7 @@ func (b *builder) take(p *policy.Program, w *policy.Webhook) error {
 		have, most int
 		what       string
 	}{
-		{sum.webhooks, maxRoomWebhooks, "webhooks of their own"}, {sum.conditions, maxRoomConditions, "match conditions"},
+		{sum.webhooks, maxRoomWebhooks, "webhooks"}, {sum.conditions, maxRoomConditions, "match conditions"},
 		{sum.bytes, maxRoomBytes, "bytes of rules, selectors and match conditions"},
 	} {
 		if limit.have > limit.most {

