@@ -45,6 +45,7 @@ func (f *Feed) Run(ctx context.Context) {
 	if f == nil {
 		return
 	}
+	go TidyRegularly(ctx, f.Store, f.Log)
 	whole, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	write, written := make(chan *batch), make(chan *batch, 1)

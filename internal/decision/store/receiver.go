@@ -25,8 +25,6 @@ const (
 	maxConnections = 64
 	batchesAtOnce  = 8
 	storeTimeout   = 10 * time.Second
-	// tidyEvery is the interval at which old records are deleted, even if none arrive.
-	tidyEvery = time.Minute
 )
 
 // Receiver takes the batches that Remotes send, and stores them. It answers when a batch is stored. A batch that arrives again is stored
@@ -65,7 +63,7 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener, c *tls.Config) err
 		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
-	go r.tidy(ctx)
+	go decision.TidyRegularly(ctx, r.to, r.log)
 	// The caller closes the store afterwards, so no write may begin or go on.
 	defer func() {
 		_ = within(context.WithoutCancel(ctx), storeTimeout, func(ctx context.Context) error { return r.turn.Acquire(ctx, 1) })
@@ -74,29 +72,6 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener, c *tls.Config) err
 		return fmt.Errorf("take decisions: %w", err)
 	}
 	return nil
-}
-
-// Tidier is a store that can delete its old records.
-type Tidier interface{ Tidy(context.Context) error }
-
-// tidy deletes old records from time to time until ctx is done.
-func (r *Receiver) tidy(ctx context.Context) {
-	t, ok := r.to.(Tidier)
-	if !ok {
-		return
-	}
-	every := time.NewTicker(tidyEvery)
-	defer every.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-every.C:
-		}
-		if err := within(ctx, tidyEvery, t.Tidy); err != nil && ctx.Err() == nil {
-			r.log.Warn("old decisions were not deleted", "error", err)
-		}
-	}
 }
 
 // within calls a function with a time limit.
