@@ -84,7 +84,7 @@ func (f *Feed) Run(ctx context.Context) {
 				time.AfterFunc(endTimeout, stop)
 			}
 		}
-		f.take(whole)
+		f.take(ctx)
 		if n := len(f.batch.records); other != nil && (n >= batchRecords || f.batch.bytes >= batchBytes || n > 0 && (due || ending)) {
 			sent = n
 			write <- f.batch

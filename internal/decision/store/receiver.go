@@ -52,7 +52,8 @@ func NewReceiver(to decision.Store, log *slog.Logger) *Receiver {
 	return &Receiver{to: to, log: log, at: make(chan struct{}, batchesAtOnce), turn: semaphore.NewWeighted(1), deliveries: map[decision.BatchID]*delivery{}}
 }
 
-// Serve takes batches until ctx is done. The configuration must verify the certificates of clients.
+// Serve takes batches until ctx is done, and closes the listener. After an error it may be called again with another one. The configuration must
+// verify the certificates of clients.
 func (r *Receiver) Serve(ctx context.Context, l net.Listener, c *tls.Config) error {
 	if c == nil || c.ClientAuth != tls.RequireAndVerifyClientCert && c.GetConfigForClient == nil {
 		return errors.New("a receiver verifies its clients")
@@ -63,10 +64,14 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener, c *tls.Config) err
 		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	go decision.TidyRegularly(ctx, r.to, r.log)
-	// The caller closes the store afterwards, so no write may begin or go on.
+	// The caller may close the store afterwards: wait for the end of a write.
 	defer func() {
-		_ = within(context.WithoutCancel(ctx), storeTimeout, func(ctx context.Context) error { return r.turn.Acquire(ctx, 1) })
+		if within(context.WithoutCancel(ctx), storeTimeout, func(ctx context.Context) error { return r.turn.Acquire(ctx, 1) }) == nil {
+			r.turn.Release(1)
+		}
 	}()
 	if err := s.ServeTLS(netutil.LimitListener(l, maxConnections), "", ""); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("take decisions: %w", err)
