@@ -18,13 +18,13 @@ func Load(paths []string, o Options) ([]Object, diag.List) {
 		for _, d := range docs {
 			objects, more := d.Decode(o.Numbers)
 			for i := range more {
-				if in.Repository { // it may contain all kinds of files
+				if in.Repository || !in.Named && more[i].Code == diag.HelmTemplate { // there may be all kinds of files
 					more[i].Severity, more[i].Hint = diag.Warning, "it is passed over"
 				}
 			}
 			diags.Add(more...)
 			for i := range objects {
-				objects[i].Repository = in.Repository
+				objects[i].Among = in.Repository || !in.Named
 			}
 			out = append(out, objects...)
 		}

@@ -221,6 +221,7 @@ func (o *options) run(cmd *cobra.Command) error {
 
 	diags := slices.Concat(o.values.Warnings, set.Diags, exceptions.Diags, mistakes, result.diags, exceptions.Unevaluated(result.exceptions))
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
+	terminal.PrintNote(cmd.ErrOrStderr(), set.Passed)
 	printUncompiled(cmd.ErrOrStderr(), set.Refused)
 	text := cmd.OutOrStdout()
 	if o.report || o.generateExceptions { // programs read standard output

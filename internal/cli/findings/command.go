@@ -73,9 +73,15 @@ func (o *options) run(cmd *cobra.Command) error {
 	stdin := terminal.Stdin(cmd.InOrStdin())
 	kinds, diags := o.kinds()
 	objects, more := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact, Git: &o.git})
-	diags.Add(more...)
+	passed := load.PassedBy{Named: true}
+	diags.Add(passed.Templates(more)...)
+	for i := range diags {
+		if diags[i].Code == diag.HelmTemplate { // it has a name of its own: hooks name all files of a commit
+			diags[i].Severity = diag.Warning
+		}
+	}
 	var findings []lint.Finding
-	policies, others := 0, 0
+	policies := 0
 	var companions compile.Companions
 	var given []compile.Object
 	for _, object := range objects {
@@ -91,11 +97,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		case compile.CompanionOf(apiVersion, object.Kind()) != nil:
 			diags.Add(companions.Add(compile.Object{Value: object.Value, Pos: object.Pos})...)
 		default:
-			if d := load.Foreign(nil, object, apiVersion, object.Kind()); d.Code == diag.NotAPolicy {
-				others++ // charts and folders of tests hold them, too
-			} else {
-				diags.Add(d)
-			}
+			diags.Add(passed.Other(nil, object)...)
 		}
 	}
 	var ids []policy.ID
@@ -125,11 +127,11 @@ func (o *options) run(cmd *cobra.Command) error {
 			warnings++
 		}
 	}
-	passed := ""
-	if others > 0 {
-		passed = "; " + terminal.Counted(others, "object that is no policy is", "objects that are no policies are") + " passed over"
+	others := passed.String()
+	if others != "" {
+		others = "; " + others
 	}
-	if err := o.print(cmd.OutOrStdout(), all, fmt.Sprintf("%s: %s, %s%s", terminal.Counted(policies, "policy", "policies"), terminal.Counted(errs, "error", "errors"), terminal.Counted(warnings, "warning", "warnings"), passed)); err != nil {
+	if err := o.print(cmd.OutOrStdout(), all, fmt.Sprintf("%s: %s, %s%s", terminal.Counted(policies, "policy", "policies"), terminal.Counted(errs, "error", "errors"), terminal.Counted(warnings, "warning", "warnings"), others)); err != nil {
 		return err
 	}
 	if errs > 0 || o.strict && warnings > 0 {

@@ -171,6 +171,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	}
 	report := counted.Report(cmd.Context(), facts)
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
+	terminal.PrintNote(cmd.ErrOrStderr(), set.Passed)
 	out := terminal.Buffered(cmd.OutOrStdout())
 	if o.format == "json" {
 		err = terminal.WriteJSON(out, report)
