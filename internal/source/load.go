@@ -41,7 +41,7 @@ func Open(in Input) ([]Document, diag.List) {
 	docs := Split(in.Name, text)
 	if in.Named && len(docs) == 0 {
 		return nil, diag.List{{
-			Severity: diag.Warning, Pos: diag.Position{File: in.Name}, Summary: "there is no YAML document in it", Hint: "nothing of it is used: is it the right file, and was it written completely?",
+			Severity: diag.Warning, Code: diag.Unchecked, Pos: diag.Position{File: in.Name}, Summary: "there is no YAML document in it", Hint: "nothing of it is used: is it the right file, and was it written completely?",
 		}}
 	}
 	if !in.Named && isJSON(in.Name) {

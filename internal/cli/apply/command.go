@@ -36,6 +36,7 @@ type options struct {
 	warnExitCode     int
 	warnNoPass       bool
 	warningsAsErrors bool
+	strict           bool
 	continueOnFail   bool
 	sarif            string // the path of the file
 
@@ -95,6 +96,7 @@ func New(families *compile.Registry) *cobra.Command {
 	f.IntVar(&o.warnExitCode, "warn-exit-code", 0, "exit code when there are warnings but no failures or errors")
 	f.BoolVar(&o.warnNoPass, "warn-no-pass", false, "use the exit code of --warn-exit-code when nothing passed")
 	f.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "exit with 1 when the policies cause warnings")
+	f.BoolVar(&o.strict, "strict", false, "exit with 1 when something was not checked, such as a rule for an unknown kind, or everything")
 	f.BoolVar(&o.continueOnFail, "continue-on-fail", false, "continue when a resource cannot be evaluated (always the case)")
 	o.addExceptionFlags(f)
 	o.values.AddFlags(f)
@@ -220,6 +222,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	trace.Done("evaluated %d resources", result.resources)
 
 	diags := slices.Concat(o.values.Warnings, set.Diags, exceptions.Diags, mistakes, result.diags, exceptions.Unevaluated(result.exceptions))
+	diags.Add(o.checked(set, result).Unchecked(diags)...)
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	terminal.PrintNote(cmd.ErrOrStderr(), set.Passed)
 	printUncompiled(cmd.ErrOrStderr(), set.Refused)
@@ -254,10 +257,23 @@ func (o *options) run(cmd *cobra.Command) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Error: found %d warning(s) and --warnings-as-errors is set\n", n)
 		return terminal.End(cmd, 1)
 	}
-	if diags.HasErrors() {
+	if diags.HasErrors() || terminal.Strict(cmd.ErrOrStderr(), o.strict, diags) != 0 {
 		return terminal.End(cmd, 1)
 	}
 	return terminal.End(cmd, o.exitCode(text, result.summary))
+}
+
+// checked counts what the run checked.
+func (o *options) checked(set load.PolicySet, result evaluated) terminal.Checked {
+	s := result.summary
+	c := terminal.Checked{
+		Policies: len(set.Programs) + len(set.Refused), Inputs: result.resources, Input: "resources",
+		Results: s.Pass + s.Fail + s.Warn + s.Error + s.Skip + len(set.Refused),
+	}
+	if len(o.resources) == 0 && !o.cluster.use {
+		c.Input = "documents"
+	}
+	return c
 }
 
 func (o *options) print(out io.Writer, set load.PolicySet, exceptions int, result evaluated) error {

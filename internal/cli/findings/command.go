@@ -81,7 +81,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		}
 	}
 	var findings []lint.Finding
-	policies := 0
+	policies, beside := 0, 0 // beside are exceptions and bindings
 	var companions compile.Companions
 	var given []compile.Object
 	for _, object := range objects {
@@ -92,9 +92,11 @@ func (o *options) run(cmd *cobra.Command) error {
 			given = append(given, compile.Object{Value: object.Value, Pos: object.Pos})
 			findings = append(findings, lint.Policy(compile.Object{Value: object.Value, Pos: object.Pos}, lint.Options{Kinds: kinds})...)
 		case compile.OwnsException(apiVersion, object.Kind()):
+			beside++
 			_, found := compile.OneException(compile.Object{Value: object.Value, Pos: object.Pos})
 			diags.Add(found...)
 		case compile.CompanionOf(apiVersion, object.Kind()) != nil:
+			beside++
 			diags.Add(companions.Add(compile.Object{Value: object.Value, Pos: object.Pos})...)
 		default:
 			diags.Add(passed.Other(nil, object)...)
@@ -106,6 +108,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	}
 	diags.Add(companions.Unattached(ids)...)
 	diags.Add(load.Twice(given)...)
+	diags.Add(terminal.Checked{Policies: policies + beside}.Unchecked(diags)...)
 	var all []lint.Finding
 	for _, d := range diags {
 		all = append(all, lint.Found(d))
