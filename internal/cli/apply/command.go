@@ -14,6 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/clivalues"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/source"
@@ -246,7 +247,7 @@ func (o *options) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if err := o.print(cmd.OutOrStdout(), set, len(exceptions.Exceptions), result); err != nil {
+	if err := o.print(cmd.OutOrStdout(), cmd.ErrOrStderr(), set, len(exceptions.Exceptions), result); err != nil {
 		return err
 	}
 	if !o.pipe {
@@ -276,7 +277,7 @@ func (o *options) checked(set load.PolicySet, result evaluated) terminal.Checked
 	return c
 }
 
-func (o *options) print(out io.Writer, set load.PolicySet, exceptions int, result evaluated) error {
+func (o *options) print(out, errs io.Writer, set load.PolicySet, exceptions int, result evaluated) error {
 	w := terminal.Buffered(out)
 	var err error
 	switch {
@@ -291,7 +292,9 @@ func (o *options) print(out io.Writer, set load.PolicySet, exceptions int, resul
 		}
 		err = write(w, reports, time.Now().Unix())
 	case o.generateExceptions:
-		err = writeExceptions(w, result.entries, o.exceptionTTL, o.format == "json")
+		var diags diag.List
+		diags, err = o.writeExceptions(w, result.entries)
+		terminal.PrintMistakes(errs, diags)
 	case o.table || o.detailed:
 		o.printTable(w, result.entries, terminal.IsTerminal(out))
 	default:
