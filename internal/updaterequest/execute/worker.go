@@ -78,7 +78,8 @@ const (
 	// patience is how long the work waits for the object of its request, because UpdateRequests are written before the API server
 	// stores or rejects the object.
 	patience = 30 * time.Second
-	// secretPatience replaces patience for updates of Secrets, whose content is not stored, and of objects that are too large to be stored.
+	// secretPatience is how long the work of an update waits at first if UpdateRequests do not contain its content (task.awaits): that of Secrets
+	// and of large objects.
 	secretPatience = 3 * time.Second
 	// policyPatience is how long the work waits for a policy that only another replica has so far, before it looks whether the policy exists.
 	// catalogPatience is how long it then waits for a policy that exists. After an outage, a watch pauses for up to a minute.
@@ -121,6 +122,8 @@ type progress struct {
 	conflicts  int                            // the attempts that ended in conflicts only
 	done       map[kyvernov2.RuleContext]bool // the executed rules
 	failing    []kyvernov2.RuleContext        // the rules that failed in the last attempt
+	// executedFor are the versions of objects for which the other rules were executed (task.awaits).
+	executedFor map[kyvernov2.RuleContext]string
 	// written are the targets that the other rules have changed.
 	written map[kyvernov2.RuleContext]map[writtenTarget]bool
 }
@@ -291,7 +294,7 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 		if p.done[todo[i]] {
 			continue
 		}
-		tasks[i] = &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, conflicts: p.conflicts, hops: hops}
+		tasks[i] = &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, conflicts: p.conflicts, executedFor: p.executedFor[todo[i]], hops: hops}
 		if mutates {
 			tasks[i].written = p.writtenBy(todo[i])
 		}
@@ -313,6 +316,9 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 			delete(p.written, todo[i])
 		case all(err, isNotYet):
 			waiting = true
+			if v := tasks[i].executesFor; v != "" {
+				p.executedFor[todo[i]] = v
+			}
 		case errors.As(err, &other):
 			elsewhere = true
 		default:
@@ -345,7 +351,9 @@ func (w *Worker) progressOf(u *kyvernov2.UpdateRequest) *progress {
 }
 
 func newProgress(since time.Time) *progress {
-	return &progress{since: since, done: map[kyvernov2.RuleContext]bool{}, written: map[kyvernov2.RuleContext]map[writtenTarget]bool{}}
+	return &progress{
+		since: since, done: map[kyvernov2.RuleContext]bool{}, executedFor: map[kyvernov2.RuleContext]string{}, written: map[kyvernov2.RuleContext]map[writtenTarget]bool{},
+	}
 }
 
 func (w *Worker) forget(name string) {
