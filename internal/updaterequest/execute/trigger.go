@@ -37,12 +37,18 @@ func (w *Worker) live(ctx context.Context, r kyvernov2.ResourceSpec) (*unstructu
 	u.SetGroupVersionKind(schema.FromAPIVersionAndKind(r.APIVersion, r.Kind))
 	err := w.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, u)
 	switch {
-	case apierrors.IsNotFound(err), err == nil && r.UID != "" && u.GetUID() != r.UID:
+	case missing(err), err == nil && r.UID != "" && u.GetUID() != r.UID:
 		return nil, goneError{r}
 	case err != nil:
 		return nil, fmt.Errorf("read trigger %s: %w", updaterequest.Text(r), err)
 	}
 	return u, nil
+}
+
+// missing reports whether an object does not exist. It returns false if the API server does not serve the version of its kind, which it also
+// answers with the code 404: the object may exist in another version, or be served again.
+func missing(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // Each lists objects page by page until f returns false.
