@@ -29,7 +29,7 @@ type task struct {
 	executedFor, executesFor string
 	hops                     int // the number of consecutive writes of our own that led to the task
 	reads                    *reads
-	written                  map[writtenTarget]bool     // the targets that earlier attempts have changed; nil for none
+	written                  *written                   // the targets of a mutate rule that earlier attempts have changed
 	sources                  *sourceReads               // the sources that a synchronizing rule reads
 	follows                  *unstructured.Unstructured // the source whose change caused the task
 	made                     bool                       // the generated objects most likely exist already

@@ -124,16 +124,9 @@ type progress struct {
 	failing    []kyvernov2.RuleContext        // the rules that failed in the last attempt
 	// executedFor are the versions of objects for which the other rules were executed (task.awaits).
 	executedFor map[kyvernov2.RuleContext]string
-	// written are the targets that the other rules have changed.
-	written map[kyvernov2.RuleContext]map[writtenTarget]bool
-}
-
-// writtenBy returns the targets that a rule has changed, for the rule to add to.
-func (p *progress) writtenBy(r kyvernov2.RuleContext) map[writtenTarget]bool {
-	if p.written[r] == nil {
-		p.written[r] = map[writtenTarget]bool{}
-	}
-	return p.written[r]
+	// recorded are the changed targets in the annotation of the UpdateRequest, and written are those that rules of this process have changed.
+	recorded map[digest]bool
+	written  map[kyvernov2.RuleContext]map[digest]bool
 }
 
 // pause returns the pause before the next look, which doubles each time up to the given one.
@@ -262,6 +255,9 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	}
 	p := w.progressOf(u)
 	waiting, elsewhere, failed := w.carryOut(ctx, u, p)
+	if waiting || elsewhere || failed != nil {
+		w.recordWritten(ctx, u, p)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return firstRetry // another replica continues
@@ -296,7 +292,7 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 		}
 		tasks[i] = &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, conflicts: p.conflicts, executedFor: p.executedFor[todo[i]], hops: hops}
 		if mutates {
-			tasks[i].written = p.writtenBy(todo[i])
+			tasks[i].written = p.writtenBy(u, todo[i])
 		}
 		slots <- struct{}{}
 		running.Go(func() {
@@ -313,7 +309,6 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 		switch {
 		case err == nil:
 			p.done[todo[i]] = true
-			delete(p.written, todo[i])
 		case all(err, isNotYet):
 			waiting = true
 			if v := tasks[i].executesFor; v != "" {
@@ -340,19 +335,19 @@ func (w *Worker) progressOf(u *kyvernov2.UpdateRequest) *progress {
 	defer w.mu.Unlock()
 	p := w.progress[u.Name]
 	if p == nil || p.uid != "" && p.uid != string(u.UID) || p.generation != u.Generation && asked(u) {
-		p = newProgress(w.Now())
+		p = newProgress()
 		w.progress[u.Name] = p
 	}
 	if p.uid == "" {
 		p.since = w.Now()
 	}
-	p.uid, p.generation = string(u.UID), u.Generation
+	p.uid, p.generation, p.recorded = string(u.UID), u.Generation, writtenIn(u)
 	return p
 }
 
-func newProgress(since time.Time) *progress {
+func newProgress() *progress {
 	return &progress{
-		since: since, done: map[kyvernov2.RuleContext]bool{}, executedFor: map[kyvernov2.RuleContext]string{}, written: map[kyvernov2.RuleContext]map[writtenTarget]bool{},
+		done: map[kyvernov2.RuleContext]bool{}, executedFor: map[kyvernov2.RuleContext]string{}, recorded: map[digest]bool{}, written: map[kyvernov2.RuleContext]map[digest]bool{},
 	}
 }
 
