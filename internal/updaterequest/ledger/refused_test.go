@@ -105,9 +105,9 @@ func TestRecordThatIsTooLarge(t *testing.T) {
 	c.open.Store(true)
 	l := open(t, c)
 	for i := range 100 {
-		e := entry("p", "r", "x", fmt.Sprint("large", i))
-		if shardOf(e.Object.UID) == 0 {
-			e.Object.Name = random(maxStored)
+		e := entry("p", "r", "x", fmt.Sprint(i))
+		if i == 0 {
+			e.Object.Name = random(maxStored + maxStored/4)
 		}
 		l.Note(e)
 	}
