@@ -243,6 +243,7 @@ func TestSeparatedTargetsAreChangedOnce(t *testing.T) {
 				t.Fatalf("%d UpdateRequests, %v", len(list.Items), err)
 			}
 			run(t, w, list.Items[0].Name, 2)
+			w.forget(list.Items[0].Name) // another replica goes on
 		}
 		live := &corev1.ConfigMap{}
 		if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: "good"}, live); err != nil || live.Data["log"] != "x" {
