@@ -10,5 +10,7 @@
 // EPHOR_CONFORMANCE=none nothing runs. Registries are those of internal/sigverify/fixture, under the names of the real ones; their keys,
 // certificates and digests replace those in a copy of the data.
 //
+// TestConformancePolicies runs lint, apply and convert --prove over every policy of the data and of the examples.
+//
 // It does not test the texts of denials, and it proves nothing about admission: the end-to-end tests do.
 package conformance

@@ -66,7 +66,8 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 	return v.run(ctx, controller{
 		lease: backgroundLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.shared, tasks: c.tasks,
 		last: func(ctx context.Context) { c.sending.Run(ctx) },
-		changed: func(*catalog.Snapshot) {
+		changed: func(s *catalog.Snapshot) {
+			c.follower.See(s)
 			c.changed.Fire()
 			c.record.changed.Fire()
 		},

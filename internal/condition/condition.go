@@ -11,6 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/trace"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Set holds the compiled conditions of one place in a policy. It is immutable and safe for concurrent use.
@@ -197,17 +198,24 @@ func (c *condition) right(env *jmespath.Env, root jmespath.Root) (operand, any, 
 	return c.op.prepare(value, true), value, nil
 }
 
-// stepText is the number of bytes that an operator reads in one step.
-const stepText = 32
+// stepText is the number of bytes that an operator reads in one step: it converts lists to texts, and texts that are JSON to lists.
+const stepText = 2
+
+// jsonSteps is the cost of a byte of JSON.
+const jsonSteps = 3
 
 // walks counts the steps of a complete walk over v: an expression can create values that are small in memory but endless
 // to walk over.
 func walks(m *budget.Meter, v any) error {
 	switch v := v.(type) {
 	case string:
-		return m.Step(1 + len(v)/stepText)
+		n := 1 + len(v)/stepText
+		if s := strings.TrimLeft(v, " \t\r\n"); s != "" && strings.IndexByte(`[{"`, s[0]) >= 0 { // perhaps JSON
+			n += jsonSteps * len(s)
+		}
+		return m.Step(n)
 	case []any, map[string]any:
-		return m.Walk(v)
+		return m.Step(1 + value.TextLength(v, stepText*budget.DefaultSteps+1)/stepText)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func prepareIn(v any, once, not bool) operand {
 	switch v := v.(type) {
 	case []any:
 		o.mixed = !allTexts(v)
-		o.list = plainTexts(v)
+		o.list = plain(v)
 		if !once {
 			o.list = textsOf(v)
 		}

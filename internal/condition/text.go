@@ -48,14 +48,14 @@ type textList interface {
 }
 
 // plainTexts is a list that came from a variable and is used once.
-type plainTexts []any
+type plainTexts []string
 
 func (t plainTexts) contains(m *budget.Meter, key string) (bool, error) {
 	if err := m.Step(1 + len(t)); err != nil {
 		return false, err
 	}
 	for _, v := range t {
-		if textOf(v) == key {
+		if v == key {
 			return true, nil
 		}
 	}
@@ -64,8 +64,7 @@ func (t plainTexts) contains(m *budget.Meter, key string) (bool, error) {
 
 func (t plainTexts) matches(m *budget.Meter, key string) (bool, error) {
 	keyIsWild := wildcard.Has(key)
-	for _, v := range t {
-		s := textOf(v)
+	for _, s := range t {
 		if err := m.Step(1 + wildcard.Cost(s, key)); err != nil {
 			return false, err
 		}
@@ -109,12 +108,14 @@ func newTexts(list ...string) *texts {
 	return t
 }
 
-func textsOf(list []any) *texts {
-	out := make([]string, len(list))
+func textsOf(list []any) *texts { return newTexts(plain(list)...) }
+
+func plain(list []any) plainTexts {
+	out := make(plainTexts, len(list))
 	for i, v := range list {
 		out[i] = textOf(v)
 	}
-	return newTexts(out...)
+	return out
 }
 
 func (t *texts) contains(m *budget.Meter, key string) (bool, error) {

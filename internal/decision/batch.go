@@ -18,7 +18,7 @@ func NewBatchID() (id BatchID) {
 	return id
 }
 
-// OnceStore is a Store that remembers the IDs of recent batches, together with their records.
+// OnceStore is a Store that remembers the IDs of recent batches, together with their records. Its methods are safe for concurrent use.
 type OnceStore interface {
 	Store
 	// WriteOnce is Write for a batch with an ID. It returns nil for a batch whose ID is remembered, since that batch is stored already.

@@ -454,3 +454,49 @@ func TestSlowStore(t *testing.T) {
 		}
 	})
 }
+
+// stuck is a store that does not return, or only when its context ends.
+type stuck struct {
+	honest  bool
+	release chan struct{}
+}
+
+func (s *stuck) Write(ctx context.Context, _ []Record) error {
+	if !s.honest {
+		<-s.release
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (*stuck) Close() error { return nil }
+
+// A process ends although its store does not answer, and the decisions are counted as lost.
+func TestEndWithAStuckStore(t *testing.T) {
+	for _, honest := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &stuck{honest: honest, release: make(chan struct{})}
+			f, c := feed(io.Discard, Keep{}, 10_000)
+			f.Store = store
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { f.Run(ctx); close(done) }()
+			const n = 5 * mostRecords
+			for range n {
+				f.Put(review(false, result("p", policy.StatusFail, "no")))
+			}
+			synctest.Wait()
+			cancel()
+			select {
+			case <-done:
+			case <-time.After(2 * endTimeout):
+				t.Errorf("honest %t: it does not end", honest)
+			}
+			if c.dropped != n || c.kept > 0 {
+				t.Errorf("honest %t: %+v, want %d dropped", honest, c, n)
+			}
+			close(store.release)
+			<-done
+		})
+	}
+}

@@ -11,6 +11,8 @@ const (
 	batchRecords = 128
 	batchDelay   = time.Second
 	writeTimeout = 10 * time.Second
+	// endTimeout bounds the writing of the last records.
+	endTimeout = 2 * writeTimeout
 	// mostRecords is the number of records that may wait while a batch is written. They take less memory than reviews.
 	mostRecords = 6 * batchRecords
 	// batchBytes bounds the recorded requests of a batch, in bytes. One request may be larger.
@@ -43,21 +45,32 @@ func (f *Feed) Run(ctx context.Context) {
 	if f == nil {
 		return
 	}
-	write, written := make(chan *batch), make(chan *batch)
+	whole, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	write, written := make(chan *batch), make(chan *batch, 1)
 	go func() {
 		for b := range write {
-			f.write(b.records)
+			f.write(whole, b.records)
 			b.empty()
 			written <- b
 		}
 	}()
+	defer close(write)
 	tick := time.NewTicker(batchDelay)
 	defer tick.Stop()
-	other, due := &batch{}, false // other is nil while it is written
-	for ending := false; !ending || len(f.batch.records)+len(f.queue) > 0; {
+	var over <-chan time.Time // when the store has had its time to end
+	other, due, sent := &batch{}, false, 0
+	for ending := false; !ending || other == nil || len(f.batch.records)+len(f.queue) > 0; {
 		switch {
 		case ending && other == nil:
-			other = <-written
+			select {
+			case other = <-written:
+			case <-over:
+				n := sent + len(f.batch.records) + len(f.queue)
+				f.Log.Error("the store of decisions does not answer: the last decisions are lost", "records", n)
+				f.drop(n)
+				return
+			}
 		case !ending:
 			select {
 			case <-f.wake:
@@ -66,19 +79,17 @@ func (f *Feed) Run(ctx context.Context) {
 			case <-tick.C:
 				due = true
 			case <-ctx.Done():
-				ending = true
+				ending, over = true, time.After(endTimeout+batchDelay)
+				time.AfterFunc(endTimeout, stop)
 			}
 		}
-		f.take(ctx)
+		f.take(whole)
 		if n := len(f.batch.records); other != nil && (n >= batchRecords || f.batch.bytes >= batchBytes || n > 0 && (due || ending)) {
+			sent = n
 			write <- f.batch
 			f.batch, other, due = other, nil, false
 		}
 	}
-	if other == nil {
-		<-written
-	}
-	close(write)
 	if err := f.Store.Close(); err != nil {
 		f.Log.Error("the store of decisions was not closed", "error", err)
 	}
@@ -101,8 +112,8 @@ func (f *Feed) take(ctx context.Context) {
 }
 
 // write stores records.
-func (f *Feed) write(records []Record) {
-	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+func (f *Feed) write(ctx context.Context, records []Record) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if err := f.Store.Write(ctx, records); err != nil {
 		n := len(records)

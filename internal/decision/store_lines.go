@@ -11,10 +11,12 @@ import (
 
 // Lines is a Store of JSON lines: one record on each line, written to a stream or a file.
 type Lines struct {
-	to io.Writer
+	to io.Writer // nil while the file is not open
 	// For a file: its path, its maximum size and its current size, in bytes.
 	path      string
 	max, size int64
+	// torn: the last line is incomplete, since a write failed or a process ended while it wrote.
+	torn bool
 	// written has the texts of requests in earlier records, to which later records refer.
 	written window[struct{}]
 	room    []byte // buffer for the lines of a batch
@@ -35,39 +37,42 @@ func OpenLines(path string, max int64) (*Lines, error) {
 	return l, l.open()
 }
 
-func (l *Lines) open() error {
+func (l *Lines) open() (err error) {
 	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
 	info, err := f.Stat()
 	if err != nil {
-		return errors.Join(err, f.Close())
+		return err
 	}
-	l.to, l.size = f, info.Size()
-	if l.size == 0 {
-		return nil
+	last := [1]byte{'\n'}
+	if info.Size() > 0 {
+		if _, err := f.ReadAt(last[:], info.Size()-1); err != nil {
+			return err
+		}
 	}
-	var last [1]byte
-	if _, err := f.ReadAt(last[:], l.size-1); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if last[0] == '\n' {
-		return nil
-	}
-	// A process ended while it wrote. The newline makes its incomplete line a separate one, so that the next line is complete.
-	n, err := f.Write([]byte{'\n'})
-	l.size += int64(n)
-	return err
+	l.to, l.size, l.torn = f, info.Size(), last[0] != '\n'
+	return nil
 }
 
-// Write implements Store. All records are written at once.
+// Write implements Store. All records are written at once. After a failure, the next call opens the file again.
 func (l *Lines) Write(_ context.Context, records []Record) (err error) {
 	defer func() {
 		if err != nil {
 			l.written = newWindow() // it is unknown which texts the file has
 		}
 	}()
+	if l.to == nil {
+		if err := l.open(); err != nil {
+			return err
+		}
+	}
 	b, err := l.encode(records)
 	if err != nil {
 		return err
@@ -82,12 +87,21 @@ func (l *Lines) Write(_ context.Context, records []Record) (err error) {
 	}
 	n, err := l.to.Write(b)
 	l.size += int64(n)
+	if n > 0 {
+		l.torn = b[n-1] != '\n'
+	}
+	if err != nil {
+		err = errors.Join(err, l.Close())
+	}
 	return err
 }
 
 // encode returns the lines of records. It does not repeat a text that one of the last records has.
 func (l *Lines) encode(records []Record) ([]byte, error) {
 	b := l.room[:0]
+	if l.torn {
+		b = append(b, '\n') // the incomplete line is a separate one
+	}
 	for i := range records {
 		r := records[i]
 		if r.Request != nil {
@@ -117,7 +131,7 @@ func (l *Lines) turn() error {
 		return err
 	}
 	if err := os.Rename(l.path, l.path+".1"); err != nil {
-		return fmt.Errorf("begin a new file of decisions: %w", errors.Join(err, l.open()))
+		return fmt.Errorf("begin a new file of decisions: %w", err)
 	}
 	l.written = newWindow()
 	return l.open()
@@ -125,8 +139,10 @@ func (l *Lines) turn() error {
 
 // Close implements Store.
 func (l *Lines) Close() error {
-	if f, ok := l.to.(*os.File); ok && l.path != "" {
-		return f.Close()
+	if l.path == "" || l.to == nil {
+		return nil
 	}
-	return nil
+	f := l.to.(*os.File)
+	l.to = nil
+	return f.Close()
 }

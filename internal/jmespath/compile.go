@@ -318,12 +318,12 @@ func compileComparison(n *node) eval {
 		if err != nil {
 			return nil, err
 		}
+		if err := env.step(1); err != nil {
+			return nil, err
+		}
 		if op == tEQ || op == tNE {
 			equal, err := env.Meter.Equal(l, r)
 			return equal == (op == tEQ), err
-		}
-		if err := env.step(1); err != nil {
-			return nil, err
 		}
 		a, ok := value.Float(l)
 		b, ok2 := value.Float(r)

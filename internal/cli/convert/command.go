@@ -42,7 +42,7 @@ func New() *cobra.Command {
 			"ImageValidatingPolicy, and a cleanup policy to a DeletingPolicy, and prints the result. To standard error it writes why a rule has no\n" +
 			"way, and where the new policy behaves differently. It then evaluates the classic rule and the new policy on resources that it generates\n" +
 			"from the policy and on those of --resource, and lists the differences. With --prove the exit code is 1 when a rule has no way, or when\n" +
-			"results differ.",
+			"results differ, or when the rule matched nothing.",
 		Example: "  ephor convert policy.yaml > policy-cel.yaml\n" +
 			"  ephor convert policies/ --resource resources/ --prove",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -108,6 +108,11 @@ func (o *options) run(cmd *cobra.Command) error {
 				complete = false
 				continue
 			}
+			if _, mistakes := compiled(rule.Policy); mistakes.HasErrors() { // nothing invalid is written
+				remarks(report, object.Pos, where+" has no way", invalid(mistakes))
+				complete = false
+				continue
+			}
 			text, err := yaml.Marshal(rule.Policy)
 			if err != nil {
 				return err
@@ -133,6 +138,14 @@ func (o *options) run(cmd *cobra.Command) error {
 		return terminal.End(cmd, 1)
 	}
 	return nil
+}
+
+// invalid returns the reasons why a converted policy is not written.
+func invalid(mistakes diag.List) (out []convert.Remark) {
+	for _, d := range mistakes.Errors() {
+		out = append(out, convert.Remark{Path: "spec", Text: "the converted policy would be invalid: " + d.String()})
+	}
+	return out
 }
 
 // remarks writes the remarks on a rule.

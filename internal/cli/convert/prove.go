@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ephor-dev/ephor/internal/cli/offline"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
@@ -29,6 +30,7 @@ type prover struct {
 	samples int
 	seed    int64
 
+	now        time.Time                    // the time of all evaluations
 	existing   []map[string]any             // what the cluster holds: the given resources, and the targets of the rule
 	namespaces map[string]map[string]string // labels of the namespaces of all resources
 }
@@ -73,63 +75,95 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		p.existing = append(slices.Clip(p.given), p.targets(sampler, original, made)...)
 	}
 	objects := append(made, p.given...)
-	namespaces := map[string]map[string]string{}
-	for _, o := range append(slices.Clip(objects), p.existing...) {
-		metadata, _ := o["metadata"].(map[string]any)
-		if name, _ := metadata["namespace"].(string); name != "" {
-			namespaces[name] = map[string]string{"kubernetes.io/metadata.name": name}
-		}
-	}
-	p.namespaces = namespaces
+	p.namespaces = namespaces(original, append(slices.Clip(objects), p.existing...))
 	if p.existing == nil {
 		p.existing = p.given
 	}
-	differences, applied, denied := 0, 0, 0
+	p.now = offline.Now()
+	t := &attempts{stage: stage, kinds: len(sampler.kinds), uncovered: rule.Uncovered, older: map[string]map[string]any{}, tried: map[string]int{}}
+	t.updates = onlyUpdates(classic)
+	for _, r := range append(slices.Clip(classic.Rules), cel.Rules...) {
+		t.existing = t.existing || r.AllowExisting
+		t.unlisted = t.unlisted || slices.ContainsFunc(r.Targets, func(target policy.Target) bool { return target.Unlisted })
+		if r.Needs.User && t.users == nil {
+			t.users = requesters(original)
+		}
+	}
+	violates := func(o map[string]any) (bool, error) {
+		v, err := p.verdict(ctx, classic, &attempt{operation: policy.Create, object: o}, stage)
+		return v.violated, err
+	}
+	different, applied, denied, met := 0, 0, 0, &coverage{}
 	for i, o := range objects {
-		before, err := p.verdict(ctx, classic, o, stage)
+		all, err := t.of(i, o, violates)
 		if err != nil {
 			return false, err
 		}
-		after, err := p.verdict(ctx, cel, o, stage)
-		if err != nil {
-			return false, err
+		matched, violating, differs := false, false, false
+		for j := range all {
+			a := &all[j]
+			before, err := p.verdict(ctx, classic, a, stage)
+			if err != nil {
+				return false, err
+			}
+			after, err := p.verdict(ctx, cel, a, stage)
+			if err != nil {
+				return false, err
+			}
+			t.tried[a.what]++
+			if j == 0 && (!before.violated || !t.existing) {
+				t.older[fmt.Sprint(o["kind"])] = o
+			}
+			if before.applied {
+				met.add(a)
+			}
+			matched, violating = matched || before.applied, violating || before.violated
+			if before.same(after) {
+				continue
+			}
+			if different += 1; differs {
+				different-- // a resource counts once
+			}
+			if differs = true; different > maxShown {
+				continue
+			}
+			origin := "generated for the comparison"
+			if i >= len(objects)-len(p.given) {
+				origin = "given"
+			}
+			fmt.Fprintf(w, "%s: the results for %sa resource that was %s differ: the classic rule gives %s, the CEL policy gives %s\n  %s\n", where, a, origin, before, after, value.JSON(o))
 		}
-		if before.applied {
+		if matched {
 			applied++
 		}
-		if before.violated {
+		if violating {
 			denied++
 		}
-		if before.same(after) {
-			continue
-		}
-		if differences++; differences > maxShown {
-			continue
-		}
-		origin := "generated for the comparison"
-		if i >= len(objects)-len(p.given) {
-			origin = "given"
-		}
-		fmt.Fprintf(w, "%s: the results for a resource that was %s differ: the classic rule gives %s, the CEL policy gives %s\n  %s\n", where, origin, before, after, value.JSON(o))
 	}
-	fmt.Fprintf(w, "%s: %s compared, %d of them matched, %d %s, %d different\n", where, terminal.Counted(len(objects), "resource", "resources"), applied, denied, did[stage], differences)
-	if missed := unasked(classic, cel); len(missed) > 0 {
-		fmt.Fprintf(w, "%s: the CEL policy is not asked about %s, the classic rule is\n", where, strings.Join(missed, " and "))
+	fmt.Fprintf(w, "%s: %s compared, %d of them matched, %d %s, %d different\n", where, terminal.Counted(len(objects), "resource", "resources"), applied, denied, did[stage], different)
+	missing := met.missing(classic, rule.Uncovered, applied)
+	fmt.Fprintf(w, "  tried: %s\n", t.report())
+	if left := t.left(met.left(classic)); left != "" {
+		fmt.Fprintf(w, "  not tried: %s\n", left)
 	}
-	return differences == 0, nil
+	for _, m := range missing {
+		fmt.Fprintf(w, "%s: %s\n", where, m)
+	}
+	return different == 0 && len(missing) == 0, nil
 }
 
-// unasked returns the subresources of Pods that the classic rule evaluates and the policy in CEL does not.
-func unasked(classic, cel *policy.Program) (out []string) {
-	asks := func(p *policy.Program, sub string) bool {
-		return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.AsksAboutPods(policy.Update, sub) })
-	}
-	for _, sub := range []string{"ephemeralcontainers", "resize"} {
-		if asks(classic, sub) && !asks(cel, sub) {
-			out = append(out, "pods/"+sub)
+// onlyUpdates reports whether the rules of a program are about updates, and not about creations.
+func onlyUpdates(p *policy.Program) bool {
+	updates := false
+	for _, r := range p.Rules {
+		for _, t := range r.Targets {
+			if len(t.Operations) == 0 || slices.Contains(t.Operations, policy.Create) {
+				return false
+			}
+			updates = updates || slices.Contains(t.Operations, policy.Update)
 		}
 	}
-	return out
+	return updates
 }
 
 // did maps the stage of a rule to the word for its effect on a resource.
@@ -179,17 +213,22 @@ func (v verdict) String() string {
 	return "nothing"
 }
 
-// verdict evaluates the creation of a resource. The world holds the namespace of the resource and the given resources.
-func (p prover) verdict(ctx context.Context, program *policy.Program, object map[string]any, stage policy.Stage) (verdict, error) {
+// verdict evaluates a request. The world holds the namespace of the resource and the given resources.
+func (p prover) verdict(ctx context.Context, program *policy.Program, a *attempt, stage policy.Stage) (verdict, error) {
+	object := a.object
 	given := func() ([]map[string]any, error) { return p.existing, nil }
 	api := fixed.New(fixed.Values{Objects: given}).For(world.Cluster()).API // one cluster for both languages
 	e := offline.New([]*policy.Program{program}, fixed.New(fixed.Values{
-		Now: offline.Now, NamespaceLabels: p.namespaces, Objects: given, Served: stage == policy.StageMutateExisting, Resources: api, Images: registry{}, Signatures: registry{},
+		Now: func() time.Time { return p.now }, NamespaceLabels: p.namespaces, Objects: given, Served: stage == policy.StageMutateExisting, Resources: api, Images: registry{}, Signatures: registry{},
 	}), clivalues.New(nil, nil))
 	if stage == policy.StageDelete {
 		return deletion(ctx, e, object)
 	}
-	answers, err := e.Each(ctx, object, policy.Create)
+	req, err := e.Request(program, object, policy.Create)
+	if err != nil {
+		return verdict{}, err
+	}
+	answers, err := e.OfRequest(a.request(req)).Each(ctx, object, "")
 	if err != nil {
 		return verdict{}, err
 	}

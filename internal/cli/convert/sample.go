@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"maps"
 	"math/rand"
 	"regexp"
 	"slices"
@@ -10,12 +11,16 @@ import (
 	"sync"
 	"time"
 
+	gvk "k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/ephor-dev/ephor/internal/cli/offline"
 	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/jsonpointer"
+	"github.com/ephor-dev/ephor/internal/kinds"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/schema"
 	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // sampler generates resources of the kinds that a policy matches. They have the fields that the two policies read. The values come
@@ -29,12 +34,16 @@ type sampler struct {
 	labels  []string // keys of labels and annotations
 	aged    bool     // the policy reads the creation time of resources
 	images  []string // image references, for policies that verify images
-	patches bool     // the policy changes resources, so list elements need distinct names, as in the API
+	fits    []fit    // what the filters of match select
+	// namespace is that of a namespaced policy; empty for others.
+	namespace string
+	patches   bool // the policy changes resources, so list elements need distinct names, as in the API
 }
 
 func newSampler(p prover, original map[string]any, without []string, programs ...*policy.Program) *sampler {
 	s := &sampler{random: rand.New(rand.NewSource(p.seed)), reads: &value.Fields{}} //nolint:gosec // the same resources each time
 	for _, program := range programs {
+		s.namespace = program.Namespace
 		for _, r := range program.Rules {
 			if r.Object != nil {
 				s.reads.Merge(r.Object)
@@ -48,6 +57,7 @@ func newSampler(p prover, original map[string]any, without []string, programs ..
 	s.words, s.numbers = []string{"", "other", "default"}, []int64{0, 1}
 	spec, _ := original["spec"].(map[string]any)
 	s.patched(spec["rules"])
+	s.fitting(spec)
 	s.verified(spec["rules"])
 	if rules, ok := spec["rules"]; ok {
 		s.collect(rules)
@@ -195,7 +205,11 @@ func (s *sampler) addKinds(known *schema.Kinds, t policy.Target) {
 		}
 		kind = "ConfigMap"
 	}
-	for _, f := range known.Find(group, version, kind, "") {
+	found := known.Find(group, version, kind, "")
+	if len(found) == 0 && !wildcard.Has(group+version+kind) { // of a kind without a definition, only the fields that the policies read are known
+		found = []schema.Found{{GroupVersionKind: gvk.GroupVersionKind{Group: group, Version: version, Kind: kind}, Type: schema.Any}}
+	}
+	for _, f := range found {
 		i := slices.IndexFunc(s.kinds, func(k schema.Found) bool { return k.Group == f.Group && k.Kind == f.Kind })
 		switch {
 		case f.Group == "extensions": // other groups now contain its kinds
@@ -301,7 +315,11 @@ func (s *sampler) objects(n int) []map[string]any {
 			o = map[string]any{}
 		}
 		o["apiVersion"], o["kind"] = k.GroupVersion().String(), k.Kind
-		o["metadata"] = s.metadata(o["metadata"], i)
+		metadata := s.metadata(o["metadata"], i)
+		if kinds.ClusterScoped(k.GroupVersion().String(), k.Kind) {
+			delete(metadata, "namespace")
+		}
+		o["metadata"] = metadata
 		out[i] = o
 	}
 	return out
@@ -313,8 +331,15 @@ func (s *sampler) metadata(made any, i int) map[string]any {
 		m = map[string]any{}
 	}
 	m["name"], m["namespace"] = "sample-"+strconv.Itoa(i), s.word("default")
+	if s.namespace != "" && s.often(0.9) {
+		m["namespace"] = s.namespace
+	}
 	if s.often(0.3) {
 		m["name"] = s.word("sample")
+	}
+	if n := len(s.fits); n > 0 && i%3 == 0 {
+		s.fits[i/3%n].set(m)
+		defer s.fits[i/3%n].mark(m)
 	}
 	if s.aged && s.often(0.9) { // a time in the last four days
 		m["creationTimestamp"] = offline.Now().UTC().Add(-time.Duration(s.random.Intn(96*60)) * time.Minute).Truncate(time.Hour).Format(time.RFC3339)
@@ -332,6 +357,103 @@ func (s *sampler) metadata(made any, i int) map[string]any {
 		}
 	}
 	return m
+}
+
+// fit is the metadata that a filter of match selects, as far as it names them.
+type fit struct {
+	name, namespace     string
+	labels, annotations map[string]any
+}
+
+// fitting collects what the filters of match select: in random resources, a name and a namespace rarely come together.
+func (s *sampler) fitting(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			s.fitting(e)
+		}
+	case map[string]any:
+		for k, e := range v {
+			if match, ok := e.(map[string]any); ok && k == "match" {
+				s.fitOf(match["resources"])
+				for _, group := range []string{"any", "all"} {
+					filters, _ := match[group].([]any)
+					for _, f := range filters {
+						filter, _ := f.(map[string]any)
+						s.fitOf(filter["resources"])
+					}
+				}
+				continue
+			}
+			s.fitting(e)
+		}
+	}
+}
+
+func (s *sampler) fitOf(resources any) {
+	r, _ := resources.(map[string]any)
+	first := func(field string) string {
+		list, _ := r[field].([]any)
+		if len(list) == 0 {
+			return ""
+		}
+		text, _ := list[0].(string)
+		return instance(text, "x")
+	}
+	selector, _ := r["selector"].(map[string]any)
+	f := fit{name: first("names"), namespace: first("namespaces"), labels: map[string]any{}, annotations: map[string]any{}}
+	if name, _ := r["name"].(string); name != "" {
+		f.name = instance(name, "x")
+	}
+	fill := func(into map[string]any, from any) {
+		m, _ := from.(map[string]any)
+		for k, v := range m {
+			text, _ := v.(string)
+			into[instance(k, "x")] = instance(text, "x")
+		}
+	}
+	fill(f.labels, selector["matchLabels"])
+	fill(f.annotations, r["annotations"])
+	expressions, _ := selector["matchExpressions"].([]any)
+	for _, e := range expressions {
+		expression, _ := e.(map[string]any)
+		key, _ := expression["key"].(string)
+		values, _ := expression["values"].([]any)
+		switch {
+		case expression["operator"] == "In" && len(values) > 0:
+			f.labels[key] = values[0]
+		case expression["operator"] == "Exists":
+			f.labels[key] = "x"
+		}
+	}
+	if f.name != "" || f.namespace != "" || len(f.labels)+len(f.annotations) > 0 {
+		s.fits = append(s.fits, f)
+	}
+}
+
+// set sets the name and the namespace of metadata.
+func (f *fit) set(m map[string]any) {
+	if f.name != "" {
+		m["name"] = f.name
+	}
+	if f.namespace != "" {
+		m["namespace"] = f.namespace
+	}
+}
+
+// mark sets the labels and annotations of metadata.
+func (f *fit) mark(m map[string]any) {
+	for field, more := range map[string]map[string]any{"labels": f.labels, "annotations": f.annotations} {
+		if len(more) == 0 {
+			continue
+		}
+		all, _ := m[field].(map[string]any)
+		if all == nil {
+			all = map[string]any{}
+		}
+		maps.Copy(all, more)
+		m[field] = all
+	}
 }
 
 func (s *sampler) often(p float64) bool { return s.random.Float64() < p }

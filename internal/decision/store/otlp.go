@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/ephor-dev/ephor/internal/decision"
 )
@@ -22,10 +24,14 @@ import (
 // eventName is the event name of decisions.
 const eventName = "ephor.decision"
 
+// maxMessage is the length of a message that a collector accepts by default, in bytes.
+const maxMessage = 4 << 20
+
 // OTLP sends decisions as logs to an OpenTelemetry collector.
 type OTLP struct {
-	conn   *grpc.ClientConn
-	client collector.LogsServiceClient
+	target string
+	creds  credentials.TransportCredentials
+	conn   *grpc.ClientConn // nil before the first message, and after one that failed
 }
 
 // NewOTLP returns the store at an address: otlp://HOST:PORT over TLS with the authorities of the system, otlp+insecure://HOST:PORT without TLS.
@@ -38,47 +44,95 @@ func NewOTLP(address string) (*OTLP, error) {
 	if name, port, err := net.SplitHostPort(host); err != nil || name == "" || port == "" {
 		return nil, fmt.Errorf("%q is not otlp://HOST:PORT", address)
 	}
-	conn, err := grpc.NewClient("dns:///"+host, grpc.WithTransportCredentials(creds))
-	if err != nil {
-		return nil, err
-	}
-	return &OTLP{conn: conn, client: collector.NewLogsServiceClient(conn)}, nil
+	return &OTLP{target: "dns:///" + host, creds: creds}, nil
 }
 
-// Write implements decision.Store.
+// Write implements decision.Store. It divides a batch that is too long for one message.
 func (s *OTLP) Write(ctx context.Context, records []decision.Record) error {
-	out := make([]*logs.LogRecord, len(records))
-	for i := range records {
-		r := &records[i]
-		body, err := json.Marshal(r)
-		if err != nil {
-			return err
+	var lost decision.Lost
+	message := messageOf(records)
+	list := message.ResourceLogs[0].ScopeLogs[0]
+	empty := proto.Size(message)
+	size := empty
+	send := func() {
+		if len(list.LogRecords) == 0 {
+			return
 		}
-		severity := logs.SeverityNumber_SEVERITY_NUMBER_INFO
-		if r.Verdict == decision.Refused || r.Verdict == decision.Erred || r.Verdict == decision.Violating {
-			severity = logs.SeverityNumber_SEVERITY_NUMBER_WARN
+		if err := s.send(ctx, message); err != nil {
+			lost.Add(len(list.LogRecords), err)
 		}
-		out[i] = &logs.LogRecord{
-			TimeUnixNano: uint64(r.Time.UnixNano()), ObservedTimeUnixNano: uint64(r.Time.Add(r.Duration).UnixNano()), SeverityNumber: severity, EventName: eventName,
-			Body: text(string(body)), Attributes: attributes(
-				"event.name", eventName, "user.name", r.User, "k8s.namespace.name", r.Namespace, "ephor.decision.verdict", string(r.Verdict), "ephor.decision.uid", r.UID,
-				"ephor.decision.operation", r.Operation, "ephor.decision.kind", r.Kind, "ephor.decision.name", r.Name, "ephor.decision.policies", strings.Join(policiesOf(r), ","),
-			),
-		}
+		list.LogRecords, size = nil, empty
 	}
+	for i := range records {
+		one, err := eventOf(&records[i])
+		if err != nil {
+			lost.Add(1, err)
+			continue
+		}
+		bytes := proto.Size(one) + eventOverhead
+		if empty+bytes > maxMessage {
+			lost.Add(1, fmt.Errorf("a record of %d bytes is too long to be sent", bytes))
+			continue
+		}
+		if size+bytes > maxMessage {
+			send()
+		}
+		list.LogRecords, size = append(list.LogRecords, one), size+bytes
+	}
+	send()
+	return lost.Err()
+}
+
+// eventOverhead bounds the bytes that an event adds to a message beside its own: its tag, and the lengths of it and of what contains it.
+const eventOverhead = 16
+
+// messageOf returns the message for records, without their events.
+func messageOf(records []decision.Record) *collector.ExportLogsServiceRequest {
 	cluster := ""
 	if len(records) > 0 {
 		cluster = records[0].Cluster // a process records the decisions of one cluster
 	}
-	answer, err := s.client.Export(ctx, &collector.ExportLogsServiceRequest{ResourceLogs: []*logs.ResourceLogs{{
+	return &collector.ExportLogsServiceRequest{ResourceLogs: []*logs.ResourceLogs{{
 		Resource:  &resource.Resource{Attributes: attributes("service.name", "ephor", "k8s.cluster.name", cluster)},
-		ScopeLogs: []*logs.ScopeLogs{{Scope: &common.InstrumentationScope{Name: decision.Schema}, LogRecords: out}},
-	}}}, grpc.WaitForReady(true))
+		ScopeLogs: []*logs.ScopeLogs{{Scope: &common.InstrumentationScope{Name: decision.Schema}}},
+	}}}
+}
+
+// eventOf returns the event of a record.
+func eventOf(r *decision.Record) (*logs.LogRecord, error) {
+	body, err := json.Marshal(r)
 	if err != nil {
-		return fmt.Errorf("send decisions to the collector: %w", err)
+		return nil, err
 	}
+	severity := logs.SeverityNumber_SEVERITY_NUMBER_INFO
+	if r.Verdict == decision.Refused || r.Verdict == decision.Erred || r.Verdict == decision.Violating {
+		severity = logs.SeverityNumber_SEVERITY_NUMBER_WARN
+	}
+	return &logs.LogRecord{
+		TimeUnixNano: uint64(r.Time.UnixNano()), ObservedTimeUnixNano: uint64(r.Time.Add(r.Duration).UnixNano()), SeverityNumber: severity, EventName: eventName,
+		Body: text(string(body)), Attributes: attributes(
+			"event.name", eventName, "user.name", r.User, "k8s.namespace.name", r.Namespace, "ephor.decision.verdict", string(r.Verdict), "ephor.decision.uid", r.UID,
+			"ephor.decision.operation", r.Operation, "ephor.decision.kind", r.Kind, "ephor.decision.name", r.Name, "ephor.decision.policies", strings.Join(policiesOf(r), ","),
+		),
+	}, nil
+}
+
+// send sends one message. After a failure, the next one has a new connection: a collector that vanished does not close the old one.
+func (s *OTLP) send(ctx context.Context, message *collector.ExportLogsServiceRequest) error {
+	if s.conn == nil {
+		conn, err := grpc.NewClient(s.target, grpc.WithTransportCredentials(s.creds))
+		if err != nil {
+			return err
+		}
+		s.conn = conn
+	}
+	answer, err := collector.NewLogsServiceClient(s.conn).Export(ctx, message, grpc.WaitForReady(true))
+	if err != nil {
+		return errors.Join(fmt.Errorf("send decisions to the collector: %w", err), s.Close())
+	}
+	sent := len(message.ResourceLogs[0].ScopeLogs[0].LogRecords)
 	if n := answer.GetPartialSuccess().GetRejectedLogRecords(); n > 0 {
-		return &decision.PartlyStored{Lost: int(min(n, int64(len(records)))), Err: fmt.Errorf("the collector rejected %d decisions: %q", n, answer.GetPartialSuccess().GetErrorMessage())}
+		return &decision.PartlyStored{Lost: int(min(n, int64(sent))), Err: fmt.Errorf("the collector rejected %d decisions: %q", n, answer.GetPartialSuccess().GetErrorMessage())}
 	}
 	return nil
 }
@@ -109,4 +163,11 @@ func text(v string) *common.AnyValue {
 }
 
 // Close implements decision.Store.
-func (s *OTLP) Close() error { return s.conn.Close() }
+func (s *OTLP) Close() error {
+	if s.conn == nil {
+		return nil
+	}
+	conn := s.conn
+	s.conn = nil
+	return conn.Close()
+}

@@ -3,8 +3,10 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -34,17 +36,24 @@ func (c *collected) Export(_ context.Context, r *collector.ExportLogsServiceRequ
 	return out, nil
 }
 
-// A collector gets each decision as an event, with the names of the semantic conventions and the record as its body.
-func TestOTLP(t *testing.T) {
+// collect starts a collector, and returns its address.
+func collect(t *testing.T, c *collected) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, server := &collected{}, grpc.NewServer()
+	server := grpc.NewServer()
 	collector.RegisterLogsServiceServer(server, c)
 	go func() { _ = server.Serve(l) }() // it stops at the end of the test
-	defer server.Stop()
-	s, err := Open("otlp+insecure://"+l.Addr().String(), Options{})
+	t.Cleanup(server.Stop)
+	return l.Addr().String()
+}
+
+// A collector gets each decision as an event, with the names of the semantic conventions and the record as its body.
+func TestOTLP(t *testing.T) {
+	c := &collected{}
+	s, err := Open("otlp+insecure://"+collect(t, c), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,5 +91,61 @@ func TestOTLP(t *testing.T) {
 		if _, err := NewOTLP(address); err == nil {
 			t.Errorf("%s is accepted", address)
 		}
+	}
+}
+
+// A batch that is longer than a collector accepts is divided, and a record that is too long does not affect the others.
+func TestOTLPLongBatch(t *testing.T) {
+	c := &collected{}
+	s, err := NewOTLP("otlp+insecure://" + collect(t, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	records := some(1000, rand.New(rand.NewPCG(51, 52)))
+	for i := range records {
+		records[i].Message = strings.Repeat("m", 10<<10)
+	}
+	if err := s.Write(ctx, records); err != nil {
+		t.Fatal(err)
+	}
+	records[500].Message = strings.Repeat("m", maxMessage)
+	var partly *decision.PartlyStored
+	if err := s.Write(ctx, records[490:510]); !errors.As(err, &partly) || partly.Lost != 1 {
+		t.Errorf("%v", err)
+	}
+	n := 0
+	for _, r := range c.got {
+		n += len(r.ResourceLogs[0].ScopeLogs[0].LogRecords)
+	}
+	if n != len(records)+19 {
+		t.Errorf("%d records arrived", n)
+	}
+}
+
+// A collector that vanished does not close its connection. The batch after the one that is lost arrives over a new connection.
+func TestOTLPVanishes(t *testing.T) {
+	c, v := &collected{}, &vanishing{}
+	s, err := NewOTLP("otlp+insecure://" + v.listen(t, "tcp", "127.0.0.1:0", collect(t, c)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	write := func(limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		return s.Write(ctx, some(1, rand.New(rand.NewPCG(53, 54))))
+	}
+	if err := write(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	v.vanish()
+	if err := write(time.Second); err == nil {
+		t.Error("stored by a collector that vanished")
+	}
+	if err := write(10 * time.Second); err != nil {
+		t.Error(err)
 	}
 }

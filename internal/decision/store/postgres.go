@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -57,8 +57,12 @@ CREATE INDEX ephor_decisions_batches_at ON ephor_decisions_batches (at);
 // migrationLock is the number of the lock under which tables are changed.
 const migrationLock = 0x6570686f72
 
-// queryTimeout bounds one query.
-const queryTimeout = 20 * time.Second
+const (
+	// queryTimeout bounds one query, and one step of a deletion.
+	queryTimeout = 20 * time.Second
+	// tidyTime is the time after which a deletion of old records ends; the next one continues.
+	tidyTime = 30 * time.Second
+)
 
 // Postgres is a store in a PostgreSQL database, which several processes and clusters may share. Its size is not bounded, only the age of
 // records.
@@ -66,14 +70,9 @@ type Postgres struct {
 	config *pgconn.Config
 	o      Options
 	reads  bool // the store is read only
+	closed atomic.Bool
 
-	mu       sync.Mutex // of write
-	write    *pgconn.PgConn
-	migrated bool
-	closed   bool
-
-	reading sync.Mutex // of read
-	read    *pgconn.PgConn
+	writing, reading *link
 }
 
 // NewPostgres returns the store at an address: postgres://USER@HOST/DATABASE and its parameters. Other settings come from the usual
@@ -85,34 +84,30 @@ func NewPostgres(address string, o Options) (*Postgres, error) {
 	}
 	c.ConnectTimeout = sendTimeout
 	c.RuntimeParams["application_name"] = "ephor"
-	return &Postgres{config: c, o: o}, nil
+	s := &Postgres{config: c, o: o}
+	s.writing, s.reading = newLink(s.connect), newLink(s.connect)
+	return s, nil
 }
 
-// connected returns a connection, and creates the tables if they do not exist. The caller holds the lock.
-func (s *Postgres) connected(ctx context.Context) (*pgconn.PgConn, error) {
-	switch {
-	case s.closed:
+// connect returns a new connection. If the tables do not exist, it creates them.
+func (s *Postgres) connect(ctx context.Context) (*pgconn.PgConn, error) {
+	if s.closed.Load() {
 		return nil, errClosed
-	case s.reads:
-		return nil, errReads
 	}
-	if s.write != nil && s.write.IsClosed() {
-		s.write = nil
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	c, err := pgconn.ConnectConfig(ctx, s.config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the database: %w", err)
 	}
-	if s.write == nil {
-		c, err := pgconn.ConnectConfig(ctx, s.config)
-		if err != nil {
-			return nil, fmt.Errorf("connect to the database: %w", err)
-		}
-		s.write = c
+	if s.reads {
+		return c, nil
 	}
-	if !s.migrated {
-		if err := migrate(ctx, s.write); err != nil {
-			return nil, fmt.Errorf("make the tables: %w", err)
-		}
-		s.migrated = true
+	if err := migrate(ctx, c); err != nil {
+		hangUp(c)
+		return nil, fmt.Errorf("make the tables: %w", err)
 	}
-	return s.write, nil
+	return c, nil
 }
 
 // migrate changes the tables to the form that this version expects. Several processes may do so at once.
@@ -124,29 +119,30 @@ func migrate(ctx context.Context, c *pgconn.PgConn) error {
 		}
 		return results[len(results)-1].Rows, nil
 	}
-	_, err := run(fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d); CREATE TABLE IF NOT EXISTS ephor_decisions_version (version int NOT NULL)", migrationLock))
-	if err != nil {
-		return err
+	// A standby, and a user without the right to create tables, can only read them. An error means that they do not exist yet.
+	if rows, err := run("SELECT max(version) FROM ephor_decisions_version"); err == nil && string(rows[0][0]) == strconv.Itoa(len(migrations)) {
+		return nil
 	}
-	rows, err := run("SELECT coalesce(max(version), 0) FROM ephor_decisions_version")
-	if err != nil {
-		return err
-	}
-	version, err := strconv.Atoi(string(rows[0][0]))
-	if err != nil {
-		return err
-	}
-	if version > len(migrations) {
-		_, _ = run("ROLLBACK") // nothing was changed
-		return fmt.Errorf("they have the version %d, and this program knows %d", version, len(migrations))
-	}
-	for i := version; i < len(migrations); i++ {
-		if _, err := run(migrations[i] + fmt.Sprintf("; INSERT INTO ephor_decisions_version VALUES (%d)", i+1)); err != nil {
+	lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); CREATE TABLE IF NOT EXISTS ephor_decisions_version (version int NOT NULL)", migrationLock)
+	return inTransaction(ctx, c, lock, func() error {
+		rows, err := run("SELECT coalesce(max(version), 0) FROM ephor_decisions_version")
+		if err != nil {
 			return err
 		}
-	}
-	_, err = run("COMMIT")
-	return err
+		version, err := strconv.Atoi(string(rows[0][0]))
+		if err != nil {
+			return err
+		}
+		if version > len(migrations) {
+			return fmt.Errorf("they have the version %d, and this program knows %d", version, len(migrations))
+		}
+		for i := version; i < len(migrations); i++ {
+			if _, err := run(migrations[i] + fmt.Sprintf("; INSERT INTO ephor_decisions_version VALUES (%d)", i+1)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // entry is a record with the columns by which it is found.
@@ -209,15 +205,13 @@ func (s *Postgres) WriteOnce(ctx context.Context, batch decision.BatchID, record
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err = s.twice(ctx, func(c *pgconn.PgConn) error {
+	err = s.write(ctx, func(ctx context.Context, c *pgconn.PgConn) error {
 		first := "SELECT 1"
 		if len(bodies) > 0 {
 			first = "SELECT pg_advisory_xact_lock_shared(" + bodiesLock + ")"
 		}
 		return inTransaction(ctx, c, first, func() error {
-			if err := remember(ctx, c, batch); err != nil {
+			if stored, err := remember(ctx, c, batch); err != nil || stored {
 				return err
 			}
 			if err := bodies.insert(ctx, c); err != nil {
@@ -226,109 +220,41 @@ func (s *Postgres) WriteOnce(ctx context.Context, batch decision.BatchID, record
 			return c.ExecParams(ctx, insertEntries, [][]byte{text}, nil, nil, nil).Read().Err
 		})
 	})
-	if err != nil && !errors.Is(err, errStored) {
+	if err != nil {
 		return fmt.Errorf("store decisions: %w", err)
 	}
 	return nil
 }
 
-// Tidy deletes records that are too old.
-func (s *Postgres) Tidy(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.twice(ctx, func(c *pgconn.PgConn) error {
-		if err := forgetBatches(ctx, c); err != nil || s.o.MaxAge <= 0 {
-			return err
-		}
-		before := strconv.FormatInt(s.o.Now().Add(-s.o.MaxAge).UnixMicro(), 10)
-		for {
-			done := c.ExecParams(ctx, "DELETE FROM ephor_decisions WHERE id IN (SELECT id FROM ephor_decisions WHERE at < $1::bigint ORDER BY at LIMIT "+strconv.Itoa(trimRows)+")",
-				[][]byte{[]byte(before)}, nil, nil, nil).Read()
-			if done.Err != nil {
-				return done.Err
-			}
-			if done.CommandTag.RowsAffected() < trimRows {
-				break
-			}
-		}
-		return c.ExecParams(ctx, "DELETE FROM ephor_decisions_bodies WHERE last < $1::bigint / "+strconv.FormatInt(hour, 10), [][]byte{[]byte(before)}, nil, nil, nil).Read().Err
-	})
-}
-
-// EraseUser implements decision.Eraser.
-func (s *Postgres) EraseUser(ctx context.Context, name string) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c, err := s.connected(ctx)
-	if err != nil {
-		return 0, err
+// write runs statements on the connection for writing.
+func (s *Postgres) write(ctx context.Context, run func(context.Context, *pgconn.PgConn) error) error {
+	if s.reads {
+		return errReads
 	}
-	n := 0
-	err = inTransaction(ctx, c, "SELECT pg_advisory_xact_lock("+bodiesLock+")", func() error {
-		done := c.ExecParams(ctx, eraseUser, [][]byte{[]byte(plain(name))}, nil, nil, nil).Read()
-		if done.Err != nil || len(done.Rows) == 0 {
-			return done.Err
-		}
-		if n, err = strconv.Atoi(string(done.Rows[0][0])); err != nil || len(done.Rows[0][1]) == 0 {
-			return err
-		}
-		return c.ExecParams(ctx, eraseUserBodies, [][]byte{done.Rows[0][1]}, nil, nil, nil).Read().Err
-	})
-	return n, err
+	return s.writing.use(ctx, run)
 }
 
 // Close implements decision.Store.
 func (s *Postgres) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	s.closed = true
+	s.closed.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	var errs []error
-	for _, c := range []*pgconn.PgConn{s.write, s.read} {
-		if c != nil {
-			errs = append(errs, c.Close(ctx))
-		}
-	}
-	s.write, s.read = nil, nil
-	return errors.Join(errs...)
+	return errors.Join(s.writing.close(ctx), s.reading.close(ctx))
 }
 
 // query runs a query, on a separate connection for reading.
-func (s *Postgres) query(ctx context.Context, text string, args [][]byte) ([][][]byte, error) {
+func (s *Postgres) query(ctx context.Context, text string, args [][]byte) (rows [][][]byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	s.mu.Lock()
-	var err error
-	switch {
-	case !s.reads:
-		_, err = s.connected(ctx) // creates the tables if they do not exist
-	case s.closed:
-		err = errClosed
-	}
-	s.mu.Unlock()
+	err = s.reading.use(ctx, func(ctx context.Context, c *pgconn.PgConn) error {
+		done := c.ExecParams(ctx, text, args, nil, nil, nil).Read()
+		rows = done.Rows
+		return done.Err
+	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read decisions: %w", err)
 	}
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	for {
-		old := s.read != nil && !s.read.IsClosed()
-		if !old {
-			if s.read, err = pgconn.ConnectConfig(ctx, s.config); err != nil {
-				return nil, fmt.Errorf("connect to the database: %w", err)
-			}
-		}
-		done := s.read.ExecParams(ctx, text, args, nil, nil, nil).Read()
-		switch {
-		case done.Err == nil:
-			return done.Rows, nil
-		case !lost(ctx, s.read, old):
-			return nil, fmt.Errorf("read decisions: %w", done.Err)
-		}
-	}
+	return rows, nil
 }
 
 // conditions has the conditions of a query, with their values.

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,31 +20,6 @@ import (
 // bodiesLock is the number of the lock that writers of bodies share and that an erasure takes exclusively, so that no body is deleted while
 // a decision with it is being stored.
 const bodiesLock = "435626799987"
-
-// The statements that erase the data of a user: the decisions, then the bodies that no other decision has.
-const (
-	eraseUser = `WITH erased AS (DELETE FROM ephor_decisions WHERE username = $1 RETURNING bodies)
-SELECT (SELECT count(*) FROM erased), (SELECT array_agg(DISTINCT key) FROM erased, unnest(bodies) key WHERE key IS NOT NULL)`
-	eraseUserBodies = `DELETE FROM ephor_decisions_bodies WHERE key = ANY($1::bytea[])
-  AND key NOT IN (SELECT key FROM ephor_decisions, unnest(bodies) key WHERE bodies && $1::bytea[] AND key IS NOT NULL)`
-)
-
-// inTransaction runs a function in a transaction that begins with a statement.
-func inTransaction(ctx context.Context, c *pgconn.PgConn, first string, run func() error) error {
-	_, err := c.Exec(ctx, "BEGIN; "+first).ReadAll()
-	if err == nil {
-		err = run()
-	}
-	if err == nil {
-		_, err = c.Exec(ctx, "COMMIT").ReadAll()
-		return err
-	}
-	_, undone := c.Exec(context.WithoutCancel(ctx), "ROLLBACK").ReadAll()
-	if c.IsClosed() {
-		undone = nil // the server rolls it back
-	}
-	return errors.Join(err, undone)
-}
 
 // storedBody is a body to store.
 type storedBody struct {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/ephor-dev/ephor/internal/decision"
 )
@@ -34,7 +35,8 @@ type Receiver struct {
 	to  decision.Store
 	log *slog.Logger
 
-	at         chan struct{} // one element for each batch that is being taken
+	at         chan struct{}       // one element for each batch that is being taken
+	turn       *semaphore.Weighted // of a store that takes one batch at a time
 	mu         sync.Mutex
 	deliveries map[decision.BatchID]*delivery
 	order      []decision.BatchID // of deliveries, the oldest first
@@ -49,7 +51,7 @@ type delivery struct {
 
 // NewReceiver returns a Receiver for a store.
 func NewReceiver(to decision.Store, log *slog.Logger) *Receiver {
-	return &Receiver{to: to, log: log, at: make(chan struct{}, batchesAtOnce), deliveries: map[decision.BatchID]*delivery{}}
+	return &Receiver{to: to, log: log, at: make(chan struct{}, batchesAtOnce), turn: semaphore.NewWeighted(1), deliveries: map[decision.BatchID]*delivery{}}
 }
 
 // Serve takes batches until ctx is done. The configuration must verify the certificates of clients.
@@ -64,6 +66,10 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener, c *tls.Config) err
 	}
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
 	go r.tidy(ctx)
+	// The caller closes the store afterwards, so no write may begin or go on.
+	defer func() {
+		_ = within(context.WithoutCancel(ctx), storeTimeout, func(ctx context.Context) error { return r.turn.Acquire(ctx, 1) })
+	}()
 	if err := s.ServeTLS(netutil.LimitListener(l, maxConnections), "", ""); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("take decisions: %w", err)
 	}
@@ -87,10 +93,17 @@ func (r *Receiver) tidy(ctx context.Context) {
 			return
 		case <-every.C:
 		}
-		if err := t.Tidy(ctx); err != nil && ctx.Err() == nil {
+		if err := within(ctx, tidyEvery, t.Tidy); err != nil && ctx.Err() == nil {
 			r.log.Warn("old decisions were not deleted", "error", err)
 		}
 	}
+}
+
+// within calls a function with a time limit.
+func within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return call(ctx)
 }
 
 // ServeHTTP implements http.Handler.
@@ -139,12 +152,10 @@ func (r *Receiver) take(req *http.Request) (status int, text string) {
 	defer one.mu.Unlock()
 	if !one.stored { // otherwise only the answer was lost
 		// A client that disconnects does not cancel the write.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), storeTimeout)
-		defer cancel()
-		err := r.write(ctx, id, records)
+		err := within(context.WithoutCancel(req.Context()), storeTimeout, func(ctx context.Context) error { return r.write(ctx, id, records) })
 		var partly *decision.PartlyStored
 		switch {
-		case errors.As(err, &partly): // if the batch were sent again, the other records would be stored twice
+		case errors.As(err, &partly) && partly.Lost < len(records): // if the batch were sent again, the other records would be stored twice
 			r.log.Error("decisions were not stored", "records", partly.Lost, "error", err)
 			one.lost = partly.Lost
 		case err != nil:
@@ -164,6 +175,10 @@ func (r *Receiver) write(ctx context.Context, id decision.BatchID, records []dec
 	if once, ok := r.to.(decision.OnceStore); ok {
 		return once.WriteOnce(ctx, id, records)
 	}
+	if err := r.turn.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer r.turn.Release(1)
 	return r.to.Write(ctx, records)
 }
 

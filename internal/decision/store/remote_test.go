@@ -248,6 +248,18 @@ func TestReceiver(t *testing.T) {
 	if got, _ := to.stored(); len(got) != 6 {
 		t.Errorf("%d records are stored, want 6: the rest of the batch was stored later", len(got))
 	}
+	// A batch of which the store kept nothing is sent again.
+	to.set(&decision.PartlyStored{Lost: 2, Err: errors.New("rejected")})
+	none := batch(decision.NewBatchID())
+	for _, want := range []int{503, 204} {
+		if status, _ := r.take(httptest.NewRequestWithContext(t.Context(), "POST", "https://x"+batchPath, strings.NewReader(none))); status != want {
+			t.Errorf("a batch of which nothing was stored: status %d, want %d", status, want)
+		}
+		to.set(nil)
+	}
+	if got, _ := to.stored(); len(got) != 8 {
+		t.Errorf("%d records are stored, want 8", len(got))
+	}
 	for range 2 * maxDeliveries {
 		r.delivery(decision.NewBatchID())
 	}

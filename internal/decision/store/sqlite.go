@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"modernc.org/sqlite"
 
 	"github.com/ephor-dev/ephor/internal/decision"
@@ -94,15 +95,18 @@ type SQLite struct {
 	path  string
 	o     Options
 	reads bool // the store is read only
+	// search is the time limit of the search for a page.
+	search time.Duration
 
-	mu     sync.Mutex
-	lock   *os.File
-	write  *sql.DB
-	closed bool
-	known  map[[16]byte]term
-	bodies map[[16]byte]term
-	looked time.Time // when the age of records was last checked
-	swept  int64     // the hour before which unused terms were deleted
+	turn    *semaphore.Weighted // of the fields below
+	lock    *os.File
+	write   *sql.DB
+	closed  bool
+	checked bool // this process has opened the file
+	known   map[[16]byte]term
+	bodies  map[[16]byte]term
+	looked  time.Time // when the age of records was last checked
+	swept   int64     // the hour before which unused terms were deleted
 	// Prepared statements of write.
 	find, add, touch, mark, put, findBody, addBody, touchBody, putRequest, addBatch *sql.Stmt
 
@@ -125,7 +129,7 @@ func NewSQLite(path string, o Options) (*SQLite, error) {
 	if o.MaxBytes > 0 && o.MaxBytes < minPages*pageSize {
 		return nil, fmt.Errorf("a store has at least %d bytes", minPages*pageSize)
 	}
-	return &SQLite{path: path, o: o, known: map[[16]byte]term{}, bodies: map[[16]byte]term{}, parts: map[int64]*decision.Record{}}, nil
+	return &SQLite{path: path, o: o, search: pageTime, turn: semaphore.NewWeighted(1), known: map[[16]byte]term{}, bodies: map[[16]byte]term{}, parts: map[int64]*decision.Record{}}, nil
 }
 
 // ReadSQLite returns a read-only store for a file that another process may have open.
@@ -138,7 +142,7 @@ func ReadSQLite(path string) (*SQLite, error) {
 	return s, err
 }
 
-// opened opens the file if it is not open. The caller holds the lock.
+// opened opens the file if it is not open. The caller has the turn.
 func (s *SQLite) opened(ctx context.Context) error {
 	switch {
 	case s.closed:
@@ -170,7 +174,7 @@ func (s *SQLite) opened(ctx context.Context) error {
 // begin opens the databases, checks them, and creates the tables.
 func (s *SQLite) begin(ctx context.Context) (err error) {
 	_, statErr := os.Stat(s.path + "-wal")
-	torn := statErr == nil // the last process did not close it
+	torn := statErr == nil && !s.checked // the last process did not close it
 	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
 		err = f.Close()
@@ -208,7 +212,9 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 	if before == 2 {
 		setup += columnLookups
 	}
-	setup += fmt.Sprintf("PRAGMA user_version = %d;", sqliteVersion)
+	if before != sqliteVersion { // otherwise nothing is written: the disk may be full
+		setup += fmt.Sprintf("PRAGMA user_version = %d;", sqliteVersion)
+	}
 	if _, err := s.write.ExecContext(ctx, setup); err != nil {
 		return err
 	}
@@ -231,6 +237,7 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	s.checked = true
 	return s.beginReading(ctx)
 }
 
@@ -241,12 +248,12 @@ func (s *SQLite) beginReading(ctx context.Context) error {
 		query = "mode=ro"
 	}
 	read, err := s.connect(query, "query_only(1)", "cache_size(-8192)")
-	version := 0
-	if err == nil {
-		version, err = s.versioned(ctx, read, 1)
-	}
 	if err != nil {
 		return err
+	}
+	version, err := s.versioned(ctx, read, 1)
+	if err != nil {
+		return errors.Join(err, read.Close())
 	}
 	read.SetMaxOpenConns(2)
 	s.reading.Lock()
@@ -318,7 +325,7 @@ func damaged(err error) bool {
 // setAside renames a damaged file to PATH.damaged, replaces an earlier file of that name, and reports it.
 func (s *SQLite) setAside(why error) error {
 	s.end()
-	for _, suffix := range []string{"", "-wal", "-shm"} {
+	for _, suffix := range []string{"-shm", "-wal", ""} { // the log of a file must not be there when a new one begins
 		err := os.Rename(s.path+suffix, s.path+".damaged"+suffix)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = os.Remove(s.path + ".damaged" + suffix)
@@ -336,8 +343,8 @@ func (s *SQLite) setAside(why error) error {
 
 // Close implements decision.Store.
 func (s *SQLite) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	_ = s.turn.Acquire(context.Background(), 1) // it waits for a write, which has a deadline
+	defer s.turn.Release(1)
 	if s.closed {
 		return nil
 	}

@@ -12,8 +12,10 @@ import (
 
 // Tidy deletes records that are too old, and the oldest ones if there are too many.
 func (s *SQLite) Tidy(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer s.turn.Release(1)
 	if s.write == nil {
 		return nil // it is not open yet
 	}
@@ -106,11 +108,13 @@ func (s *SQLite) before(ctx context.Context, id int64) (int64, error) {
 
 // EraseUser implements decision.Eraser. The erased data is overwritten in the file.
 func (s *SQLite) EraseUser(ctx context.Context, name string) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.reads {
 		return 0, errReads
 	}
+	if err := s.turn.Acquire(ctx, 1); err != nil {
+		return 0, err
+	}
+	defer s.turn.Release(1)
 	if err := s.opened(ctx); err != nil {
 		return 0, err
 	}

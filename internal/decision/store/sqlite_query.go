@@ -71,7 +71,7 @@ func (s *SQLite) Page(ctx context.Context, q *decision.Query, after string, limi
 	if err := s.choose(ctx, tx, q, sel); err != nil || sel.none || from >= to || limit <= 0 {
 		return page, err
 	}
-	r := &pageReader{store: s, tx: tx, sel: sel, limit: limit, until: time.Now().Add(pageTime), page: &page, with: q.Requests && s.version > 1}
+	r := &pageReader{store: s, tx: tx, sel: sel, limit: limit, until: time.Now().Add(s.search), page: &page, with: q.Requests && s.version > 1}
 	switch {
 	case sel.uid != nil:
 		err = r.byUID(ctx, q.Oldest)
@@ -90,9 +90,11 @@ func (s *SQLite) view(ctx context.Context) (tx *sql.Tx, done func(), err error) 
 	s.reading.RLock()
 	if s.read == nil {
 		s.reading.RUnlock()
-		s.mu.Lock()
+		if err := s.turn.Acquire(ctx, 1); err != nil {
+			return nil, nil, err
+		}
 		err := s.opened(ctx)
-		s.mu.Unlock()
+		s.turn.Release(1)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -253,35 +255,48 @@ func (r *pageReader) and() string {
 
 // byUID reads the records of one review, one hour of the store after another.
 func (r *pageReader) byUID(ctx context.Context, oldest bool) error {
-	order := "DESC"
-	if oldest {
-		order = "ASC"
-	}
 	var first, last sql.NullInt64
 	if err := r.tx.QueryRowContext(ctx, "SELECT (SELECT min(id) FROM decision), (SELECT max(id) FROM decision)").Scan(&first, &last); err != nil || !first.Valid {
 		return err
 	}
-	from, to := max(first.Int64, r.sel.from), min(last.Int64, r.sel.to)
+	from, to := max(first.Int64, r.sel.from), min(last.Int64, r.sel.to-1)
+	if from > to {
+		return nil
+	}
 	prefix := r.sel.uid
 	if b, ok := prefix.([]byte); ok {
 		prefix = b[:4]
 	} else if text, _ := prefix.(string); len(text) > 4 {
 		prefix = string([]rune(text)[:min(4, len([]rune(text)))])
 	}
-	for at := to / hour; at >= from/hour; at-- {
-		end, err := r.take(ctx, math.MinInt64, "SELECT "+columns+" FROM decision WHERE id / 3600000000 = ? AND substr(uid, 1, 4) = ? AND uid = ? AND id >= ? AND id < ?"+r.and()+" ORDER BY id "+order+" LIMIT ?",
-			at, prefix, r.sel.uid, r.sel.from, r.sel.to, r.limit)
-		if err != nil {
+	at, end, step, order := to/hour, from/hour, int64(-1), "DESC"
+	if oldest {
+		at, end, step, order = end, at, 1, "ASC"
+	}
+	for found := false; ; at += step {
+		id, err := r.take(ctx, math.MinInt64, "SELECT "+columns+" FROM decision WHERE id / 3600000000 = ? AND substr(uid, 1, 4) = ? AND uid = ? AND id >= ? AND id < ?"+r.and()+" ORDER BY id "+order,
+			at, prefix, r.sel.uid, r.sel.from, r.sel.to)
+		switch {
+		case err != nil:
 			return err
+		case len(r.page.Records) >= r.limit:
+			r.page.Next = strconv.FormatInt(id, 10)
+			return nil
+		case found, at == end:
+			return nil
 		}
-		if len(r.page.Records) >= r.limit {
-			r.page.Next = strconv.FormatInt(end, 10)
+		// A review has one record, or one for each webhook within seconds: maybe some in the next hour.
+		if found = len(r.page.Records) > 0; found {
+			continue
 		}
-		if len(r.page.Records) > 0 || r.full(at*hour) {
-			return nil // a review has one record, or one for each webhook within seconds
+		next := at * hour
+		if oldest {
+			next += hour - 1
+		}
+		if r.full(next) {
+			return nil
 		}
 	}
-	return nil
 }
 
 // scan reads all records of the period, the newest first.

@@ -120,6 +120,50 @@ func TestQueries(t *testing.T) {
 	}
 }
 
+// The search for a review goes on where the last page ended, in both orders, and finds all records of the review: also those in the next hour,
+// and those that a page of limited length leaves out.
+func TestSearchesWithoutTime(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	records := some(90, random)
+	for i := range records {
+		records[i].Time = day.Add(time.Duration(i) * 20 * time.Minute)
+		if i%3 == 0 && i > 0 {
+			records[i].UID = records[i-1].UID // in the next hour
+		}
+	}
+	for range 3 {
+		again := records[2]
+		again.Time = again.Time.Add(-time.Second)
+		again.Rules = nil
+		records = slices.Insert(records, 2, again)
+	}
+	s := opened(t, filepath.Join(t.TempDir(), "d.db"), Options{})
+	write(t, s, records)
+	s.search = 0
+	for i := range records {
+		for _, policies := range [][]string{nil, {"policy-*"}} {
+			for _, oldest := range []bool{false, true} {
+				q := &decision.Query{UID: records[i].UID, Policies: policies, Oldest: oldest}
+				want := 0
+				for k := range records {
+					if q.Selects(&records[k]) {
+						want++
+					}
+				}
+				got := all(t, s, q, 2)
+				for k := range got[min(1, len(got)):] {
+					if got[k].Time.After(got[k+1].Time) == oldest {
+						t.Errorf("record %d, oldest %t: %s comes before %s", i, oldest, got[k].Time, got[k+1].Time)
+					}
+				}
+				if len(got) != want {
+					t.Fatalf("record %d, policies %q, oldest %t: %d records, want %d", i, policies, oldest, len(got), want)
+				}
+			}
+		}
+	}
+}
+
 // testQueries compares the results of a reader with the records.
 func testQueries(t *testing.T, s decision.Reader, records []decision.Record, random *rand.Rand, brief bool) {
 	t.Helper()

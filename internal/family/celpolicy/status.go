@@ -14,7 +14,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Conditions of policies, their reasons and messages. These texts are Kyverno's, verbatim, except textNoWork.
+// Conditions of policies, their reasons and messages. These texts are Kyverno's, verbatim, except textNoWork. The reason why a policy is not
+// ready follows textNoWebhook on further lines.
 const (
 	ConditionWebhook = "WebhookConfigured"
 	ConditionRights  = "RBACPermissionsGranted"
@@ -98,6 +99,9 @@ func Status(object map[string]any, s family.State, webhook, scanned bool, autoge
 	bad := ""
 	if s.NotReady != nil || webhook && !asked(s.Program) {
 		bad = textNoWebhook
+		if s.NotReady != nil {
+			bad += "\n" + s.NotReady.Error()
+		}
 	}
 	if webhook || bad != "" {
 		set(ConditionWebhook, textWebhook, bad)

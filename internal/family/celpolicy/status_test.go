@@ -30,7 +30,7 @@ func TestStatus(t *testing.T) {
 			"WebhookConfigured True Succeeded Webhook configured.", "RBACPermissionsGranted True Succeeded Policy is ready for reporting.",
 		}, true},
 		{"not in force", family.State{Program: served, NotReady: errors.New("no CA")}, true, true, []string{
-			"WebhookConfigured False Failed Policy is not configured in the webhook.", "RBACPermissionsGranted True Succeeded Policy is ready for reporting.",
+			"WebhookConfigured False Failed Policy is not configured in the webhook.\nno CA", "RBACPermissionsGranted True Succeeded Policy is ready for reporting.",
 		}, false},
 		{"one that asks for no webhook", family.State{Program: &policy.Program{}}, true, false, []string{
 			"WebhookConfigured False Failed Policy is not configured in the webhook.",
@@ -41,7 +41,7 @@ func TestStatus(t *testing.T) {
 			"RBACPermissionsGranted True Succeeded Background scanning disabled; reporting permissions not required.",
 		}, false},
 		{"one that cannot be used", family.State{NotReady: errors.New("the compiler panicked")}, false, true, []string{
-			"WebhookConfigured False Failed Policy is not configured in the webhook.", "RBACPermissionsGranted True Succeeded Policy is ready for reporting.",
+			"WebhookConfigured False Failed Policy is not configured in the webhook.\nthe compiler panicked", "RBACPermissionsGranted True Succeeded Policy is ready for reporting.",
 		}, false},
 		{"scans alone", family.State{Program: &policy.Program{}}, false, true, []string{
 			"RBACPermissionsGranted True Succeeded Policy is ready for reporting.",

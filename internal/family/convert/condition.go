@@ -201,6 +201,10 @@ func (c *converter) texts(s, path string) ([]string, bool) {
 		if !ok {
 			return nil, false
 		}
+		if v.shape == listShape {
+			c.refuse(path, "a list inside a text is not converted", "")
+			return nil, false
+		}
 		if v.shape == textShape && len(v.keys) == 0 {
 			parts = append(parts, v.within(bindsComparison))
 		} else {

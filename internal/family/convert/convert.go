@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -100,12 +101,16 @@ type converter struct {
 	object expr
 	// changed is what patches change, and `target` of a rule with targets: the object, or the Pod in it.
 	changed expr
+	// unless is the part of the preconditions that validations have to test, since conditions of policies cannot read variables; zero for none.
+	unless expr
 	// here is the value at the place of the current part of a patch, which {{ @ }} stands for; zero where it has none.
 	here    expr
 	entries map[string]term // of the context, by their names
 	// variables are the variables that the converted expressions need.
 	variables   []any
 	controllers bool // the classic rule covers pod controllers
+	// inMessage: a message is converted, which does not decide anything.
+	inMessage bool
 	// deleting: the policy selects objects and not requests, and `target` is the object.
 	deleting  bool
 	matched   []schema.GroupVersionKind // the kinds that the rule matches; the Kind is empty for a wildcard
@@ -159,12 +164,28 @@ func (c *converter) rule(r *kyvernov1.Rule) map[string]any {
 	default:
 		c.refuse(c.path, "the rule does nothing", "")
 	}
+	c.subjectVariable(r, spec)
 	name := c.policy.Name
 	if len(c.policy.Spec.Rules) > 1 {
 		name += "-" + strings.ToLower(strings.ReplaceAll(r.Name, " ", "-"))
 	}
 	return c.assembled(kind, name, c.policy.Kind == "Policy", spec)
 }
+
+// subjectVariable adds the variable for the object of the request, or the deleted one, if an expression reads it.
+func (c *converter) subjectVariable(r *kyvernov1.Rule, spec map[string]any) {
+	if c.object.text != subject || !strings.Contains(value.JSON(spec), subject) {
+		return
+	}
+	variables, _ := spec["variables"].([]any)
+	if v := r.Validation; v != nil && v.CEL != nil && slices.ContainsFunc(v.CEL.Variables, func(v admissionregistrationv1.Variable) bool { return v.Name == "object" }) {
+		c.refuse(c.path+".validate.cel.variables", "a variable named object stands for something else in the converted policy", "rename it")
+	}
+	spec["variables"] = append([]any{map[string]any{"name": "object", "expression": whole.text}}, variables...)
+}
+
+// whole is the object of the request, or the deleted one.
+var whole = expr{"request.operation == 'DELETE' ? oldObject : object", bindsTernary}
 
 // assembled returns the policy with this name; it has the namespaced kind if namespaced is set.
 func (c *converter) assembled(kind, name string, namespaced bool, spec map[string]any) map[string]any {
@@ -320,7 +341,7 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		}
 		around, x := c.element, c.variable()
 		c.element = member(x)
-		c.trail = trail{known: all.root.text == "object" && len(all.keys) > 0, names: append(slices.Clone(all.keys), "")}
+		c.trail = trail{known: isObject(all.root) && len(all.keys) > 0, names: append(slices.Clone(all.keys), "")}
 		fits := yes
 		switch {
 		case l.RawPattern != nil:
@@ -381,9 +402,17 @@ func (c *converter) decode(raw *apiextensionsv1.JSON, path string) (any, bool) {
 
 // holds adds the single validation of a policy.
 func (c *converter) holds(spec map[string]any, e expr, message, path string) {
-	validation := map[string]any{"expression": e.text}
+	validation := map[string]any{"expression": c.conditional(e).text}
 	c.message(message, path+".message", validation)
 	spec["validations"] = []any{validation}
+}
+
+// conditional returns a validation that holds where the preconditions do not.
+func (c *converter) conditional(e expr) expr {
+	if c.unless == (expr{}) || e == yes {
+		return e
+	}
+	return expr{c.unless.within(bindsOr) + " ? " + e.within(bindsOr) + " : true", bindsTernary}
 }
 
 // message converts the message of a rule.
@@ -396,7 +425,9 @@ func (c *converter) message(message, path string, validation map[string]any) {
 		return
 	}
 	before := c.reasons
+	c.inMessage = true
 	parts, ok := c.texts(message, path)
+	c.inMessage = false
 	if ok {
 		validation["messageExpression"] = strings.Join(parts, " + ")
 		return
@@ -415,6 +446,9 @@ func (c *converter) cel(v *kyvernov1.CEL, message string, spec map[string]any, p
 	var validations []any
 	for i := range v.Expressions {
 		one := document(&v.Expressions[i])
+		if c.unless != (expr{}) {
+			one["expression"] = c.conditional(expr{v.Expressions[i].Expression, bindsTernary}).text
+		}
 		if v.Expressions[i].Message == "" && v.Expressions[i].MessageExpression == "" && message != "" {
 			c.message(message, c.path+".validate.message", one)
 		}

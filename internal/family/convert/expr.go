@@ -85,13 +85,35 @@ func not(e expr) expr {
 		}
 		return member(rest)
 	}
-	if e.binds == bindsComparison && strings.Count(e.text, " == ")+strings.Count(e.text, " != ") == 1 {
-		if strings.Contains(e.text, " == ") {
-			return comparison(strings.Replace(e.text, " == ", " != ", 1))
+	if e.binds == bindsComparison {
+		if at := outer(e.text, " == "); len(at) == 1 && len(outer(e.text, " != ")) == 0 {
+			return comparison(e.text[:at[0]] + " != " + e.text[at[0]+4:])
+		} else if not := outer(e.text, " != "); len(not) == 1 && len(at) == 0 {
+			return comparison(e.text[:not[0]] + " == " + e.text[not[0]+4:])
 		}
-		return comparison(strings.Replace(e.text, " != ", " == ", 1))
 	}
 	return expr{"!" + e.within(bindsMember), bindsUnary}
+}
+
+// outer returns the places of an operator in an expression, except in parentheses, brackets, braces and literals.
+func outer(text, operator string) (at []int) {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '\'':
+			quoted = !quoted
+		case quoted:
+		case c == '(' || c == '[' || c == '{':
+			depth++
+		case c == ')' || c == ']' || c == '}':
+			depth--
+		case depth == 0 && strings.HasPrefix(text[i:], operator):
+			at = append(at, i)
+		}
+	}
+	return at
 }
 
 // text returns a CEL string literal.
@@ -152,9 +174,15 @@ func (e expr) optional(key string) expr {
 	return member(e.within(bindsMember) + "[?" + text(key) + "]")
 }
 
+// subject is the object of a request, or the deleted one. Autogen rewrites the literal text object.spec in it, too.
+const subject = "variables.object"
+
+// isObject reports whether an expression is the object of the request.
+func isObject(e expr) bool { return e.text == "object" || e.text == subject }
+
 // has reports whether the map e has a key.
 func (e expr) has(key string) expr {
-	if e.text == "object" && (key == "metadata" || key == "apiVersion" || key == "kind") {
+	if isObject(e) && (key == "metadata" || key == "apiVersion" || key == "kind") {
 		return yes
 	}
 	if plain(key) {

@@ -46,7 +46,7 @@ func (t term) orElse(other string) expr {
 		return t.expr
 	}
 	at, keys := t.root, t.keys
-	if at.text == "object" && len(keys) > 1 && (keys[0] == "spec" || keys[0] == "metadata") {
+	if isObject(at) && len(keys) > 1 && (keys[0] == "spec" || keys[0] == "metadata") {
 		at, keys = at.field(keys[0]), keys[1:] // autogen rewrites the literal text object.spec for Pod controllers
 	}
 	for _, k := range keys {
@@ -208,8 +208,11 @@ func (s *search) below(left term, t *jmespath.Tree) (term, bool) {
 	if left.root == (expr{}) {
 		return path(left.expr, name), true
 	}
+	if isObject(left.root) && len(left.keys) == 1 && left.keys[0] == "metadata" && !s.inMessage {
+		s.ofController(name, s.path)
+	}
 	out := path(left.root, append(append([]string(nil), left.keys...), name)...)
-	switch out.text {
+	switch strings.TrimPrefix(out.text, "variables.") {
 	case "request.userInfo.username", "object.metadata.name", "object.metadata.namespace", "request.kind.kind", "object.kind", "object.apiVersion":
 		out.shape = textShape
 	case "request.userInfo.groups":
@@ -493,7 +496,7 @@ func (s *search) time(name string, arguments []term, needs expr) (term, bool) {
 	at := func(t term) string { return "timestamp(" + t.text + ")" }
 	switch {
 	case name == "time_now_utc" && len(arguments) == 0:
-		return term{expr: member("string(time.now())"), shape: textShape}, true
+		return term{expr: member("string(time.truncate(time.now(), duration('1s')))"), shape: textShape}, true // without fractions, as in the classic language
 	case name == "time_since" && len(arguments) == 3 && arguments[0].text == "''":
 		until := at(arguments[2])
 		if arguments[2].text == "''" {

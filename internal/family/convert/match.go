@@ -2,8 +2,10 @@ package convert
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -51,26 +53,36 @@ func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 	matched, all := filters(&r.MatchResources, c.path+".match")
 	operations := c.operations(r, matched)
 	constraints["resourceRules"] = c.resourceRules(matched, operations)
-	subject := member("object")
+	object := member("object")
 	if slices.Contains(operations, "DELETE") {
-		subject = expr{"request.operation == 'DELETE' ? oldObject : object", bindsTernary}
+		if r.Generation != nil {
+			c.refuse(c.path+".match", "for deletions, request.object is the deleted object in the classic language, and null in CEL", "write a GeneratingPolicy that reads oldObject")
+		}
+		object, c.object = whole, member(subject)
 	}
 	c.autogen(r, spec, constraints, operations)
 	c.context(r.Context, c.path+".context")
-	conditions := c.selected(matched, all, subject, operations, constraints)
+	conditions := c.selected(matched, all, object, operations, constraints)
 	if r.ExcludeResources != nil {
-		conditions = addCondition(conditions, "exclude", not(c.excluded(r.ExcludeResources, subject)))
+		conditions = addCondition(conditions, "exclude", not(c.excluded(r.ExcludeResources, object)))
 	}
 	if w := c.policy.Spec.WebhookConfiguration; w != nil {
 		for i := range w.MatchConditions {
 			conditions = append(conditions, document(&w.MatchConditions[i]))
 		}
 	}
+	if len(r.CELPreconditions) > 0 && spec["failurePolicy"] == "Ignore" {
+		c.note(c.path+".celPreconditions", "a precondition without a value is an error of the classic rule; with failurePolicy Ignore, the CEL policy does not match then", "")
+	}
 	for i := range r.CELPreconditions {
 		conditions = append(conditions, document(&r.CELPreconditions[i]))
 	}
 	if raw, ok := c.decode(r.Preconditions, c.path+".preconditions"); ok && raw != nil {
-		conditions = addCondition(conditions, "preconditions", c.conditions(raw, c.path+".preconditions"))
+		if e := c.conditions(raw, c.path+".preconditions"); strings.Contains(e.text, subject) {
+			c.unless = e // conditions of policies cannot read variables
+		} else {
+			conditions = addCondition(conditions, "preconditions", e)
+		}
 	}
 	spec["matchConstraints"] = constraints
 	if len(conditions) > 0 {
@@ -127,8 +139,11 @@ func (c *converter) operations(r *kyvernov1.Rule, matched []filter) []string {
 			}
 		}
 	}
-	if v := r.Validation; v != nil && v.Deny == nil { // only deny rules are evaluated on deletions
+	if v := r.Validation; v != nil && v.Deny == nil && v.CEL == nil && len(v.ForEachValidation) == 0 { // rules with patterns are not evaluated on deletions
 		out = slices.DeleteFunc(out, func(o string) bool { return o == "DELETE" || o == "CONNECT" })
+	}
+	if c.sparesDeletions(r) {
+		out = slices.DeleteFunc(out, func(o string) bool { return o == "DELETE" })
 	}
 	if r.Mutation != nil || len(r.VerifyImages) > 0 { // a deleted object is not changed, and its images do not matter
 		out = slices.DeleteFunc(out, func(o string) bool { return o == "DELETE" || o == "CONNECT" })
@@ -138,6 +153,45 @@ func (c *converter) operations(r *kyvernov1.Rule, matched []filter) []string {
 	}
 	return out
 }
+
+// sparesDeletions reports whether the preconditions of a rule never hold for deletions.
+func (c *converter) sparesDeletions(r *kyvernov1.Rule) bool {
+	raw, ok := c.decode(r.Preconditions, c.path+".preconditions")
+	all, isList := raw.([]any)
+	if m, isMap := raw.(map[string]any); isMap {
+		all, isList = m["all"].([]any)
+	}
+	return ok && isList && slices.ContainsFunc(all, func(e any) bool {
+		m, _ := e.(map[string]any)
+		key, _ := m["key"].(string)
+		if !ofOperation().MatchString(key) {
+			return false
+		}
+		operator, _ := m["operator"].(string)
+		values, isList := m["value"].([]any)
+		if !isList {
+			values = []any{m["value"]}
+		}
+		for _, v := range values {
+			if s, text := v.(string); !text || wildcard.Has(s) || strings.Contains(s, "{{") {
+				return false
+			}
+		}
+		named := slices.Contains(values, any("DELETE"))
+		switch operator {
+		case "Equals", "Equal", "In", "AnyIn", "AllIn":
+			return !named && (isList != strings.HasPrefix(operator, "Equal"))
+		case "NotEquals", "NotEqual", "NotIn", "AnyNotIn", "AllNotIn":
+			return named && (isList != strings.HasPrefix(operator, "NotEqual"))
+		}
+		return false
+	})
+}
+
+// ofOperation matches a key that is the operation of the request.
+var ofOperation = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\{\{\s*request\.operation\s*(\|\|\s*'\w*'\s*)?\}\}$`)
+})
 
 // resourceRules returns the resource rules of the policy.
 func (c *converter) resourceRules(matched []filter, operations []string) []any {
@@ -239,7 +293,10 @@ func (c *converter) filter(f filter, subject expr, kinds bool) expr {
 		parts = append(parts, c.anyGlob(name, names))
 	}
 	if len(d.Namespaces) > 0 {
-		namespace := member(metadata.optional("namespace").text + ".orValue('')")
+		namespace := member("request.?namespace.orValue('')") // autogen rewrites that of the object
+		if c.deleting {
+			namespace = member(metadata.optional("namespace").text + ".orValue('')")
+		}
 		if slices.Contains(d.Kinds, "Namespace") {
 			c.refuse(f.path+".resources.namespaces", "namespaces selects the names of Namespaces and the namespaces of other objects", "write a rule for Namespaces with names")
 		}
@@ -494,6 +551,18 @@ func (c *converter) autogen(r *kyvernov1.Rule, spec, constraints map[string]any,
 	for _, gvr := range covered {
 		names = append(names, gvr.Resource)
 	}
+	const subresources = "debug containers and resizes (pods/ephemeralcontainers, pods/resize)"
+	switch {
+	case r.Generation != nil, c.deleting:
+	case r.Mutation != nil:
+		c.podSubresources(rules, "the classic rule also applies to "+subresources+"; the CEL policy does not",
+			"write a second policy for these resources, with autogen.podControllers.controllers: []")
+	case len(covered) > 0 && len(r.VerifyImages) > 0:
+		c.podSubresources(rules, "for "+subresources+" the CEL policy evaluates only the images that the request adds, and writes no digests",
+			"name the images of debug containers by their digests")
+	case len(covered) == 0: // otherwise Ephor asks a policy on Pods also about the subresources that it does not list
+		c.podSubresources(rules, "", "")
+	}
 	switch {
 	case r.Generation != nil: // neither language derives generate rules for Pod controllers
 	case !pods && len(covered) > 0:
@@ -510,6 +579,31 @@ func (c *converter) autogen(r *kyvernov1.Rule, spec, constraints map[string]any,
 		if !slices.Equal(slices.Sorted(slices.Values(names)), podControllers) {
 			spec["autogen"] = map[string]any{"podControllers": map[string]any{"controllers": anyList(names)}}
 		}
+	}
+}
+
+// podSubresources adds the subresources that the kind Pod also covers, or adds a note that the policy is not the same for them. A policy that
+// changes Pods need not name them: such requests may not change what its patches are about.
+func (c *converter) podSubresources(rules []any, note, hint string) {
+	for _, r := range rules {
+		rule, _ := r.(map[string]any)
+		resources, _ := rule["resources"].([]any)
+		groups, _ := rule["apiGroups"].([]any)
+		operations, _ := rule["operations"].([]any)
+		if !slices.Contains(resources, any("pods")) || !slices.Contains(groups, any("")) || !slices.Contains(operations, any("UPDATE")) {
+			continue
+		}
+		if note != "" {
+			c.uncovered = append(c.uncovered, "Pod/ephemeralcontainers", "Pod/resize")
+			c.note(c.path+".match", note, hint)
+			continue
+		}
+		for _, sub := range []any{"pods/ephemeralcontainers", "pods/resize"} {
+			if !slices.Contains(resources, sub) {
+				resources = append(resources, sub)
+			}
+		}
+		rule["resources"] = resources
 	}
 }
 

@@ -128,12 +128,26 @@ func (c *converter) patternValue(v any, at expr, path string) expr {
 	return all.macro("all", x, c.patternScalar(v, member(x), path))
 }
 
+// ofController refuses metadata that Pod templates do not have, in rules that cover Pod controllers: the classic rule reads it in the template,
+// and a policy in CEL in the controller.
+func (c *converter) ofController(name, path string) {
+	if c.controllers && !slices.Contains([]string{"labels", "annotations", "finalizers"}, name) {
+		c.refuse(path, "for Pod controllers, the classic rule looks for metadata."+name+" in the Pod template, which has none",
+			"name the controllers in match, and set the annotation pod-policies.kyverno.io/autogen-controllers to none")
+	}
+}
+
 // elements returns a list of the value, or the value if it is a list. The elements have the type dyn: otherwise the type checker would
 // infer their type from the first function that is called with an element.
 func elements(at expr) expr { return member("dyn([" + at.text + "].flatten())") }
 
 func (c *converter) patternMap(m map[string]any, at expr, path string) verdict {
 	first, second := entriesOf(m)
+	if at.text == "object.metadata" {
+		for _, e := range append(slices.Clip(first), second...) {
+			c.ofController(e.key, path+"."+e.full)
+		}
+	}
 	conditions, checks := yes, yes
 	idle := yes // no key of the first phase is applicable, so the other keys are not evaluated
 	if len(first) == 0 {

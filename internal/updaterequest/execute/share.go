@@ -115,6 +115,38 @@ func (w *Worker) divide(ctx context.Context, u *kyvernov2.UpdateRequest, p *prog
 	return firstRetry
 }
 
+// separable reports whether the rules that failed are only some of those in an UpdateRequest without a request, so that they can get an
+// UpdateRequest of their own.
+func (p *progress) separable(u *kyvernov2.UpdateRequest, failed error) bool {
+	_, source := u.Labels[updaterequest.LabelSource]
+	return !asked(u) && !source && len(p.failing) < len(updaterequest.Rules(&u.Spec)) && (!onlyConflicts(failed) || p.conflicts >= updaterequest.Attempts)
+}
+
+// separate moves the rules that failed to an UpdateRequest of their own, which has their status, and removes them and the executed ones from
+// the UpdateRequest. Otherwise the executed rules would be executed again after a restart, and the rules of other replicas would not be
+// executed any more after the last attempt.
+func (w *Worker) separate(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress, failed error) (again time.Duration) {
+	next := w.NewWork(u.Spec.Policy, u.Spec.RequestType, cmp.Or(u.Labels[updaterequest.LabelGeneratePolicy], u.Labels[updaterequest.LabelMutatePolicy]), p.failing,
+		u.Name, string(u.UID), "failed", NameOf(p.failing))
+	moved := newProgress(w.Now())
+	for _, r := range p.failing {
+		moved.written[r] = p.written[r]
+	}
+	w.mu.Lock()
+	if w.progress[next.Name] == nil {
+		w.progress[next.Name] = moved
+	}
+	w.mu.Unlock()
+	if err := w.Client.Create(ctx, next); err != nil && !apierrors.IsAlreadyExists(err) {
+		w.forget(next.Name)
+		return w.failed(ctx, u, failed)
+	}
+	for _, r := range p.failing {
+		p.done[r] = true
+	}
+	return w.divide(ctx, u, p)
+}
+
 // asked reports whether an admission request caused the work. Another request for the same work may follow.
 func asked(u *kyvernov2.UpdateRequest) bool {
 	return u.Spec.Context.AdmissionRequestInfo.AdmissionRequest != nil

@@ -2,13 +2,21 @@ package execute
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"testing"
+	"testing/synctest"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
@@ -141,4 +149,104 @@ func TestPassedOnWork(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
+}
+
+// The rules that fail for some triggers of an UpdateRequest get one of their own, with their status. The others are executed by their
+// replicas, and once.
+func TestFailedPartIsSeparated(t *testing.T) {
+	for name, shared := range map[string]bool{"one replica": false, "two replicas": true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := newMarked(t)
+			var objects []client.Object
+			u := workOf(t, "anybody", triggerSpec("n", "bad", "bad"), "", "", nil)
+			u.Spec.RuleContext = nil
+			for _, name := range []string{"good", "bad", "theirs"} {
+				if name != "theirs" || shared {
+					objects = append(objects, configMapOf("n", name, name, triggers))
+					u.Spec.RuleContext = append(u.Spec.RuleContext, kyvernov2.RuleContext{Rule: "anybody", Trigger: triggerSpec("n", name, name), Synchronize: true})
+				}
+			}
+			withRequest(t, w, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				if o.GetName() == "bad-made" {
+					return errors.New("no right")
+				}
+				return c.Create(ctx, o, opts...)
+			}}, u, objects...)
+			theirs := updaterequest.Key("p", triggerSpec("n", "theirs", "theirs"))
+			w.Share = &part{keys: map[string]bool{
+				updaterequest.Key("p", triggerSpec("n", "good", "good")): true, updaterequest.Key("p", triggerSpec("n", "bad", "bad")): true, u.Name: true, theirs: !shared,
+			}}
+			requests := func() map[string]kyvernov2.UpdateRequestState {
+				list := &kyvernov2.UpdateRequestList{}
+				if err := w.Client.List(t.Context(), list); err != nil {
+					t.Fatal(err)
+				}
+				out := map[string]kyvernov2.UpdateRequestState{}
+				for _, x := range list.Items {
+					for _, r := range updaterequest.Rules(&x.Spec) {
+						out[r.Trigger.Name] = x.Status.State
+					}
+					run(t, w, x.Name, 3)
+				}
+				return out
+			}
+			requests()
+			requests()
+			want := map[string]kyvernov2.UpdateRequestState{"bad": kyvernov2.Pending}
+			if shared {
+				want["theirs"] = ""
+			}
+			if got := requests(); !maps.Equal(got, want) {
+				t.Errorf("%s: UpdateRequests for %v, want %v", name, got, want)
+			}
+			for range 4 {
+				requests()
+			}
+			w.Share = &part{keys: map[string]bool{theirs: true, u.Name: true}}
+			requests()
+			want = map[string]kyvernov2.UpdateRequestState{"bad": kyvernov2.Failed}
+			if got := requests(); !maps.Equal(got, want) {
+				t.Errorf("%s: in the end, UpdateRequests for %v, want %v", name, got, want)
+			}
+			if got := present(t, w); !slices.Contains(got, "n/good-made") || shared != slices.Contains(got, "n/theirs-made") {
+				t.Errorf("%s: %q", name, got)
+			}
+		})
+	}
+}
+
+// Targets that were changed before the failed part of an UpdateRequest was separated are not changed again.
+func TestSeparatedTargetsAreChangedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newMarked(t)
+		u := workOf(t, "append", triggerSpec("n", "t1", "t1"), "", "", nil)
+		u.Spec.RequestType = kyvernov2.Mutate
+		u.Spec.RuleContext = append(u.Spec.RuleContext, kyvernov2.RuleContext{Rule: "append", Trigger: triggerSpec("n", "t2", "t2")})
+		withRequest(t, w, interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if o.GetName() == "bad" {
+				return errors.New("no right")
+			}
+			return c.Update(ctx, o, opts...)
+		}}, u, configMapOf("n", "t1", "t1", nil), configMapOf("n", "t2", "t2", nil), configMapOf("n", "good", "g", nil), configMapOf("n", "bad", "b", nil))
+		program := &policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "p", Rules: []*policy.Rule{{Name: "append", Stage: policy.StageMutateExisting}}}
+		w.Snapshot = func() *catalog.Snapshot { return catalog.NewStatic([]*policy.Program{program}) }
+		both, nothing := appending(t, w, "good", "bad"), appending(t, w)
+		w.Eval = func(ctx context.Context, in engine.Input) policy.Outcome {
+			if in.Request.Name == "t1" {
+				return both(ctx, in)
+			}
+			return nothing(ctx, in)
+		}
+		for range 10 {
+			list := &kyvernov2.UpdateRequestList{}
+			if err := w.Client.List(t.Context(), list); err != nil || len(list.Items) != 1 {
+				t.Fatalf("%d UpdateRequests, %v", len(list.Items), err)
+			}
+			run(t, w, list.Items[0].Name, 2)
+		}
+		live := &corev1.ConfigMap{}
+		if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: "good"}, live); err != nil || live.Data["log"] != "x" {
+			t.Errorf("the target that works was changed to %q, %v", live.Data["log"], err)
+		}
+	})
 }

@@ -112,12 +112,13 @@ type Worker struct {
 
 // progress is the worker's local state of an UpdateRequest.
 type progress struct {
-	uid        string
+	uid        string // empty until the UpdateRequest is first seen
 	generation int64
 	since      time.Time
 	looks      int
 	conflicts  int                            // the attempts that ended in conflicts only
 	done       map[kyvernov2.RuleContext]bool // the executed rules
+	failing    []kyvernov2.RuleContext        // the rules that failed in the last attempt
 	// written are the targets that the other rules have changed.
 	written map[kyvernov2.RuleContext]map[writtenTarget]bool
 }
@@ -259,6 +260,8 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	switch {
 	case ctx.Err() != nil:
 		return firstRetry // another replica continues
+	case failed != nil && p.separable(u, failed):
+		return w.separate(ctx, u, p, failed)
 	case failed != nil:
 		return w.failed(ctx, u, failed)
 	case waiting:
@@ -299,6 +302,7 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 	running.Wait()
 	var failures []error
 	var lapsed []kyvernov2.RuleContext
+	p.failing = nil
 	for i, err := range errs {
 		var other elsewhereError
 		switch {
@@ -311,6 +315,7 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 			elsewhere = true
 		default:
 			failures = append(failures, err)
+			p.failing = append(p.failing, todo[i])
 		}
 		if tasks[i] != nil {
 			lapsed = append(lapsed, tasks[i].lapsed...)
@@ -326,11 +331,16 @@ func (w *Worker) progressOf(u *kyvernov2.UpdateRequest) *progress {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.progress[u.Name]
-	if p == nil || p.uid != string(u.UID) || p.generation != u.Generation && asked(u) {
-		p = &progress{uid: string(u.UID), generation: u.Generation, since: w.Now(), done: map[kyvernov2.RuleContext]bool{}, written: map[kyvernov2.RuleContext]map[writtenTarget]bool{}}
+	if p == nil || p.uid != "" && p.uid != string(u.UID) || p.generation != u.Generation && asked(u) {
+		p = newProgress(w.Now())
 		w.progress[u.Name] = p
 	}
+	p.uid, p.generation = string(u.UID), u.Generation
 	return p
+}
+
+func newProgress(since time.Time) *progress {
+	return &progress{since: since, done: map[kyvernov2.RuleContext]bool{}, written: map[kyvernov2.RuleContext]map[writtenTarget]bool{}}
 }
 
 func (w *Worker) forget(name string) {

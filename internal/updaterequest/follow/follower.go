@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,15 +37,21 @@ type Follower struct {
 	Observer  FollowerObserver
 	Log       *slog.Logger
 
-	// known holds the rules that this process last wrote to the ledger.
-	known []entry
+	// known holds the rules that this process last wrote to the ledger. unstored: it could not write them.
+	known    []entry
+	unstored bool
 	// settled is the snapshot of policies in the last call of settle. settling is set while settle runs.
 	settled  *catalog.Snapshot
 	settling bool
 	// handled holds the policies whose rules got UpdateRequests, with the time.
 	handled map[catalog.ID]handled
 	// again holds the rules whose objects were recently deleted, oldest first.
-	again []undoneAt
+	again []entry
+
+	mu sync.Mutex
+	// seen is the snapshot of policies in the last call of See, and passed are the generate rules that it found deleted since the last round.
+	seen   *catalog.Snapshot
+	passed []entry
 }
 
 // FollowerObserver counts events of a Follower; nil for none.
@@ -64,8 +71,6 @@ type handled struct {
 // Once handles the changes since the last call, and returns when to call it again without events.
 func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 	err := f.settle(ctx)
-	soon, failed := f.undoAgain(ctx)
-	err = errors.Join(err, failed)
 	s, now := f.Worker.Snapshot(), f.Worker.Now()
 	if f.handled == nil {
 		f.handled = map[catalog.ID]handled{}
@@ -91,10 +96,7 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 		}
 		f.handled[id] = handled{p.UID, p.Generation, now}
 	}
-	if len(f.again) > 0 && (soon == 0 || soon > lag) {
-		soon = lag // rules were added to again in the meantime
-	}
-	if soon > 0 && (next <= 0 || soon < next) {
+	if soon := f.nextCheck(); soon > 0 && (next <= 0 || soon < next) {
 		next = soon
 	}
 	return next, err

@@ -38,7 +38,17 @@ type entry struct {
 	KeepCopies bool `json:"keepCopies,omitempty"`
 	// Exact: the work for its triggers deletes objects that the rule no longer makes.
 	Exact bool `json:"exact,omitempty"`
+	// Again is set for a deleted rule whose objects were deleted. It is the time of the next check for objects, in milliseconds since 1970.
+	Again int64 `json:"again,omitempty"`
 }
+
+// key identifies the rule of an entry.
+type key struct {
+	policy catalog.ID
+	rule   string
+}
+
+func (e *entry) key() key { return key{e.id(), e.Rule} }
 
 // made is a pattern of the objects that a rule generates or, for a source, copies.
 type made struct {
@@ -54,16 +64,22 @@ type made struct {
 func entriesOf(s *catalog.Snapshot) []entry {
 	var out []entry
 	for _, p := range s.Programs() {
-		for _, r := range p.Rules {
-			if r.Generation == nil {
-				continue
-			}
-			e := entry{Kind: p.Kind, Policy: p.Key(), Rule: r.Name, Synchronize: r.Generation.Synchronize, Orphan: r.Generation.Orphan, KeepCopies: r.Generation.KeepCopies, Exact: r.Generation.Exact}
-			for _, g := range r.Grants {
-				e.Makes = append(e.Makes, made{g.APIVersion, g.Kind, g.Namespace, g.Name, g.Source, g.Selector})
-			}
-			out = append(out, e)
+		out = append(out, entriesOfPolicy(p)...)
+	}
+	return out
+}
+
+// entriesOfPolicy returns the generate rules of a policy.
+func entriesOfPolicy(p *policy.Program) (out []entry) {
+	for _, r := range p.Rules {
+		if r.Generation == nil {
+			continue
 		}
+		e := entry{Kind: p.Kind, Policy: p.Key(), Rule: r.Name, Synchronize: r.Generation.Synchronize, Orphan: r.Generation.Orphan, KeepCopies: r.Generation.KeepCopies, Exact: r.Generation.Exact}
+		for _, g := range r.Grants {
+			e.Makes = append(e.Makes, made{g.APIVersion, g.Kind, g.Namespace, g.Name, g.Source, g.Selector})
+		}
+		out = append(out, e)
 	}
 	return out
 }
@@ -112,17 +128,13 @@ func (e *entry) copiesOnly() bool {
 // undone compares the known rules with today's rules, and returns the work for the differences. stays reports whether a policy still
 // exists. Copies are deleted with their policy unless the rule keeps them, but not if only their rule was removed.
 func undone(known, today []entry, stays func(catalog.ID) bool) []undo {
-	type key struct {
-		policy catalog.ID
-		rule   string
-	}
 	now := map[key]*entry{}
 	for i := range today {
-		now[key{today[i].id(), today[i].Rule}] = &today[i]
+		now[today[i].key()] = &today[i]
 	}
 	var out []undo
 	for _, e := range known {
-		switch n := now[key{e.id(), e.Rule}]; {
+		switch n := now[e.key()]; {
 		case n == nil && (!e.Synchronize || e.Orphan):
 		case n == nil && !stays(e.id()):
 			out = append(out, undo{entry: e, keepCopies: e.KeepCopies})
@@ -163,18 +175,35 @@ func (f *Follower) load(ctx context.Context) (*rulesRecord, error) {
 		f.Log.Error("the record of generate rules is damaged: it is written again", "configMap", LedgerName, "error", err)
 		l.entries = f.known
 	}
+	if f.unstored {
+		l.entries = union(l.entries, f.known)
+	}
 	return l, nil
+}
+
+// union returns the entries, and those of more that are about other rules or checks.
+func union(entries, more []entry) []entry {
+	type id struct {
+		key
+		again bool
+	}
+	have := make(map[id]bool, len(entries))
+	for i := range entries {
+		have[id{entries[i].key(), entries[i].Again != 0}] = true
+	}
+	return append(slices.Clip(entries), slices.DeleteFunc(slices.Clone(more), func(e entry) bool { return have[id{e.key(), e.Again != 0}] })...)
 }
 
 // store writes the record if it has changed. After a conflict with another writer, it reads the record again.
 func (f *Follower) store(ctx context.Context, l *rulesRecord, entries []entry) error {
-	f.known = entries
+	f.known, f.unstored = entries, true
 	text, err := json.Marshal(entries)
 	if err != nil {
 		return err
 	}
 	switch {
 	case string(text) == l.text, l.object == nil && len(entries) == 0:
+		f.unstored = false
 		return nil
 	case len(text) > maxLedger:
 		f.Log.Error("there are too many generate rules to record them all: objects of rules that are deleted while no replica runs will stay", "bytes", len(text))
@@ -200,5 +229,6 @@ func (f *Follower) store(ctx context.Context, l *rulesRecord, entries []entry) e
 	if err != nil {
 		return fmt.Errorf("write the ConfigMap %s: %w", LedgerName, err)
 	}
+	f.unstored = false
 	return nil
 }

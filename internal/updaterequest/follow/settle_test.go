@@ -2,11 +2,15 @@ package follow
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -133,4 +137,133 @@ func TestUndoAfterAReadOfThePolicy(t *testing.T) {
 	if s.exists(t, "made") {
 		t.Error("the policy is deleted, and its object is not")
 	}
+}
+
+// Rules that could not be written to their record are not forgotten: their objects are deleted with them.
+func TestRulesThatAreNotStored(t *testing.T) {
+	for name, refusal := range map[string]error{
+		"forbidden": apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, LedgerName, errors.New("no right")),
+		"too late":  apierrors.NewTimeoutError("etcd has no leader", 1),
+	} {
+		refused := false
+		s := newSite(t, interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if o.GetName() == LedgerName && refused {
+				return refusal
+			}
+			return c.Update(ctx, o, opts...)
+		}})
+		f := s.follower()
+		s.add("stored")
+		once(t, f)
+		refused = true
+		s.add("new")
+		_, _ = f.Once(t.Context())
+		s.make(t, "new", "made")
+		s.make(t, "stored", "earlier")
+		s.remove("new")
+		_, _ = f.Once(t.Context())
+		if s.exists(t, "made") {
+			t.Errorf("%s: the object of a deleted rule exists", name)
+		}
+		if !s.exists(t, "earlier") {
+			t.Errorf("%s: the object of another rule is deleted", name)
+		}
+		refused = false
+		once(t, f)
+		s.remove("stored")
+		once(t, s.follower())
+		if s.exists(t, "earlier") {
+			t.Errorf("%s: the record is not stored when this is possible again", name)
+		}
+	}
+}
+
+// An object that another replica generates for a rule just after the rule and its objects were deleted is deleted too, even if the leader
+// changes in between.
+func TestLateObjectsOfADeletedRule(t *testing.T) {
+	for _, handOver := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, interceptor.Funcs{})
+			s.add("p")
+			s.add("stays")
+			f := s.follower()
+			once(t, f)
+			s.make(t, "p", "made")
+			s.remove("p")
+			if next := once(t, f); s.exists(t, "made") || next > lag {
+				t.Errorf("the object of the deleted rule exists: %v, and the next round is in %s", s.exists(t, "made"), next)
+			}
+			if handOver {
+				f = s.follower()
+			}
+			s.make(t, "p", "late")
+			s.make(t, "stays", "of another rule")
+			next := once(t, f)
+			if next > lag {
+				t.Errorf("the next round is in %s", next)
+			}
+			time.Sleep(next)
+			if next = once(t, f); next < time.Minute {
+				t.Errorf("the next round is in %s", next)
+			}
+			if s.exists(t, "late") {
+				t.Errorf("hand-over: %v: the late object exists", handOver)
+			}
+			record := &corev1.ConfigMap{}
+			if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "ephor", Name: LedgerName}, record); err != nil {
+				t.Fatal(err)
+			}
+			if text := record.Data[ledgerKey]; strings.Contains(text, `"p"`) || !strings.Contains(text, `"stays"`) || !s.exists(t, "of another rule") {
+				t.Errorf("the record is %s", text)
+			}
+		})
+	}
+}
+
+// The objects of a rule that exists only during the round for another rule are deleted as well.
+func TestRuleThatExistsDuringARound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var during func()
+		s := newSite(t, interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if f := during; f != nil {
+				during = nil
+				f()
+			}
+			return c.Delete(ctx, o, opts...)
+		}})
+		f := s.follower()
+		change := func(c func(string), name string) {
+			c(name)
+			f.See(s.catalog.Snapshot())
+		}
+		f.See(s.catalog.Snapshot())
+		change(s.add, "p")
+		change(s.add, "back")
+		once(t, f)
+		s.make(t, "p", "made")
+		during = func() {
+			change(s.add, "short")
+			s.make(t, "short", "short")
+			change(s.remove, "short")
+			change(s.remove, "back")
+			change(s.add, "back")
+			change(s.add, "new")
+			s.make(t, "new", "of a new rule")
+		}
+		s.make(t, "back", "of a rule that is back")
+		change(s.remove, "p")
+		once(t, f)
+		s.make(t, "short", "late")
+		for range 3 {
+			time.Sleep(once(t, f))
+		}
+		for name, want := range map[string]bool{"made": false, "short": false, "late": false, "of a rule that is back": true, "of a new rule": true} {
+			if got := s.exists(t, name); got != want {
+				t.Errorf("%s exists: %v", name, got)
+			}
+			if _, recorded := s.record.Object(name); recorded != want {
+				t.Errorf("%s is recorded: %v", name, recorded)
+			}
+		}
+	})
 }

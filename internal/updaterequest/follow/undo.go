@@ -17,7 +17,8 @@ import (
 )
 
 // settle deletes or releases the objects of rules that were deleted or now generate other objects, and writes the current rules to the
-// ledger. If the work for a rule fails, its old entry stays in the ledger, and the next call retries the work.
+// ledger, with the checks that are still to be done. If the work for a rule fails, its old entry stays in the ledger, and the next call
+// retries the work.
 func (f *Follower) settle(ctx context.Context) error {
 	f.settling = true
 	defer func() { f.settling = false }()
@@ -29,7 +30,11 @@ func (f *Follower) settle(ctx context.Context) error {
 	}
 	var errs []error
 	stays := func(id catalog.ID) bool { return f.settled.Get(id) != nil }
-	for _, x := range undone(l.entries, today, stays) {
+	rules := f.withPassed(f.resume(l.entries))
+	if err := f.undoAgain(ctx); err != nil {
+		errs = append(errs, err)
+	}
+	for _, x := range undone(rules, today, stays) {
 		err := f.undo(ctx, &x)
 		if err == nil {
 			f.remember(x)
@@ -40,20 +45,23 @@ func (f *Follower) settle(ctx context.Context) error {
 		today = append(today, x.entry)
 	}
 	if len(errs) == 0 {
-		f.forgetRules()
+		f.forgetRules(ctx)
 	}
-	return errors.Join(append(errs, f.store(ctx, l, today))...)
+	return errors.Join(append(errs, f.store(ctx, l, append(today, f.again...)))...)
 }
 
-// forgetRules removes deleted rules from the record after their objects were handled.
-func (f *Follower) forgetRules() {
+// forgetRules removes deleted rules from the record of generated objects after their objects were handled.
+func (f *Follower) forgetRules(ctx context.Context) {
 	for _, r := range f.Worker.Ledger.Rules() {
-		if _, rule := updaterequest.FindRule(f.settled, r.ID, r.Name); rule != nil {
+		is := func(x entry) bool { return x.id() == r.ID && x.Rule == r.Name }
+		exists := func(s *catalog.Snapshot) bool {
+			_, rule := updaterequest.FindRule(s, r.ID, r.Name)
+			return rule != nil
+		}
+		if exists(f.settled) || exists(f.Worker.Snapshot()) || slices.ContainsFunc(f.again, is) || f.hasPassed(is) || f.current(ctx, r.ID) != nil {
 			continue
 		}
-		if !slices.ContainsFunc(f.again, func(x undoneAt) bool { return x.id() == r.ID && x.Rule == r.Name }) {
-			f.Worker.Ledger.Forget(r)
-		}
+		f.Worker.Ledger.Forget(r)
 	}
 }
 
@@ -67,15 +75,21 @@ func (f *Follower) settleMeanwhile(ctx context.Context) {
 	}
 }
 
+// current returns an error if this replica does not have the current state of a policy. The records may be from replicas that have it.
+func (f *Follower) current(ctx context.Context, id catalog.ID) error {
+	if f.Worker.Stored == nil {
+		return nil
+	}
+	differs, err := f.Worker.Stored.Differs(ctx, id, f.Worker.Snapshot().Get(id))
+	if err == nil && differs {
+		err = errors.New("this replica does not have the current policy, will retry")
+	}
+	return err
+}
+
 func (f *Follower) undo(ctx context.Context, x *undo) error {
-	if stored := f.Worker.Stored; stored != nil {
-		// The record may be from a leader with newer policies than this one has.
-		switch differs, err := stored.Differs(ctx, x.id(), f.Worker.Snapshot().Get(x.id())); {
-		case err != nil:
-			return err
-		case differs:
-			return errors.New("this replica does not have the current policy, will retry")
-		}
+	if err := f.current(ctx, x.id()); err != nil {
+		return err
 	}
 	p, r := x.program()
 	all, err := f.Worker.Downstream(ctx, p, r, execute.Which{})

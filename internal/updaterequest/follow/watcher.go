@@ -45,23 +45,25 @@ type Watcher struct {
 type watched struct {
 	gvk  schema.GroupVersionKind
 	stop context.CancelFunc
-	seen map[string]bool // the UIDs in the current list that are in the record
+	// before are the UIDs that were in the record at the start of the current list, and seen are those that were found since.
+	before, seen map[string]bool
 	// failing is set from a failure until the next complete list.
 	failing bool
 	ended   bool
 }
 
-// change identifies work: for a rule and a trigger, or for all copies that a rule made from a source.
+// change identifies an observed object and its work: for a rule and a trigger, or for all copies that a rule made from a source.
 type change struct {
 	rule    ledger.Rule
 	trigger mark.Object
 	source  mark.Object
+	uid     string
 }
 
-// pending is the cause of work.
+// pending is the observed state of an object.
 type pending struct {
-	uid, version string // of the observed object; version is empty for a deleted object
-	gone         bool
+	version string // empty for a deleted object
+	gone    bool
 }
 
 const (
@@ -157,7 +159,7 @@ func (w *Watcher) reconcile(ctx context.Context) (unknown bool) {
 // follow follows one resource until ctx is done.
 func (w *Watcher) follow(ctx context.Context, gvr schema.GroupVersionResource, x *watched) {
 	w.Log.Debug("watching generated objects or sources of copies", "resource", gvr.String())
-	metawatch.Follow(ctx, w.Resource(gvr), metav1.ListOptions{}, metawatch.Handler{
+	metawatch.Follow(ctx, fromStart{w.Resource(gvr), func() { w.begin(x) }}, metav1.ListOptions{}, metawatch.Handler{
 		Seen:   func(o *metav1.PartialObjectMetadata) { w.see(x, string(o.UID), o.ResourceVersion) },
 		Gone:   func(o *metav1.PartialObjectMetadata) { w.lose(string(o.UID)) },
 		Listed: func(map[types.NamespacedName]bool, string) { w.listed(x) },
@@ -215,11 +217,11 @@ func (w *Watcher) see(x *watched, uid, version string) {
 	defer w.mu.Unlock()
 	x.seen[uid] = true
 	if made && e.Version != "" && e.Version != version {
-		w.wait(change{rule: e.Rule(), trigger: e.Trigger}, pending{uid: uid, version: version})
+		w.wait(change{rule: e.Rule(), trigger: e.Trigger, uid: uid}, pending{version: version})
 	}
 	for _, c := range copies {
 		if c.FromVersion != "" && c.FromVersion != version {
-			w.wait(change{rule: c.Rule(), source: c.From}, pending{uid: uid, version: version})
+			w.wait(change{rule: c.Rule(), source: c.From, uid: uid}, pending{version: version})
 		}
 	}
 }
@@ -232,24 +234,34 @@ func (w *Watcher) lose(uid string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if made {
-		w.wait(change{rule: e.Rule(), trigger: e.Trigger}, pending{uid: uid, gone: true})
+		w.wait(change{rule: e.Rule(), trigger: e.Trigger, uid: uid}, pending{gone: true})
 	}
 	for _, c := range copies {
-		w.wait(change{rule: c.Rule(), source: c.From}, pending{uid: uid, gone: true})
+		w.wait(change{rule: c.Rule(), source: c.From, uid: uid}, pending{gone: true})
 	}
 }
 
-// listed handles the end of a list: objects that were not in the list are deleted.
-func (w *Watcher) listed(x *watched) {
+// fromStart calls began before the first page of each list is read.
+type fromStart struct {
+	metawatch.Resource
+	began func()
+}
+
+// List implements metawatch.Resource.
+func (r fromStart) List(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	if o.Continue == "" {
+		r.began()
+	}
+	return r.Resource.List(ctx, o)
+}
+
+// begin notes which objects are in the record before a list. An object that is recorded during the list may be created after the list.
+func (w *Watcher) begin(x *watched) {
 	l := w.Follower.Worker.Ledger
-	w.mu.Lock()
-	seen := x.seen
-	x.seen, x.failing = map[string]bool{}, false
-	w.mu.Unlock()
-	gone := map[string]bool{}
-	of := func(o mark.Object) {
-		if o.UID != "" && schema.FromAPIVersionAndKind(o.APIVersion, o.Kind) == x.gvk && !seen[o.UID] {
-			gone[o.UID] = true
+	before := map[string]bool{}
+	add := func(o mark.Object) {
+		if o.UID != "" && schema.FromAPIVersionAndKind(o.APIVersion, o.Kind) == x.gvk {
+			before[o.UID] = true
 		}
 	}
 	for _, r := range l.Rules() {
@@ -257,12 +269,25 @@ func (w *Watcher) listed(x *watched) {
 			continue
 		}
 		for _, e := range l.OfRule(r) {
-			of(e.Object)
-			of(e.From)
+			add(e.Object)
+			add(e.From)
 		}
 	}
-	for uid := range gone {
-		w.lose(uid)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x.before, x.seen = before, map[string]bool{}
+}
+
+// listed handles the end of a list: objects that were not in the list are deleted.
+func (w *Watcher) listed(x *watched) {
+	w.mu.Lock()
+	before, seen := x.before, x.seen
+	x.before, x.failing = nil, false
+	w.mu.Unlock()
+	for uid := range before {
+		if !seen[uid] {
+			w.lose(uid)
+		}
 	}
 }
 
@@ -303,8 +328,12 @@ func (w *Watcher) flush(ctx context.Context) (again time.Duration, err error) {
 		if rule == nil {
 			continue
 		}
-		if err := w.write(ctx, p, rule, changes, why); err != nil && !errors.Is(err, errSuperseded) {
-			errs = append(errs, fmt.Errorf("policy %s: %w", p.Key(), err))
+		if err := w.write(ctx, p, rule, changes, why); err != nil {
+			if errors.Is(err, errSuperseded) {
+				again = max(again, sameAgain)
+			} else {
+				errs = append(errs, fmt.Errorf("policy %s: %w", p.Key(), err))
+			}
 			w.mu.Lock()
 			for _, c := range changes {
 				if _, newer := w.pending[c]; !newer {
@@ -324,10 +353,10 @@ func (w *Watcher) current(c change, p pending) bool {
 		return false
 	}
 	if c.source == (mark.Object{}) {
-		e, ok := l.Object(p.uid)
+		e, ok := l.Object(c.uid)
 		return !ok || e.Version == p.version
 	}
-	for _, e := range l.OfSource(p.uid) {
+	for _, e := range l.OfSource(c.uid) {
 		if e.Rule() == c.rule && e.FromVersion != p.version {
 			return false
 		}
@@ -340,13 +369,14 @@ func (w *Watcher) write(ctx context.Context, p *policy.Program, r *policy.Rule, 
 	worker := w.Follower.Worker
 	unique := strconv.FormatInt(worker.Now().UnixNano(), 36)
 	b := &batches{f: w.Follower, program: p, rule: r, ctx: ctx, why: "changed " + unique}
+	var gone []string
 	for _, c := range changes {
 		if c.source == (mark.Object{}) {
 			if err := b.add(specOf(c.trigger)); err != nil {
 				return err
 			}
 			if why[c].gone {
-				worker.Ledger.Drop(why[c].uid)
+				gone = append(gone, c.uid)
 			}
 			continue
 		}
@@ -358,7 +388,13 @@ func (w *Watcher) write(ctx context.Context, p *policy.Program, r *policy.Rule, 
 			return fmt.Errorf("write UpdateRequest: %w", err)
 		}
 	}
-	return b.flush()
+	if err := b.flush(); err != nil {
+		return err
+	}
+	for _, uid := range gone {
+		worker.Ledger.Drop(uid) // only now, since the next leader finds the change by the record
+	}
+	return nil
 }
 
 func specOf(o mark.Object) kyvernov2.ResourceSpec {

@@ -2,12 +2,14 @@ package follow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,7 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/catalog"
@@ -162,5 +166,110 @@ func TestWatched(t *testing.T) {
 	}
 	if _, known := record.Object("c"); known {
 		t.Error("the record knows an object that is gone")
+	}
+}
+
+// noting is a resource whose first list ends after another replica has generated an object and recorded it.
+type noting struct {
+	*changing
+	during func()
+}
+
+func (n *noting) List(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	page, err := n.changing.List(ctx, o)
+	n.during()
+	return page, err
+}
+
+// watcherOf returns a Watcher of the ConfigMaps of a policy, and the function that records an object for it.
+func watcherOf(t *testing.T, s *site, maps metawatch.Resource) (w *Watcher, note func(trigger, uid, version string)) {
+	t.Helper()
+	s.add("sync")
+	watched := *s.policies["sync"].Rules[0].Generation
+	watched.Watched = true
+	s.policies["sync"].Rules[0].Generation = &watched
+	f := s.follower()
+	wake := make(chan struct{}, 100)
+	w = &Watcher{
+		Follower: f, Wake: func() { wake <- struct{}{} }, Log: slog.New(slog.DiscardHandler),
+		Resource: func(schema.GroupVersionResource) metawatch.Resource { return maps },
+	}
+	return w, func(trigger, uid, version string) {
+		s.record.Note(ledger.Entry{
+			Claim:  mark.Claim{Policy: "sync", Rule: "sync", Trigger: mark.Object{APIVersion: "v1", Kind: "Namespace", Name: trigger, UID: trigger}},
+			Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "o-" + uid, UID: uid}, Version: version,
+		})
+	}
+}
+
+// An object that is generated and recorded during a list is not in the list, and does not count as deleted.
+func TestRecordedDuringAList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, interceptor.Funcs{})
+		maps := &noting{changing: &changing{events: watch.NewFake(), listed: make(chan struct{})}}
+		maps.objects = append(maps.objects, metadataOf("old", "1"))
+		w, note := watcherOf(t, s, maps)
+		note("kept", "old", "1")
+		note("deleted", "gone", "1")
+		maps.during = func() { note("new", "new", "2") }
+		ctx, stop := context.WithCancel(t.Context())
+		if _, err := w.Once(ctx); err != nil {
+			t.Fatal(err)
+		}
+		<-maps.listed
+		if _, err := w.Once(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := s.requests(t), []string{" deleted"}; !slices.Equal(got, want) {
+			t.Errorf("the work is for %q, want %q", got, want)
+		}
+		for uid, want := range map[string]bool{"old": true, "new": true, "gone": false} {
+			if _, known := s.record.Object(uid); known != want {
+				t.Errorf("%s is recorded: %v", uid, known)
+			}
+		}
+		stop()
+		synctest.Wait()
+	})
+}
+
+// A change of an object leads to work, although another object of the same trigger was written by us at the same time. A deleted object
+// stays in the record until its work is written.
+func TestChangesOfOneTrigger(t *testing.T) {
+	var refusal error
+	s := newSite(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if _, ok := o.(*kyvernov2.UpdateRequest); ok && refusal != nil {
+			return refusal
+		}
+		return c.Create(ctx, o, opts...)
+	}})
+	w, note := watcherOf(t, s, &changing{events: watch.NewFake(), listed: make(chan struct{})})
+	note("t", "edited", "1")
+	note("t", "ours", "1")
+	note("t", "deleted", "1")
+	w.watched, w.pending, w.last = map[schema.GroupVersionResource]*watched{}, map[change]pending{}, map[change]time.Time{}
+	x := &watched{seen: map[string]bool{}}
+	w.see(x, "edited", "2")
+	w.lose("deleted")
+	w.see(x, "ours", "2")
+	note("t", "ours", "2") // the version of our write is recorded after the watch has reported it
+	refusal = errors.New("etcd has no leader")
+	if _, err := w.flush(t.Context()); err == nil {
+		t.Error("the work is not written, and there is no error")
+	}
+	if _, known := s.record.Object("deleted"); !known {
+		t.Error("the work is not written, and the record does not have the deleted object any more")
+	}
+	refusal = nil
+	now := time.Now().Add(2 * sameAgain)
+	w.Follower.Worker.Now = func() time.Time { return now }
+	if _, err := w.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.requests(t), []string{" t"}; !slices.Equal(got, want) {
+		t.Errorf("the work is for %q, want %q", got, want)
+	}
+	if _, known := s.record.Object("deleted"); known {
+		t.Error("the record has the deleted object")
 	}
 }

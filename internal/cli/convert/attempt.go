@@ -1,0 +1,359 @@
+package convert
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// The subresources that a rule about Pods covers.
+const (
+	debug  = "ephemeralcontainers"
+	resize = "resize"
+)
+
+// attempt is one request for which two policies are compared.
+type attempt struct {
+	what        string // such as "creation", for the report
+	operation   policy.Operation
+	subresource string
+	object, old map[string]any
+	user        *policy.User
+}
+
+// String returns the beginning of a sentence about the resource; it is empty for a creation without a requester.
+func (a *attempt) String() string {
+	switch {
+	case a.user != nil:
+		return "the " + a.what + ", by " + a.user.Username + " " + fmt.Sprint(a.user.Groups) + ", of "
+	case a.what == "creation":
+		return ""
+	}
+	return "the " + a.what + " of "
+}
+
+// request changes the request of the creation of an object to that of the attempt.
+func (a *attempt) request(r *policy.Request) *policy.Request {
+	r.Operation, r.Subresource, r.User = a.operation, a.subresource, a.user
+	if a.user != nil {
+		r.ResolveRoles = func(context.Context) (policy.Roles, error) { return policy.Roles{}, nil }
+	}
+	r.Object = value.Of(a.object)
+	if a.old != nil {
+		r.OldObject = value.Of(a.old)
+	}
+	if a.operation == policy.Delete {
+		r.Object = nil
+	}
+	if r.GVK.Kind == "Namespace" && r.GVK.Group == "" {
+		r.Namespace = r.Name
+	}
+	return r
+}
+
+// attempts makes the requests for one resource: its creation and, for rules that answer requests, one more.
+type attempts struct {
+	stage     policy.Stage
+	kinds     int // the number of kinds of the resources
+	uncovered []string
+	users     []*policy.User
+	// older are the last resources of each kind that an update may have changed.
+	older map[string]map[string]any
+	// updates: the classic rule is about updates, and not about creations.
+	updates bool
+	// existing: the classic rule admits updates of objects that violated it before, which no policy in CEL does.
+	existing bool
+	// unlisted: the policy in CEL is asked about subresources of Pods that it does not list. It admits violations there that existed before.
+	unlisted bool
+
+	tried map[string]int // by what
+}
+
+// of returns the requests for the i-th resource. violates reports whether the creation of a resource violates the classic rule.
+func (t *attempts) of(i int, object map[string]any, violates func(map[string]any) (bool, error)) ([]attempt, error) {
+	user := func(n int) *policy.User {
+		if len(t.users) == 0 {
+			return nil
+		}
+		return t.users[n%len(t.users)]
+	}
+	round := i / max(1, t.kinds)
+	out := []attempt{{what: "creation", operation: policy.Create, object: object, user: user(i)}}
+	kind, _ := object["kind"].(string)
+	if t.updates {
+		object = stored(object, i)
+		old := object
+		if other := t.older[kind]; other != nil {
+			old = renamed(other, object)
+		}
+		out[0] = attempt{what: "update", operation: policy.Update, object: object, old: old, user: user(i)}
+		t.older[kind] = object
+	}
+	if !t.stage.Has(policy.StageValidate | policy.StageVerifyImages | policy.StageMutate) {
+		return out, nil
+	}
+	object = stored(object, i)
+	pod, old := object["apiVersion"] == "v1" && kind == "Pod", t.older[kind]
+	next := attempt{what: "update", operation: policy.Update, object: object, user: user(round)}
+	switch turn := round % 4; {
+	case turn == 0 && t.stage == policy.StageValidate:
+		next.what, next.operation, next.old = "deletion", policy.Delete, object
+		return append(out, next), nil
+	case turn == 1 && pod && !slices.Contains(t.uncovered, "Pod/"+debug):
+		next.what, next.subresource, next.object, old = "debug container", debug, debugged(object), object
+	case turn == 2 && pod && !slices.Contains(t.uncovered, "Pod/"+resize):
+		next.what, next.subresource, old = "resize", resize, object
+	}
+	if old == nil {
+		return out, nil
+	}
+	if next.old = renamed(old, object); t.existing || t.unlisted && next.subresource != "" {
+		if before, err := violates(next.old); before || err != nil {
+			return out, err
+		}
+	}
+	return append(out, next), nil
+}
+
+// stored returns an object as it is in the cluster, where it has a UID.
+func stored(object map[string]any, i int) map[string]any {
+	metadata, _ := object["metadata"].(map[string]any)
+	out, with := maps.Clone(object), maps.Clone(metadata)
+	if with == nil {
+		with = map[string]any{}
+	}
+	if with["uid"] == nil {
+		with["uid"] = fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
+	}
+	out["metadata"] = with
+	return out
+}
+
+// debugged returns a Pod with a container for debugging, which is like its first container.
+func debugged(pod map[string]any) map[string]any {
+	spec, _ := pod["spec"].(map[string]any)
+	containers, _ := spec["containers"].([]any)
+	container := map[string]any{}
+	if len(containers) > 0 {
+		first, _ := containers[0].(map[string]any)
+		maps.Copy(container, first)
+	}
+	container["name"] = "debug"
+	if image, _ := container["image"].(string); image == "" {
+		container["image"] = "debug"
+	}
+	out, with := maps.Clone(pod), maps.Clone(spec)
+	if with == nil {
+		with = map[string]any{}
+	}
+	with["ephemeralContainers"] = []any{container}
+	out["spec"] = with
+	return out
+}
+
+// renamed returns an object with the identity of another one.
+func renamed(object, as map[string]any) map[string]any {
+	metadata, _ := object["metadata"].(map[string]any)
+	other, _ := as["metadata"].(map[string]any)
+	out, with := maps.Clone(object), maps.Clone(metadata)
+	if with == nil {
+		with = map[string]any{}
+	}
+	for _, field := range []string{"name", "namespace", "uid"} {
+		if with[field] = other[field]; other[field] == nil {
+			delete(with, field)
+		}
+	}
+	out["metadata"] = with
+	return out
+}
+
+// report returns what was tried, such as "500 creations, 120 updates".
+func (t *attempts) report() string {
+	var out []string
+	for _, what := range []string{"creation", "update", "deletion", "debug container", "resize"} {
+		if n := t.tried[what]; n > 0 {
+			out = append(out, terminal.Counted(n, what, what+"s"))
+		}
+	}
+	text := strings.Join(out, ", ")
+	if n := len(t.users); n > 0 {
+		text += ", by " + terminal.Counted(n, "requester", "requesters")
+	}
+	return text
+}
+
+// requesters returns the users for whom a rule that reads the requester is evaluated: those that its policy names, and another one.
+func requesters(original map[string]any) []*policy.User {
+	out := []*policy.User{{Username: "visitor@example.com", Groups: []string{"system:authenticated"}}}
+	add := func(u *policy.User) {
+		if !slices.ContainsFunc(out, func(o *policy.User) bool { return o.Username == u.Username && slices.Equal(o.Groups, u.Groups) }) {
+			out = append(out, u)
+		}
+	}
+	var visit func(v any)
+	visit = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			subjects, _ := v["subjects"].([]any)
+			for _, s := range subjects {
+				subject, _ := s.(map[string]any)
+				name, _ := subject["name"].(string)
+				namespace, _ := subject["namespace"].(string)
+				name = instance(name, "x")
+				switch subject["kind"] {
+				case "Group":
+					add(&policy.User{Username: "member", Groups: []string{"system:authenticated", name}})
+				case "ServiceAccount":
+					add(&policy.User{Username: "system:serviceaccount:" + instance(namespace, "x") + ":" + name, Groups: []string{"system:serviceaccounts"}})
+				default:
+					add(&policy.User{Username: name, Groups: []string{"system:authenticated"}})
+				}
+			}
+			for _, k := range slices.Sorted(maps.Keys(v)) {
+				visit(v[k])
+			}
+		case []any:
+			for _, e := range v {
+				visit(e)
+			}
+		case string:
+			if !strings.Contains(v, "system:") || strings.Contains(v, "{{") {
+				return
+			}
+			add(&policy.User{Username: instance(v, "x"), Groups: []string{"system:authenticated"}})
+			add(&policy.User{Username: "member", Groups: []string{"system:authenticated", instance(v, "x")}})
+		}
+	}
+	visit(original["spec"])
+	return out
+}
+
+// namespaces returns the labels of the namespaces of objects. Every other namespace fits the namespaceSelectors of the policy.
+func namespaces(original map[string]any, objects []map[string]any) map[string]map[string]string {
+	fitting := map[string]string{}
+	var visit func(v any)
+	visit = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			selector, _ := v["namespaceSelector"].(map[string]any)
+			labels, _ := selector["matchLabels"].(map[string]any)
+			for name, want := range labels {
+				text, _ := want.(string)
+				fitting[instance(name, "x")] = instance(text, "x")
+			}
+			expressions, _ := selector["matchExpressions"].([]any)
+			for _, e := range expressions {
+				expression, _ := e.(map[string]any)
+				key, _ := expression["key"].(string)
+				switch expression["operator"] {
+				case "In":
+					if values, _ := expression["values"].([]any); len(values) > 0 {
+						fitting[key] = fmt.Sprint(values[0])
+					}
+				case "Exists":
+					fitting[key] = "x"
+				}
+			}
+			for _, e := range v {
+				visit(e)
+			}
+		case []any:
+			for _, e := range v {
+				visit(e)
+			}
+		}
+	}
+	visit(original["spec"])
+	var names []string
+	for _, o := range objects {
+		metadata, _ := o["metadata"].(map[string]any)
+		if name, _ := metadata["namespace"].(string); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	out := map[string]map[string]string{}
+	for i, name := range names {
+		labels := map[string]string{}
+		if i%2 == 0 {
+			maps.Copy(labels, fitting)
+		}
+		labels["kubernetes.io/metadata.name"] = name
+		out[name] = labels
+	}
+	return out
+}
+
+// coverage are the kinds, operations and subresources that a classic rule matched.
+type coverage struct {
+	kinds, operations map[string]bool
+}
+
+func (c *coverage) add(a *attempt) {
+	if c.kinds == nil {
+		c.kinds, c.operations = map[string]bool{}, map[string]bool{}
+	}
+	kind, _ := a.object["kind"].(string)
+	c.kinds[kind], c.operations[string(a.operation)] = true, true
+}
+
+// missing returns what the proof lacks: it proves nothing about a kind or an operation that the rule names and no resource matched.
+func (c *coverage) missing(classic *policy.Program, uncovered []string, applied int) (out []string) {
+	if applied == 0 {
+		return []string{"nothing was proved: the rule matched no resource (add some with --resource, and definitions of their kinds with --crd-paths)"}
+	}
+	var kinds, operations []string
+	for _, r := range classic.Rules {
+		for _, t := range r.Targets {
+			if t.Kind != "" && t.Kind != "*" && t.Subresource == "" && !wildcard.Has(t.Kind) && !c.kinds[t.Kind] && !slices.Contains(uncovered, t.Kind) && !slices.Contains(kinds, t.Kind) {
+				kinds = append(kinds, t.Kind)
+			}
+			for _, o := range t.Operations {
+				if o != policy.Connect && len(t.Operations) < 4 && !c.operations[string(o)] && !slices.Contains(operations, string(o)) {
+					operations = append(operations, string(o))
+				}
+			}
+		}
+	}
+	if len(kinds) > 0 {
+		out = append(out, "nothing was proved about "+strings.Join(kinds, ", ")+": the rule matched no such resource (add some with --resource, and definitions of their kinds with --crd-paths)")
+	}
+	if len(operations) > 0 {
+		out = append(out, "nothing was proved about the operations "+strings.Join(operations, ", ")+": the rule matched no such request")
+	}
+	return out
+}
+
+// left returns the subresources that the rule names and the proof does not try.
+func (c *coverage) left(classic *policy.Program) (out []string) {
+	for _, r := range classic.Rules {
+		for _, t := range r.Targets {
+			if name := t.Kind + "/" + t.Subresource; t.Subresource != "" && t.Kind != "" && !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+// left returns what was not tried, with more.
+func (t *attempts) left(more []string) string {
+	out := slices.Clone(more)
+	for _, what := range []string{"update", "deletion"} {
+		if t.tried[what] == 0 && !(what == "deletion" && t.stage != policy.StageValidate) {
+			out = append(out, what+"s")
+		}
+	}
+	if slices.Contains(t.uncovered, "Pod/"+debug) {
+		out = append(out, "debug containers and resizes, for which the CEL policy is not the same")
+	}
+	return strings.Join(out, ", ")
+}

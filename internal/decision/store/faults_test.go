@@ -1,0 +1,183 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http/httptest"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+)
+
+// vanishing forwards connections to a server. After vanish, nothing arrives on the connections of before, and neither end
+// notices it.
+type vanishing struct {
+	mu    sync.Mutex
+	conns []*silent
+}
+
+// silent is a connection on which nothing arrives any more, once it is cut.
+type silent struct {
+	net.Conn
+	cut chan struct{}
+}
+
+func (s *silent) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	select {
+	case <-s.cut:
+		select {} // until the process ends
+	default:
+		return n, err
+	}
+}
+
+func (v *vanishing) vanish() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, c := range v.conns {
+		close(c.cut)
+	}
+	v.conns = nil
+}
+
+// listen forwards the connections to an address, and returns the address.
+func (v *vanishing) listen(t *testing.T, network, address, to string) string {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial(network, to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+				from := &silent{way[0], make(chan struct{})}
+				v.mu.Lock()
+				v.conns = append(v.conns, from)
+				v.mu.Unlock()
+				go func() {
+					_, _ = io.Copy(way[1], from)
+					_ = way[1].Close()
+				}()
+			}
+		}
+	}()
+	return l.Addr().String()
+}
+
+// Calls of a store that another call uses return when their time is over.
+func TestCallsWaitForALimitedTime(t *testing.T) {
+	s := opened(t, filepath.Join(t.TempDir(), "d.db"), Options{})
+	if err := s.turn.Acquire(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	defer s.turn.Release(1)
+	p, err := NewPostgres("postgres://ephor@localhost/none", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []*link{p.writing, p.reading} {
+		if err := l.turn.Acquire(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		defer l.turn.Release(1)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, s := range []interface {
+		decision.Store
+		decision.Reader
+		decision.Eraser
+		Tidier
+	}{s, p} {
+		_, pageErr := s.Page(over, &decision.Query{}, "", 1)
+		_, eraseErr := s.EraseUser(over, "jane")
+		for _, err := range []error{pageErr, eraseErr, s.Write(over, nil), s.Tidy(over)} {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%T: %v", s, err)
+			}
+		}
+	}
+}
+
+// alone is a store that takes one batch at a time.
+type alone struct {
+	memory
+	at, most atomic.Int32
+}
+
+func (a *alone) Write(ctx context.Context, records []decision.Record) error {
+	defer a.at.Add(-1)
+	a.most.Store(max(a.most.Load(), a.at.Add(1)))
+	time.Sleep(time.Second) // in the bubble
+	return a.memory.Write(ctx, records)
+}
+
+// A receiver calls a store that does not remember batches from one goroutine at a time.
+func TestReceiverTakesTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &alone{}
+		r := NewReceiver(to, slog.New(slog.DiscardHandler))
+		var senders sync.WaitGroup
+		for range batchesAtOnce {
+			senders.Go(func() {
+				body, err := decision.AppendBatch(nil, decision.NewBatchID(), some(1, rand.New(rand.NewPCG(1, 2))))
+				if err != nil {
+					t.Error(err)
+				}
+				if status, text := r.take(httptest.NewRequestWithContext(t.Context(), "POST", "https://x"+batchPath, bytes.NewReader(body))); status != 204 {
+					t.Errorf("status %d: %s", status, text)
+				}
+			})
+		}
+		senders.Wait()
+		if got, _ := to.stored(); len(got) != batchesAtOnce || to.most.Load() != 1 {
+			t.Errorf("%d records, %d batches at once", len(got), to.most.Load())
+		}
+	})
+}
+
+// forgotten is a store whose deletion of old records ends with its context.
+type forgotten struct {
+	memory
+	tidied atomic.Int32
+}
+
+func (f *forgotten) Tidy(ctx context.Context) error {
+	<-ctx.Done()
+	f.tidied.Add(1)
+	return ctx.Err()
+}
+
+// A deletion of old records that does not end is stopped, and another one begins.
+func TestTidyHasALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &forgotten{}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*tidyEvery)
+		defer cancel()
+		NewReceiver(to, slog.New(slog.DiscardHandler)).tidy(ctx)
+		if n := to.tidied.Load(); n < 4 {
+			t.Errorf("%d deletions", n)
+		}
+	})
+}

@@ -1,0 +1,96 @@
+package decision
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// disk takes only some of the bytes of a write, if it is full.
+type disk struct {
+	bytes.Buffer
+	full bool
+	left int // bytes
+}
+
+func (d *disk) Write(b []byte) (int, error) {
+	if !d.full || len(b) <= d.left {
+		return d.Buffer.Write(b)
+	}
+	n, _ := d.Buffer.Write(b[:d.left]) // a buffer has no errors
+	d.left = 0
+	return n, errors.New("no space left on device")
+}
+
+func line(uid string) []Record { return []Record{{Schema: Schema, UID: uid}} }
+
+// Whatever part of a batch a full disk has taken, the records before and after it are read.
+func TestLinesAfterAFullDisk(t *testing.T) {
+	var one bytes.Buffer
+	if err := NewLines(&one).Write(t.Context(), line("1")); err != nil {
+		t.Fatal(err)
+	}
+	for left := range 2 * one.Len() {
+		d := &disk{}
+		l := NewLines(d)
+		if err := l.Write(t.Context(), line("before")); err != nil {
+			t.Fatal(err)
+		}
+		d.full, d.left = true, left
+		for range 2 {
+			if err := l.Write(t.Context(), append(line("1"), line("2")...)); err == nil {
+				t.Fatal("a full disk takes records")
+			}
+		}
+		d.full = false
+		if err := l.Write(t.Context(), line("after")); err != nil {
+			t.Fatal(err)
+		}
+		var uids []string
+		err := Read(&d.Buffer, func(r *Record) bool { uids = append(uids, r.UID); return true }, func(int, error) {})
+		got := strings.Join(uids, " ")
+		if err != nil || !strings.HasPrefix(got, "before") || !strings.HasSuffix(got, "after") {
+			t.Errorf("with room for %d bytes: %q, %v", left, got, err)
+		}
+	}
+}
+
+// A file on a volume that was away is written again when the volume is back, and has all records that were reported as stored.
+func TestFileOnAVolumeThatWasAway(t *testing.T) {
+	volume := filepath.Join(t.TempDir(), "volume")
+	if err := os.Mkdir(volume, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(volume, "decisions.jsonl")
+	l, err := OpenLines(path, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.Write(t.Context(), line("before")); err != nil {
+		t.Fatal(err)
+	}
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move(volume, volume+".away")
+	for range 2 {
+		if err := l.Write(t.Context(), line("away")); err == nil {
+			t.Fatal("a volume that is away takes records")
+		}
+	}
+	move(volume+".away", volume)
+	if err := l.Write(t.Context(), line("after")); err != nil {
+		t.Fatal(err)
+	}
+	older, _ := read(t, path+".1")
+	if uids, wrong := read(t, path); strings.Join(append(older, uids...), " ") != "before after" || wrong > 0 {
+		t.Errorf("%q after %q", uids, older)
+	}
+}
