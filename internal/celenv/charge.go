@@ -196,7 +196,7 @@ const verbParts = 150
 
 func formats(e *Evaluation, l, r ref.Val, _ []ref.Val) int {
 	format, _ := l.(types.String)
-	return len(format)/parsedPerPart + strings.Count(string(format), "%")*verbParts + 4*values(e, r) + digits(string(format))/parsedPerPart
+	return len(format)/parsedPerPart + strings.Count(string(format), "%")*verbParts + 6*values(e, r) + digits(string(format))/parsedPerPart
 }
 
 func replaces(_ *Evaluation, l, r ref.Val, more []ref.Val) int {

@@ -11,7 +11,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/trace"
-	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Set holds the compiled conditions of one place in a policy. It is immutable and safe for concurrent use.
@@ -194,28 +193,43 @@ func (c *condition) right(env *jmespath.Env, root jmespath.Root) (operand, any, 
 		if err := walks(env.Meter, value); err != nil {
 			return nil, nil, err
 		}
+		if err := env.Meter.Step(prepareSteps(value)); err != nil {
+			return nil, nil, err
+		}
 	}
 	return c.op.prepare(value, true), value, nil
 }
 
-// stepText is the number of bytes that an operator reads in one step: it converts lists to texts, and texts that are JSON to lists.
-const stepText = 2
+// stepText is the number of bytes that an operator reads in one step.
+const stepText = 32
 
 // jsonSteps is the cost of a byte of JSON.
-const jsonSteps = 3
+const jsonSteps = 4
+
+// prepareSteps returns what preparing the value of a condition takes beside a walk: the elements of lists become texts, and texts that are
+// JSON become lists.
+func prepareSteps(v any) (n int) {
+	switch v := v.(type) {
+	case string:
+		if s := strings.TrimLeft(v, " \t\r\n"); s != "" && strings.IndexByte(`[{"`, s[0]) >= 0 {
+			return jsonSteps * len(s)
+		}
+	case []any:
+		for _, element := range v {
+			n += textSteps(element)
+		}
+	}
+	return n
+}
 
 // walks counts the steps of a complete walk over v: an expression can create values that are small in memory but endless
 // to walk over.
 func walks(m *budget.Meter, v any) error {
 	switch v := v.(type) {
 	case string:
-		n := 1 + len(v)/stepText
-		if s := strings.TrimLeft(v, " \t\r\n"); s != "" && strings.IndexByte(`[{"`, s[0]) >= 0 { // perhaps JSON
-			n += jsonSteps * len(s)
-		}
-		return m.Step(n)
+		return m.Step(1 + len(v)/stepText)
 	case []any, map[string]any:
-		return m.Step(1 + value.TextLength(v, stepText*budget.DefaultSteps+1)/stepText)
+		return m.Walk(v)
 	}
 	return nil
 }

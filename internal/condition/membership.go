@@ -85,7 +85,13 @@ type member struct {
 
 func (o *member) holds(m *budget.Meter, key any) (bool, error) {
 	if keys, ok := key.([]any); ok {
-		return o.evaluate(len(keys), func(i int) (bool, error) { return o.list.matches(m, textOf(keys[i])) })
+		return o.evaluate(len(keys), func(i int) (bool, error) {
+			text, err := meteredText(m, keys[i])
+			if err != nil {
+				return false, err
+			}
+			return o.list.matches(m, text)
+		})
 	}
 	text, ok := scalarText(key)
 	if !ok {

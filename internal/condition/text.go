@@ -25,6 +25,25 @@ func textOf(v any) string {
 	return fmt.Sprint(v)
 }
 
+// textSteps returns what textOf takes, in steps.
+func textSteps(v any) int {
+	switch v.(type) {
+	case string, bool, nil:
+		return 2
+	case []any, map[string]any:
+		return value.TextLength(v, 2*budget.DefaultSteps) / 2
+	}
+	return 8
+}
+
+// meteredText is textOf, which is charged first.
+func meteredText(m *budget.Meter, v any) (string, error) {
+	if err := m.Step(textSteps(v)); err != nil {
+		return "", err
+	}
+	return textOf(v), nil
+}
+
 // scalarText returns the text of a string, number or bool; ok is false for other values.
 func scalarText(v any) (text string, ok bool) {
 	switch v := v.(type) {

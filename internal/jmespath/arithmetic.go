@@ -76,7 +76,7 @@ const (
 )
 
 // operandSteps is the cost of reading a quantity or a duration and of calculating with it.
-const operandSteps = 300
+const operandSteps = 350
 
 func readOperand(v any) (operand, bool) {
 	if f, ok := value.Float(v); ok {

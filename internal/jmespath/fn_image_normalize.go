@@ -1,7 +1,7 @@
 package jmespath
 
 // imageSteps is the cost of reading a short image reference and of writing it.
-const imageSteps = 50
+const imageSteps = 70
 
 func init() {
 	register(Function{

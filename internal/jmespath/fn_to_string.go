@@ -23,7 +23,7 @@ func init() {
 				return nil, err
 			}
 			length := value.TextLength(args[0], 8<<20)
-			if err := env.step(length / readPerStep); err != nil {
+			if err := env.step(length / 5); err != nil {
 				return nil, err
 			}
 			out := value.AppendJSON(make([]byte, 0, length), floats(args[0]))

@@ -9,7 +9,7 @@ func init() {
 		Examples: []Example{{Expression: "to_upper('Abc')", Result: `"ABC"`}},
 		call: func(env *Env, args []any) (any, error) {
 			s := args[0].(string)
-			if err := env.step(len(s) / readPerStep); err != nil {
+			if err := env.step(len(s) / 12); err != nil {
 				return nil, err
 			}
 			return env.text(strings.ToUpper(s))

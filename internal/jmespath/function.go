@@ -146,7 +146,7 @@ func compileCall(n *node) eval {
 
 // callSteps is the cost of a call, and readPerStep the number of bytes that a function reads in one step. Functions that take longer charge
 // for themselves.
-const callSteps, readPerStep = 8, 4
+const callSteps, readPerStep = 4, 4
 
 func evalArgs(env *Env, args []eval, v any) ([]any, error) {
 	steps := callSteps

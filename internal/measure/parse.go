@@ -88,8 +88,8 @@ func hugeExponent(s string) bool {
 
 // Steps returns what comparing a text with a bound takes at most, in steps of package budget. It may be a quantity, a duration or a version.
 func Steps(s string) int {
-	if len(s) > maxText {
-		return 1
+	if !startsNumber(s) {
+		return 0
 	}
 	return 4 + 3*len(s)
 }

@@ -75,7 +75,18 @@ func (p Pattern) Match(s string) bool {
 }
 
 // Cost returns the work of p.Match(s), as the function Cost does.
-func (p Pattern) Cost(s string) int { return work(p.source, s, int(p.tried)) }
+func (p Pattern) Cost(s string) int {
+	switch p.shape {
+	case literal, prefix, suffix:
+		return min(len(p.part), len(s)) / comparedPerStep
+	case anything, nonEmpty:
+		return 0
+	}
+	return work(p.source, s, int(p.tried))
+}
+
+// comparedPerStep is the number of bytes of two texts that are compared in a step.
+const comparedPerStep = 64
 
 // Literal returns the only text that p matches, and whether p has no wildcards.
 func (p Pattern) Literal() (string, bool) { return p.source, p.shape == literal }

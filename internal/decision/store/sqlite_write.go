@@ -22,14 +22,12 @@ func (s *SQLite) WriteOnce(ctx context.Context, batch decision.BatchID, records 
 	if s.reads {
 		return errReads
 	}
-	if err := s.turn.Acquire(ctx, 1); err != nil {
+	release, err := s.use(ctx)
+	if err != nil {
 		return err
 	}
-	defer s.turn.Release(1)
-	if err := s.opened(ctx); err != nil {
-		return err
-	}
-	err := s.store(ctx, batch, records)
+	defer release()
+	err = s.store(ctx, batch, records)
 	if errors.Is(err, errStored) {
 		return nil
 	}

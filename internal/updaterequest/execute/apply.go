@@ -88,7 +88,7 @@ func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unst
 	err = w.Client.Create(ctx, created, t.owner(fieldManager))
 	switch {
 	case err == nil:
-		w.note(t, created, g)
+		w.note(t, created, g, planOf(created, planned))
 		w.reportGenerated(t, planned)
 		return false, nil
 	case ending(err):
@@ -124,17 +124,18 @@ func (t *task) leaves(live *unstructured.Unstructured) error {
 
 // update brings the existing object up to date.
 func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructured.Unstructured, g *policy.Generated) error {
-	next := replaced(live, planned)
-	if value.Equal(next.Object, live.Object) {
-		w.note(t, live, g)
+	plan := planOf(live, planned)
+	if plan == "" || w.upToDate(live, plan) {
+		w.note(t, live, g, plan)
 		return nil
 	}
+	next := replaced(live, planned)
 	written := next.DeepCopy()
 	err := w.Client.Update(ctx, written, t.owner(fieldManager))
 	if apierrors.IsInvalid(err) {
 		// Fields that the API server has set to defaults must not be removed.
 		if next.Object = overlay(live.Object, next.Object).(map[string]any); value.Equal(next.Object, live.Object) {
-			w.note(t, live, g)
+			w.note(t, live, g, plan)
 			return nil
 		}
 		written = next
@@ -143,8 +144,10 @@ func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructure
 	if err != nil {
 		return wrap(err, "update "+ObjectText(planned))
 	}
-	w.note(t, written, g)
-	w.reportGenerated(t, next)
+	w.note(t, written, g, planOf(written, planned))
+	if written.GetResourceVersion() != live.GetResourceVersion() { // the API server has stored a change
+		w.reportGenerated(t, next)
+	}
 	return nil
 }
 
@@ -170,7 +173,7 @@ func (w *Worker) applyOnServer(ctx context.Context, t *task, planned *unstructur
 	case err != nil:
 		return wrap(err, "apply "+text)
 	}
-	w.note(t, planned, g)
+	w.note(t, planned, g, "")
 	if planned.GetResourceVersion() != live.GetResourceVersion() {
 		w.reportGenerated(t, planned)
 	}

@@ -1,7 +1,9 @@
 package execute
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -9,12 +11,17 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/seal"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // An object that is being deleted does not count as generated: the work waits until it is gone, fails if that takes long, and generates it
@@ -73,6 +80,95 @@ func TestObjectsThatAreBeingDeleted(t *testing.T) {
 		live = &corev1.ConfigMap{}
 		if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(old), live); err != nil || live.DeletionTimestamp != nil {
 			t.Errorf("%s: it is not generated again: %v, %+v", name, err, live)
+		}
+	}
+}
+
+// defaulting is an API server that adds a default to ConfigMaps, and stores no update without a change.
+func defaulting(updates *int) interceptor.Funcs {
+	add := func(o client.Object) {
+		if u, ok := o.(*unstructured.Unstructured); ok && u.GetKind() == "ConfigMap" && u.GetName() == "there-made" {
+			_ = unstructured.SetNestedField(u.Object, "default", "data", "added")
+		}
+	}
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			add(o)
+			return c.Create(ctx, o, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			u, ok := o.(*unstructured.Unstructured)
+			if !ok {
+				return c.Update(ctx, o, opts...)
+			}
+			*updates++
+			add(u)
+			live := &unstructured.Unstructured{}
+			live.SetGroupVersionKind(u.GroupVersionKind())
+			if err := c.Get(ctx, client.ObjectKeyFromObject(o), live); err != nil || value.Equal(u.Object, live.Object) {
+				return err
+			}
+			return c.Update(ctx, o, opts...)
+		},
+	}
+}
+
+// An object to which the API server adds defaults is neither written nor reported again in each round. A change of the object, and a change
+// of the plan, are.
+func TestDefaultsOfTheAPIServer(t *testing.T) {
+	for name, recorded := range map[string]bool{"recorded": true, "not recorded": false} {
+		there := configMapOf("n", "there", "u1", triggers)
+		w, events := newMarked(t, there)
+		updates := 0
+		u := workOf(t, "anybody", triggerSpec("n", "there", "u1"), "", "", nil)
+		withRequest(t, w, defaulting(&updates), u, there)
+		if recorded {
+			w.Ledger = ledger.New(ledger.Options{Log: slog.New(slog.DiscardHandler)})
+		}
+		// round returns what the work for the trigger did.
+		round := func() (written int, reported bool) {
+			t.Helper()
+			updates, events.all = 0, nil
+			if err := carry(t, w, u); err != nil {
+				t.Fatal(err)
+			}
+			return updates, events.has("resource generated")
+		}
+		edit := func(key, text string) {
+			t.Helper()
+			live := &corev1.ConfigMap{}
+			if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: "there-made"}, live); err != nil {
+				t.Fatal(err)
+			}
+			live.UID = "made" // the client of the test sets none
+			live.Data[key] = text
+			if err := w.Client.Update(t.Context(), live); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, reported := round(); !reported {
+			t.Errorf("%s: the new object is not reported", name)
+		}
+		edit("k", "mine")
+		if written, reported := round(); written != 1 || !reported {
+			t.Errorf("%s: after a change by another client: %d writes, reported: %v", name, written, reported)
+		}
+		want := 1
+		if recorded {
+			want = 0
+		}
+		for range 3 {
+			if written, reported := round(); written != want || reported {
+				t.Errorf("%s: in a further round: %d writes, want %d, reported: %v", name, written, want, reported)
+			}
+		}
+		edit("added", "mine")
+		if written, reported := round(); written != 1 || !reported {
+			t.Errorf("%s: after a change of the default by another client: %d writes, reported: %v", name, written, reported)
+		}
+		w.Keys = func(context.Context, bool) (*seal.Keyring, error) { return keyringOf(t, 2, 1), nil } // the plan has another mark
+		if written, reported := round(); written != 1 || !reported {
+			t.Errorf("%s: after a change of the plan: %d writes, reported: %v", name, written, reported)
 		}
 	}
 }

@@ -118,6 +118,9 @@ func (w *Worker) mutate(ctx context.Context, t *task, m *policy.Mutated) error {
 		}
 		return wrap(err, "update "+text)
 	}
+	if m.Subresource == "" && after.GetResourceVersion() == before.GetResourceVersion() {
+		return nil // the API server stores the same content in another form, so nothing has changed
+	}
 	w.Events.Record(event.Event{
 		Regarding: event.PolicyReference(t.program), Reason: event.PolicyApplied, Action: event.ResourceMutated, Controller: event.MutateController,
 		Related: event.Reference{APIVersion: before.GetAPIVersion(), Kind: before.GetKind(), Namespace: before.GetNamespace(), Name: before.GetName(), UID: string(before.GetUID())},

@@ -25,11 +25,11 @@ func (w *Worker) finish(ctx context.Context, u *kyvernov2.UpdateRequest) (again 
 		w.forget(u.Name)
 		return 0
 	case apierrors.IsConflict(err):
-		return w.soon(u.Name)
+		return w.soon(u.Name, longestLook)
 	}
 	w.Log.Warn("an executed UpdateRequest could not be removed", "name", u.Name, "error", err)
 	w.Observer.Requeued(WorkerName, 1)
-	return firstRetry
+	return w.soon(u.Name, longestError)
 }
 
 // failed writes the reason for a failure to the status, and schedules the next attempt. Conflicts with other writers count as a failure only
@@ -40,7 +40,7 @@ func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why err
 		retries = 0 // the work was requested again
 	}
 	if retries < maxRetries && onlyConflicts(why) && w.conflicts(u.Name) <= updaterequest.Attempts {
-		return w.soon(u.Name)
+		return w.soon(u.Name, longestLook)
 	}
 	message := value.Message(strings.ToValidUTF8(why.Error(), ""))
 	next := u.DeepCopy()
@@ -55,10 +55,10 @@ func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why err
 			w.forget(u.Name)
 			return 0
 		case apierrors.IsConflict(err):
-			return w.soon(u.Name)
+			return w.soon(u.Name, longestLook)
 		}
 		w.Log.Warn("the status of an UpdateRequest could not be written", "name", u.Name, "error", err)
-		return longestLook
+		return w.soon(u.Name, longestError)
 	}
 	if next.Status.State == kyvernov2.Failed {
 		w.forget(u.Name)
@@ -108,14 +108,16 @@ func (w *Worker) conflicts(name string) int {
 	return p.conflicts
 }
 
-// soon returns the pause before the next attempt for an UpdateRequest that has not failed. It doubles each time.
-func (w *Worker) soon(name string) time.Duration {
+// soon returns the pause before the next attempt for an UpdateRequest whose state is not changed. It doubles each time, up to the longest.
+func (w *Worker) soon(name string, longest time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if p := w.progress[name]; p != nil {
-		return p.pause(longestLook)
+	p := w.progress[name]
+	if p == nil {
+		p = newProgress(time.Time{})
+		w.progress[name] = p
 	}
-	return firstLook
+	return p.pause(longest)
 }
 
 // meanwhile returns a conflict error for a change that the worker noticed itself: the named object was changed or created during the work.

@@ -71,3 +71,65 @@ func TestConflictsOfTheUpdateRequest(t *testing.T) {
 		}
 	})
 }
+
+// While UpdateRequests cannot be read or written, the worker pauses longer and longer, and then does the work.
+func TestRequestsThatCannotBeReadOrWritten(t *testing.T) {
+	for _, what := range []string{"get", "delete", "status"} {
+		synctest.Test(t, func(t *testing.T) {
+			trigger := configMapOf("n", "there", "u1", triggers)
+			w, _ := newMarked(t, trigger)
+			u := workOf(t, "anybody", triggerSpec("n", "there", "u1"), "CREATE", "u", trigger)
+			calls, away, refused := 0, true, what == "status"
+			answer := func(o client.Object, call string) error {
+				if _, ok := o.(*kyvernov2.UpdateRequest); ok && call == what && away {
+					calls++
+					return errors.New("the API server is away")
+				}
+				return nil
+			}
+			stored := withRequest(t, w, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					if err := answer(o, "get"); err != nil {
+						return err
+					}
+					return c.Get(ctx, k, o, opts...)
+				},
+				Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+					if err := answer(o, "delete"); err != nil {
+						return err
+					}
+					return c.Delete(ctx, o, opts...)
+				},
+				SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+					if err := answer(o, "status"); err != nil {
+						return err
+					}
+					return c.SubResource(sub).Update(ctx, o, opts...)
+				},
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					if refused {
+						return errors.New("no right")
+					}
+					return c.Create(ctx, o, opts...)
+				},
+			}, u, trigger)
+			began := time.Now()
+			for again := time.Nanosecond; again > 0 && time.Since(began) < 20*time.Minute; {
+				if time.Since(began) > 10*time.Minute && away {
+					if calls > 100 {
+						t.Errorf("%s: %d calls in ten minutes", what, calls)
+					}
+					away, refused = false, false
+				}
+				time.Sleep(again)
+				again = w.pass(t.Context(), u.Name)
+			}
+			if _, left := stored(); left || calls < 10 {
+				t.Errorf("%s: after %d calls the UpdateRequest is left: %v", what, calls, left)
+			}
+			if _, left := w.progress[u.Name]; left {
+				t.Errorf("%s: there is still a state of the UpdateRequest", what)
+			}
+		})
+	}
+}

@@ -2,6 +2,8 @@ package execute
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/mark"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // A user who may write a generated object can remove its labels and its mark. The record of generated objects (package ledger) still
@@ -22,17 +25,33 @@ func ruleOf(p *policy.Program, r *policy.Rule) ledger.Rule {
 	return ledger.Rule{ID: p.Identity(), Name: r.Name}
 }
 
-// note records an object that the task wrote, with its new version. It does not record objects that are not synchronized, because the
-// worker will not touch them again.
-func (w *Worker) note(t *task, u *unstructured.Unstructured, g *policy.Generated) {
+// note records an object that the task wrote, with its new version and its plan (planOf). It does not record objects that are not
+// synchronized, because the worker will not touch them again.
+func (w *Worker) note(t *task, u *unstructured.Unstructured, g *policy.Generated, plan string) {
 	if t.rule.Generation == nil || !t.rule.Generation.Synchronize {
 		return
 	}
-	e := ledger.Entry{Claim: t.claim(g.Source), Object: withUID(u), Version: u.GetResourceVersion(), FromVersion: g.SourceVersion}
+	e := ledger.Entry{Claim: t.claim(g.Source), Object: withUID(u), Version: u.GetResourceVersion(), FromVersion: g.SourceVersion, Plan: plan}
 	if source := g.Source; source != nil {
 		e.From = mark.Object{APIVersion: source.APIVersion, Kind: source.Kind, Namespace: source.Namespace, Name: source.Name, UID: source.UID}
 	}
 	w.Ledger.Note(e)
+}
+
+// planOf returns the digest of a plan if the API server stores it with more content, such as defaults of the kind. It is empty if the stored
+// object shows that it has the planned content.
+func planOf(stored, planned *unstructured.Unstructured) string {
+	if value.Equal(replaced(stored, planned).Object, stored.Object) {
+		return ""
+	}
+	sum := sha256.Sum256(value.AppendJSON(nil, planned.Object))
+	return base64.RawStdEncoding.EncodeToString(sum[:9])
+}
+
+// upToDate reports whether a live object is as it was after the last write of the same plan.
+func (w *Worker) upToDate(live *unstructured.Unstructured, plan string) bool {
+	e, known := w.Ledger.Object(string(live.GetUID()))
+	return known && e.Plan == plan && e.Version == live.GetResourceVersion()
 }
 
 // NoteProved records objects that are proved by their marks.

@@ -101,18 +101,18 @@ func (w *Worker) divide(ctx context.Context, u *kyvernov2.UpdateRequest, p *prog
 		case !apierrors.IsConflict(err):
 			w.Log.Warn("the executed part of an UpdateRequest could not be recorded", "name", u.Name, "error", err)
 			w.Observer.Requeued(WorkerName, 1)
-			return firstRetry
+			return w.soon(u.Name, longestError)
 		}
 		if asked(u) {
-			return w.soon(u.Name) // another request may have requested the work again
+			return w.soon(u.Name, longestLook) // another request may have requested the work again
 		}
 		fresh := &kyvernov2.UpdateRequest{}
 		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(u), fresh); err != nil || fresh.UID != u.UID {
-			return w.soon(u.Name)
+			return w.soon(u.Name, longestLook)
 		}
 		u = fresh
 	}
-	return firstRetry
+	return w.soon(u.Name, longestError)
 }
 
 // separable reports whether the rules that failed are only some of those in an UpdateRequest without a request, so that they can get an

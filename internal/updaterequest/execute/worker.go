@@ -87,6 +87,8 @@ const (
 	firstRetry, longestRetry, maxRetries = 500 * time.Millisecond, time.Minute, 10
 	// firstLook and longestLook are the shortest and longest pause between two checks of an object for which the work waits.
 	firstLook, longestLook = 50 * time.Millisecond, 2 * time.Second
+	// longestError replaces longestLook if an UpdateRequest itself cannot be read or written.
+	longestError = 10 * time.Second
 	// keepFailed is how long a failed UpdateRequest is kept for inspection. It counts towards the threshold.
 	keepFailed = time.Hour
 	// maxFailed is the maximum number of failed UpdateRequests that are kept, so that there is room for new work.
@@ -245,7 +247,7 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	case err != nil:
 		w.Log.Warn("an UpdateRequest could not be read", "name", name, "error", err)
 		w.Observer.Requeued(WorkerName, 1)
-		return firstRetry
+		return w.soon(name, longestError)
 	case u.DeletionTimestamp != nil, u.Status.State == kyvernov2.Skip:
 		return 0
 	case updaterequest.KeyOfRules(u) != "" && !w.ours(u):
@@ -334,6 +336,9 @@ func (w *Worker) progressOf(u *kyvernov2.UpdateRequest) *progress {
 	if p == nil || p.uid != "" && p.uid != string(u.UID) || p.generation != u.Generation && asked(u) {
 		p = newProgress(w.Now())
 		w.progress[u.Name] = p
+	}
+	if p.uid == "" {
+		p.since = w.Now()
 	}
 	p.uid, p.generation = string(u.UID), u.Generation
 	return p

@@ -33,6 +33,7 @@ type batches struct {
 	seen     map[string]bool
 	written  int
 	delayed  bool
+	began    time.Time
 }
 
 func (b *batches) add(t kyvernov2.ResourceSpec) error {
@@ -45,6 +46,11 @@ func (b *batches) add(t kyvernov2.ResourceSpec) error {
 	}
 	if b.seen[key] {
 		return nil
+	}
+	if len(b.triggers) >= updaterequest.Batch { // an earlier attempt could not write them
+		if err := b.flush(); err != nil {
+			return err
+		}
 	}
 	b.seen[key] = true
 	b.triggers = append(b.triggers, t)
@@ -66,10 +72,36 @@ func (b *batches) flush() error {
 	for i, t := range b.triggers {
 		rules[i] = kyvernov2.RuleContext{Rule: b.rule.Name, Trigger: t, Synchronize: b.rule.Generation != nil && b.rule.Generation.Synchronize}
 	}
-	name := []string{b.rule.Name, b.program.UID, strconv.FormatInt(b.program.Generation, 10), b.why, strconv.Itoa(b.written)}
+	if err := b.write(rules, []string{b.rule.Name, b.program.UID, strconv.FormatInt(b.program.Generation, 10), b.why, strconv.Itoa(b.written)}); err != nil {
+		return err
+	}
 	b.written++
 	b.triggers = nil
-	return b.write(rules, name)
+	return nil
+}
+
+// round identifies a round for the existing objects of a rule.
+type round struct {
+	id         catalog.ID
+	uid        string
+	generation int64
+	rule       string
+}
+
+// begin returns the batches of a round. A round that failed goes on with the triggers that have no UpdateRequest yet, because the work of the
+// others may be done, and must not be done twice.
+func (f *Follower) begin(ctx context.Context, p *policy.Program, r *policy.Rule) *batches {
+	this, now := round{catalog.IDOf(p), p.UID, p.Generation, r.Name}, f.Worker.Now()
+	b := f.unfinished[this]
+	if b == nil || now.Sub(b.began) >= f.Every {
+		b = &batches{f: f, why: "existing", began: now}
+	}
+	if f.unfinished == nil {
+		f.unfinished = map[round]*batches{}
+	}
+	f.unfinished[this] = b
+	b.ctx, b.program, b.rule, b.delayed = ctx, p, r, false
+	return b
 }
 
 // write writes an UpdateRequest for the rules. It replaces one with the same name that has failed. If one with the same name still waits, it

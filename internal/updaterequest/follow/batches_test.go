@@ -1,12 +1,24 @@
 package follow
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
@@ -71,4 +83,95 @@ func TestBatchesOfTwoRounds(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.result)
 		}
 	}
+}
+
+// A round that fails goes on where it failed: no trigger gets work twice, although the work of the first ones is done meanwhile.
+func TestRoundThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failures := map[string]error{}
+		work := map[string]int{} // the UpdateRequests for each trigger
+		s := newSite(t, interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+				kind := l.GetObjectKind().GroupVersionKind().Kind
+				if _, metadata := l.(*metav1.PartialObjectMetadataList); metadata {
+					kind += " metadata"
+				}
+				if err := failures[kind]; err != nil {
+					return err
+				}
+				return c.List(ctx, l, opts...)
+			},
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				u, ok := o.(*kyvernov2.UpdateRequest)
+				if !ok {
+					return c.Create(ctx, o, opts...)
+				}
+				if err := failures["UpdateRequest"]; err != nil {
+					return err
+				}
+				for _, r := range updaterequest.Rules(&u.Spec) {
+					work[r.Rule+" "+r.Trigger.Name]++ // and it is executed at once
+				}
+				return nil
+			},
+		})
+		const n = 2*updaterequest.Batch + 50
+		for i := range n {
+			if err := s.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprint("t", i), UID: types.UID(fmt.Sprint("t", i))}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rule := func(name string, g policy.Generation) *policy.Rule {
+			return &policy.Rule{
+				Name: name, Stage: policy.StageGenerate, Generation: &g, Targets: []policy.Target{{Version: "v1", Kind: "ConfigMap"}},
+				Grants: []policy.Grant{{APIVersion: "v1", Kind: "Secret", Name: "*"}},
+			}
+		}
+		s.catalog.Set(&policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "p", Rules: []*policy.Rule{
+			rule("a", policy.Generation{Existing: true}), rule("b", policy.Generation{Existing: true, Synchronize: true}),
+		}})
+		f := s.follower()
+		f.Worker.Find = func(policy.Target) ([]schema.GroupVersionKind, error) {
+			return []schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}}, nil
+		}
+		f.Worker.Conf = func() policy.Conf { return policy.Conf{} }
+		f.Worker.Eval = func(_ context.Context, in engine.Input) policy.Outcome {
+			if in.Request.Namespace != "n" {
+				return policy.Outcome{}
+			}
+			return policy.Outcome{Work: []policy.Work{{Kind: policy.WorkGenerate}}}
+		}
+		counts := func(when string, want int) {
+			t.Helper()
+			if got := len(work); got != want {
+				t.Errorf("%s: %d triggers have work, want %d", when, got, want)
+			}
+			for name, times := range work {
+				if times != 1 {
+					t.Fatalf("%s: %s has work %d times", when, name, times)
+				}
+			}
+		}
+		fail := func(kind string) {
+			t.Helper()
+			clear(failures)
+			failures[kind] = errors.New("the API server is away")
+			if _, err := f.Once(t.Context()); err == nil {
+				t.Errorf("%s cannot be read or written, and the round does not fail", kind)
+			}
+		}
+		fail("ConfigMapList")
+		counts("no list", 0)
+		fail("UpdateRequest")
+		counts("no write", 0)
+		fail("SecretList metadata")
+		counts("one rule, and the second in part", n+2*updaterequest.Batch)
+		clear(failures)
+		once(t, f)
+		counts("all", 2*n)
+		time.Sleep(f.Every)
+		clear(work)
+		once(t, f)
+		counts("the next round", 2*n)
+	})
 }

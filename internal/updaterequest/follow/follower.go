@@ -45,6 +45,8 @@ type Follower struct {
 	settling bool
 	// handled holds the policies whose rules got UpdateRequests, with the time.
 	handled map[catalog.ID]handled
+	// unfinished holds the batches of rounds that failed for a rule of the policy, and go on.
+	unfinished map[round]*batches
 	// again holds the rules whose objects were recently deleted, oldest first.
 	again []entry
 
@@ -76,6 +78,10 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 		f.handled = map[catalog.ID]handled{}
 	}
 	maps.DeleteFunc(f.handled, func(id catalog.ID, _ handled) bool { return s.Get(id) == nil })
+	maps.DeleteFunc(f.unfinished, func(x round, _ *batches) bool {
+		p := s.Get(x.id)
+		return p == nil || p.UID != x.uid || p.Generation != x.generation
+	})
 	next := f.Every
 	for _, p := range s.Programs() {
 		id := catalog.IDOf(p)
@@ -114,11 +120,11 @@ func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 		if !followed(r) {
 			continue
 		}
-		b := &batches{f: f, program: p, rule: r, ctx: ctx, why: "existing"}
+		b := f.begin(ctx, p, r)
 		var err error
 		if r.OnPolicyChange || r.Generation != nil && r.Generation.Existing {
 			switch {
-			case execute.AsksRequester(r):
+			case r.AsksRequester():
 				f.leaveToRequests(p, r)
 			case r.WithoutTrigger:
 				err = b.add(kyvernov2.ResourceSpec{})
@@ -141,6 +147,9 @@ func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("rule %s: %w", r.Name, err))
 		}
+	}
+	if len(errs) == 0 {
+		maps.DeleteFunc(f.unfinished, func(x round, _ *batches) bool { return x.id == catalog.IDOf(p) })
 	}
 	return errors.Join(errs...)
 }

@@ -26,6 +26,8 @@ type Entry struct {
 	// Version is the resourceVersion of the object's last write, and FromVersion that of the copied source. They are empty if unknown.
 	Version     string `json:"version,omitempty"`
 	FromVersion string `json:"fromVersion,omitempty"`
+	// Plan is a digest of the written content if the API server has added to it; empty otherwise.
+	Plan string `json:"plan,omitempty"`
 }
 
 // Rule names a rule of a policy.

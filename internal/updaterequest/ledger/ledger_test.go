@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -136,6 +137,7 @@ func TestSizeOfTheRecord(t *testing.T) {
 		uid := fmt.Sprintf("%08x-91a4-4c52-9d4f-%012x", i*2654435761%(1<<32), i*40503%(1<<20))
 		e := entry("generate-defaults-for-namespaces", "network-policies", "team-"+uid[:8], uid)
 		e.Trigger.UID = uid[9:] + uid[:8]
+		e.Plan = base64.RawStdEncoding.EncodeToString(fmt.Appendf(nil, "%09x", i*2654435761)[:9]) // each object has defaults of the API server
 		stored[uid] = &e
 	}
 	content, err := encode(stored)
