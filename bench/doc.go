@@ -6,6 +6,7 @@
 //	go run ./bench library    # the classic policies of a public library on 1,000 Pods
 //	go run ./bench suites     # `ephor test` on all tests of a public library
 //	go run ./bench foreach    # a loop over 1,000 elements against a loop over one
+//	go run ./bench charges    # the time of each function of the languages against its charge; add a text to select rows by name
 //	go run ./bench reports    # the first scan of 5,000 Pods, on a control plane; some minutes
 //	go run ./bench background # generate rules for 1,000 Namespaces, and objects that remain when Namespaces are deleted; some minutes
 //	go run ./bench decisions  # the store of decisions in a file: time and space for each, a query among ten million; a quarter of an hour

@@ -93,6 +93,9 @@ func benchmarks(args []string) error {
 	}
 	defer os.RemoveAll(dir)
 	b := &bench{root: root, ephor: filepath.Join(root, "bin", "ephor"), dir: dir}
+	if len(args) > 0 && args[0] == "charges" {
+		return b.charges(strings.Join(args[1:], " "))
+	}
 	if _, err := os.Stat(b.ephor); err != nil {
 		return fmt.Errorf("%w: run `make build` first", err)
 	}
@@ -128,7 +131,7 @@ func benchmarks(args []string) error {
 		}
 	}
 	if !known {
-		return fmt.Errorf("there is no measurement %q; there are floor, cel, policies, cel-policies, cli, library, suites, foreach, images, recording, rest, reports, background, decisions, compare", strings.Join(args, " "))
+		return fmt.Errorf("there is no measurement %q; there are floor, cel, policies, cel-policies, cli, library, suites, foreach, images, recording, rest, charges, reports, background, decisions, compare", strings.Join(args, " "))
 	}
 	if len(args) > 0 {
 		return nil // a single measurement prints its own last line

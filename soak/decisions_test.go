@@ -2,10 +2,11 @@ package soak
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -19,6 +20,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	otlp "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	"google.golang.org/grpc"
 
 	"github.com/ephor-dev/ephor/bench/load"
 	"github.com/ephor-dev/ephor/e2e/suite"
@@ -108,11 +112,17 @@ type link struct {
 	address string
 	to      string
 	pause   atomic.Int64 // in nanoseconds
+	// gone is the number of times that the other end has vanished. Nothing is forwarded any more on the connections from before, and neither
+	// end notices it.
+	gone atomic.Int64
 }
 
-func newLink(t *testing.T, to string) *link {
+func newLink(t *testing.T, to string) *link { return newLinkAt(t, "127.0.0.1:0", to) }
+
+// newLinkAt returns a link at an address. An address that is a path is that of a socket.
+func newLinkAt(t *testing.T, address, to string) *link {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen(network(address), address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,9 +140,17 @@ func newLink(t *testing.T, to string) *link {
 	return x
 }
 
+func network(address string) string {
+	if filepath.IsAbs(address) {
+		return "unix"
+	}
+	return "tcp"
+}
+
 func (x *link) serve(from net.Conn) {
+	began := x.gone.Load()
 	defer from.Close()
-	to, err := net.DialTimeout("tcp", x.to, 5*time.Second)
+	to, err := net.DialTimeout(network(x.to), x.to, 5*time.Second)
 	if err != nil {
 		return
 	}
@@ -144,6 +162,12 @@ func (x *link) serve(from net.Conn) {
 	piece := make([]byte, 16<<10)
 	for {
 		n, err := from.Read(piece)
+		if x.gone.Load() != began {
+			if err != nil {
+				return
+			}
+			continue
+		}
 		if n > 0 {
 			time.Sleep(time.Duration(x.pause.Load()))
 			if _, err := to.Write(piece[:n]); err != nil {
@@ -167,6 +191,7 @@ type recording struct {
 	path            string   // path of the store
 	began           int      // denials that were recorded before the store was started
 	reader          func() (decision.Reader, func() error, error)
+	repeats         bool // the store may store a batch twice that is sent again
 }
 
 // counts returns the number of recorded denials and of lost records, according to the metrics.
@@ -326,6 +351,10 @@ func (r *recording) whole(name string, recorded int) {
 	for _, n := range found {
 		twice += n - 1
 	}
+	if r.repeats {
+		tell(t, name+": records that are there twice", twice)
+		return
+	}
 	figure(t, name+": records that are there twice", twice, "0", twice == 0)
 }
 
@@ -400,16 +429,11 @@ func TestDecisionsThroughFaults(t *testing.T) {
 			}
 		}
 	}
-	limit := func(bytes string) { // the soft limit, so that it can be lifted
-		if out, err := exec.Command("prlimit", "--pid", strconv.Itoa(r.keeper.PID()), "--fsize="+bytes+":").CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, out)
-		}
-	}
 	r.phase("no fault", nil, nil, nil)
 	r.phase("store down", kill, nil, restart)
 	r.phase("store slow", func() { way.pause.Store(int64(time.Second)) }, nil, func() { way.pause.Store(0) })
 	r.phase("no answer", signal(syscall.SIGSTOP), nil, signal(syscall.SIGCONT))
-	lost = r.phase("disk full", func() { limit(strconv.Itoa(32 << 10)) }, nil, func() { limit("unlimited") })
+	lost = r.phase("disk full", func() { r.limit(strconv.Itoa(32 << 10)) }, nil, func() { r.limit("unlimited") })
 	figure(t, "disk full: lost, so it was full", lost, "above 0", lost > 0)
 	kills := 0
 	r.phase("killed while it writes", nil, func() {
@@ -439,29 +463,145 @@ func TestDecisionsThroughFaults(t *testing.T) {
 	if err := suite.Alive(r.replica); err != nil {
 		t.Error(err)
 	}
+	r.lines(t, channel, filepath.Join(dir, "decisions.jsonl"))
+	r.collector(t, channel)
 	r.postgres(t, channel)
 }
 
-// postgres continues with a database, whose server is restarted while reviews are answered.
-func (r *recording) postgres(t *testing.T, channel []string) {
-	database := devcluster.NewPostgres(t)
-	if database == nil {
-		tell(t, "PostgreSQL restarted", "NOT RUN: it needs Debian's package postgresql")
-		return
+// limit sets the soft limit of the sizes of files, which can be lifted, of the reports controller.
+func (r *recording) limit(bytes string) {
+	if out, err := exec.Command("prlimit", "--pid", strconv.Itoa(r.keeper.PID()), "--fsize="+bytes+":").CombinedOutput(); err != nil {
+		r.Errorf("%v: %s", err, out)
 	}
+}
+
+// turn starts the reports controller with another store.
+func (r *recording) turn(t *testing.T, channel []string, address string, reader func() (decision.Reader, func() error, error)) {
+	t.Helper()
 	suite.Stop(t, r.keeper)
-	r.flags = append(slices.Clone(channel), "--decisionsStore="+database.Address)
-	r.reader = func() (decision.Reader, func() error, error) {
-		s, err := store.NewPostgres(database.Address, store.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			return nil, nil, err
-		}
-		return s, s.Close, nil
-	}
+	r.flags, r.reader = append(slices.Clone(channel), "--decisionsStore="+address), reader
 	if err := r.keep(); err != nil {
 		t.Fatal(err)
 	}
 	r.began, _ = r.counts()
+}
+
+// listed is a list of records that is read as one page.
+type listed []decision.Record
+
+func (l listed) Page(_ context.Context, q *decision.Query, _ string, _ int) (page decision.Page, err error) {
+	for i := range l {
+		if q.Selects(&l[i]) {
+			page.Records = append(page.Records, l[i])
+		}
+	}
+	return page, nil
+}
+
+func (listed) Namespaces(context.Context) ([]string, error) { return nil, nil }
+
+// lines continues with a file of JSON lines, whose disk becomes full in the middle of a line.
+func (r *recording) lines(t *testing.T, channel []string, path string) {
+	r.repeats = true
+	defer func() { r.repeats = false }()
+	r.turn(t, channel, path, func() (decision.Reader, func() error, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		var all listed
+		err = decision.Read(f, func(x *decision.Record) bool { all = append(all, *x); return true }, func(int, error) {})
+		return all, f.Close, err
+	})
+	lost := r.phase("file, disk full", func() {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.limit(strconv.FormatInt(info.Size()+10_000, 10))
+	}, nil, func() { r.limit("unlimited") })
+	figure(t, "file, disk full: lost, so it was full", lost, "above 0", lost > 0)
+}
+
+// collecting is a collector that keeps the records of the events that it gets.
+type collecting struct {
+	otlp.UnimplementedLogsServiceServer
+	mu   sync.Mutex
+	got  listed
+	fail error
+}
+
+func (c *collecting) Export(_ context.Context, q *otlp.ExportLogsServiceRequest) (*otlp.ExportLogsServiceResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, resource := range q.ResourceLogs {
+		for _, scope := range resource.ScopeLogs {
+			for _, one := range scope.LogRecords {
+				var x decision.Record
+				if err := json.Unmarshal([]byte(one.Body.GetStringValue()), &x); err != nil {
+					c.fail = err
+				}
+				c.got = append(c.got, x)
+			}
+		}
+	}
+	return &otlp.ExportLogsServiceResponse{}, nil
+}
+
+// collector continues with an OpenTelemetry collector that vanishes now and then.
+func (r *recording) collector(t *testing.T, channel []string) {
+	r.repeats = true
+	defer func() { r.repeats = false }()
+	c, server := &collecting{}, grpc.NewServer()
+	otlp.RegisterLogsServiceServer(server, c)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(l) }() // it stops at the end of the test
+	t.Cleanup(server.Stop)
+	way := newLink(t, l.Addr().String())
+	r.turn(t, channel, "otlp+insecure://"+way.address, func() (decision.Reader, func() error, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return slices.Clone(c.got), func() error { return nil }, c.fail
+	})
+	r.phase("collector vanishes", nil, func() {
+		time.Sleep(lasting(20 * time.Second))
+		way.gone.Add(1)
+	}, nil)
+}
+
+// postgres continues with a database. While reviews are answered, its server is restarted, vanishes, and becomes a standby, and a right is
+// revoked.
+func (r *recording) postgres(t *testing.T, channel []string) {
+	database := devcluster.NewPostgres(t)
+	if database == nil {
+		tell(t, "PostgreSQL", "NOT RUN: it needs Debian's package postgresql")
+		return
+	}
+	run := func(statements ...string) func() {
+		return func() {
+			if err := database.Run(statements...); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	run("CREATE ROLE recorder LOGIN", "GRANT CREATE ON SCHEMA public TO recorder")()
+	const socket = ".s.PGSQL.5432"
+	front, err := os.MkdirTemp("", "pg") // paths of sockets must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(front) })
+	way := newLinkAt(t, filepath.Join(front, socket), filepath.Join(database.Directory(), socket))
+	r.turn(t, channel, "postgres://recorder@/postgres?host="+front, func() (decision.Reader, func() error, error) {
+		s, err := store.OpenReader(database.Address)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, s.Close, nil
+	})
 	r.phase("PostgreSQL restarted", nil, func() {
 		time.Sleep(lasting(10 * time.Second))
 		if err := database.Stop(); err != nil {
@@ -470,4 +610,21 @@ func (r *recording) postgres(t *testing.T, channel []string) {
 		time.Sleep(lasting(5 * time.Second))
 		database.Start()
 	}, nil)
+	r.phase("PostgreSQL vanishes", nil, func() {
+		time.Sleep(lasting(10 * time.Second))
+		way.gone.Add(1)
+	}, nil)
+	standby := func(on string) func() {
+		return run("SET default_transaction_read_only = off", "ALTER SYSTEM SET default_transaction_read_only = "+on, "SELECT pg_reload_conf()")
+	}
+	lost := r.phase("PostgreSQL is a standby", func() {
+		standby("on")()
+		r.keeper.Kill()
+		if err := r.keep(); err != nil {
+			t.Error(err)
+		}
+	}, nil, standby("off"))
+	figure(t, "PostgreSQL is a standby: lost, so it was one", lost, "above 0", lost > 0)
+	lost = r.phase("PostgreSQL revokes a right", run("REVOKE INSERT ON ephor_decisions FROM recorder"), nil, run("GRANT INSERT ON ephor_decisions TO recorder"))
+	figure(t, "PostgreSQL revokes a right: lost, so it was revoked", lost, "above 0", lost > 0)
 }

@@ -28,7 +28,7 @@ kind: ClusterRole
 metadata: {name: background-tests, labels: {rbac.kyverno.io/aggregate-to-background-controller: "true"}}
 rules:
 - {apiGroups: [""], resources: [secrets, namespaces], verbs: [get, list, create, update, delete]}
-- {apiGroups: [""], resources: [pods, pods/status], verbs: [get, list, update]}
+- {apiGroups: [""], resources: [pods, pods/status, pods/resize], verbs: [get, list, update]}
 - {apiGroups: [apps], resources: [deployments, deployments/scale], verbs: [get, list, update]}
 `
 

@@ -67,3 +67,68 @@ func TestSubresources(t *testing.T) {
 	}
 	drained(t)
 }
+
+// resizePolicies resize Pods by the label cpu, and refuse Pods with the label and more than one CPU.
+const resizePolicies = `
+apiVersion: policies.kyverno.io/v1
+kind: MutatingPolicy
+metadata: {name: resizes}
+spec:
+  evaluation: {mutateExisting: {enabled: true}}
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: resizes}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [pods]}]
+  targetMatchConstraints:
+    expression: resource.get("v1", "pods", string(request.namespace), string(request.name))
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [pods/resize]}]
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch: {expression: "[JSONPatch{op: 'replace', path: '/spec/containers/0/resources/requests/cpu', value: object.metadata.labels.cpu}]"}
+`
+
+const resizeLimit = `
+apiVersion: policies.kyverno.io/v1
+kind: ValidatingPolicy
+metadata: {name: resize-limit}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: resizes}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [pods]}]
+  validations:
+  - {expression: "quantity(object.spec.containers[0].resources.requests.cpu).compareTo(quantity('1')) <= 0", message: more than one CPU}
+`
+
+// A ValidatingPolicy on updates of Pods is asked about the resizes by the background controller, and refuses those that violate it. A
+// resize is no trigger of a policy on Pods: there is no further work after it.
+func TestResizesOfTheBackgroundController(t *testing.T) {
+	start(t)
+	namespaces(t, "resizes")
+	suite.Eventually(t, func() error {
+		_, err := cluster.Try(t, `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: resizes, labels: {cpu: 200m}},
+			spec: {containers: [{name: c, image: none, resources: {requests: {cpu: 100m}, limits: {cpu: 4}}}]}}`, "create", "-f", "-")
+		return err
+	})
+	celApply(t, "validatingpolicies", resizeLimit)
+	celApply(t, "mutatingpolicies", resizePolicies)
+	state := func(field string) string {
+		return cluster.Must(t, "", "get", "pod", "p", "-n", "resizes", "-o", "jsonpath={"+field+"}")
+	}
+	const cpu = ".spec.containers[0].resources.requests.cpu"
+	n := 0
+	suite.Eventually(t, func() error { // the webhooks take effect after a moment
+		n++
+		cluster.Must(t, "", "annotate", "pod", "p", "-n", "resizes", fmt.Sprintf("try=%d", n), "--overwrite")
+		if got := state(cpu); got != "200m" {
+			return fmt.Errorf("the request is %q, left is %v", got, requests(t))
+		}
+		return nil
+	})
+	drained(t)
+	cluster.Must(t, "", "label", "pod", "p", "-n", "resizes", "cpu=2", "--overwrite")
+	if got := failing(t, "resizes", "more than one CPU"); got.Status.Message == "" {
+		t.Error("no message")
+	}
+	if got := state(cpu); got != "200m" {
+		t.Errorf("the request is %q", got)
+	}
+}

@@ -54,10 +54,49 @@ func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections 
 	} else {
 		work = append(work, s.disturbed(req, row)...)
 	}
+	work, warnings = s.requested(ctx, req, work)
 	if len(work) == 0 {
-		return nil
+		return warnings
 	}
-	return s.Deferred.Keep(ctx, req, work)
+	return append(warnings, s.Deferred.Keep(ctx, req, work)...)
+}
+
+// requested returns the work without that of rules that depend on the requester, if the review of a creation cannot be the API server's. Only
+// the review names the requester, and a client that was shown the path of the webhook could send it for an object that it created itself. The
+// API server asks before it stores the object, whose UID it has chosen at random.
+func (s *Server) requested(ctx context.Context, req *policy.Request, work []policy.Work) (_ []policy.Work, warnings []string) {
+	asks := func(w policy.Work) bool { return w.Trigger == nil && w.Rule.AsksRequester() }
+	if s.StoredUID == nil || req.Operation != policy.Create || req.Subresource != "" || !slices.ContainsFunc(work, asks) {
+		return work, nil
+	}
+	uid := uidOf(req)
+	if uid == "" {
+		return work, nil // it is set before validating webhooks are called, except by some aggregated API servers
+	}
+	stored, err := s.StoredUID(ctx, req.GVK, req.Namespace, req.Name)
+	switch {
+	case err != nil:
+		s.Log.Error("the work of rules that depend on the requester is lost: it cannot be checked whether the object is new", "uid", req.UID, "kind", req.GVK.Kind, "namespace", req.Namespace, "name", req.Name, "error", err)
+		warnings = append(warnings, "the work of rules that depend on the requester is lost: "+err.Error())
+	case stored == uid:
+		s.Log.Warn("a review of a creation names an object that exists already: the rules that depend on the requester are not executed for it; another client than the API server may have sent it",
+			"uid", req.UID, "kind", req.GVK.Kind, "namespace", req.Namespace, "name", req.Name)
+		s.failed() // the path is known to another client
+	default:
+		return work, nil
+	}
+	return slices.DeleteFunc(work, asks), warnings
+}
+
+// uidOf returns the UID of the request's object; empty if it has none.
+func uidOf(req *policy.Request) string {
+	object, err := req.Object.Map()
+	if err != nil {
+		return ""
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	uid, _ := metadata["uid"].(string)
+	return uid
 }
 
 // The labels of generated objects, and of copied sources.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/catalog"
@@ -63,8 +64,8 @@ type Options struct {
 	Clients Clients
 	// Paths decides which paths the server answers; nil for all plain paths.
 	Paths Paths
-	// Failed is called if a review was not answered in time: the API server may have shown its URL to the requester. It must be quick; nil
-	// for none.
+	// Failed is called if a review was not answered in time, or its connection ended before: the API server may have shown its URL to the
+	// requester. It must be quick; nil for none.
 	Failed func()
 	// ProtectManaged: only accounts of Namespace may change objects that are labelled as managed by kyverno.
 	ProtectManaged bool
@@ -75,6 +76,9 @@ type Options struct {
 	DumpPayload bool
 	// Deferred stores the work of requests; nil drops such work.
 	Deferred Deferred
+	// StoredUID returns the UID of the object that the API server has stored now; empty if there is none, or if this process may not read it.
+	// nil if the work of requests needs no check.
+	StoredUID func(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (string, error)
 	// Observer observes the server; nil for none.
 	Observer Observer
 	// Report receives the results of each evaluated request, except dry runs: for a denied request those from before the answer, for others
@@ -107,6 +111,7 @@ type Server struct {
 	pace, paceLater func(*policy.Program) budget.Pacer
 	shares          *share.Shares
 	gate            gate
+	lost            func()              // failed, as a value
 	large           *semaphore.Weighted // bytes of large bodies
 
 	synchronizing synchronizing
@@ -132,6 +137,7 @@ func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root w
 	if o.FixedWebhooks {
 		srv.routes = srv.routes.fixed()
 	}
+	srv.lost = srv.failed
 	srv.gate.Clients, srv.large = o.Clients, semaphore.NewWeighted(largeBodies)
 	srv.shares = share.New(runtime.GOMAXPROCS(0))
 	srv.pace = func(p *policy.Program) budget.Pacer { return srv.shares.Pacer(p.Namespace, true) }
@@ -233,6 +239,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http1.Proved(r)
+	http1.Watch(r, s.lost) // the API server shows the URL of a review that was cut off
 	ctx := withTimeout(r.Context(), timeLeft(r.URL.RawQuery, s.Timeout))
 	defer func() {
 		if ctx.Err() != nil {

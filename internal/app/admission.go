@@ -182,7 +182,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: p.log, Now: time.Now,
 		Observer: observing.Server(), Eval: p.unexempted.Eval(observing.Tracer.Eval(engine.Eval)), Exceeded: p.exceeded.Note,
-		Paths: p.paths.Answered(), Failed: p.paths.Failed,
+		Paths: p.paths.Answered(), Failed: p.paths.Failed, StoredUID: p.cluster.StoredUID,
 		Clients: clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: p.work, FixedWebhooks: !f.webhooks.follow,
 		Report: p.sending.AfterReporting(results.RecordRequests(p.events)),
 		Review: policyreview.Options{

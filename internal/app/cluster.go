@@ -8,6 +8,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,6 +38,24 @@ func (c *cluster) NamespaceLabels(ctx context.Context, namespace string) (map[st
 		return nil, fmt.Errorf("read the labels of namespace %s: %w", namespace, err)
 	}
 	return ns.Labels, nil
+}
+
+// StoredUID returns the UID of an object, as the API server has it now. It is empty if there is no such object, or if this process may not read
+// it.
+func (c *cluster) StoredUID(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (string, error) {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(gvk)
+	if gvk.Group == "" && gvk.Kind == "Namespace" {
+		namespace = "" // its requests name it as their namespace, too
+	}
+	err := c.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("read the %s %s: %w", gvk.Kind, name, err)
+	}
+	return string(o.UID), nil
 }
 
 // subjectIndex is the name of the index of bindings by subject.

@@ -72,7 +72,7 @@ func (c *libraryCall) Eval(vars interpreter.Activation) ref.Val {
 	} else {
 		e.take(costOfText(args))
 	}
-	if e.remaining < 0 {
+	if e.ended() {
 		return types.WrapErr(errOutOfBudget)
 	}
 	e.written = c.written
@@ -118,13 +118,6 @@ func costOfText(args []ref.Val) int {
 		}
 	}
 	return 1 + n/bytesPerPart
-}
-
-// take charges parts of expressions. The evaluation ends when it exceeds the limit.
-func (e *Evaluation) take(parts int) {
-	if e.loopParts += parts; e.loopParts > maxLoopParts {
-		e.remaining = -1
-	}
 }
 
 // failed returns the error value of a call, for a mistake in the policy or in the data.

@@ -128,6 +128,18 @@ func (r *reply) appended(field string, v any) *reply {
 	})
 }
 
+// costOfReply is the cost of a function that returns a changed copy of its first argument.
+func costOfReply(args []ref.Val) int {
+	n := 10 + costOfText(args)
+	if r, ok := args[0].(*reply); ok {
+		for _, v := range r.more {
+			list, _ := v.([]any)
+			n += len(list) / listedPerPart
+		}
+	}
+	return n
+}
+
 // document returns the reply as JSON.
 func (r *reply) document() any {
 	out := maps.Clone(r.more)

@@ -79,55 +79,42 @@ func length(v ref.Val) int {
 
 var estimator = &library.CostEstimator{}
 
-// libraryCost returns the price of a completed call. known is false for a function that is unknown to the library's estimator; such a call
-// costs one unit, whatever its arguments.
-func libraryCost(function, overload string, args []ref.Val, result ref.Val) (n int64, known bool) {
+// libraryCost returns the library's price of a completed call; one unit for a function without one.
+func libraryCost(function, overload string, args []ref.Val, result ref.Val) int64 {
 	if n := estimator.CallCost(function, overload, args, result); n != nil {
-		return int64(min(*n, perExpression+1)), true
+		return int64(min(*n, perExpression+1))
 	}
-	return 1, false
+	return 1
 }
 
-// The sizes that count as one part of an expression, in calls for which the library has no price.
-const (
-	bytesPerCallPart    = 64
-	elementsPerCallPart = 8
-)
-
-// slow are the functions that take several times as long as others for arguments of the same size, or have results several times as large.
-var slow = map[string]int{"sort": 4, "@sortByAssociatedKeys": 4, "lists.range": 4, "reverse": 2, "slice": 2, "flatten": 2, "regex.replace": 8, "regex.extract": 8, "regex.extractAll": 8}
-
-// callParts returns the number of parts for a call for which the library has no price, so that loops of such calls end.
-func callParts(function string, args []ref.Val, result ref.Val) int {
-	sum := sizeInParts(result)
-	for _, a := range args {
-		sum += sizeInParts(a)
-	}
-	if function == "distinct" { // distinct compares all elements with each other
-		n := size(args[0])
-		sum += n * n / elementsPerCallPart
-	}
-	return sum * max(1, slow[function])
-}
-
-func sizeInParts(v ref.Val) int {
-	switch x := v.(type) {
-	case types.String, types.Bytes:
-		return length(x) / bytesPerCallPart
-	case traits.Lister:
-		return size(x) / elementsPerCallPart
-	}
-	return 0
-}
-
-// ended reports whether the evaluation has ended because of its cost, or because a lookup failed.
-func (e *Evaluation) ended() bool { return e.remaining < 0 || e.failure != nil }
+// ended reports whether the evaluation has ended because of its cost, because a lookup failed, or because the context is done.
+func (e *Evaluation) ended() bool { return e.remaining < 0 || e.failure != nil || e.over }
 
 // spend charges units of cost. The evaluation ends when it exceeds the cost limit of one expression.
 func (e *Evaluation) spend(n int64) {
 	e.spent += n
 	e.remaining -= n
+	e.look(n)
 	if e.cost += n; e.cost > perExpression && e.failure == nil {
 		e.failure = errCallLimit
+	}
+}
+
+// take charges parts of expressions. The evaluation ends when it exceeds the limit.
+func (e *Evaluation) take(parts int) {
+	e.look(int64(parts))
+	if e.loopParts += parts; int64(e.loopParts) > e.limit {
+		e.remaining = -1
+	}
+}
+
+// lookEvery is the number of units of cost after which an evaluation looks at its context: less than a millisecond.
+const lookEvery = 2000
+
+// look looks at the context, before work of that cost.
+func (e *Evaluation) look(n int64) {
+	if e.unseen += n; e.unseen >= lookEvery {
+		e.unseen = 0
+		e.over = e.over || e.ctx.Err() != nil
 	}
 }

@@ -2,6 +2,8 @@ package celenv
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -38,6 +40,17 @@ func (d Declarations) env() *cel.Env {
 		}))
 	}
 	return made.(func() *cel.Env)()
+}
+
+// Functions returns the names of the functions, operators and macros of the environment, sorted.
+func (d Declarations) Functions() []string {
+	env := d.env()
+	names := slices.Collect(maps.Keys(env.Functions()))
+	for _, m := range env.Macros() {
+		names = append(names, m.Function())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func (d Declarations) base() *cel.Env {

@@ -91,7 +91,7 @@ type variable struct {
 // Evaluate starts an evaluation. It computes variables at most once, on first use. Only one goroutine may use it.
 func (v *Variables) Evaluate(ctx context.Context, in *Input, budget int64) *Evaluation {
 	e := in.Memo.evaluation()
-	e.ctx, e.in, e.variables, e.remaining = ctx, in, v, budget
+	e.ctx, e.in, e.variables, e.remaining, e.limit = ctx, in, v, budget, min(budget, maxLoopParts)
 	if in.Verifier != nil {
 		e.text = e.textOf
 	}
@@ -104,6 +104,7 @@ type Evaluation struct {
 	in        *Input
 	variables *Variables
 	remaining int64
+	limit     int64 // of loopParts
 	spent     int64
 	cost      int64              // the cost of the current expression
 	failure   error              // the reason why a lookup of an expression failed
@@ -111,9 +112,10 @@ type Evaluation struct {
 	arguments map[node][]ref.Val // the field values of structs under construction
 	structs   map[ref.Val]int    // the number of values in structs
 
-	loops     int  // the number of iterations of all loops
-	loopParts int  // the parts of expressions that these iterations evaluated
-	over      bool // whether the context is done
+	loops     int   // the number of iterations of all loops
+	loopParts int   // the parts of expressions that these iterations evaluated
+	unseen    int64 // the cost since the evaluation looked at the context
+	over      bool  // whether the context is done
 
 	written bool   // libraryCall.written of the current call
 	text    TextOf // for the Verifier
@@ -200,17 +202,21 @@ func (e *EvaluationError) Error() string {
 // Unwrap returns the library's error.
 func (e *EvaluationError) Unwrap() error { return e.Err }
 
+// expressionParts is the cost of beginning to evaluate an expression.
+const expressionParts = 15
+
 // run evaluates an expression. Its cost counts towards the limit of the expression and that of the rule.
 func (e *Evaluation) run(x *Expression) (ref.Val, error) {
 	if e.failure != nil {
 		return nil, e.failure
 	}
-	if e.remaining < 0 {
+	if e.remaining < 0 || e.over {
 		return nil, errOutOfBudget
 	}
 	around := e.cost
 	e.cost = 0
 	e.spend(x.parts)
+	e.take(expressionParts)
 	if e.in.Trace != nil {
 		v, parts, err := e.explained(x)
 		e.cost = around

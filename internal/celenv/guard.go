@@ -6,6 +6,9 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/mutation"
+	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 )
 
 // The library charges for a call after it was made. Therefore functions whose result or work is much larger than their
@@ -107,26 +110,33 @@ func (r *remembered) Eval(vars interpreter.Activation) ref.Val {
 	return v
 }
 
-// payComparison charges for comparing a list or map, by the number of its values. It returns an error value if the budget is used up.
+// payComparison charges for comparing a value, by the number of its values. It returns an error value if the budget is used up.
 func payComparison(vars interpreter.Activation, v ref.Val) ref.Val {
-	w := 0
+	w, parts := 0, 0
 	switch x := v.(type) {
-	case largeList:
-		w = x.values
-	case largeMap:
-		w = x.values
+	case types.Bool, types.Int, types.Double, types.Uint, types.Null, types.String, types.Timestamp, types.Duration:
+		return nil
 	case jsonList:
 		w = valuesInJSON([]any(x))
 	case jsonMap:
 		w = valuesInJSON(map[string]any(x))
+	case traits.Lister, traits.Mapper, *types.Optional, *dynamic.ObjectVal, *mutation.JSONPatchVal:
+		w = valuesIn(v, vars)
+	case types.Bytes:
+		parts = len(x) / copiedPerPart
+	case apiservercel.Quantity:
+		parts = quantityParts
 	default:
-		return nil
+		parts = sizeInBytes(v) / parsedPerPart
 	}
 	e := evaluationOf(vars)
-	if e == nil || w <= smallValues {
+	if e == nil {
 		return nil
 	}
-	if e.spend(costPerValue * int64(w)); e.ended() {
+	if w > smallValues {
+		e.spend(costPerValue * int64(w))
+	}
+	if e.take(w + parts); e.ended() {
 		return types.WrapErr(errOutOfBudget)
 	}
 	return nil

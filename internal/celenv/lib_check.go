@@ -21,7 +21,7 @@ var libCheck = &Library{
 	Kinds: checks,
 	Functions: []Function{
 		{
-			Names: []string{"Response"}, Member: true,
+			Names: []string{"Response"}, Member: true, cost: costOfReply,
 			Overloads: []Overload{
 				{Args: []*cel.Type{httpAllowed}, Result: httpResponse}, {Args: []*cel.Type{httpDenied}, Result: httpResponse},
 				{Args: []*cel.Type{envoyAllowed}, Result: envoyResponse}, {Args: []*cel.Type{envoyDenied}, Result: envoyResponse},
@@ -128,7 +128,7 @@ var libCheckEnvoy = &Library{
 			},
 		},
 		{
-			Names: []string{"KeepEmptyValue"}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyHeader}, Result: envoyHeader}},
+			Names: []string{"KeepEmptyValue"}, Member: true, cost: costOfReply, Overloads: []Overload{{Args: []*cel.Type{envoyHeader}, Result: envoyHeader}},
 			Doc: "Sends the header even if its value is empty.", Example: "envoy.Header('x', '').KeepEmptyValue()", Result: `{"keepEmptyValue":true,"key":"x","value":""}`,
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
 				return args[0].(*reply).with("keepEmptyValue", func(any) any { return true })
@@ -139,7 +139,7 @@ var libCheckEnvoy = &Library{
 		adding("WithoutHeader", "headersToRemove", "Removes a header from the allowed request."),
 		adding("WithoutQueryParam", "queryParametersToRemove", "Removes a query parameter from the allowed request."),
 		{
-			Names: []string{"WithQueryParam"}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyAllowed, cel.StringType, cel.StringType}, Result: envoyAllowed}},
+			Names: []string{"WithQueryParam"}, Member: true, cost: costOfReply, Overloads: []Overload{{Args: []*cel.Type{envoyAllowed, cel.StringType, cel.StringType}, Result: envoyAllowed}},
 			Doc: "Sets a query parameter of the allowed request.", Example: "envoy.Allowed().WithQueryParam('x', 'y').Response()",
 			Result: `{"allowed":true,"queryParametersToSet":[{"key":"x","value":"y"}]}`,
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
@@ -147,19 +147,19 @@ var libCheckEnvoy = &Library{
 			},
 		},
 		{
-			Names: []string{"WithBody"}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyDenied, cel.StringType}, Result: envoyDenied}},
+			Names: []string{"WithBody"}, Member: true, cost: costOfReply, Overloads: []Overload{{Args: []*cel.Type{envoyDenied, cel.StringType}, Result: envoyDenied}},
 			Doc: "Sets the body of the response to a denied request.", Example: "envoy.Denied(401).WithBody('who?').Response()",
 			Result: `{"allowed":false,"body":"who?","status":401}`, call: setting("body"),
 		},
 		{
-			Names: []string{"WithMessage"}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyResponse, cel.StringType}, Result: envoyResponse}},
+			Names: []string{"WithMessage"}, Member: true, cost: costOfReply, Overloads: []Overload{{Args: []*cel.Type{envoyResponse, cel.StringType}, Result: envoyResponse}},
 			Doc: "Sets the status message of the response.", Example: "envoy.Denied(401).Response().WithMessage('no')",
 			Result: `{"allowed":false,"message":"no","status":401}`, call: setting("message"),
 		},
 		{
 			Names: []string{"WithMetadata"}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyResponse, cel.MapType(cel.StringType, cel.DynType)}, Result: envoyResponse}},
 			Doc: "Sets the dynamic metadata for subsequent Envoy filters.", Example: "envoy.Allowed().Response().WithMetadata({'x': 1})",
-			Result: `{"allowed":true,"dynamicMetadata":{"x":1}}`, cost: costOfValue,
+			Result: `{"allowed":true,"dynamicMetadata":{"x":1}}`, cost: func(args []ref.Val) int { return costOfReply(args) + costOfValue(args[1:]) },
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
 				v, err := decoded(args[1], maxNestingOfValues)
 				if err != nil {
@@ -181,7 +181,7 @@ func setting(field string) func(*Evaluation, []ref.Val) ref.Val {
 // adding returns a Function that adds a text to a list in an allowed response.
 func adding(name, field, doc string) Function {
 	return Function{
-		Names: []string{name}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyAllowed, cel.StringType}, Result: envoyAllowed}},
+		Names: []string{name}, Member: true, cost: costOfReply, Overloads: []Overload{{Args: []*cel.Type{envoyAllowed, cel.StringType}, Result: envoyAllowed}},
 		Doc: doc, Example: "envoy.Allowed()." + name + "('x').Response()", Result: `{"allowed":true,"` + field + `":["x"]}`,
 		call: func(_ *Evaluation, args []ref.Val) ref.Val { return args[0].(*reply).appended(field, text(args[1])) },
 	}
@@ -190,7 +190,7 @@ func adding(name, field, doc string) Function {
 // withHeader returns a Function that adds a header to a list. The header is a name and a value, or the result of envoy.Header.
 func withHeader(name, field, doc string, to ...*cel.Type) Function {
 	f := Function{
-		Names: []string{name}, Member: true, Doc: doc, Example: "envoy.Allowed()." + name + "('x', 'y').Response()",
+		Names: []string{name}, Member: true, cost: costOfReply, Doc: doc, Example: "envoy.Allowed()." + name + "('x', 'y').Response()",
 		Result: `{"allowed":true,"` + field + `":[{"key":"x","value":"y"}]}`,
 		call: func(_ *Evaluation, args []ref.Val) ref.Val {
 			if h, ok := args[1].(*reply); ok {

@@ -56,4 +56,4 @@ var libGenerator = &Library{
 
 var generated = cel.ListType(cel.MapType(cel.StringType, cel.AnyType))
 
-func costOfObjects(args []ref.Val) int { return 100 + valuesIn(args[len(args)-1], nil) }
+func costOfObjects(args []ref.Val) int { return 100 + 2*valuesIn(args[len(args)-1], nil) }

@@ -32,6 +32,7 @@ var libHTTP = &Library{
 			Doc:       "Returns a client that trusts the given PEM certificates instead of those of the system. It has the functions get and post.",
 			Example:   "http.client(variables.ca).get('https://service.example/x')",
 			Result:    httpResults[world.GET],
+			cost:      func(args []ref.Val) int { return 50 + len(text(args[0]))/16 },
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
 				if bundle := text(args[0]); x509.NewCertPool().AppendCertsFromPEM([]byte(bundle)) {
 					return httpClient{bundle}

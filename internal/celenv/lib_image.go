@@ -21,6 +21,7 @@ var libImage = &Library{
 			Names:     []string{"parseImageReference", "image"},
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: imageType}},
 			Doc:       "Parses an image reference.",
+			cost:      costOfImage,
 			Example:   "parseImageReference('nginx:1.25').tag()",
 			Result:    `"1.25"`,
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
@@ -35,6 +36,7 @@ var libImage = &Library{
 			Names:     []string{"isImage"},
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.BoolType}},
 			Doc:       "Whether a string is a valid image reference.",
+			cost:      costOfImage,
 			Example:   "isImage('nginx:1.25')",
 			Result:    `true`,
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
@@ -44,6 +46,9 @@ var libImage = &Library{
 		},
 	}, imageParts()...),
 }
+
+// costOfImage is the cost of reading an image reference, whose length is limited.
+func costOfImage(args []ref.Val) int { return 30 + min(len(text(args[0])), maxImage)/4 }
 
 func imageParts() []Function {
 	part := func(name, doc string, result *cel.Type, of func(image) ref.Val) Function {

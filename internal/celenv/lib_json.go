@@ -59,7 +59,7 @@ const maxNestingOfValues = 1000
 
 // costOfValue returns the cost of a call: one part for each value in the first argument.
 func costOfValue(args []ref.Val) int {
-	return valuesIn(args[0], nil)
+	return 4 * valuesIn(args[0], nil)
 }
 
 // native converts decoded JSON to a CEL value.

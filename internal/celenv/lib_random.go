@@ -33,7 +33,7 @@ var libRandom = &Library{
 			if len(args) > 0 {
 				pattern = text(args[0])
 			}
-			out, err := textgen.Text(pattern, e.world().Rand, e.step)
+			out, err := textgen.Text(pattern, e.world().Rand, func(n int) error { return e.steps(int64(n)) })
 			if errors.Is(err, ErrBudget) {
 				return e.unknown(err)
 			}
@@ -47,7 +47,7 @@ var libRandom = &Library{
 
 // step charges the steps of a function that takes many. It returns an error if the limit is exceeded.
 func (e *Evaluation) step(n int) error {
-	if e.take(n); e.remaining < 0 {
+	if e.take(n); e.ended() {
 		return errOutOfBudget
 	}
 	return nil

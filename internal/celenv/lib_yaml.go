@@ -6,10 +6,15 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"sigs.k8s.io/yaml"
 
 	"github.com/ephor-dev/ephor/internal/value"
 )
+
+// yamlParts is the cost of a byte of YAML: the parser is slow.
+const yamlParts = 2
+
+// nothing is the cost of a function that charges for its work itself.
+func nothing([]ref.Val) int { return 1 }
 
 var libYAML = &Library{
 	Name:  "yaml",
@@ -21,15 +26,14 @@ var libYAML = &Library{
 		Doc:       "Parses YAML.",
 		Example:   `yaml.parse('a: [1, yes]').a[1]`,
 		Result:    `true`,
-		cost:      func(args []ref.Val) int { return 1 + 2*len(text(args[0])) }, // the parser is slow
+		cost:      nothing, // charged while the text is read
 		call: func(e *Evaluation, args []ref.Val) ref.Val {
-			raw, err := yaml.YAMLToJSON([]byte(text(args[0])))
-			if err != nil {
+			v, err := value.DecodeYAML(text(args[0]), func(bytes int) error { return e.step(yamlParts * (32 + bytes)) })
+			switch {
+			case e.ended():
+				return types.WrapErr(errOutOfBudget)
+			case err != nil:
 				return types.WrapErr(fmt.Errorf("error converting YAML to JSON: %w", err))
-			}
-			v, err := value.DecodeJSONFloat(raw)
-			if err != nil {
-				return types.WrapErr(err)
 			}
 			return e.native(v)
 		},

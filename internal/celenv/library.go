@@ -32,7 +32,7 @@ type Library struct {
 
 // Libraries is the explicit list of all libraries that add to the API server's base environment, or restrict it.
 var Libraries = []*Library{
-	libAuthorizer, libExtensions, libHash, libLists, libMath, libMutations, libOptional, libRegex, libSets, libStrings,
+	libAuthorizer, libExtensions, libHash, libLists, libMath, libMutations, libOptional, libSets, libStrings,
 	libJSON, libYAML, libGzip, libTime, libRandom, libTransform, libUser, libX509, libImage,
 	libImageData, libPolicyImageData, libImageVerify, libResource, libHTTP, libGlobalContext, libGenerator,
 	libCheck, libCheckHTTP, libCheckEnvoy, libJWT,

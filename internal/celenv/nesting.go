@@ -99,7 +99,7 @@ func (m *makers) nesting(e ast.Expr) (deepest int) {
 }
 
 // searches are the functions with a regular expression as an argument.
-var searches = slices.Sorted(maps.Keys(libRegex.prices))
+var searches = slices.Sorted(maps.Keys(searching))
 
 // pattern adds the cost of a regular expression that is a literal. The library compiles it twice: to check it, and for the plan.
 func (m *makers) pattern(e ast.Expr) {

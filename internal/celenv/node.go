@@ -50,6 +50,8 @@ func (in *planning) call(n interpreter.InterpretableCall) interpreter.Interpreta
 		return &equality{n, args[0], args[1], true}
 	case name == operators.NotStrictlyFalse && len(args) == 1:
 		return &notFalse{n, args[0]}
+	case searching[name] != nil && len(args) > 1:
+		return newSearch(in.ordinary(n).(*call))
 	case functionOf(n) != nil:
 		return &libraryCall{n, functionOf(n), isWritten(args, functionOf(n))}
 	}
@@ -62,7 +64,10 @@ func (in *planning) ordinary(n interpreter.InterpretableCall) interpreter.Interp
 	if len(args) == 0 {
 		return n
 	}
-	out := &call{InterpretableCall: n, args: args, ask: prices[n.Function()], cost: costs[n.Function()], adds: n.Function() == operators.Add}
+	out := &call{InterpretableCall: n, args: args, ask: prices[n.Function()], cost: costs[n.Function()], charge: charges[n.Function()], adds: n.Function() == operators.Add}
+	if out.charge == nil {
+		out.charge = parsed
+	}
 	if out.cost == costNothing && !fixedCost[n.Function()] {
 		out.cost = costByLibrary
 	}
@@ -72,27 +77,24 @@ func (in *planning) ordinary(n interpreter.InterpretableCall) interpreter.Interp
 	if out.to == nil {
 		out.to, _ = in.functions.FindOverload(n.Function())
 	}
-	if pattern, ok := constantPattern(n); ok {
-		out.pattern = pattern(n)
-	}
 	return out
 }
 
 // call is a call of one of the library's functions. It evaluates the arguments, checks the price, calls the function, and charges for it.
 type call struct {
 	interpreter.InterpretableCall
-	args    []interpreter.Interpretable
-	to      *functions.Overload // nil if the function depends on the type of the value
-	pattern interpreter.Interpretable
-	ask     price
-	cost    cost
-	adds    bool
+	args []interpreter.Interpretable
+	to   *functions.Overload // nil if the function depends on the type of the value
+	ask  price
+	cost cost // the API server's price
+	charge
+	adds bool
 }
 
 // Eval implements the library's interface.
 func (c *call) Eval(vars interpreter.Activation) ref.Val {
 	strict := c.to == nil || !c.to.NonStrict
-	if len(c.args) <= 2 && c.ask == nil && c.cost != costByLibrary && c.pattern == nil {
+	if len(c.args) <= 2 && c.ask == nil && c.cost != costByLibrary {
 		l := c.args[0].Eval(vars)
 		if len(c.args) == 1 {
 			if strict && types.IsUnknownOrError(l) {
@@ -128,40 +130,18 @@ func (c *call) Eval(vars interpreter.Activation) ref.Val {
 	if c.ask != nil && c.ask(args, vars) {
 		return tooLarge(vars)
 	}
-	if c.cost != costByLibrary {
-		var r ref.Val
-		if len(args) > 1 {
-			r = args[1]
-		}
-		if err := c.pay(vars, args[0], r); err != nil {
-			return err
-		}
+	var r ref.Val
+	var more []ref.Val
+	if len(args) > 1 {
+		r, more = args[1], args[2:]
 	}
-	var out ref.Val
-	switch {
-	case c.pattern != nil:
-		out = c.pattern.Eval(argumentsOf{args})
-	case len(args) == 1:
-		out = c.apply(args[0], nil)
-	case len(args) == 2:
-		out = c.apply(args[0], args[1])
-	default:
-		out = c.applyAll(args)
+	if err := c.pay(vars, args[0], r, more...); err != nil {
+		return err
 	}
-	if c.cost == costByLibrary {
-		e := evaluationOf(vars)
-		if types.IsUnknownOrError(out) {
-			if e != nil { // an operator in a loop may ignore the error
-				e.take(callParts(c.Function(), args, nil))
-			}
-			return out
-		}
-		if e != nil {
-			n, known := libraryCost(c.Function(), c.OverloadID(), args, out)
-			if e.spend(n); !known {
-				e.take(callParts(c.Function(), args, out))
-			}
-			if e.ended() {
+	out := c.callWith(args)
+	if c.cost == costByLibrary && !types.IsUnknownOrError(out) {
+		if e := evaluationOf(vars); e != nil {
+			if e.spend(libraryCost(c.Function(), c.OverloadID(), args, out)); e.ended() {
 				return types.WrapErr(errOutOfBudget)
 			}
 		}
@@ -169,19 +149,25 @@ func (c *call) Eval(vars interpreter.Activation) ref.Val {
 	return limitResult(out, vars)
 }
 
-// pay charges for a call whose price depends on the size of the arguments. It returns an error value if that is too much.
-func (c *call) pay(vars interpreter.Activation, l, r ref.Val) ref.Val {
-	if c.cost == costNothing {
+// pay charges for a call by the size of its arguments. It returns an error value if that is too much.
+func (c *call) pay(vars interpreter.Activation, l, r ref.Val, more ...ref.Val) ref.Val {
+	n := int64(0)
+	if c.cost != costNothing {
+		n = c.cost.of(l, r)
+	}
+	e := evaluationOf(vars)
+	if e == nil {
 		return nil
 	}
-	n := c.cost.of(l, r)
-	if n <= 1 {
+	parts := c.charge(e, l, r, more)
+	if n <= 1 && parts == 0 {
 		return nil
 	}
-	if e := evaluationOf(vars); e != nil {
-		if e.spend(n); e.ended() {
-			return types.WrapErr(errOutOfBudget)
-		}
+	if n > 1 {
+		e.spend(n)
+	}
+	if e.take(parts); e.ended() {
+		return types.WrapErr(errOutOfBudget)
 	}
 	return nil
 }

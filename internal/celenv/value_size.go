@@ -185,6 +185,8 @@ func valuesIn(v ref.Val, vars interpreter.Activation) int {
 		return valuesInContent(x.Value(), vars)
 	case types.String:
 		return 1 + len(x)/bytesPerValue
+	case types.Bytes:
+		return 1 + len(x)/bytesPerValue
 	case *types.Optional:
 		if x.HasValue() {
 			return 1 + valuesIn(x.GetValue(), vars)
@@ -225,8 +227,11 @@ func valuesInContent(content any, vars interpreter.Activation) int {
 func valuesInInput(content any, vars interpreter.Activation) int {
 	e := evaluationOf(vars)
 	v := reflect.ValueOf(content)
-	if e == nil || v.Kind() != reflect.Map && v.Kind() != reflect.Slice {
+	if v.Kind() != reflect.Map && v.Kind() != reflect.Slice {
 		return smallValues
+	}
+	if e == nil {
+		return valuesInJSON(content)
 	}
 	at := inputPart{v.Pointer(), v.Len()}
 	w, known := e.counted[at]

@@ -19,6 +19,20 @@ func (c *Compiler) Needs() policy.Needs {
 	return out
 }
 
+// ReadsContent reports whether the expressions compiled so far read the content (data, stringData) of one of the objects of the request: object
+// or oldObject, also as a field of request and trigger. elsewhere: the variable itself is another object.
+func (c *Compiler) ReadsContent(object string, elsewhere bool) bool {
+	all := c.env.Reads()
+	content := func(f *value.Fields) bool {
+		return f != nil && (f.All() || f.Get("data") != nil || f.Get("stringData") != nil)
+	}
+	of := func(name string) bool {
+		f := all.Get(name)
+		return f != nil && (f.All() || content(f.Get(object)))
+	}
+	return all.All() || !elsewhere && content(all.Get(object)) || of(plugincel.RequestVarName) || of("trigger")
+}
+
 // ReadsNamespace reports whether an expression reads the namespace of the object.
 func (c *Compiler) ReadsNamespace() bool {
 	return c.env.Reads().Get(plugincel.NamespaceVarName) != nil

@@ -20,6 +20,11 @@ var (
 // Version returns the version of this program.
 func Version() string { return version }
 
+// versionText is the text of `ephor version` and `ephor --version`.
+func versionText() string {
+	return fmt.Sprintf("Version: %s\nTime: %s\nGit commit ID: %s\n", version, buildTime, commit)
+}
+
 func newVersion() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
@@ -31,7 +36,7 @@ func newVersion() *cobra.Command {
 			out := cmd.OutOrStdout()
 			switch format {
 			case "":
-				fmt.Fprintf(out, "Version: %s\nTime: %s\nGit commit ID: %s\n", version, buildTime, commit)
+				fmt.Fprint(out, versionText())
 			case "json":
 				fmt.Fprintln(out, value.JSON(map[string]any{"version": version, "time": buildTime, "gitCommitId": commit}))
 			case "yaml":

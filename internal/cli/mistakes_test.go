@@ -249,15 +249,15 @@ func TestExitCodesOfVerify(t *testing.T) {
 	}
 }
 
-// NO_COLOR disables colours, as --remove-color does.
+// A pipe gets no colours. TestColors of apply and testrun hold what a terminal gets.
 func TestNoColor(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "policy.yaml", ruled("p", requiresTeam))
 	write(t, "pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")
-	for _, value := range []string{"", "1"} {
-		t.Setenv("NO_COLOR", value)
-		if out, _, _ := runIn(t, "apply", "policy.yaml", "-r", "pod.yaml", "--table"); strings.Contains(out, "\x1b[") != (value == "") {
-			t.Errorf("NO_COLOR=%q: %q", value, out)
+	write(t, "kyverno-test.yaml", "apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\npolicies: [policy.yaml]\nresources: [pod.yaml]\nresults: [{policy: p, rule: r, resources: [p], result: pass}]\n")
+	for _, args := range []string{"apply policy.yaml -r pod.yaml --table", "test .", "test . --fail-only --detailed-results"} {
+		if out, _, _ := runIn(t, strings.Fields(args)...); !strings.Contains(out, "│ POLICY") || strings.Contains(out, "\x1b[") {
+			t.Errorf("%s: %q", args, out)
 		}
 	}
 }

@@ -31,11 +31,13 @@ func NewRootFor(families *compile.Registry, extra ...*cobra.Command) *cobra.Comm
 	root := &cobra.Command{
 		Use:          "ephor",
 		Short:        "Kubernetes policies: validate, mutate and report",
+		Version:      version,
 		Long:         "Ephor is a policy engine for Kubernetes. It speaks the Kyverno policy language: policies,\nexceptions, cleanup policies and tests work unchanged.",
 		SilenceUsage: true,
 		RunE:         func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetVersionTemplate(versionText())
 	root.PersistentFlags().IntP("v", "v", 0, "log steps and their duration to standard error (1 or higher)")
 	terminal.AddLogFlags(root.PersistentFlags())
 	root.AddCommand(apply.New(families), newVersion(), newCompletion(), testrun.New(families), jp.New(), manifests.NewCreate(), newDocs(), explain.New(families), findings.New(version), convert.New(), oci.New(), operate.NewMigrate(), manifests.NewFix(), operate.NewUnlock(), operate.NewAdopt(), operate.NewCleanup(), operate.NewPreflight(), operate.NewUninstall(), verify.New(), reports.NewReport(), reports.NewRollout(), impact.New(families), decisions.New(families), decisions.NewWhy())

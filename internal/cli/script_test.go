@@ -24,6 +24,7 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 		RequireUniqueNames: true,
+		Cmds:               map[string]func(*testscript.TestScript, bool, []string){"parsed": parsed},
 		UpdateScripts:      os.Getenv("UPDATE_SCRIPTS") != "",
 	})
 }

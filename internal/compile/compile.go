@@ -82,8 +82,30 @@ func (r *Registry) Review(o Object, program *policy.Program, permitted family.Pe
 	if f.Review != nil {
 		found.Add(f.Review(family.Reviewed{Object: o.Value, Program: program, Permissions: permitted})...)
 	}
+	if program != nil {
+		found.Add(checkOldContent(program)...)
+	}
 	locate(found, o)
 	return found
+}
+
+// checkOldContent reports rules that can never do their work: they read the content of a Secret that is not there any more, outside of their
+// conditions. The conditions are evaluated at admission.
+func checkOldContent(p *policy.Program) (diags diag.List) {
+	for _, r := range p.Rules {
+		about, named := policy.AboutSecrets(r)
+		if !about || !r.OldContent.Elsewhere {
+			continue
+		}
+		const text = "the work of the rule reads the content of the old object, or of a deleted one: that of a Secret is not kept"
+		if named {
+			diags.Errorf(r.Path, "%s", text)
+		} else {
+			diags.Warnf(r.Path, "%s, so the rule ends in an error for Secrets", text)
+		}
+		diags.Hint("compare it in preconditions or matchConditions, which are evaluated at admission")
+	}
+	return diags
 }
 
 // checkName reports a name or namespace that the API server refuses.

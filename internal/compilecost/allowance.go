@@ -37,6 +37,9 @@ func (c *Cost) Add(other Cost) {
 	c.Held += other.Held
 }
 
+// Steps returns the time in steps of package budget.
+func (c Cost) Steps() int64 { return int64(c.Time / (10 * time.Nanosecond)) }
+
 // Check returns an *Error if the cost exceeds the bounds of one expression.
 func (c Cost) Check() error {
 	switch {

@@ -16,21 +16,22 @@ const (
 	foldTime                  = 10 * time.Millisecond // for a wide range without regard to case: each character is looked up
 	programBytes, programHeld = 512, 128              // for each instruction
 	programTime               = time.Microsecond
+	groupBytes                = 16 // for each group and instruction: the engine's, when it searches
 )
 
 // Regular is what a regular expression becomes.
 type Regular struct {
 	Cost
-	// Program is the number of instructions.
-	Program int
-	// Forks is the number of alternatives that the engine may have to follow at once: the cost of a byte of text.
-	Forks int
+	// Program is the number of instructions, and Groups the number of groups in parentheses.
+	Program, Groups int
+	once            bool // there is at most one match
+	behind          bool // a match depends on the text before it
 }
 
 // Regex measures a regular expression. A text that already exceeds the bounds of an expression by its length and its classes is not parsed.
 // The error is that of package regexp.
 func Regex(text string) (Regular, error) {
-	r := Regular{Cost: reading(text)}
+	r := Regular{Cost: Reading(text)}
 	if r.Check() != nil {
 		return r, nil
 	}
@@ -38,15 +39,17 @@ func Regex(text string) (Regular, error) {
 	if err != nil {
 		return r, err
 	}
-	r.Program, r.Forks = expanse(tree)
+	r.Program, r.Groups = expanse(tree), tree.MaxCap()
+	r.once, r.behind = anchored(tree), looksBehind(tree)
 	r.Add(Cost{
-		Time: time.Duration(r.Program) * programTime, Peak: int64(r.Program) * programBytes, Held: int64(r.Program) * programHeld,
+		Time: time.Duration(r.Program) * programTime, Held: int64(r.Program) * programHeld,
+		Peak: int64(r.Program) * (programBytes + int64(r.Groups)*groupBytes),
 	})
 	return r, nil
 }
 
-// reading returns what parsing a regular expression takes.
-func reading(text string) Cost {
+// Reading returns what parsing a regular expression takes, by its length and its classes.
+func Reading(text string) Cost {
 	c := Cost{Time: time.Duration(len(text)) * textTime, Peak: int64(len(text)) * textBytes}
 	classes := int64(strings.Count(text, `\p`) + strings.Count(text, `\P`))
 	if strings.Contains(text, "(?") { // perhaps without regard to case
@@ -65,31 +68,30 @@ func reading(text string) Cost {
 	return c
 }
 
+// smallClass is the number of bounds of a class up to which they are compared one by one.
+const smallClass = 16
+
 // maxCount is the largest number of instructions; larger ones count as this.
 const maxCount = math.MaxInt32
 
-// expanse estimates the number of instructions of a program, and how many of them fork. The instructions of a repeated class share its
-// ranges, which reading counts.
-func expanse(re *syntax.Regexp) (program, forks int) {
+// expanse estimates the number of instructions of a program. The instructions of a repeated class share its ranges, which reading counts.
+func expanse(re *syntax.Regexp) (program int) {
 	program = 1
 	switch re.Op {
 	case syntax.OpLiteral:
 		program += len(re.Rune)
 	case syntax.OpCapture:
 		program++
+	case syntax.OpCharClass:
+		if len(re.Rune) > smallClass {
+			program++ // it takes twice as long to compare
+		}
 	}
 	for _, sub := range re.Sub {
-		p, f := expanse(sub)
-		program, forks = program+p, forks+f
+		program += expanse(sub)
 	}
-	switch re.Op {
-	case syntax.OpAlternate:
-		forks += len(re.Sub) - 1
-	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest:
-		forks++
-	case syntax.OpRepeat:
-		times := max(re.Min, re.Max, 1)
-		program, forks = min(program*times, maxCount), min((1+forks)*max(times-re.Min, 1)+forks*re.Min, maxCount)
+	if re.Op == syntax.OpRepeat {
+		program *= max(re.Min, re.Max, 1)
 	}
-	return min(program, maxCount), min(forks, maxCount)
+	return min(program, maxCount)
 }

@@ -193,12 +193,34 @@ func (c *condition) right(env *jmespath.Env, root jmespath.Root) (operand, any, 
 		if err := walks(env.Meter, value); err != nil {
 			return nil, nil, err
 		}
+		if err := env.Meter.Step(prepareSteps(value)); err != nil {
+			return nil, nil, err
+		}
 	}
 	return c.op.prepare(value, true), value, nil
 }
 
 // stepText is the number of bytes that an operator reads in one step.
 const stepText = 32
+
+// jsonSteps is the cost of a byte of JSON.
+const jsonSteps = 4
+
+// prepareSteps returns what preparing the value of a condition takes beside a walk: the elements of lists become texts, and texts that are
+// JSON become lists.
+func prepareSteps(v any) (n int) {
+	switch v := v.(type) {
+	case string:
+		if s := strings.TrimLeft(v, " \t\r\n"); s != "" && strings.IndexByte(`[{"`, s[0]) >= 0 {
+			return jsonSteps * len(s)
+		}
+	case []any:
+		for _, element := range v {
+			n += textSteps(element)
+		}
+	}
+	return n
+}
 
 // walks counts the steps of a complete walk over v: an expression can create values that are small in memory but endless
 // to walk over.

@@ -33,7 +33,7 @@ func (q quantifier) prepare(v any, once bool) operand {
 	switch v := v.(type) {
 	case []any:
 		if once {
-			return &member{q, plainTexts(v)}
+			return &member{q, plain(v)}
 		}
 		return &member{q, textsOf(v)}
 	case string:
@@ -85,7 +85,13 @@ type member struct {
 
 func (o *member) holds(m *budget.Meter, key any) (bool, error) {
 	if keys, ok := key.([]any); ok {
-		return o.evaluate(len(keys), func(i int) (bool, error) { return o.list.matches(m, textOf(keys[i])) })
+		return o.evaluate(len(keys), func(i int) (bool, error) {
+			text, err := meteredText(m, keys[i])
+			if err != nil {
+				return false, err
+			}
+			return o.list.matches(m, text)
+		})
 	}
 	text, ok := scalarText(key)
 	if !ok {
@@ -107,7 +113,10 @@ func (o *memberText) holds(m *budget.Meter, key any) (bool, error) {
 	if !ok {
 		return o.member.holds(m, key)
 	}
-	return o.pattern.Match(text) != o.not, m.Step(1 + o.pattern.Cost(text))
+	if err := m.Step(1 + o.pattern.Cost(text)); err != nil {
+		return false, err
+	}
+	return o.pattern.Match(text) != o.not, nil
 }
 
 // memberJSON is a text that is valid JSON but not a list, such as "5" or "true". It can match a scalar key, and a list
@@ -127,7 +136,10 @@ func (o *memberJSON) holds(m *budget.Meter, key any) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	return o.pattern.Match(text) && !o.not, m.Step(1 + o.pattern.Cost(text))
+	if err := m.Step(1 + o.pattern.Cost(text)); err != nil {
+		return false, err
+	}
+	return o.pattern.Match(text) && !o.not, nil
 }
 
 // listsOnly is a number or bool as the value: AnyIn and AnyNotIn compare the elements of a list with it; no other

@@ -52,7 +52,7 @@ func prepareIn(v any, once, not bool) operand {
 	switch v := v.(type) {
 	case []any:
 		o.mixed = !allTexts(v)
-		o.list = plainTexts(v)
+		o.list = plain(v)
 		if !once {
 			o.list = textsOf(v)
 		}
@@ -107,7 +107,11 @@ func (o *oldMember) holds(m *budget.Meter, key any) (bool, error) {
 			return false, m.Step(1)
 		}
 		all, err := quantifier{all: true}.evaluate(len(keys), func(i int) (bool, error) {
-			return o.list.contains(m, textOf(keys[i]))
+			text, err := meteredText(m, keys[i])
+			if err != nil {
+				return false, err
+			}
+			return o.list.contains(m, text)
 		})
 		return all != o.not, err
 	}

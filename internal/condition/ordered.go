@@ -60,8 +60,11 @@ type bound struct {
 
 func (b *bound) holds(m *budget.Meter, key any) (bool, error) {
 	if s, ok := key.(string); ok {
+		if err := m.Step(1 + measure.Steps(s)); err != nil {
+			return false, err
+		}
 		sign, ok := b.compareText(s)
-		return ok && b.accepts(sign), m.Step(1)
+		return ok && b.accepts(sign), nil
 	}
 	f, ok := value.Float(key)
 	if !ok {
@@ -131,6 +134,10 @@ type durationBound struct {
 }
 
 func (b *durationBound) holds(m *budget.Meter, key any) (bool, error) {
+	s, _ := key.(string)
+	if err := m.Step(1 + measure.Steps(s)); err != nil {
+		return false, err
+	}
 	d, ok := durationOf(key)
-	return ok && b.accepts(cmp.Compare(d, b.duration)), m.Step(1)
+	return ok && b.accepts(cmp.Compare(d, b.duration)), nil
 }

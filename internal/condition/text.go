@@ -25,6 +25,25 @@ func textOf(v any) string {
 	return fmt.Sprint(v)
 }
 
+// textSteps returns what textOf takes, in steps.
+func textSteps(v any) int {
+	switch v.(type) {
+	case string, bool, nil:
+		return 2
+	case []any, map[string]any:
+		return value.TextLength(v, 2*budget.DefaultSteps) / 2
+	}
+	return 8
+}
+
+// meteredText is textOf, which is charged first.
+func meteredText(m *budget.Meter, v any) (string, error) {
+	if err := m.Step(textSteps(v)); err != nil {
+		return "", err
+	}
+	return textOf(v), nil
+}
+
 // scalarText returns the text of a string, number or bool; ok is false for other values.
 func scalarText(v any) (text string, ok bool) {
 	switch v := v.(type) {
@@ -48,14 +67,14 @@ type textList interface {
 }
 
 // plainTexts is a list that came from a variable and is used once.
-type plainTexts []any
+type plainTexts []string
 
 func (t plainTexts) contains(m *budget.Meter, key string) (bool, error) {
 	if err := m.Step(1 + len(t)); err != nil {
 		return false, err
 	}
 	for _, v := range t {
-		if textOf(v) == key {
+		if v == key {
 			return true, nil
 		}
 	}
@@ -64,8 +83,7 @@ func (t plainTexts) contains(m *budget.Meter, key string) (bool, error) {
 
 func (t plainTexts) matches(m *budget.Meter, key string) (bool, error) {
 	keyIsWild := wildcard.Has(key)
-	for _, v := range t {
-		s := textOf(v)
+	for _, s := range t {
 		if err := m.Step(1 + wildcard.Cost(s, key)); err != nil {
 			return false, err
 		}
@@ -109,12 +127,14 @@ func newTexts(list ...string) *texts {
 	return t
 }
 
-func textsOf(list []any) *texts {
-	out := make([]string, len(list))
+func textsOf(list []any) *texts { return newTexts(plain(list)...) }
+
+func plain(list []any) plainTexts {
+	out := make(plainTexts, len(list))
 	for i, v := range list {
 		out[i] = textOf(v)
 	}
-	return newTexts(out...)
+	return out
 }
 
 func (t *texts) contains(m *budget.Meter, key string) (bool, error) {

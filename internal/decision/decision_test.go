@@ -323,6 +323,26 @@ func TestWaitingIsBounded(t *testing.T) {
 	}
 }
 
+// Messages count towards the size of the waiting reviews, and of the records that wait for a store.
+func TestWaitingMessagesAreBounded(t *testing.T) {
+	f, c := feed(io.Discard, Keep{}, 1000)
+	long := strings.Repeat("m", 1<<20)
+	put := func() { f.Put(review(false, result("p", policy.StatusFail, long))) }
+	for range 10 {
+		put()
+	}
+	if c.dropped != 5 {
+		t.Errorf("%d of 10 reviews of 1 MB are dropped, want 5", c.dropped)
+	}
+	for range 20 {
+		f.take(t.Context())
+		put()
+	}
+	if n := len(f.batch.records); n > batchBytes/len(long)+1 {
+		t.Errorf("%d records of 1 MB wait for the store", n)
+	}
+}
+
 // A waiting review holds texts instead of decoded objects.
 func TestWaitingIsLean(t *testing.T) {
 	r := review(true, result("p", policy.StatusFail, "no"))

@@ -146,6 +146,7 @@ type kept struct {
 	share   float64
 	notes   *heldNotes
 	size    int64 // in bytes, estimated
+	texts   int64 // of size, in messages and paths
 }
 
 // lean returns the review in the form in which it waits.
@@ -163,9 +164,13 @@ func lean(r Review, verdict Verdict, share float64) *kept {
 	}
 	notes := holdNotes(req.Tape)
 	const fixed, each = 2 << 10, 256 // of a review without objects, of a result
+	texts := len(r.Message)
+	for i := range r.Results {
+		texts += len(r.Results[i].Message) + len(r.Results[i].Path)
+	}
 	return &kept{
-		Review: r, verdict: verdict, share: share, notes: notes,
-		size: int64(fixed + len(req.Object.Text()) + len(req.OldObject.Text()) + len(r.Patch) + each*len(r.Results) + notes.bytes()),
+		Review: r, verdict: verdict, share: share, notes: notes, texts: int64(texts),
+		size: int64(fixed + len(req.Object.Text()) + len(req.OldObject.Text()) + len(r.Patch) + each*len(r.Results) + notes.bytes() + texts),
 	}
 }
 

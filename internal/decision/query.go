@@ -2,13 +2,13 @@ package decision
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ephor-dev/ephor/internal/wildcard"
@@ -83,38 +83,72 @@ const maxLine = 4 << 20
 // errSchema is the error for a line that is not a record, or is a record of another version.
 var errSchema = errors.New("it is not a record of " + Schema)
 
+// errLong is the error for a line that is too long.
+var errLong = fmt.Errorf("the line is longer than %d bytes", maxLine)
+
 // Read passes the records of JSON lines to take, one by one, until take returns false. It ignores lines that do not begin with `{`, since
 // a log may have other lines. It passes the number of a line that cannot be read to wrong. If the text of a request is in an earlier
 // record, Read adds it to the later record.
 func Read(from io.Reader, take func(*Record) bool, wrong func(line int, err error)) error {
-	in := bufio.NewScanner(from)
-	in.Buffer(make([]byte, 64<<10), maxLine)
+	in := bufio.NewReaderSize(from, 64<<10)
 	known := window[[]byte]{max: keptBodies, maxBytes: keptBytes}
-	for line := 1; in.Scan(); line++ {
-		if !strings.HasPrefix(in.Text(), "{") {
-			continue
+	var text []byte
+	for line := 1; ; line++ {
+		var long bool
+		var end error
+		if text, long, end = readLine(in, text[:0]); end != nil && end != io.EOF {
+			return end
 		}
 		var r Record
-		err := json.Unmarshal(in.Bytes(), &r)
-		if err == nil && r.Schema != Schema {
-			if r.Schema == "" {
-				continue // a line of the log in JSON
+		var err error
+		switch {
+		case !bytes.HasPrefix(text, []byte("{")):
+			err = errOther
+		case long:
+			err = errLong
+		default:
+			err = r.parse(text)
+		}
+		switch {
+		case err == nil:
+			complete(&known, &r)
+			if !take(&r) {
+				return nil
 			}
-			err = errSchema
-		}
-		if err != nil {
+		case err != errOther:
 			wrong(line, err)
-			continue
 		}
-		complete(&known, &r)
-		if !take(&r) {
+		if end != nil {
 			return nil
 		}
 	}
-	if errors.Is(in.Err(), bufio.ErrTooLong) {
-		return fmt.Errorf("a line is longer than %d bytes", maxLine)
+}
+
+// errOther is the error for a line of a log that is not meant to be a record.
+var errOther = errors.New("it is not a record")
+
+// parse reads a record from a line.
+func (r *Record) parse(line []byte) error {
+	if err := json.Unmarshal(line, r); err != nil || r.Schema == Schema {
+		return err
 	}
-	return in.Err()
+	if r.Schema == "" {
+		return errOther // a line of the log in JSON
+	}
+	return errSchema
+}
+
+// readLine appends the next line to b. Of a line that is too long, it returns the beginning.
+func readLine(in *bufio.Reader, b []byte) (line []byte, long bool, err error) {
+	for {
+		piece, err := in.ReadSlice('\n')
+		if long = long || len(b)+len(piece) > maxLine; !long {
+			b = append(b, piece...)
+		}
+		if err != bufio.ErrBufferFull {
+			return b, long, err
+		}
+	}
 }
 
 // complete adds the texts of earlier records to a record, and remembers its own texts.

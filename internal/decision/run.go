@@ -15,7 +15,7 @@ const (
 	endTimeout = 2 * writeTimeout
 	// mostRecords is the number of records that may wait while a batch is written. They take less memory than reviews.
 	mostRecords = 6 * batchRecords
-	// batchBytes bounds the recorded requests of a batch, in bytes. One request may be larger.
+	// batchBytes bounds the texts and recorded requests of a batch, in bytes. Those of one review may be larger.
 	batchBytes = 8 << 20
 	// wakeReviews is the number of reviews that wake Run: waking a goroutine for each review would cost more than making its record.
 	wakeReviews = 32
@@ -25,7 +25,7 @@ const (
 type batch struct {
 	records []Record
 	rules   []Result // of all records
-	bytes   int64    // of the recorded requests
+	bytes   int64    // of the texts and recorded requests
 }
 
 // empty removes the records. It does not keep the memory of a batch that grew while another one was written.
@@ -101,8 +101,11 @@ func (f *Feed) take(ctx context.Context) {
 		select {
 		case k := <-f.queue:
 			r := f.record(ctx, k)
-			if f.batch.records = append(f.batch.records, r); r.Request != nil {
+			f.batch.records = append(f.batch.records, r)
+			if r.Request != nil {
 				f.batch.bytes += k.size
+			} else {
+				f.batch.bytes += k.texts
 			}
 			f.waiting.Add(-k.size)
 		default:

@@ -94,3 +94,27 @@ func TestFileOnAVolumeThatWasAway(t *testing.T) {
 		t.Errorf("%q after %q", uids, older)
 	}
 }
+
+// A line that is too long does not hide the records after it: a request can make its record long by what rules say about it.
+func TestLongLine(t *testing.T) {
+	var out bytes.Buffer
+	l := NewLines(&out)
+	long := line("long")
+	long[0].Message = strings.Repeat("m", 5<<20)
+	for _, records := range [][]Record{line("before"), long, line("after")} {
+		if err := l.Write(t.Context(), records); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out.WriteString(strings.Repeat("a line of a log ", 1<<19) + "\n{\"a\":1}\n\n")
+	if err := l.Write(t.Context(), line("last")); err != nil {
+		t.Fatal(err)
+	}
+	out.Truncate(out.Len() - 1) // without a newline
+	var uids []string
+	var wrong []int
+	err := Read(&out, func(r *Record) bool { uids = append(uids, r.UID); return true }, func(line int, err error) { wrong = append(wrong, line) })
+	if strings.Join(uids, " ") != "before after last" || len(wrong) != 1 || wrong[0] != 2 || err != nil {
+		t.Errorf("%q, lines %d, %v", uids, wrong, err)
+	}
+}

@@ -91,5 +91,17 @@ func (d *Postgres) Dump() ([]byte, error) {
 	return d.command("pg_dump", "-h", d.dir, "-U", "ephor", "postgres").Output()
 }
 
+// Run runs statements as the owner of the database, each one in its own transaction.
+func (d *Postgres) Run(statements ...string) error {
+	args := []string{"-h", d.dir, "-U", "ephor", "-v", "ON_ERROR_STOP=1", "-q"}
+	for _, text := range statements {
+		args = append(args, "-c", text)
+	}
+	if out, err := d.command("psql", append(args, "postgres")...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
 // Directory is where the server has its files.
 func (d *Postgres) Directory() string { return d.dir }

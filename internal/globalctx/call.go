@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// The pauses between the attempts of one refresh start at firstPause and double each time.
+// The pauses between the attempts of one refresh start at firstPause and double each time, up to the pause after a failed refresh.
 const firstPause = 200 * time.Millisecond
 
 // longestOutage is the pause after a failed refresh if the interval is longer, because policies that need the data fail
@@ -41,11 +41,11 @@ func (r *repeated) run(ctx context.Context) {
 		next := r.call.Refresh
 		if err != nil {
 			r.fail(err)
-			next = min(next, longestOutage)
+			next = r.outage()
 		} else {
 			r.put(&data{value: v, refreshed: r.now()})
 		}
-		if !pause(ctx, next) {
+		if !pause(ctx, next, nil) {
 			return
 		}
 	}
@@ -58,12 +58,15 @@ func (r *repeated) refresh(ctx context.Context) (v any, err error) {
 		if v, err = r.once(ctx); err == nil || attempt >= r.call.Retries {
 			return v, err
 		}
-		if !pause(ctx, wait) {
+		if !pause(ctx, wait, nil) {
 			return nil, ctx.Err()
 		}
-		wait *= 2
+		wait = min(2*wait, max(r.outage(), firstPause))
 	}
 }
+
+// outage returns the pause after a failed refresh.
+func (r *repeated) outage() time.Duration { return min(r.call.Refresh, longestOutage) }
 
 // once makes one call. It recovers from panics, which a hostile answer may cause.
 func (r *repeated) once(ctx context.Context) (v any, err error) {
@@ -87,14 +90,15 @@ func (r *repeated) once(ctx context.Context) (v any, err error) {
 	return nil, fmt.Errorf("calls are %w", world.ErrUnavailable)
 }
 
-// pause waits; it returns false if ctx is done first.
-func pause(ctx context.Context, d time.Duration) bool {
+// pause waits, at most until early is closed; it returns false if ctx is done first.
+func pause(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return false
+	case <-early:
 	case <-t.C:
-		return true
 	}
+	return true
 }

@@ -22,8 +22,8 @@ type data struct {
 	value any
 	// make computes the value at the first read; nil if the value exists already.
 	make func() (any, error)
-	// projections caches computed projections, by name and compiled entry.
-	projections map[projection]projected
+	// projections caches projections, by name and compiled entry.
+	projections map[projection]*projected
 }
 
 type projection struct {
@@ -31,41 +31,87 @@ type projection struct {
 	name  string
 }
 
+// projected is a projection that is computed, or being computed by one of its readers.
 type projected struct {
+	done  chan struct{} // closed when value and err are there
 	value any
 	err   error
+	// undone: the reader that computed it has ended.
+	undone bool
 }
 
-// read returns the data, or a projection of them.
+// read returns the data, or a projection of them. Readers of one projection wait for the first of them, and for no other.
 func (d *data) read(ctx context.Context, e *globalentry.Entry, name string) (any, error) {
 	if d.err != nil {
 		return nil, d.err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.make != nil {
-		v, err := d.make()
-		if err != nil {
-			return nil, err
-		}
-		d.value, d.make = v, nil
+	if err := d.made(); err != nil {
+		return nil, err
 	}
 	if name == "" {
 		return e.Project(ctx, "", d.value)
 	}
 	key := projection{e, name}
-	if p, ok := d.projections[key]; ok {
-		return p.value, p.err
+	for {
+		p, first := d.projection(key)
+		if first {
+			d.compute(ctx, key, p)
+			return p.value, p.err
+		}
+		select {
+		case <-p.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if !p.undone {
+			return p.value, p.err
+		}
 	}
-	v, err := e.Project(ctx, name, d.value)
-	if ctx.Err() != nil {
-		return v, err // the evaluation failed, not the data
+}
+
+// made computes the value, if it does not exist.
+func (d *data) made() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.make == nil {
+		return nil
+	}
+	v, err := d.make()
+	if err == nil {
+		d.value, d.make = v, nil
+	}
+	return err
+}
+
+// projection returns a projection, and whether the caller is the first one that reads it.
+func (d *data) projection(key projection) (p *projected, first bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p := d.projections[key]; p != nil {
+		return p, false
 	}
 	if d.projections == nil || len(d.projections) > maxProjections {
-		d.projections = map[projection]projected{}
+		d.projections = map[projection]*projected{}
 	}
-	d.projections[key] = projected{v, err}
-	return v, err
+	p = &projected{done: make(chan struct{}), undone: true}
+	d.projections[key] = p
+	return p, true
+}
+
+// compute computes a projection. If the evaluation of its reader ends first, the next reader computes it.
+func (d *data) compute(ctx context.Context, key projection, p *projected) {
+	defer func() {
+		if p.undone {
+			d.mu.Lock()
+			if d.projections[key] == p {
+				delete(d.projections, key)
+			}
+			d.mu.Unlock()
+		}
+		close(p.done)
+	}()
+	p.value, p.err = key.entry.Project(ctx, key.name, d.value)
+	p.undone = ctx.Err() != nil
 }
 
 // maxProjections bounds the cache, in case names belong to no entry or entries are replaced.

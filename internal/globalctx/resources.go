@@ -29,7 +29,7 @@ import (
 // pageSize bounds the number of objects in one page of a list.
 const pageSize = 250
 
-// overload is the pause before resources that exceeded the capacity are listed again.
+// overload is the pause before resources that exceeded the capacity are listed again, unless another entry releases its resources.
 const overload = 5 * time.Minute
 
 // watched is a source for the resources of one kind, which are listed and then watched. It is the store of a reflector.
@@ -45,6 +45,7 @@ type watched struct {
 	objects []object
 	listed  bool
 	held    int // the size of the objects in bytes, counted in capacity
+	ended   bool
 	// stop ends the current list and watch.
 	stop context.CancelCauseFunc
 }
@@ -64,7 +65,7 @@ var errNotListed = errors.New("the resources are being listed again")
 
 var _ toolscache.ReflectorStore = (*watched)(nil)
 
-func watchResources(ctx context.Context, s *Store, r *globalentry.Resource, p *publisher) source {
+func watchResources(ctx context.Context, s *Store, r *globalentry.Resource, p *publisher) *watched {
 	kind := r.APIVersion + " " + r.Resource
 	w := &watched{capacity: s.capacity, publisher: p, log: s.Log.With("resources", kind), kind: kind}
 	gv, err := schema.ParseGroupVersion(r.APIVersion)
@@ -94,28 +95,33 @@ func (w *watched) run(ctx context.Context) {
 	for {
 		var term context.Context
 		term, w.stop = context.WithCancelCause(ctx)
-		err := r.ListAndWatchWithContext(term) // nil when a watch ended normally
-		next := firstPause
+		var room <-chan struct{} // closed when there may be enough
+		began := time.Now()
+		err := r.ListAndWatchWithContext(term) // nil when a watch ended
+		if time.Since(began) >= longestOutage {
+			outage = firstPause // a watch that ends at once is no sign that the next one lasts
+		}
+		next := outage
 		switch {
 		case ctx.Err() != nil:
-		case errors.As(context.Cause(term), new(*tooLargeError)):
-			next = overload
-		case err != nil:
-			next, outage = outage, min(2*outage, longestOutage)
-			if w.broken(err) {
-				next = overload
-			}
+		case errors.As(context.Cause(term), new(*tooLargeError)), err != nil && w.broken(err):
+			next, room = overload, w.capacity.later()
 		default:
-			outage = firstPause
+			outage = min(2*outage, longestOutage)
 		}
 		w.stop(nil)
-		if !pause(ctx, next) {
-			w.mu.Lock()
-			w.clear()
-			w.mu.Unlock()
+		if !pause(ctx, next, room) {
 			return
 		}
 	}
+}
+
+// end releases the resources at once: the entry that replaces this one may need their room. The list and watch end soon after.
+func (w *watched) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	w.clear()
 }
 
 // broken classifies the failure of a list or a watch, and reports whether the data were too large. If the failure may only be a lost
@@ -270,6 +276,9 @@ func (w *watched) Replace(list []any, _ string) error {
 	slices.SortFunc(objects, compare)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.ended {
+		return errNotListed
+	}
 	if err := w.capacity.add(total - w.held); err != nil {
 		w.overloaded(err)
 		return err
@@ -317,6 +326,6 @@ func (w *watched) list() (any, error) {
 
 // clear releases all objects. The caller holds w.mu.
 func (w *watched) clear() {
-	_ = w.capacity.add(-w.held)
+	w.capacity.free(w.held)
 	w.objects, w.held, w.listed = nil, 0, false
 }

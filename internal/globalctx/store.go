@@ -172,7 +172,8 @@ func (s *Store) start(k *kept) {
 		first: make(chan struct{}),
 	}
 	if e.Resource != nil {
-		k.from = watchResources(ctx, s, e.Resource, p)
+		w := watchResources(ctx, s, e.Resource, p)
+		k.from, k.stop = w, func() { stop(); w.end() }
 		return
 	}
 	k.from = repeatCall(ctx, s, e.Call, p)

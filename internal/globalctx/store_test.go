@@ -223,3 +223,35 @@ func TestLimitOfEntries(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// The pauses between retries are bounded: the data are current soon after the end of an outage, whatever the retry limit is.
+func TestRetriesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		up := time.Now().Add(20 * time.Minute)
+		s := New(ctx, Options{
+			API: world.APIFunc(func(context.Context, world.APIRequest) (any, error) {
+				if time.Now().Before(up) {
+					return nil, errors.New("down")
+				}
+				return "data", nil
+			}),
+			Now: time.Now,
+		})
+		s.Set(entry(t, "slow", `{apiCall: {urlPath: /version, refreshInterval: 10m, retryLimit: 100}}`))
+		s.Set(entry(t, "quick", `{apiCall: {urlPath: /version, refreshInterval: 2s, retryLimit: 100}}`))
+		time.Sleep(time.Until(up))
+		for _, c := range []struct {
+			name  string
+			after time.Duration
+		}{{"quick", 2 * time.Second}, {"slow", longestOutage}} {
+			time.Sleep(time.Until(up.Add(c.after)))
+			synctest.Wait()
+			if got := read(s, c.name); got != `"data"` {
+				t.Errorf("%s, %s after the outage: %s", c.name, c.after, got)
+			}
+		}
+		stop()
+		synctest.Wait()
+	})
+}

@@ -28,6 +28,7 @@ type connection struct {
 	tls     *tls.ConnectionState
 	remote  string
 	writer  response
+	watch   watch
 
 	conn net.Conn // nil until take is called; written with handler.mu held
 	post bool     // the last request was a POST
@@ -39,7 +40,7 @@ func (c *connection) take(conn net.Conn, buffered *bufio.Reader, r *http.Request
 	c.handler.mu.Lock()
 	c.conn = conn
 	c.handler.mu.Unlock()
-	c.limited.from, c.ctx, c.tls, c.remote = conn, context.WithoutCancel(r.Context()), r.TLS, r.RemoteAddr
+	c.limited.from, c.ctx, c.tls, c.remote = conn, c.watching(context.WithoutCancel(r.Context()), conn), r.TLS, r.RemoteAddr
 	// Bytes that already arrived are in the buffer of net/http, which no longer uses its reader.
 	ahead, _ := buffered.Peek(buffered.Buffered())
 	c.reader = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(bytes.Clone(ahead)), &c.limited), 8<<10)
@@ -144,10 +145,12 @@ func (c *connection) answer(r *http.Request) (more bool) {
 	w.reset()
 	c.post = r.Method == http.MethodPost
 	c.handler.Handler.ServeHTTP(w, r)
+	c.watch.handled()
 	whole := !strings.EqualFold(w.header.Get("Connection"), "close") && read(r.Body)
 	more = whole && !r.Close && r.ProtoAtLeast(1, 1) && c.handler.mark(c, false)
 	_ = c.conn.SetWriteDeadline(time.Now().Add(c.handler.Write))
 	_, err := c.conn.Write(w.message(r.Method, more, time.Now()))
+	c.watch.written(err)
 	if !whole && err == nil {
 		c.linger()
 	}

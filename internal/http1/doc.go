@@ -16,6 +16,9 @@
 // Bound limits the connections of clients that have not identified themselves, and Harden what a server reads before it has identified the
 // client.
 //
+// Watch reports when a client ends the connection while its request is handled: a look at the socket before the response is written, and from
+// time to time while the handler takes long.
+//
 // Deliberately missing: the context of a request does not end when its client disconnects; a response is buffered until the handler
 // returns, so there is no streaming, no Flush and no Hijack; and HTTP/2.
 //

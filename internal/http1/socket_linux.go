@@ -15,6 +15,7 @@ type socket struct {
 	net.Conn
 	raw         syscall.RawConn
 	read, write transfer
+	look        look
 }
 
 // transfer is a read or a write in progress. At most one of each runs at a time, as in package net, so its state is stored here and
@@ -29,7 +30,7 @@ type transfer struct {
 
 func quiet(conn net.Conn, raw syscall.RawConn) net.Conn {
 	s := &socket{Conn: conn, raw: raw}
-	s.read.step, s.write.step = s.read.receive, s.write.send
+	s.read.step, s.write.step, s.look.step = s.read.receive, s.write.send, s.look.poll
 	return s
 }
 
@@ -53,6 +54,39 @@ func (s *socket) Write(b []byte) (int, error) {
 	n, err := s.write.run(b, s.raw.Write)
 	return n, s.wrap("write", err)
 }
+
+// ended reports whether the peer has closed its sending side, or reset the connection. It neither waits nor reads. One goroutine at a time
+// may call it.
+func (s *socket) ended() bool {
+	err := s.raw.Control(s.look.step)
+	return err != nil || s.look.ended // an error: this process has closed it, for example to make room for others
+}
+
+// look is a look at the state of a socket. Like a transfer, it is stored here and costs no allocation.
+type look struct {
+	step  func(fd uintptr)
+	fd    pollFD
+	now   syscall.Timespec // zero: ppoll does not wait
+	ended bool
+}
+
+func (l *look) poll(fd uintptr) {
+	l.fd = pollFD{fd: int32(fd), events: pollPeerClosed}
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&l.fd)), 1, uintptr(unsafe.Pointer(&l.now)), 0, 0, 0)
+	l.ended = errno == 0 && n == 1 && l.fd.revents&(pollPeerClosed|pollErr|pollHangUp) != 0
+}
+
+// pollFD is struct pollfd of ppoll(2), and the constants are its events.
+type pollFD struct {
+	fd              int32
+	events, revents int16
+}
+
+const (
+	pollErr        = 0x8
+	pollHangUp     = 0x10
+	pollPeerClosed = 0x2000 // POLLRDHUP
+)
 
 // CloseWrite closes the writing side, if the connection supports that (TCP does).
 func (s *socket) CloseWrite() error {

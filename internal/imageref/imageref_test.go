@@ -158,3 +158,12 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestT16Digests: digests have a maximum length, so that patterns are compared with short texts only.
+func TestT16Digests(t *testing.T) {
+	for digits, valid := range map[int]bool{31: false, 32: true, 64: true, 128: true, 129: false, 4000: false} {
+		if _, err := imageref.Parse("nginx@sha512:" + strings.Repeat("0", digits)); (err == nil) != valid {
+			t.Errorf("a digest of %d digits: %v", digits, err)
+		}
+	}
+}

@@ -4,23 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/ephor-dev/ephor/internal/value"
 )
-
-// The grammar of image references, as the distribution project defines it.
-const (
-	domainPart = `(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])`
-	domainText = `(?:` + domainPart + `(?:\.` + domainPart + `)*|\[(?:[a-fA-F0-9:]+)\])(?::[0-9]+)?`
-	pathPart   = `[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*`
-)
-
-var grammar = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(` + domainText + `)/(` + pathPart + `(?:/` + pathPart + `)*)(?::([\w][\w.-]{0,127}))?(?:@([A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?$`)
-})
 
 // DefaultRegistry is the registry of references without one, unless Defaults say otherwise.
 const DefaultRegistry = "docker.io"
@@ -31,6 +18,10 @@ const latest = "latest"
 const (
 	maxName      = 255
 	maxReference = 4096
+	maxTag       = 128
+	// minHex and maxHex bound the digits of a digest; those of SHA-512 have 128. Patterns are compared with the whole reference.
+	minHex, maxHex = 32, 128
+	maxAlgorithm   = 64
 )
 
 // The reasons why a reference is rejected.
@@ -74,16 +65,16 @@ func (d Defaults) Parse(image string) (Reference, error) {
 	if len(full) > maxReference {
 		return Reference{}, refuse(value.Clip(full, maxReference), ErrFormat)
 	}
-	parts := grammar().FindStringSubmatch(full)
-	switch {
-	case parts == nil && grammar().MatchString(strings.ToLower(full)):
-		return Reference{}, refuse(full, ErrUppercase)
-	case parts == nil:
+	r, ok := parse(full)
+	if !ok {
+		if _, ok = parse(strings.ToLower(full)); ok {
+			return Reference{}, refuse(full, ErrUppercase)
+		}
 		return Reference{}, refuse(full, ErrFormat)
-	case len(parts[1])+1+len(parts[2]) > maxName:
+	}
+	if len(r.Registry)+1+len(r.Path) > maxName {
 		return Reference{}, refuse(full, ErrLongName)
 	}
-	r := Reference{Registry: parts[1], Path: parts[2], Tag: parts[3], Digest: parts[4]}
 	if bare {
 		r.Registry, r.Path = "", strings.TrimPrefix(r.Registry+"/"+r.Path, cmp.Or(d.Registry, DefaultRegistry)+"/")
 	}

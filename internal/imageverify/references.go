@@ -3,6 +3,7 @@ package imageverify
 import (
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
@@ -24,33 +25,32 @@ func NewReferences(about, skip []string) References {
 	return out
 }
 
-// Price returns the cost of comparing an image that has that many spellings with the patterns, in steps.
-func (r *References) Price(spellings int) int { return 1 + spellings*len(r.about) + len(r.skip) }
-
 // About reports whether the patterns select an image, by its spellings. Every way to write the image counts: otherwise GHCR.IO/app, or
-// app:v1@sha256:…, would evade the patterns ghcr.io/app and app:v1.
-func (r *References) About(spellings []string) bool {
-	for i := range r.about {
-		for _, text := range spellings {
-			if r.about[i].Match(text) {
-				return true
-			}
-		}
-	}
-	return false
+// app:v1@sha256:…, would evade the patterns ghcr.io/app and app:v1. Each comparison is charged; an error is that of the meter.
+func (r *References) About(m *budget.Meter, spellings []string) (bool, error) {
+	return matches(m, r.about, spellings)
 }
 
 // Skips reports whether a selected image is excluded. Only the image as written counts: no other spelling may exclude more. For an image
 // with a digest only the repository and the digest count: otherwise a user could write an excluded tag before the digest of another image.
-func (r *References) Skips(image *imageref.Image) bool {
+func (r *References) Skips(m *budget.Meter, image *imageref.Image) (bool, error) {
 	if len(r.skip) == 0 {
-		return false
+		return false, nil
 	}
-	text := image.Pinned()
-	for i := range r.skip {
-		if r.skip[i].Match(text) {
-			return true
+	return matches(m, r.skip, []string{image.Pinned()})
+}
+
+// matches reports whether a pattern matches one of the texts.
+func matches(m *budget.Meter, patterns []wildcard.Pattern, texts []string) (bool, error) {
+	for i := range patterns {
+		for _, text := range texts {
+			if err := m.Step(1 + patterns[i].Cost(text)); err != nil {
+				return false, err
+			}
+			if patterns[i].Match(text) {
+				return true, nil
+			}
 		}
 	}
-	return false
+	return false, nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
@@ -16,7 +17,7 @@ func about(t *testing.T, d imageref.Defaults, pattern, image string) bool {
 		t.Fatal(err)
 	}
 	r := NewReferences([]string{pattern}, nil)
-	return r.About(d.Spellings(reference))
+	return selects(r, d.Spellings(reference))
 }
 
 // No spelling of an image evades a pattern that selects it.
@@ -91,18 +92,18 @@ func FuzzReferences(f *testing.F) {
 			t.Skip()
 		}
 		both := NewReferences([]string{pattern}, []string{pattern})
-		selected := both.About(d.Spellings(r))
+		selected := selects(both, d.Spellings(r))
 		if selectedBefore(pattern, r) && !selected {
 			t.Errorf("%q no longer selects %q", pattern, image)
 		}
-		if before := wildcard.Match(strings.TrimSpace(pattern), r.Pinned()); both.Skips(&imageref.Image{Reference: r}) != before {
+		if before := wildcard.Match(strings.TrimSpace(pattern), r.Pinned()); skips(both, r) != before {
 			t.Errorf("%q skips %q: %v before", pattern, image, before)
 		}
 		if host, _, ok := strings.Cut(pattern, "/"); !ok || wildcard.Has(host) {
 			return
 		}
 		for _, spelling := range spellings(d.Canonical(r)) {
-			if other, err := d.Parse(spelling); err == nil && both.About(d.Spellings(other)) != selected {
+			if other, err := d.Parse(spelling); err == nil && selects(both, d.Spellings(other)) != selected {
 				t.Errorf("%q selects %q: %v, but not the same image %q", pattern, image, selected, spelling)
 			}
 		}
@@ -137,6 +138,35 @@ func BenchmarkReferences(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		r.About(imageref.Defaults{}.Spellings(image))
+		selects(r, imageref.Defaults{}.Spellings(image))
+	}
+}
+
+// selects and skips report what References report without a budget.
+func selects(r References, spellings []string) bool {
+	ok, _ := r.About(nil, spellings)
+	return ok
+}
+
+func skips(r References, image imageref.Reference) bool {
+	ok, _ := r.Skips(nil, &imageref.Image{Reference: image})
+	return ok
+}
+
+// TestT16References: each comparison of an image with a pattern is charged by their lengths.
+func TestT16References(t *testing.T) {
+	image, err := imageref.Parse("ghcr.io/" + strings.Repeat("a", 200) + "@sha512:" + strings.Repeat("0", 128))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pattern := "*" + strings.Repeat("?", 300) + "b*"
+	r := NewReferences(slices.Repeat([]string{pattern}, 100), nil)
+	m := budget.New(t.Context(), 1<<40, 1<<40)
+	spellings := imageref.Defaults{}.Spellings(image)
+	if _, err := r.About(m, spellings); err != nil {
+		t.Fatal(err)
+	}
+	if steps, _ := m.Used(); steps < int64(100*len(spellings)*300*300/8) {
+		t.Errorf("%d steps for %d comparisons of 300 bytes with 300", steps, 100*len(spellings))
 	}
 }

@@ -32,13 +32,18 @@ func (r *Rule) require(c *policy.Call, images []imageref.Image, object map[strin
 		}
 		for i := range images {
 			image := &images[i]
-			if err := c.Meter.Step(e.Price(len(spellings[i]))); err != nil {
+			about, err := e.About(c.Meter, spellings[i])
+			if err != nil {
 				return failed("", err)
 			}
-			if !e.About(spellings[i]) {
+			if !about {
 				continue
 			}
-			if e.Skips(image) {
+			skips, err := e.Skips(c.Meter, image)
+			if err != nil {
+				return failed("", err)
+			}
+			if skips {
 				skipped = append(skipped, image.Pinned())
 				continue
 			}

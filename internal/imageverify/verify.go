@@ -39,13 +39,19 @@ func (v *verification) verify() error {
 		}
 		for i := range v.images {
 			image := &v.images[i]
-			if err = v.call.Meter.Step(e.Price(len(image.spellings))); err != nil {
+			about, err := e.About(v.call.Meter, image.spellings)
+			if err != nil {
+				return err
+			}
+			if !about {
+				continue
+			}
+			skips, err := e.Skips(v.call.Meter, &image.Image)
+			if err != nil {
 				return err
 			}
 			switch {
-			case !e.About(image.spellings):
-				continue
-			case e.Skips(&image.Image):
+			case skips:
 				v.yields = append(v.yields, v.skipped(image))
 				if e.Verifies {
 					image.record(recordSkip)

@@ -40,7 +40,14 @@ const (
 )
 
 // arithmetic applies an operator for the function with that name.
-func arithmetic(name string, op operator, x, y any) (any, error) {
+func arithmetic(env *Env, name string, op operator, x, y any) (any, error) {
+	for _, v := range []any{x, y} {
+		if _, ok := v.(string); ok {
+			if err := env.step(operandSteps); err != nil {
+				return nil, err
+			}
+		}
+	}
 	a, ok := readOperand(x)
 	b, ok2 := readOperand(y)
 	if !ok || !ok2 {
@@ -67,6 +74,9 @@ const (
 	maxOperand  = 64
 	maxExponent = 100
 )
+
+// operandSteps is the cost of reading a quantity or a duration and of calculating with it.
+const operandSteps = 350
 
 func readOperand(v any) (operand, bool) {
 	if f, ok := value.Float(v); ok {

@@ -33,6 +33,9 @@ func MustCompile(src string) *Expr {
 // String returns the text of the expression.
 func (e *Expr) String() string { return e.src }
 
+// searchSteps is the cost of an evaluation beside its parts.
+const searchSteps = 2
+
 // Search evaluates the expression on root, any JSON value or a Root. If the result is a number, or a list with numbers in it, they become
 // float64. Objects, and lists of lists, are returned as they are in the input, including int64, so that nothing is copied and no large
 // number is rounded on its way into a patch. The result is read-only. A missing key is an *UnknownKeyError; a function that needs something
@@ -41,7 +44,11 @@ func (e *Expr) Search(env *Env, root any) (any, error) {
 	if env == nil {
 		env = &Env{}
 	}
-	v, err := e.run(env, root)
+	err := env.step(searchSteps)
+	var v any
+	if err == nil {
+		v, err = e.run(env, root)
+	}
 	if err == nil {
 		v, err = whole(v)
 	}

@@ -10,6 +10,6 @@ func init() {
 			{Expression: "add('1h', '90m30s')", Result: `"2h30m30s"`},
 			{Expression: "add('1h', '30m')", Error: `JMESPath function 'add': Types mismatch`}, // 30m is a quantity: 30 milli
 		},
-		call: func(_ *Env, args []any) (any, error) { return arithmetic("add", add, args[0], args[1]) },
+		call: func(env *Env, args []any) (any, error) { return arithmetic(env, "add", add, args[0], args[1]) },
 	})
 }

@@ -11,6 +11,6 @@ func init() {
 			{Expression: "divide('90s', `2`)", Result: `"45s"`},
 			{Expression: "divide(`1`, `0`)", Error: `JMESPath function 'divide': Zero divisor passed`},
 		},
-		call: func(_ *Env, args []any) (any, error) { return arithmetic("divide", divide, args[0], args[1]) },
+		call: func(env *Env, args []any) (any, error) { return arithmetic(env, "divide", divide, args[0], args[1]) },
 	})
 }

@@ -10,6 +10,9 @@ func init() {
 		},
 		call: func(env *Env, args []any) (any, error) {
 			key, val := args[1].(string), args[2].(string)
+			if err := env.bytes(size(args[0]) * 300); err != nil {
+				return nil, err
+			}
 			var out []any
 			if list, ok := args[0].([]any); ok {
 				out = make([]any, len(list))
@@ -19,11 +22,15 @@ func init() {
 			} else {
 				m := args[0].(map[string]any)
 				out = make([]any, 0, len(m))
-				for _, k := range sortedKeys(m) {
+				keys, err := env.sortedKeys(m)
+				if err != nil {
+					return nil, err
+				}
+				for _, k := range keys {
 					out = append(out, pair(key, k, val, m[k]))
 				}
 			}
-			return out, env.bytes(len(out) * 300)
+			return out, nil
 		},
 	})
 }

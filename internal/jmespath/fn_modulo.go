@@ -10,6 +10,6 @@ func init() {
 			{Expression: "modulo('95s', '1m30s')", Result: `"5s"`},
 			{Expression: "modulo(`7.5`, `3`)", Error: `JMESPath function 'modulo': Non-integer argument(s) passed for modulo`},
 		},
-		call: func(_ *Env, args []any) (any, error) { return arithmetic("modulo", modulo, args[0], args[1]) },
+		call: func(env *Env, args []any) (any, error) { return arithmetic(env, "modulo", modulo, args[0], args[1]) },
 	})
 }

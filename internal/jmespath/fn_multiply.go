@@ -10,6 +10,8 @@ func init() {
 			{Expression: "multiply(`-2`, '1h')", Result: `"-2h0m0s"`},
 			{Expression: "multiply('1Gi', '1Gi')", Error: `JMESPath function 'multiply': Types mismatch`},
 		},
-		call: func(_ *Env, args []any) (any, error) { return arithmetic("multiply", multiply, args[0], args[1]) },
+		call: func(env *Env, args []any) (any, error) {
+			return arithmetic(env, "multiply", multiply, args[0], args[1])
+		},
 	})
 }

@@ -12,6 +12,9 @@ func init() {
 		},
 		call: func(env *Env, args []any) (any, error) {
 			s := args[0].(string)
+			if err := env.step(len(s)); err != nil {
+				return nil, err
+			}
 			if err := env.bytes(12 * len(s)); err != nil {
 				return nil, err
 			}

@@ -1,18 +1,15 @@
 package jmespath
 
-import (
-	"fmt"
+import "github.com/ephor-dev/ephor/internal/value"
 
-	"sigs.k8s.io/yaml"
-
-	"github.com/ephor-dev/ephor/internal/value"
-)
-
-// maxYAML bounds the input of the YAML parser. A ConfigMap has at most 1 MiB.
+// maxYAML bounds the input of the YAML parser, with its aliases replaced. A ConfigMap has at most 1 MiB.
 const maxYAML = 1 << 20
 
-// yamlSteps is the parser's cost for one byte: it is slow.
-const yamlSteps = 16
+// yamlSteps is the parser's cost for one byte, which is slow, and yamlBytes what it creates.
+const (
+	yamlSteps = 16
+	yamlBytes = 28
+)
 
 func init() {
 	register(Function{
@@ -24,23 +21,18 @@ func init() {
 		},
 		call: func(env *Env, args []any) (any, error) {
 			s := args[0].(string)
-			if len(s) > maxYAML {
-				return nil, functionError("parse_yaml", "%w: %d bytes", ErrTooLarge, len(s))
-			}
-			if err := env.step(yamlSteps * len(s)); err != nil {
-				return nil, err
-			}
-			if err := env.bytes(24 * len(s)); err != nil {
-				return nil, err
-			}
-			raw, err := yaml.YAMLToJSON([]byte(s))
-			if err != nil {
-				return nil, err
-			}
-			if err := env.bytes(4 * len(raw)); err != nil {
-				return nil, fmt.Errorf("parse_yaml: %w", err)
-			}
-			return value.DecodeJSONFloat(raw)
+			return value.DecodeYAML(s, func(bytes int) error {
+				switch {
+				case len(s) > maxYAML:
+					return functionError("parse_yaml", "%w: %d bytes", ErrTooLarge, bytes)
+				case bytes > maxYAML:
+					return functionError("parse_yaml", "%w: more than %d bytes, with its aliases replaced", ErrTooLarge, maxYAML)
+				}
+				if err := env.step(yamlSteps * (32 + bytes)); err != nil {
+					return err
+				}
+				return env.bytes(yamlBytes * bytes)
+			})
 		},
 	})
 }

@@ -11,7 +11,7 @@ func init() {
 		},
 	}, func(env *Env, re *pattern, args []any) (any, error) {
 		s := text(args[1])
-		if err := regexSteps(env, re, s); err != nil {
+		if err := env.steps(re.size.Search(len(s), false)); err != nil {
 			return nil, err
 		}
 		return re.MatchString(s), nil

@@ -1,5 +1,7 @@
 package jmespath
 
+import "strings"
+
 func init() {
 	register(withRegex(Function{
 		Name: "regex_replace_all", Args: [][]Type{{String}, {String, Number}, {String, Number}}, Returns: []Type{String},
@@ -10,6 +12,6 @@ func init() {
 		},
 	}, func(env *Env, re *pattern, args []any) (any, error) {
 		s, template := text(args[1]), text(args[2])
-		return replaceRegex(env, re, s, func(dst []byte, match []int) []byte { return re.ExpandString(dst, template, s, match) })
+		return replaceRegex(env, re, s, template, strings.Count(template, "$"), func(dst []byte, match []int) []byte { return re.ExpandString(dst, template, s, match) })
 	}, func(err error) error { return functionError("regex_replace_all", "%w", err) }))
 }

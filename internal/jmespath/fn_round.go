@@ -18,7 +18,7 @@ func init() {
 			// Kyverno prints these placeholders, and tests of policies quote them.
 			{Expression: "round(`2.5`, `-1`)", Error: `JMESPath function 'round': %!d(MISSING) argument is out of bounds (%!d(MISSING))`},
 		},
-		call: func(_ *Env, args []any) (any, error) {
+		call: func(env *Env, args []any) (any, error) {
 			f, places := number(args[0]), number(args[1])
 			switch {
 			case places != math.Trunc(places):
@@ -27,6 +27,9 @@ func init() {
 				return nil, functionError("round", "%s", "%!d(MISSING) argument is out of bounds (%!d(MISSING))")
 			case places > 400 || math.IsNaN(f) || math.IsInf(f, 0): // no float64 has that many decimal places
 				return f, nil
+			}
+			if err := env.step(50 + 2*int(places)); err != nil {
+				return nil, err
 			}
 			// The number is rounded as it is written: 2.555 is slightly less in binary, but the user wrote 2.555.
 			d, ok := new(inf.Dec).SetString(strconv.FormatFloat(f, 'f', -1, 64))

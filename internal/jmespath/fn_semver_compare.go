@@ -5,6 +5,9 @@ import "github.com/blang/semver/v4"
 // maxVersion bounds the length of a version and of a range of versions.
 const maxVersion = 4096
 
+// versionSteps is the cost of a byte of a version.
+const versionSteps = 2
+
 func init() {
 	register(Function{
 		Name: "semver_compare", Args: one(String, String), Returns: []Type{Boolean},
@@ -14,10 +17,13 @@ func init() {
 			{Expression: "semver_compare('v1.2.3', '>=1.0.0')", Result: `false`},
 			{Expression: "semver_compare('1.2.3', 'foo')", Error: `Could not get version from string: "foo"`},
 		},
-		call: func(_ *Env, args []any) (any, error) {
+		call: func(env *Env, args []any) (any, error) {
 			version, versions := args[0].(string), args[1].(string)
 			if len(version) > maxVersion || len(versions) > maxVersion {
 				return nil, functionError("semver_compare", "%w", ErrTooLarge)
+			}
+			if err := env.step(versionSteps * (8 + len(version) + len(versions))); err != nil {
+				return nil, err
 			}
 			v, err := semver.Parse(version)
 			if err != nil {

@@ -19,6 +19,14 @@ func init() {
 			if err := env.items(len(list)); err != nil {
 				return nil, err
 			}
+			text := 0
+			for _, item := range list {
+				s, _ := item.(string)
+				text += len(s)
+			}
+			if err := env.sorting(len(list), text); err != nil {
+				return nil, err
+			}
 			out := slices.Clone(list)
 			slices.SortStableFunc(out, order)
 			return out, nil

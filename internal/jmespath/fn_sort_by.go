@@ -22,6 +22,14 @@ func init() {
 			if err != nil {
 				return nil, functionError("sort_by", "%w", err)
 			}
+			text := 0
+			for _, k := range keys {
+				s, _ := k.(string)
+				text += len(s)
+			}
+			if err := env.sorting(len(list), text); err != nil {
+				return nil, err
+			}
 			index := make([]int, len(list))
 			for i := range index {
 				index[i] = i

@@ -9,6 +9,8 @@ func init() {
 			{Expression: "subtract('1Gi', '512Mi')", Result: `"512Mi"`},
 			{Expression: "subtract('90s', '1h')", Result: `"-58m30s"`},
 		},
-		call: func(_ *Env, args []any) (any, error) { return arithmetic("subtract", subtract, args[0], args[1]) },
+		call: func(env *Env, args []any) (any, error) {
+			return arithmetic(env, "subtract", subtract, args[0], args[1])
+		},
 	})
 }

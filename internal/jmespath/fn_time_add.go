@@ -10,7 +10,10 @@ func init() {
 			{Expression: "time_add('2021-01-02T15:04:05-07:00', '90m')", Result: `"2021-01-02T16:34:05-07:00"`},
 			{Expression: "time_add('x', '1h')", Error: `parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"`},
 		},
-		call: func(_ *Env, args []any) (any, error) {
+		call: func(env *Env, args []any) (any, error) {
+			if err := env.step(len(args[1].(string)) / readPerStep); err != nil { // it is read slowly
+				return nil, err
+			}
 			t, err := parseTimes(args[0])
 			if err != nil {
 				return nil, err

@@ -10,8 +10,11 @@ func init() {
 			{Expression: "to_boolean('True')", Result: `true`},
 			{Expression: "to_boolean('yes')", Error: `JMESPath function 'to_boolean': lowercase argument must be 'true' or 'false' (provided: 'yes')`},
 		},
-		call: func(_ *Env, args []any) (any, error) {
+		call: func(env *Env, args []any) (any, error) {
 			s := args[0].(string)
+			if err := env.step(len(s) / readPerStep); err != nil {
+				return nil, err
+			}
 			switch strings.ToLower(s) {
 			case "true":
 				return true, nil

@@ -7,6 +7,12 @@ func init() {
 		Name: "to_lower", Args: one(String), Returns: []Type{String},
 		Doc:      "Converts a string to lower case.",
 		Examples: []Example{{Expression: "to_lower('Abc')", Result: `"abc"`}},
-		call:     func(env *Env, args []any) (any, error) { return env.text(strings.ToLower(args[0].(string))) },
+		call: func(env *Env, args []any) (any, error) {
+			s := args[0].(string)
+			if err := env.step(len(s) / 12); err != nil {
+				return nil, err
+			}
+			return env.text(strings.ToLower(s))
+		},
 	})
 }

@@ -22,7 +22,11 @@ func init() {
 			if err := env.Meter.Text(args[0]); err != nil {
 				return nil, err
 			}
-			out := value.AppendJSON(make([]byte, 0, value.TextLength(args[0], 8<<20)), floats(args[0]))
+			length := value.TextLength(args[0], 8<<20)
+			if err := env.step(length / 5); err != nil {
+				return nil, err
+			}
+			out := value.AppendJSON(make([]byte, 0, length), floats(args[0]))
 			return env.text(string(htmlSafe(out)))
 		},
 	})

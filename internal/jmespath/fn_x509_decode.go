@@ -18,6 +18,9 @@ func init() {
 			if len(s) > maxCertificate {
 				return nil, functionError("x509_decode", "%w: %d bytes", ErrTooLarge, len(s))
 			}
+			if err := env.step(5_000 + 16*len(s)); err != nil {
+				return nil, err
+			}
 			if err := env.bytes(16 * len(s)); err != nil {
 				return nil, err
 			}

@@ -144,13 +144,21 @@ func compileCall(n *node) eval {
 	}
 }
 
+// callSteps is the cost of a call, and readPerStep the number of bytes that a function reads in one step. Functions that take longer charge
+// for themselves.
+const callSteps, readPerStep = 4, 4
+
 func evalArgs(env *Env, args []eval, v any) ([]any, error) {
-	steps := 1
+	steps := callSteps
 	values := make([]any, len(args))
 	for i, arg := range args {
 		var err error
 		if values[i], err = arg(env, v); err != nil {
 			return nil, err
+		}
+		if s, ok := values[i].(string); ok {
+			steps += len(s) / readPerStep
+			continue
 		}
 		steps += size(values[i])
 	}

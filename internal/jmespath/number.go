@@ -2,6 +2,7 @@ package jmespath
 
 import (
 	"errors"
+	"math/bits"
 
 	"github.com/ephor-dev/ephor/internal/budget"
 )
@@ -29,6 +30,26 @@ func (env *Env) keys(n int) error {
 		return err
 	}
 	return env.bytes(n * 40)
+}
+
+// sorting charges for sorting n items whose texts have that many bytes together.
+func (env *Env) sorting(n, text int) error {
+	return env.step(bits.Len(uint(n)) * (n + text/comparedPerStep))
+}
+
+// comparedPerStep is the number of bytes of texts that are compared in one step.
+const comparedPerStep = 64
+
+// sortedKeys returns the keys of an object in order, and charges for that.
+func (env *Env) sortedKeys(m map[string]any) ([]string, error) {
+	text := 0
+	for k := range m {
+		text += len(k)
+	}
+	if err := env.sorting(len(m), text); err != nil {
+		return nil, err
+	}
+	return sortedKeys(m), nil
 }
 
 // text charges a newly created string and returns it as a result.

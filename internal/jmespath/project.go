@@ -112,8 +112,12 @@ func compileValues(n *node) eval {
 		if err := env.items(len(m)); err != nil {
 			return nil, err
 		}
+		keys, err := env.sortedKeys(m)
+		if err != nil {
+			return nil, err
+		}
 		out := make([]any, 0, len(m))
-		for _, k := range sortedKeys(m) {
+		for _, k := range keys {
 			if out, err = collect(env, out, right, m[k]); err != nil {
 				return nil, err
 			}

@@ -23,10 +23,7 @@ const maxRegexes = 256
 // pattern is a compiled regular expression.
 type pattern struct {
 	*regexp.Regexp
-	program int // approximate number of instructions
-	// forks is the approximate number of alternatives that the engine may have to follow at once: the cost of a byte of
-	// text.
-	forks int
+	size compilecost.Regular
 }
 
 var regexes struct {
@@ -59,8 +56,13 @@ func compileRegex(env *Env, text string) (*pattern, error) {
 	return re, nil
 }
 
-// newPattern compiles a regular expression after it has determined its size. env may be nil.
+// newPattern compiles a regular expression after it has determined its size, and charges for both before. env may be nil.
 func newPattern(env *Env, text string) (*pattern, error) {
+	if env != nil {
+		if err := env.steps(compilecost.Reading(text).Steps()); err != nil {
+			return nil, err
+		}
+	}
 	size, err := compilecost.Regex(text)
 	if err != nil {
 		return nil, err
@@ -68,21 +70,24 @@ func newPattern(env *Env, text string) (*pattern, error) {
 	if err := size.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTooLarge, err)
 	}
-	p := &pattern{program: size.Program, forks: size.Forks}
-	if p.program > maxProgram {
-		return nil, fmt.Errorf("%w: a regular expression that becomes %d instructions", ErrTooLarge, p.program)
+	if size.Program > maxProgram {
+		return nil, fmt.Errorf("%w: a regular expression that becomes %d instructions", ErrTooLarge, size.Program)
 	}
 	if env != nil {
-		if err := env.step(80 * p.program); err != nil {
+		if err := env.steps(size.Steps()); err != nil {
 			return nil, err
 		}
-		if err := env.bytes(200 * p.program); err != nil {
+		if err := env.bytes(int(size.Peak / allocated)); err != nil {
 			return nil, err
 		}
 	}
+	p := &pattern{size: size}
 	p.Regexp, err = regexp.Compile(text)
 	return p, err
 }
+
+// allocated is the number of allocated bytes for which a counted byte stands.
+const allocated = 4
 
 // withRegex returns a function with this body: the regular expression, the first argument, is compiled together with
 // the expression if it is a literal, otherwise by each call.
@@ -109,34 +114,39 @@ func withRegex(f Function, body func(env *Env, re *pattern, args []any) (any, er
 	return f
 }
 
-// regexSteps charges the work of matching: the engine is linear in the text, and in the alternatives that it follows.
-func regexSteps(env *Env, re *pattern, s string) error {
-	return env.step(1 + len(s)*(5+re.forks))
-}
+// steps charges the steps of a search.
+func (env *Env) steps(n int64) error { return env.step(int(n)) }
 
-// replaceRegex replaces every match step by step, so that it notices in time if the result becomes too large.
-func replaceRegex(env *Env, re *pattern, s string, expand func(dst []byte, match []int) []byte) (any, error) {
-	if err := regexSteps(env, re, s); err != nil {
+// replaceRegex replaces every match by the template, step by step, so that it notices in time if the result becomes too large. references is
+// the number of groups to which the template refers.
+func replaceRegex(env *Env, re *pattern, s, template string, references int, expand func(dst []byte, match []int) []byte) (any, error) {
+	found, err := re.size.FindAll(re.Regexp, s, maxMatches+1, true, env.steps)
+	if err != nil {
+		return nil, err
+	}
+	if found > maxMatches {
+		found = maxMatches + 1
+	}
+	if err := env.bytes(found * 16 * (1 + re.size.Groups)); err != nil {
 		return nil, err
 	}
 	var out []byte
-	last, counted := 0, 0
-	var failed error
+	last := 0
 	matches := re.FindAllStringSubmatchIndex(s, maxMatches+1)
 	if len(matches) > maxMatches {
 		return nil, fmt.Errorf("%w: more than %d matches", ErrTooLarge, maxMatches)
 	}
 	for _, match := range matches {
+		// A name in the template is compared with the names of all groups.
+		if err := env.step(16 + len(template)/8 + references*(1+re.size.Groups/16)); err != nil {
+			return nil, err
+		}
+		if err := env.bytes(match[0] - last + len(template) + references*(match[1]-match[0])); err != nil {
+			return nil, err
+		}
 		out = append(out, s[last:match[0]]...)
 		out = expand(out, match)
 		last = match[1]
-		if failed = env.bytes(len(out) - counted + 8*len(match)); failed != nil {
-			return nil, failed
-		}
-		if failed = env.step(16); failed != nil {
-			return nil, failed
-		}
-		counted = len(out)
 	}
 	if last == 0 && out == nil {
 		return s, nil

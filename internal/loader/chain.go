@@ -79,6 +79,19 @@ func mentions(text, name string) bool {
 
 const wordBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
+// Reading returns the names of the entries that read what matters, directly or through other entries.
+func (c *Chain) Reading(matters func(*scope.Reads) bool) (names []string) {
+	if c == nil {
+		return nil
+	}
+	for i := range c.entries {
+		if e := &c.entries[i]; matters(&e.reads) || slices.ContainsFunc(names, e.mentions) {
+			names = append(names, e.name)
+		}
+	}
+	return names
+}
+
 // Reads returns the variables that loading the entries may read, and the Needs that follow from them. An entry that reads the world
 // sets Needs.Lookups.
 func (c *Chain) Reads() scope.Reads {

@@ -85,3 +85,11 @@ func hugeExponent(s string) bool {
 	i := strings.LastIndexAny(s, "eE")
 	return i >= 0 && len(strings.TrimLeft(s[i+1:], "+-")) > 3
 }
+
+// Steps returns what comparing a text with a bound takes at most, in steps of package budget. It may be a quantity, a duration or a version.
+func Steps(s string) int {
+	if !startsNumber(s) {
+		return 0
+	}
+	return 4 + 3*len(s)
+}

@@ -73,12 +73,16 @@ func (s *Scalar) Match(v any) bool {
 	return value.Equal(s.raw, v)
 }
 
+// numberPerStep is the number of bytes of a text that are read as a number in one step.
+const numberPerStep = 4
+
 // cost returns the number of steps that Match(v) counts for.
 func (s *Scalar) cost(v any) int {
-	if s.kind != textScalar {
-		return 0
+	if s.kind == textScalar {
+		return s.text.cost(v)
 	}
-	return s.text.cost(v)
+	text, _ := v.(string)
+	return len(text) / numberPerStep
 }
 
 // isZero is the pattern null: it accepts missing values and the zero value of each scalar type.

@@ -59,7 +59,7 @@ func (t *text) cost(v any) int {
 		n += len(all)
 		if isText {
 			for i := range all {
-				n += all[i].text.Cost(s)
+				n += all[i].text.Cost(s) + measure.Steps(s)
 			}
 		}
 	}

@@ -71,6 +71,8 @@ type Request struct {
 	User    *User
 	DryRun  bool
 	Options any
+	// Held: the conditions of the rule held at admission, for work whose request lacks content that they read (Rule.OldContent).
+	Held bool
 	// Conf holds the cluster settings that rules use.
 	Conf Conf
 
@@ -188,7 +190,7 @@ func (r *Request) WithObject(object *value.Doc) *Request {
 		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Subresource: r.Subresource, Asked: r.Asked,
 		Namespace: r.Namespace, Name: r.Name, Payload: r.Payload,
 		Object: object, OldObject: r.OldObject, User: r.User, DryRun: r.DryRun, Options: r.Options, Conf: r.Conf, Given: r.Given,
-		ResolveRoles: r.Roles, ResolveNamespace: r.NamespaceLabels, Trace: r.Trace, Tape: r.Tape,
+		ResolveRoles: r.Roles, ResolveNamespace: r.NamespaceLabels, Trace: r.Trace, Tape: r.Tape, Held: r.Held,
 	}
 	out.tags.Store(r.Tags())
 	return out

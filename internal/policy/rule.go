@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // Stage is a kind of evaluation in which a rule takes part.
@@ -111,6 +112,8 @@ type Rule struct {
 	Foreseen []Grant
 	// Generation defines how a generate rule handles its objects; nil for other rules.
 	Generation *Generation
+	// OldContent says which parts of a rule with deferred work read the content of an object that is not there any more.
+	OldContent OldContent
 	// OnBackground: requests of the background controller also cause work of the rule (skipBackgroundRequests: false).
 	OnBackground bool
 	// OnPolicyChange: a mutate rule with targets is executed for all its triggers when its policy changes.
@@ -196,6 +199,30 @@ type Generation struct {
 	ReportsExempt bool
 }
 
+// OldContent are the parts of a rule that read the content of the old object of an update, or of a deleted object. UpdateRequests do not hold
+// that of Secrets: conditions that read it count as they were at admission (Request.Held), and other parts cannot.
+type OldContent struct {
+	Conditions bool // preconditions, or the matchConditions of a policy in CEL
+	Elsewhere  bool
+}
+
+// AboutSecrets reports whether a rule may be about Secrets, and whether it names them.
+func AboutSecrets(r *Rule) (about, named bool) {
+	for i := range r.Targets {
+		t := &r.Targets[i]
+		if t.Subresource != "" && t.Subresource != "*" || t.Group != "" && t.Group != "*" {
+			continue
+		}
+		name, literal := "Secret", t.Kind
+		if t.ByResource() {
+			name, literal = "secrets", t.Resource
+		}
+		named = named || literal == name
+		about = about || wildcard.Match(literal, name)
+	}
+	return about, named
+}
+
 // ObjectReads returns the fields that the decoder must keep if rules read these fields of the object. In fields, nil means none; in
 // the result, nil means any. Metadata (except managedFields) and kind are always kept.
 func ObjectReads(fields *value.Fields) *value.Fields {
@@ -211,6 +238,9 @@ func ObjectReads(fields *value.Fields) *value.Fields {
 	}
 	return out
 }
+
+// AsksRequester reports whether the rule depends on the requester.
+func (r *Rule) AsksRequester() bool { return r.Needs.User || r.Needs.Roles }
 
 // IsFor reports whether the rule applies to requests with documents of this type. Deletion rules also evaluate JSON documents.
 func (r *Rule) IsFor(p Payload) bool {

@@ -18,14 +18,11 @@ func WriteYAML(w io.Writer, reports []Report, seconds int64) error {
 	return nil
 }
 
-// WriteJSON prints each report on one line, with an empty line after each.
+// WriteJSON prints each report on one line, with an empty line after each. Unlike in YAML, no line separates them, since it would not be JSON.
 func WriteJSON(w io.Writer, reports []Report, seconds int64) error {
 	for i := range reports {
 		r := &reports[i]
 		out := make([]byte, 0, 200+jsonSpacePerEntry*len(r.Entries))
-		if r.Kind == kindNamespaced {
-			out = append(out, separator...)
-		}
 		out = append(r.appendJSON(out, seconds), "\n\n"...)
 		if _, err := w.Write(out); err != nil {
 			return err

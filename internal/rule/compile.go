@@ -3,6 +3,7 @@ package rule
 import (
 	"context"
 	"errors"
+	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -71,8 +72,12 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	}
 	var run handler
 	c.safely(func() {
-		pre.preconditions = c.conditions(r.Preconditions, in.Path+".preconditions")
-		run = kind.compile(c, r)
+		conditions := c.apart(func() { pre.preconditions = c.conditions(r.Preconditions, in.Path+".preconditions") })
+		body := c.apart(func() { run = kind.compile(c, r) })
+		if out.Stage.Has(policy.StageGenerate | policy.StageMutateExisting) {
+			out.OldContent = oldContent(pre.context, out, conditions, body)
+			pre.once = out.OldContent.Conditions
+		}
 	})
 	if c.diags[before:].HasErrors() || run == nil {
 		out.Eval = c.broken()
@@ -109,6 +114,28 @@ func (c *compiler) safely(f func()) (panicked bool) {
 	}()
 	f()
 	return false
+}
+
+// apart compiles a part of the rule, and returns what it reads.
+func (c *compiler) apart(compile func()) scope.Reads {
+	around := c.reads
+	c.reads = scope.Reads{}
+	compile()
+	own := c.reads
+	c.reads = around
+	c.reads.AddReads(own)
+	return own
+}
+
+// oldContent returns which parts of a rule read the content of the old object, or of a deleted one.
+func oldContent(context *loader.Chain, out *policy.Rule, conditions, body scope.Reads) policy.OldContent {
+	deletes := !out.SkipOnDelete && slices.ContainsFunc(out.Targets, func(t policy.Target) bool { return slices.Contains(t.Operations, policy.Delete) })
+	old := func(r *scope.Reads) bool { return r.Content("oldObject") || deletes && r.Content("object") }
+	entries := context.Reading(old)
+	reads := func(r *scope.Reads) bool {
+		return old(r) || slices.ContainsFunc(entries, func(name string) bool { return slices.Contains(r.Names(), name) })
+	}
+	return policy.OldContent{Conditions: reads(&conditions), Elsewhere: reads(&body)}
 }
 
 func allowsExisting(r *kyvernov1.Rule) bool {

@@ -259,3 +259,37 @@ func targetText(m policy.Mutated) string {
 	}
 	return out + " name=" + after["name"].(string)
 }
+
+// Preconditions that read the content of the old object count as they were at admission, if the request says that they held.
+func TestHeldPreconditions(t *testing.T) {
+	for _, c := range []struct {
+		name, key  string
+		held       bool
+		conditions bool
+		want       policy.Status
+	}{
+		{"read again", "{{ request.oldObject.data.a }}", false, true, policy.StatusError},
+		{"held", "{{ request.oldObject.data.a }}", true, true, policy.StatusNone},
+		{"nothing old", "{{ request.object.metadata.name }}", true, false, policy.StatusSkip},
+		{"old metadata", "{{ request.oldObject.metadata.name }}", true, false, policy.StatusSkip},
+	} {
+		r := compileRule(t, []byte(`
+name: r
+match: {any: [{resources: {kinds: [Secret]}}]}
+preconditions: {all: [{key: "`+c.key+`", operator: Equals, value: x}]}
+mutate:
+  targets: [{apiVersion: v1, kind: ConfigMap, name: web, namespace: shop}]
+  patchStrategicMerge: {data: {k: v}}
+`), nil)
+		if r.OldContent.Conditions != c.conditions || r.OldContent.Elsewhere {
+			t.Errorf("%s: %+v", c.name, r.OldContent)
+		}
+		secret := map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "tls"}}
+		req := request(map[string]any{"operation": "UPDATE", "object": secret, "oldObject": secret})
+		req.Held = c.held
+		y := r.Eval(verifyScope(t, r, nil, req, policy.StageMutateExisting))
+		if y.Status != c.want || c.want == policy.StatusNone && len(y.Work) != 1 {
+			t.Errorf("%s: %s %q, %d work", c.name, y.Status, y.Message, len(y.Work))
+		}
+	}
+}

@@ -19,6 +19,7 @@ const textPreconditions = "preconditions not met"
 type prelude struct {
 	context       *loader.Chain
 	preconditions *condition.Set                  // nil if there are none
+	once          bool                            // the preconditions count as they were at admission (policy.Request.Held)
 	relaxed       relaxed                         // nil if exceptions can only exempt from the whole rule
 	properties    *properties                     // nil if there are none
 	bind          func(*scope.Scope) *scope.Scope // adds the variables of the rule kind; nil if there are none
@@ -33,6 +34,9 @@ func (p prelude) around(run handler) func(*policy.Call) policy.Yield {
 	eval := run
 	if p.preconditions != nil {
 		eval = func(s *scope.Scope) policy.Yield {
+			if p.once && s.Request.Held {
+				return run(s)
+			}
 			if y := evaluatePreconditions(p.preconditions, s); y.Status != policy.StatusNone {
 				return y
 			}

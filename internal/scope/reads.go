@@ -96,6 +96,16 @@ func (r *Reads) Object() *value.Fields {
 	return policy.ObjectReads(request.Get("object"))
 }
 
+// Content reports whether fields with the content of an object are read: of request.object or request.oldObject, as part says.
+func (r *Reads) Content(part string) bool {
+	request := r.fields.Get("request")
+	if request == nil {
+		return false
+	}
+	object := request.Get(part)
+	return request.All() || object != nil && (object.All() || object.Get("data") != nil || object.Get("stringData") != nil)
+}
+
 // AddNames adds top-level names; "*" stands for every name and every part of the request.
 func (r *Reads) AddNames(names ...string) {
 	for _, n := range names {

@@ -180,6 +180,29 @@ func TestRotation(t *testing.T) {
 	}
 }
 
+// T20: however often calls fail, there is at most one new epoch in the time that the previous one is still accepted, and the paths of an epoch
+// are accepted for at least that time.
+func TestT20RotationsAreLimited(t *testing.T) {
+	c := newClock()
+	r := &Rotation{Period: time.Hour, Settle: 3 * time.Second, Overlap: time.Minute}
+	e := Epochs{}.Begin("0", c.now())
+	begun := 0
+	for begin := c.now(); c.now().Sub(begin) < time.Hour; c.advance(time.Second) {
+		switch step := r.Next(e, true, c.now()); {
+		case step.Begin:
+			begun++
+			e = e.Begin(fmt.Sprint(begun), c.now())
+		case step.End:
+			e = e.End()
+		case step.Retire:
+			e = e.Retire(c.now())
+		}
+	}
+	if most := int(time.Hour / (time.Minute + 3*time.Second)); begun == 0 || begun > most {
+		t.Errorf("%d epochs in an hour, want at most %d", begun, most)
+	}
+}
+
 func TestEpochs(t *testing.T) {
 	c := newClock()
 	e := Epochs{}.Begin("a", c.now()).Begin("b", c.now()).Retire(c.now())

@@ -4,5 +4,5 @@
 //
 // It is not for secrets: the randomness of the text depends on the given world.Rand.
 //
-// Floor 0 (leaf): imports world.
+// Floor 0 (leaf): imports compilecost and world.
 package textgen

@@ -6,6 +6,7 @@ import (
 	"regexp/syntax"
 	"unicode/utf8"
 
+	"github.com/ephor-dev/ephor/internal/compilecost"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -23,11 +24,17 @@ var (
 	ErrNoText   = errors.New("no text matches the pattern")
 )
 
-// Text generates a text that the pattern matches. * and + repeat at most 10 times. step is called with the number of steps
-// taken; its error ends the work.
+// partSteps is the cost of a part of an expression, in steps of package budget.
+const partSteps = 10
+
+// Text generates a text that the pattern matches. * and + repeat at most 10 times. step is called with the number of steps of package budget
+// before they are taken; its error ends the work.
 func Text(pattern string, rand world.Rand, step func(n int) error) (string, error) {
 	if len(pattern) > MaxPattern {
 		return "", ErrTooLarge
+	}
+	if err := step(int(compilecost.Reading(pattern).Steps())); err != nil {
+		return "", err
 	}
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -51,7 +58,7 @@ func (g *generator) pick(n int) int { return g.rand.Intn(n) }
 
 // write appends a text that the expression matches.
 func (g *generator) write(re *syntax.Regexp) error {
-	if err := g.step(2); err != nil {
+	if err := g.step(partSteps + len(re.Rune)); err != nil {
 		return err
 	}
 	// Nested repetitions of nothing produce no text but might never end.

@@ -63,6 +63,7 @@ func EqualWithin(a, b any, nodes *int) (equal, finished bool) {
 		if !ok || len(x) != len(y) {
 			return false, true
 		}
+		*nodes -= 2 * len(x) // a member takes three times as long as an item
 		for k, v := range x {
 			w, ok := y[k]
 			if !ok {

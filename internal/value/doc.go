@@ -12,7 +12,8 @@
 // Numbers follow apimachinery: an int64 if the literal has neither fraction nor exponent and fits, otherwise a float64. DecodeJSONFloat
 // makes every number a float64, as the command line does with resources.
 //
-// The package does not convert to or from typed structs, does not read YAML and does not change values.
+// DecodeYAML is for the functions of the languages that parse a text. The package does not convert to or from typed structs and does not
+// change values.
 //
 // Floor 0 (leaf): imports nothing of ours.
 package value

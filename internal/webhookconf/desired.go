@@ -281,7 +281,7 @@ func (b *builder) contribute(p *policy.Program, w *policy.Webhook) {
 	}
 	if w.Selection != nil {
 		if err := b.join(to, p, w); err != nil {
-			b.ready[ProgramKey(p)] = LeftOut{err}
+			b.ready[ProgramKey(p)] = err
 		}
 		return
 	}

@@ -58,7 +58,7 @@ func (b *builder) join(to *side, p *policy.Program, w *policy.Webhook) error {
 	sel := w.Selection
 	for name, s := range map[string]*metav1.LabelSelector{"namespaceSelector": sel.NamespaceSelector, "objectSelector": sel.ObjectSelector} {
 		if errs := metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, field.NewPath(name)); len(errs) > 0 {
-			return fmt.Errorf("the webhook of the policy cannot be written: %w", errs.ToAggregate())
+			return LeftOut{fmt.Errorf("the webhook of the policy cannot be written: %w", errs.ToAggregate())}
 		}
 	}
 	var rules []admissionv1.RuleWithOperations

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -28,10 +27,10 @@ type Offenders struct {
 	verdicts map[string]verdict // by edition
 	// accepted are the editions in the last configurations that were stored; nil for none yet.
 	accepted map[string]bool
-	// punished holds the time of the last verdict, by namespace.
-	punished map[string]time.Time
-	tries    []time.Time // of the last minute
-	spent    time.Time   // when no try was left
+	// blamed holds the times of verdicts within patience, by namespace.
+	blamed map[string][]time.Time
+	tries  []time.Time // of the last minute
+	spent  time.Time   // when no try was left
 }
 
 type verdict struct {
@@ -49,8 +48,9 @@ const (
 	// maxTries is the maximum number of dry runs in tryPeriod. One search needs about ten.
 	maxTries  = 20
 	tryPeriod = time.Minute
-	// patience is the time for which the new policies of a namespace are left out after a verdict on one of them.
-	patience = time.Minute
+	// maxBlamed is the number of verdicts on policies of a namespace within patience after which its new policies are left out for that time.
+	maxBlamed = 2
+	patience  = time.Minute
 	// validity is the time after which a policy is tried again, since the API server may have changed.
 	validity = time.Hour
 )
@@ -68,6 +68,11 @@ func (o *Offenders) Split(programs []*policy.Program) (in []*policy.Program, out
 	out = Readiness{}
 	now := o.Now()
 	known := map[string]verdict{}
+	for namespace, times := range o.blamed {
+		if o.blamed[namespace] = slices.DeleteFunc(times, func(at time.Time) bool { return now.Sub(at) >= patience }); len(o.blamed[namespace]) == 0 {
+			delete(o.blamed, namespace)
+		}
+	}
 	for _, p := range programs {
 		name := edition(p)
 		v, found := o.verdicts[name]
@@ -76,14 +81,13 @@ func (o *Offenders) Split(programs []*policy.Program) (in []*policy.Program, out
 			known[name] = v
 			out[ProgramKey(p)] = LeftOut{v.err}
 		case p.Namespace != "" && o.accepted != nil && !o.accepted[name] &&
-			(now.Sub(o.punished[p.Namespace]) < patience || now.Sub(o.spent) < tryPeriod):
+			(len(o.blamed[p.Namespace]) >= maxBlamed || now.Sub(o.spent) < tryPeriod):
 			out[ProgramKey(p)] = LeftOut{errWaiting}
 		default:
 			in = append(in, p)
 		}
 	}
 	o.verdicts = known // those of other editions are not needed any more
-	maps.DeleteFunc(o.punished, func(_ string, at time.Time) bool { return now.Sub(at) >= patience })
 	return in, out
 }
 
@@ -276,12 +280,12 @@ func (o *Offenders) take() bool {
 
 // blame records that the API server rejects the webhooks of a policy, with its words.
 func (o *Offenders) blame(p *policy.Program, words string) {
-	if o.punished == nil {
-		o.punished = map[string]time.Time{}
+	if o.blamed == nil {
+		o.blamed = map[string][]time.Time{}
 	}
 	now := o.Now()
 	if p.Namespace != "" {
-		o.punished[p.Namespace] = now
+		o.blamed[p.Namespace] = append(o.blamed[p.Namespace], now)
 	}
 	o.verdicts[edition(p)] = verdict{fmt.Errorf("the API server rejects the webhook of the policy: %s", cmp.Or(words, "it gives no reason")), now}
 }
@@ -289,8 +293,8 @@ func (o *Offenders) blame(p *policy.Program, words string) {
 // maxWords is the maximum length of the API server's words in an error.
 const maxWords = 1 << 10
 
-// words returns what the API server says about webhooks of a rejected configuration. Causes in the address of a webhook are left out, since
-// the address contains a secret.
+// words returns what the API server says about webhooks of a rejected configuration: causes in these webhooks, and those without a field, such
+// as the message of a ValidatingAdmissionPolicy. Causes in the address of a webhook are left out, since the address contains a secret.
 func words(answer metav1.Status, about func(index int) bool) string {
 	if answer.Details == nil {
 		return ""
@@ -298,6 +302,10 @@ func words(answer metav1.Status, about func(index int) bool) string {
 	var out []string
 	for _, c := range answer.Details.Causes {
 		var index int
+		if c.Field == "" {
+			out = append(out, c.Message)
+			continue
+		}
 		if _, err := fmt.Sscanf(c.Field, "webhooks[%d]", &index); err != nil || !about(index) {
 			continue
 		}

@@ -8,6 +8,7 @@ type Pattern struct {
 	source string
 	part   string // the text without its leading and trailing `*`, for all shapes but general
 	shape  shape
+	tried  int32 // the length of the longest part between two `*` that has a `?`; see Cost
 }
 
 type shape uint8
@@ -35,7 +36,7 @@ func Compile(pattern string) Pattern {
 	case inner == "?" && pattern != "?":
 		p.shape = nonEmpty // `?` next to a `*`; alone it is exactly one character
 	case Has(inner):
-		p.shape = general
+		p.shape, p.tried = general, int32(tried(pattern))
 	default:
 		p.part = inner
 		lead, trail := pattern[0] == '*', pattern[len(pattern)-1] == '*'
@@ -73,13 +74,19 @@ func (p Pattern) Match(s string) bool {
 	return Match(p.source, s)
 }
 
-// Cost estimates the work of p.Match(s), as the function Cost does.
+// Cost returns the work of p.Match(s), as the function Cost does.
 func (p Pattern) Cost(s string) int {
-	if p.shape != general {
-		return len(s) / 256
+	switch p.shape {
+	case literal, prefix, suffix:
+		return min(len(p.part), len(s)) / comparedPerStep
+	case anything, nonEmpty:
+		return 0
 	}
-	return Cost(p.source, s)
+	return work(p.source, s, int(p.tried))
 }
+
+// comparedPerStep is the number of bytes of two texts that are compared in a step.
+const comparedPerStep = 64
 
 // Literal returns the only text that p matches, and whether p has no wildcards.
 func (p Pattern) Literal() (string, bool) { return p.source, p.shape == literal }

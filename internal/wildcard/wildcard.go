@@ -92,21 +92,28 @@ func end(piece, s string) bool {
 	return true
 }
 
-// Cost estimates the work of Match(pattern, s) in steps of some nanoseconds, for a caller that counts its steps. It is 0 for
-// realistic patterns.
-func Cost(pattern, s string) int {
-	cost := (len(pattern) + len(s)) / 256
-	if len(pattern)*len(s) < 1<<14 || strings.IndexByte(pattern, '?') < 0 {
-		return cost
-	}
-	longest := 0
-	for rest, more := pattern, true; more; {
-		var piece string
-		if piece, rest, more = strings.Cut(rest, "*"); strings.IndexByte(piece, '?') >= 0 {
-			longest = max(longest, len(piece))
+// readPerStep is the number of bytes that are read in a step, and triedPerStep the number of comparisons of a part with a `?`.
+const readPerStep, triedPerStep = 8, 4
+
+// Cost returns an upper bound of the work of Match(pattern, s) in steps of some nanoseconds, for a caller that counts its steps. Both are
+// read once, but each part of the pattern with a `?` is compared at each position of s.
+func Cost(pattern, s string) int { return work(pattern, s, tried(pattern)) }
+
+func work(pattern, s string, tried int) int {
+	return (len(pattern)+len(s))/readPerStep + tried*len(s)/triedPerStep
+}
+
+// tried returns the length of the longest part of the pattern that is compared at each position of a text: those between two `*` that have a
+// `?`.
+func tried(pattern string) (longest int) {
+	_, rest, more := strings.Cut(pattern, "*") // the first part is compared with the beginning
+	for more {
+		var part string
+		if part, rest, more = strings.Cut(rest, "*"); more && strings.IndexByte(part, '?') >= 0 {
+			longest = max(longest, len(part))
 		}
 	}
-	return cost + longest*(len(s)/8)
+	return longest
 }
 
 // width returns the number of bytes of the character of s that begins at i.

@@ -159,7 +159,7 @@ func TestHostile(t *testing.T) {
 	if c := Cost("*"+strings.Repeat("?", 1000)+"b*", long); c < 1e8 {
 		t.Errorf("a thousand million comparisons are %d steps", c)
 	}
-	if c := Cost("registry.io/*/app-?:*", "registry.io/team/app-1:v1.2.3"); c != 0 {
+	if c := Cost("registry.io/*/app-?:*", "registry.io/team/app-1:v1.2.3"); c > 100 {
 		t.Errorf("an everyday pattern costs %d", c)
 	}
 }

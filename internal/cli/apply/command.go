@@ -222,7 +222,11 @@ func (o *options) run(cmd *cobra.Command) error {
 	diags := slices.Concat(o.values.Warnings, set.Diags, exceptions.Diags, mistakes, result.diags, exceptions.Unevaluated(result.exceptions))
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	printUncompiled(cmd.ErrOrStderr(), set.Refused)
-	if err := o.printMissing(cmd.OutOrStdout(), result.names); err != nil {
+	text := cmd.OutOrStdout()
+	if o.report || o.generateExceptions { // programs read standard output
+		text = cmd.ErrOrStderr()
+	}
+	if err := o.printMissing(text, result.names); err != nil {
 		return err
 	}
 	for range set.Refused {
@@ -252,7 +256,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	if diags.HasErrors() {
 		return terminal.End(cmd, 1)
 	}
-	return terminal.End(cmd, o.exitCode(cmd.OutOrStdout(), result.summary))
+	return terminal.End(cmd, o.exitCode(text, result.summary))
 }
 
 func (o *options) print(out io.Writer, set load.PolicySet, exceptions int, result evaluated) error {

@@ -35,7 +35,10 @@ func writeExceptions(w io.Writer, entries []report.Entry, ttl time.Duration, asJ
 				return err
 			}
 		}
-		if _, err := fmt.Fprintf(w, "---\n%s\n", text); err != nil {
+		if !asJSON {
+			text = append([]byte("---\n"), text...)
+		}
+		if _, err := fmt.Fprintf(w, "%s\n", text); err != nil {
 			return err
 		}
 	}

@@ -24,11 +24,9 @@ func (o *options) printTable(w io.Writer, entries []report.Entry, colored bool) 
 		t.Header = append(t.Header, "MESSAGE")
 	}
 	paint := func(s, color string) string { return s }
-	if !o.removeColor {
+	if colored && !o.removeColor {
 		t.HeaderColor = "40;32"
-		if colored {
-			paint = func(s, color string) string { return "\x1b[" + color + "m" + s + "\x1b[0m" }
-		}
+		paint = func(s, color string) string { return "\x1b[" + color + "m" + s + "\x1b[0m" }
 	}
 	if len(entries) > 10 {
 		t.Header[0] = "ID (" + strconv.Itoa(len(entries)) + ") "

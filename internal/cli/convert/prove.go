@@ -148,6 +148,9 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 	for _, m := range missing {
 		fmt.Fprintf(w, "%s: %s\n", where, m)
 	}
+	if missed := unasked(classic, cel); len(missed) > 0 {
+		fmt.Fprintf(w, "%s: the CEL policy is not asked about %s, the classic rule is\n", where, strings.Join(missed, " and "))
+	}
 	return different == 0 && len(missing) == 0, nil
 }
 
@@ -163,6 +166,19 @@ func onlyUpdates(p *policy.Program) bool {
 		}
 	}
 	return updates
+}
+
+// unasked returns the subresources of Pods that the classic rule evaluates and the policy in CEL does not.
+func unasked(classic, cel *policy.Program) (out []string) {
+	asks := func(p *policy.Program, sub string) bool {
+		return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.AsksAboutPods(policy.Update, sub) })
+	}
+	for _, sub := range []string{"ephemeralcontainers", "resize"} {
+		if asks(classic, sub) && !asks(cel, sub) {
+			out = append(out, "pods/"+sub)
+		}
+	}
+	return out
 }
 
 // did maps the stage of a rule to the word for its effect on a resource.

@@ -151,6 +151,34 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestUnasked names the subresources of Pods that a policy in CEL does not see: none of a policy that validates updates of Pods.
+func TestUnasked(t *testing.T) {
+	known := schema.New()
+	for name, c := range map[string]struct{ policy, edit, want string }{
+		"validates":       {"../../../examples/library/restrict-image-registries/policy.yaml", "", ""},
+		"switched off":    {"../../../examples/library/restrict-image-registries/policy.yaml", "false", "the CEL policy is not asked about pods/ephemeralcontainers and pods/resize, the classic rule is"},
+		"changes Pods":    {"testdata/mutate-merge.yaml", "", "the CEL policy is not asked about pods/ephemeralcontainers and pods/resize, the classic rule is"},
+		"verifies images": {"testdata/images-keys.yaml", "", ""},
+	} {
+		objects, diags := source.Load([]string{c.policy}, source.Options{Numbers: source.Exact})
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		rules, diags := convert.Policy(objects[0].Value, schemas(known))
+		if diags.HasErrors() || len(rules) == 0 || rules[0].Policy == nil {
+			t.Fatal(name, rules, diags)
+		}
+		if c.edit != "" {
+			rules[0].Policy["metadata"].(map[string]any)["annotations"] = map[string]any{"ephor.dev/pod-subresources": c.edit}
+		}
+		var report strings.Builder
+		same, err := prover{known: known, samples: 100, seed: 1}.compare(t.Context(), &report, "rule", oneRule(objects[0].Value, 0), rules[0])
+		if named := strings.Contains(report.String(), "is not asked about"); err != nil || !same || named != (c.want != "") || !strings.Contains(report.String(), c.want) {
+			t.Errorf("%s: %v %v, want %q in\n%s", name, same, err, c.want, &report)
+		}
+	}
+}
+
 // TestSampler generates the same resources from the same seed, of all kinds, with the types of the API.
 func TestSampler(t *testing.T) {
 	objects, _ := source.Load([]string{"../../../examples/pod-security/disallow-privileged-containers.yaml"}, source.Options{Numbers: source.Exact})

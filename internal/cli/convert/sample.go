@@ -93,7 +93,7 @@ func (s *sampler) patched(rules any) {
 	}
 }
 
-// verified adds container images for rules that verify images: the images that the rule's patterns match, in all spellings, and other
+// verified adds images of containers and volumes for rules that verify images: the images that the rule's patterns match, in all spellings, and other
 // images.
 func (s *sampler) verified(rules any) {
 	list, _ := rules.([]any)
@@ -140,11 +140,14 @@ func (s *sampler) verified(rules any) {
 	}
 	s.patches = true // containers need names
 	for _, root := range []*value.Fields{s.reads, s.reads.Member("spec").Member("template"), s.reads.Member("spec").Member("jobTemplate").Member("spec").Member("template")} {
-		for _, group := range []string{"containers", "initContainers"} {
+		for _, group := range []string{"containers", "initContainers", "ephemeralContainers"} {
 			items := root.Member("spec").Member(group).Items()
 			items.Member("name")
 			items.Member("image")
 		}
+		volumes := root.Member("spec").Member("volumes").Items()
+		volumes.Member("name")
+		volumes.Member("image").Member("reference")
 	}
 }
 
@@ -502,7 +505,7 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 				}
 				v = s.value(below, f.Get(name), depth+1)
 			}
-			if _, text := v.(string); text && name == "image" && len(s.images) > 0 {
+			if _, text := v.(string); text && (name == "image" || name == "reference") && len(s.images) > 0 {
 				v = s.images[s.random.Intn(len(s.images))]
 			}
 			if v != nil {

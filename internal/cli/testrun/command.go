@@ -1,7 +1,6 @@
 package testrun
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +83,7 @@ func New(families *compile.Registry) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&o.fileName, "file-name", "f", "kyverno-test.yaml", "name of the test files, which are searched in all subdirectories")
 	f.StringVarP(&o.selector, "test-case-selector", "t", "policy=*,rule=*,resource=*", "which results to check; wildcards are allowed")
-	f.StringVarP(&o.format, "output-format", "o", "", "format of the results instead of a table: json, yaml, markdown or junit")
+	f.StringVarP(&o.format, "output-format", "o", "", "one document with all results on standard output, and everything else on standard error: json, yaml, markdown or junit")
 	terminal.Choices(cmd, "output-format", "json", "yaml", "markdown", "junit")
 	f.StringVar(&o.sarif, "sarif", "", "also write the failures to this file in SARIF format, which code hosts show next to the changed lines")
 	f.BoolVar(&o.failOnly, "fail-only", false, "show only failures, in one table at the end")
@@ -138,10 +137,15 @@ type finished struct {
 }
 
 // run runs all tests once. Tests run on all processors, and their results are printed in order. A test that cannot be
-// run does not stop the others.
+// run does not stop the others. With a format, standard output has one document with the rows of all tests, and nothing else.
 func (o *options) run(cmd *cobra.Command) error {
-	out := terminal.Buffered(cmd.OutOrStdout())
-	defer out.Flush()
+	document := terminal.Buffered(cmd.OutOrStdout())
+	defer document.Flush()
+	out := document // the lines that report progress
+	if o.format != "" {
+		out = terminal.Buffered(cmd.ErrOrStderr())
+		defer out.Flush()
+	}
 	filter, mistakes := parseTestFilter(o.selector)
 	printFilterMistakes(out, mistakes)
 	cases, broken, err := loadTests(o.paths, o.fileName, o.clones)
@@ -149,15 +153,20 @@ func (o *options) run(cmd *cobra.Command) error {
 		return err
 	}
 	printTestMistakes(out, broken)
+	printer := testPrinter{o.format, o.detailed, o.removeColor || terminal.NoColor() || o.format != "", terminal.IsTerminal(cmd.OutOrStdout())}
 	if len(cases) == 0 && len(broken) == 0 {
 		fmt.Fprintln(out, "\nNo test yamls available")
+		if o.format != "" {
+			if err := printer.print(document, nil); err != nil {
+				return err
+			}
+		}
 		if o.requireTests {
 			return errors.New("no tests found")
 		}
 		return nil
 	}
-	printer := testPrinter{o.format, o.detailed, o.removeColor || terminal.NoColor() || o.format != "", terminal.IsTerminal(cmd.OutOrStdout())}
-	var failed []testRow
+	var rows, failed []testRow // rows is empty without a format
 	var findings []sarif.Result
 	passes, warnings, broke := 0, 0, 0
 	progress := terminal.NewProgress(cmd.ErrOrStderr(), "tests run")
@@ -171,14 +180,15 @@ func (o *options) run(cmd *cobra.Command) error {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Error:", f.err)
 			return err
 		}
-		if !o.failOnly {
+		switch {
+		case o.format != "":
+			rows = append(rows, f.rows...)
+		case !o.failOnly:
 			fmt.Fprintln(out)
 			if err := printer.print(out, f.rows); err != nil {
 				return err
 			}
-			if o.format == "" {
-				printDifferences(out, f.rows, printer.paint)
-			}
+			printDifferences(out, f.rows, printer.paint)
 			fmt.Fprintln(out)
 		}
 		for _, r := range f.rows {
@@ -210,6 +220,14 @@ func (o *options) run(cmd *cobra.Command) error {
 			}
 		}
 		if err := sarif.WriteFile(o.sarif, "", nil, findings); err != nil {
+			return err
+		}
+	}
+	if o.format != "" {
+		if o.failOnly {
+			rows = failed
+		}
+		if err := printer.print(document, rows); err != nil {
 			return err
 		}
 	}
@@ -286,19 +304,15 @@ func (o *options) summary(w io.Writer, printer testPrinter, passes int, failed [
 		return nil
 	}
 	fmt.Fprintf(w, "\nTest Summary: %d out of %d tests failed\n", len(failed), passes+len(failed))
-	if len(failed) == 0 {
+	if len(failed) == 0 || o.format != "" {
 		fmt.Fprintln(w)
 		return nil
 	}
 	fmt.Fprint(w, "\nAggregated Failed Test Cases : \n")
-	var rows bytes.Buffer
-	if err := printer.print(&rows, failed); err != nil {
+	if err := printer.print(w, failed); err != nil {
 		return err
 	}
-	w.Write(rows.Bytes())
-	if o.format == "" {
-		printDifferences(w, failed, printer.paint)
-	}
+	printDifferences(w, failed, printer.paint)
 	fmt.Fprintln(w)
 	return nil
 }

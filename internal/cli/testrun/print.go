@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v2"
 
@@ -40,8 +41,11 @@ func (p testPrinter) print(w io.Writer, rows []testRow) error {
 
 var rowColors = map[string]string{rowPass: "32", rowFail: "31", rowSkip: "33"}
 
+// colored reports whether the output has colours: only a terminal shows them.
+func (p testPrinter) colored() bool { return p.terminal && !p.noColor }
+
 func (p testPrinter) paint(s, color string) string {
-	if !p.terminal || p.noColor || p.format != "" {
+	if !p.colored() {
 		return s
 	}
 	return "\x1b[" + color + "m" + s + "\x1b[0m"
@@ -49,7 +53,7 @@ func (p testPrinter) paint(s, color string) string {
 
 func (p testPrinter) table(w io.Writer, rows []testRow) {
 	t := terminal.Table{Header: p.header()}
-	if !p.noColor {
+	if p.colored() {
 		t.HeaderColor = "40;32"
 	}
 	if len(rows) > 10 {
@@ -155,6 +159,16 @@ type (
 	}
 )
 
+// xmlText replaces what XML 1.0 does not allow in a document, in no form.
+func xmlText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
 // junit writes one suite for each policy, in the order of the rows.
 func (p testPrinter) junit(w io.Writer, rows []testRow) error {
 	var all junitSuites
@@ -172,7 +186,7 @@ func (p testPrinter) junit(w io.Writer, rows []testRow) error {
 		if r.Result == rowFail {
 			c.Failure = &junitFailure{Message: r.Reason}
 			if p.detailed {
-				c.Failure.Text = r.Message
+				c.Failure.Text = xmlText(r.Message)
 			}
 			s.Failures++
 			all.Failures++
@@ -181,7 +195,7 @@ func (p testPrinter) junit(w io.Writer, rows []testRow) error {
 			if p.detailed && r.Message != "" {
 				text += ": " + r.Message
 			}
-			c.Output = &junitText{text}
+			c.Output = &junitText{xmlText(text)}
 		}
 		s.Tests++
 		all.Tests++

@@ -3,12 +3,14 @@ package store
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -180,4 +182,40 @@ func TestTidyHasALimit(t *testing.T) {
 			t.Errorf("%d deletions", n)
 		}
 	})
+}
+
+// The check of a large file after a crash goes on after the call that began it: calls have a deadline, and each would begin it again.
+func TestCheckLongerThanACall(t *testing.T) {
+	path, crashed := filepath.Join(t.TempDir(), "d.db"), filepath.Join(t.TempDir(), "d.db")
+	records := some(20, rand.New(rand.NewPCG(57, 58)))
+	write(t, opened(t, path, Options{}), records[:10])
+	for _, suffix := range []string{"", "-wal"} {
+		text, err := os.ReadFile(path + suffix)
+		if err == nil {
+			err = os.WriteFile(crashed+suffix, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := opened(t, crashed, Options{})
+	begun, release := make(chan struct{}, 10), make(chan struct{})
+	s.check = func(ctx context.Context, db *sql.DB) error {
+		begun <- struct{}{}
+		<-release
+		return quickCheck(ctx, db)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() { failed <- s.Write(ctx, records[10:]) }()
+	<-begun
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	close(release)
+	write(t, s, records[10:])
+	if got := all(t, s, &decision.Query{}, 100); len(got) != len(records) || len(begun) > 0 {
+		t.Errorf("%d records, %d more checks", len(got), len(begun))
+	}
 }

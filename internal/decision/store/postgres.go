@@ -328,11 +328,21 @@ func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, li
 	if len(c.text) > 0 {
 		where = " WHERE " + strings.Join(c.text, " AND ")
 	}
-	rows, err := s.query(ctx, "SELECT at, id, record, bodies FROM ephor_decisions"+where+" ORDER BY "+order+" LIMIT "+strconv.Itoa(max(limit, 0)), c.args)
+	// The page ends with the record that exceeds its length.
+	rows, err := s.query(ctx, "SELECT at, id, record, bodies, before + octet_length(record) FROM (SELECT *, sum(octet_length(record)) OVER (ORDER BY "+order+") - octet_length(record) AS before"+
+		" FROM (SELECT at, id, record, bodies FROM ephor_decisions"+where+" ORDER BY "+order+" LIMIT "+strconv.Itoa(max(limit, 0))+") AS most) AS page"+
+		" WHERE before <= "+strconv.Itoa(pageBytes)+" ORDER BY "+order, c.args)
 	if err != nil {
 		return page, err
 	}
 	full := limit > 0 && len(rows) == limit
+	if len(rows) > 0 {
+		length, err := strconv.Atoi(string(rows[len(rows)-1][4]))
+		if err != nil {
+			return page, fmt.Errorf("read decisions: %w", err)
+		}
+		full = full || length > pageBytes
+	}
 	var found map[string]*decision.Body
 	if q.Requests {
 		var n int

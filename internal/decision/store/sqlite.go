@@ -75,8 +75,9 @@ const (
 	trimRows = 20_000
 	// trimEvery is the interval at which the age of records is checked.
 	trimEvery = time.Minute
-	// maxTerms bounds the terms that are kept in memory.
-	maxTerms = 16 << 10
+	// maxTerms bounds the terms that are kept in memory, and maxTermBytes their size in the file.
+	maxTerms     = 16 << 10
+	maxTermBytes = 16 << 20
 	// maxNames bounds the terms of a class that one query selects.
 	maxNames = 50_000
 	// minPages is the minimum of MaxBytes, in pages of pageSize bytes.
@@ -97,15 +98,20 @@ type SQLite struct {
 	reads bool // the store is read only
 	// search is the time limit of the search for a page.
 	search time.Duration
+	// check checks the file that another process did not close.
+	check func(context.Context, *sql.DB) error
+	life  context.Context // ends when the store is closed
+	die   context.CancelFunc
 
-	turn   *semaphore.Weighted // of the fields below
-	lock   *os.File
-	write  *sql.DB
-	closed bool
-	known  map[[16]byte]term
-	bodies map[[16]byte]term
-	looked time.Time // when the age of records was last checked
-	swept  int64     // the hour before which unused terms were deleted
+	turn    *semaphore.Weighted // of the fields below
+	lock    *os.File
+	write   *sql.DB
+	closed  bool
+	checked bool // this process has opened the file
+	known   map[[16]byte]term
+	bodies  map[[16]byte]term
+	looked  time.Time // when the age of records was last checked
+	swept   int64     // the hour before which unused terms were deleted
 	// Prepared statements of write.
 	find, add, touch, mark, put, findBody, addBody, touchBody, putRequest, addBatch *sql.Stmt
 
@@ -115,6 +121,8 @@ type SQLite struct {
 	version int                        // of the tables in the file
 	parts   map[int64]*decision.Record // terms by id; ids are never reused
 	partsMu sync.Mutex
+	// partsBytes is the size of parts in the file.
+	partsBytes int
 }
 
 // term is a row of the table.
@@ -128,7 +136,8 @@ func NewSQLite(path string, o Options) (*SQLite, error) {
 	if o.MaxBytes > 0 && o.MaxBytes < minPages*pageSize {
 		return nil, fmt.Errorf("a store has at least %d bytes", minPages*pageSize)
 	}
-	return &SQLite{path: path, o: o, search: pageTime, turn: semaphore.NewWeighted(1), known: map[[16]byte]term{}, bodies: map[[16]byte]term{}, parts: map[int64]*decision.Record{}}, nil
+	life, die := context.WithCancel(context.Background())
+	return &SQLite{path: path, o: o, search: pageTime, check: quickCheck, life: life, die: die, turn: semaphore.NewWeighted(1), known: map[[16]byte]term{}, bodies: map[[16]byte]term{}, parts: map[int64]*decision.Record{}}, nil
 }
 
 // ReadSQLite returns a read-only store for a file that another process may have open.
@@ -139,6 +148,33 @@ func ReadSQLite(path string) (*SQLite, error) {
 		_, err = os.Stat(path)
 	}
 	return s, err
+}
+
+// use waits for the turn, and opens the file if it is not open. The check of a large file may take longer than a call has time: it goes on after
+// the call, and later calls wait for its end.
+func (s *SQLite) use(ctx context.Context) (func(), error) {
+	if err := s.turn.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	release := func() { s.turn.Release(1) }
+	if s.write != nil {
+		return release, nil
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.opened(s.life) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			release()
+		}
+		return release, err
+	case <-ctx.Done():
+		go func() {
+			<-done // a failure occurs again at the next call
+			release()
+		}()
+		return nil, fmt.Errorf("%s is being opened: %w", s.path, ctx.Err())
+	}
 }
 
 // opened opens the file if it is not open. The caller has the turn.
@@ -173,7 +209,7 @@ func (s *SQLite) opened(ctx context.Context) error {
 // begin opens the databases, checks them, and creates the tables.
 func (s *SQLite) begin(ctx context.Context) (err error) {
 	_, statErr := os.Stat(s.path + "-wal")
-	torn := statErr == nil // the last process did not close it
+	torn := statErr == nil && !s.checked // the last process did not close it
 	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
 		err = f.Close()
@@ -195,12 +231,8 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 	}
 	s.write.SetMaxOpenConns(1)
 	if torn {
-		var verdict string
-		if err := s.write.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+		if err := s.check(ctx, s.write); err != nil {
 			return err
-		}
-		if verdict != "ok" {
-			return fmt.Errorf("%w: %s", errDamaged, verdict)
 		}
 	}
 	before, err := s.versioned(ctx, s.write, 0)
@@ -211,7 +243,9 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 	if before == 2 {
 		setup += columnLookups
 	}
-	setup += fmt.Sprintf("PRAGMA user_version = %d;", sqliteVersion)
+	if before != sqliteVersion { // otherwise nothing is written: the disk may be full
+		setup += fmt.Sprintf("PRAGMA user_version = %d;", sqliteVersion)
+	}
 	if _, err := s.write.ExecContext(ctx, setup); err != nil {
 		return err
 	}
@@ -234,7 +268,20 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	s.checked = true
 	return s.beginReading(ctx)
+}
+
+// quickCheck reads the whole file, and returns an error if it is damaged.
+func quickCheck(ctx context.Context, db *sql.DB) error {
+	var verdict string
+	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+		return err
+	}
+	if verdict != "ok" {
+		return fmt.Errorf("%w: %s", errDamaged, verdict)
+	}
+	return nil
 }
 
 // beginReading opens the database for queries.
@@ -244,12 +291,12 @@ func (s *SQLite) beginReading(ctx context.Context) error {
 		query = "mode=ro"
 	}
 	read, err := s.connect(query, "query_only(1)", "cache_size(-8192)")
-	version := 0
-	if err == nil {
-		version, err = s.versioned(ctx, read, 1)
-	}
 	if err != nil {
 		return err
+	}
+	version, err := s.versioned(ctx, read, 1)
+	if err != nil {
+		return errors.Join(err, read.Close())
 	}
 	read.SetMaxOpenConns(2)
 	s.reading.Lock()
@@ -300,9 +347,7 @@ func (s *SQLite) end() {
 	}
 	s.write = nil
 	s.forget()
-	s.partsMu.Lock()
-	clear(s.parts)
-	s.partsMu.Unlock()
+	s.forgetParts()
 }
 
 // errDamaged is the error for a file that did not pass its check.
@@ -321,7 +366,7 @@ func damaged(err error) bool {
 // setAside renames a damaged file to PATH.damaged, replaces an earlier file of that name, and reports it.
 func (s *SQLite) setAside(why error) error {
 	s.end()
-	for _, suffix := range []string{"", "-wal", "-shm"} {
+	for _, suffix := range []string{"-shm", "-wal", ""} { // the log of a file must not be there when a new one begins
 		err := os.Rename(s.path+suffix, s.path+".damaged"+suffix)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = os.Remove(s.path + ".damaged" + suffix)
@@ -339,6 +384,7 @@ func (s *SQLite) setAside(why error) error {
 
 // Close implements decision.Store.
 func (s *SQLite) Close() error {
+	s.die()
 	_ = s.turn.Acquire(context.Background(), 1) // it waits for a write, which has a deadline
 	defer s.turn.Release(1)
 	if s.closed {

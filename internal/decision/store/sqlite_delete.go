@@ -111,13 +111,11 @@ func (s *SQLite) EraseUser(ctx context.Context, name string) (int, error) {
 	if s.reads {
 		return 0, errReads
 	}
-	if err := s.turn.Acquire(ctx, 1); err != nil {
+	release, err := s.use(ctx)
+	if err != nil {
 		return 0, err
 	}
-	defer s.turn.Release(1)
-	if err := s.opened(ctx); err != nil {
-		return 0, err
-	}
+	defer release()
 	terms, err := s.terms(ctx, s.write, classWho, func(r *decision.Record) bool { return r.User == name })
 	if err != nil || len(terms) == 0 {
 		return 0, err
@@ -152,9 +150,7 @@ func (s *SQLite) EraseUser(ctx context.Context, name string) (int, error) {
 		return 0, err
 	}
 	s.forget()
-	s.partsMu.Lock()
-	clear(s.parts)
-	s.partsMu.Unlock()
+	s.forgetParts()
 	// Until the checkpoint, the write-ahead log has the erased data.
 	_, err = s.write.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	return int(n), err

@@ -90,14 +90,11 @@ func (s *SQLite) view(ctx context.Context) (tx *sql.Tx, done func(), err error) 
 	s.reading.RLock()
 	if s.read == nil {
 		s.reading.RUnlock()
-		if err := s.turn.Acquire(ctx, 1); err != nil {
-			return nil, nil, err
-		}
-		err := s.opened(ctx)
-		s.turn.Release(1)
+		release, err := s.use(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
+		release()
 		if s.reading.RLock(); s.read == nil {
 			s.reading.RUnlock()
 			return nil, nil, errClosed
@@ -231,9 +228,8 @@ type pageReader struct {
 	limit int
 	until time.Time
 	page  *decision.Page
-	// with: the records hold their requests; bytes is the size of their bodies so far.
-	with  bool
-	bytes int64
+	with  bool  // the records hold their requests
+	bytes int64 // size of the texts and bodies so far
 }
 
 // full reports whether the page ends here; id is the id of the last record that was checked.
@@ -375,6 +371,11 @@ func (r *pageReader) take(ctx context.Context, end int64, query string, args ...
 			return 0, err
 		}
 		records[i], ids[i] = *one, found[i].id
+		if r.bytes += textBytes(one); r.bytes > pageBytes { // the page ends here
+			records, ids = records[:i+1], ids[:i+1]
+			r.limit, at = len(r.page.Records)+i+1, found[i].id
+			break
+		}
 	}
 	if r.with && len(ids) > 0 {
 		n, err := r.requests(ctx, records, ids)
@@ -390,6 +391,15 @@ func (r *pageReader) take(ctx context.Context, end int64, query string, args ...
 		return end, nil
 	}
 	return at, nil
+}
+
+// textBytes returns the length of the texts of a record that may be long.
+func textBytes(r *decision.Record) int64 {
+	n := len(r.Message)
+	for i := range r.Rules {
+		n += len(r.Rules[i].Message) + len(r.Rules[i].Path)
+	}
+	return int64(n)
 }
 
 // stored is a row of decision.
@@ -478,7 +488,7 @@ func (s *SQLite) part(ctx context.Context, tx *sql.Tx, id sql.NullInt64) (*decis
 	if err := r.MergeProto(value); err != nil {
 		return nil, err
 	}
-	s.remember(id.Int64, r)
+	s.remember(id.Int64, r, len(value))
 	return r, nil
 }
 

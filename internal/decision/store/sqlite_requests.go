@@ -39,7 +39,7 @@ const classHead = 10
 // second is the unit of the column last of a body, in microseconds.
 const second = int64(1e6)
 
-// pageBytes bounds the bodies of one page.
+// pageBytes bounds the texts and bodies of one page: the page ends with the record that exceeds it.
 const pageBytes = 16 << 20
 
 // headOf returns the part of a request that many requests have in common.

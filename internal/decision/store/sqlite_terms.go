@@ -34,7 +34,7 @@ func (s *SQLite) terms(ctx context.Context, from querier, class int, take func(*
 			if err := r.MergeProto(value); err != nil {
 				return nil, err
 			}
-			s.remember(id, r)
+			s.remember(id, r, len(value))
 		}
 		if take(r) {
 			if ids = append(ids, id); len(ids) > maxNames {
@@ -51,13 +51,24 @@ func (s *SQLite) remembered(id int64) *decision.Record {
 	return s.parts[id]
 }
 
-func (s *SQLite) remember(id int64, r *decision.Record) {
+// remember keeps a term of some bytes in memory.
+func (s *SQLite) remember(id int64, r *decision.Record, bytes int) {
 	s.partsMu.Lock()
 	defer s.partsMu.Unlock()
-	if len(s.parts) >= maxTerms {
+	if len(s.parts) >= maxTerms || s.partsBytes+bytes > maxTermBytes {
 		clear(s.parts)
+		s.partsBytes = 0
 	}
 	s.parts[id] = r
+	s.partsBytes += bytes
+}
+
+// forgetParts clears the terms that queries keep in memory.
+func (s *SQLite) forgetParts() {
+	s.partsMu.Lock()
+	defer s.partsMu.Unlock()
+	clear(s.parts)
+	s.partsBytes = 0
 }
 
 // list returns the ids as a list for SQL.

@@ -22,13 +22,29 @@ func (s *SQLite) WriteOnce(ctx context.Context, batch decision.BatchID, records 
 	if s.reads {
 		return errReads
 	}
-	if err := s.turn.Acquire(ctx, 1); err != nil {
+	release, err := s.use(ctx)
+	if err != nil {
 		return err
 	}
-	defer s.turn.Release(1)
-	if err := s.opened(ctx); err != nil {
+	defer release()
+	err = s.store(ctx, batch, records)
+	if errors.Is(err, errStored) {
+		return nil
+	}
+	if err != nil {
+		if ctx.Err() == nil && !full(err) {
+			s.end() // the next call opens the file again: its volume may have been away
+		}
 		return err
 	}
+	if err := s.bound(ctx); err != nil {
+		s.o.Log.Error("old decisions were not deleted", "error", err)
+	}
+	return nil
+}
+
+// store stores the records of a batch. It sets a damaged file aside, and makes room in a full one.
+func (s *SQLite) store(ctx context.Context, batch decision.BatchID, records []decision.Record) error {
 	err := s.insert(ctx, batch, records)
 	if damaged(err) {
 		if err := s.setAside(err); err != nil {
@@ -45,16 +61,7 @@ func (s *SQLite) WriteOnce(ctx context.Context, batch decision.BatchID, records 
 		}
 		err = s.insert(ctx, batch, records)
 	}
-	if errors.Is(err, errStored) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := s.bound(ctx); err != nil {
-		s.o.Log.Error("old decisions were not deleted", "error", err)
-	}
-	return nil
+	return err
 }
 
 // maxTrims is how often records are deleted for one batch. Each deletion frees the room of many records, or half of the file.

@@ -65,6 +65,7 @@ func Compile(p *policiesv1beta1.GeneratingPolicy, o family.Options) *policy.Prog
 	rule.OnBackground = e.SkipBackgroundRequests != nil && !*e.SkipBackgroundRequests
 	g.work = policy.Work{Kind: policy.WorkGenerate, Synchronize: rule.Generation.Synchronize, SkipBackground: !rule.OnBackground}
 	rule.Eval = g.eval
+	rule.OldContent = oldContent(spec, rule, out.Namespace != "")
 	g.follow(rule)
 	rule.Grants, rule.Foreseen = g.grants(spec.Generate), g.foreseen(c.Objects(), rule.Generation)
 	out.Rules = []*policy.Rule{rule}
@@ -73,6 +74,19 @@ func Compile(p *policiesv1beta1.GeneratingPolicy, o family.Options) *policy.Prog
 		At: endpoints, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Always: true, Updates: rule.Generation.Synchronize,
 	})}
 	return out
+}
+
+// oldContent returns which parts of the policy read the content of an object that is not there any more.
+func oldContent(spec *policiesv1beta1.GeneratingPolicySpec, rule *policy.Rule, namespaced bool) policy.OldContent {
+	part := celpolicy.Part{Compile: func(c *celrule.Compiler) { new(generator).compile(c, spec.Generate) }}
+	for i := range spec.Generate {
+		part.Texts = append(part.Texts, spec.Generate[i].Expression)
+		if t := spec.Generate[i].Template; t != nil {
+			part.Texts = append(part.Texts, t.Value)
+		}
+	}
+	declared := celenv.Declarations{Kind: celenv.Generating, Namespaced: namespaced}
+	return celpolicy.OldContent(declared, rule, spec.Variables, celpolicy.ConditionsPart(spec.MatchConditions), part)
 }
 
 func on(s *policiesv1beta1.SwitchOff) bool { return s != nil && s.Enabled != nil && *s.Enabled }

@@ -31,10 +31,12 @@ func (g *generator) eval(c *policy.Call) policy.Yield {
 	out := &output{call: c}
 	in.Exceptions, in.Generate = exemption.Allowed, out.take
 	run := g.subject.Rule.Begin(c.Context(), c.Meter, in)
-	if ok, err := run.Applies(); err != nil {
-		return failed(err)
-	} else if !ok {
-		return policy.Yield{}
+	if !c.Request.Held { // otherwise the conditions held at admission, and cannot be evaluated again
+		if ok, err := run.Applies(); err != nil {
+			return failed(err)
+		} else if !ok {
+			return policy.Yield{}
+		}
 	}
 	y := policy.Yield{Status: policy.StatusPass, Message: textGenerated}
 	if c.Request.DryRun {

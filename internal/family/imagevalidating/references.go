@@ -20,9 +20,15 @@ import (
 // references are compiled matchImageReferences. An image is selected if one of them matches; if there are none, all images are selected.
 type references struct {
 	all         bool
-	globs       []*regexp.Regexp
+	globs       []glob
 	expressions celrule.Conditions
 	named       *celenv.Variables
+}
+
+// glob is a compiled pattern.
+type glob struct {
+	*regexp.Regexp
+	size compilecost.Regular
 }
 
 // maxGlob is the maximum length of a pattern. Every image is compared with every pattern.
@@ -107,7 +113,7 @@ func exempts(patterns []string, defaults imageref.Defaults, image string) bool {
 func (r *references) selectsTexts(ctx context.Context, m *budget.Meter, texts, refs []string) (bool, error) {
 	for _, text := range texts {
 		for _, glob := range r.globs {
-			if err := m.Step(1 + len(text)/16); err != nil {
+			if err := m.Step(int(glob.size.Search(len(text), false))); err != nil {
 				return false, err
 			}
 			if glob.MatchString(text) {
@@ -128,28 +134,28 @@ func (r *references) selectsTexts(ctx context.Context, m *budget.Meter, texts, r
 
 // compileGlob compiles a glob: * and ** match any text, ? matches one character, […] matches one of several characters, and {a,b} one of
 // several patterns. A backslash escapes the next character. The allowance is charged.
-func compileGlob(glob string, a *compilecost.Allowance) (*regexp.Regexp, error) {
+func compileGlob(text string, a *compilecost.Allowance) (glob, error) {
 	var out strings.Builder
 	out.WriteString(`(?s)^`)
 	open := 0
-	for i := 0; i < len(glob); i++ {
-		switch glob[i] {
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
 		case '*':
 			out.WriteString(`.*`)
 		case '?':
 			out.WriteString(`.`)
 		case '[':
-			end := strings.IndexByte(glob[i+1:], ']')
+			end := strings.IndexByte(text[i+1:], ']')
 			if end <= 0 {
-				return nil, fmt.Errorf("a bracket is not closed: %s", glob[i:])
+				return glob{}, fmt.Errorf("a bracket is not closed: %s", text[i:])
 			}
-			class := glob[i+1 : i+1+end]
+			class := text[i+1 : i+1+end]
 			not := ""
 			if class[0] == '!' || class[0] == '^' {
 				not, class = "^", class[1:]
 			}
 			if class == "" {
-				return nil, fmt.Errorf("a bracket names no character: %s", glob[i:])
+				return glob{}, fmt.Errorf("a bracket names no character: %s", text[i:])
 			}
 			out.WriteString("[" + not + strings.NewReplacer(`\`, `\\`, `[`, `\[`, `^`, `\^`, `&`, `\&`).Replace(class) + "]")
 			i += end + 1
@@ -170,23 +176,24 @@ func compileGlob(glob string, a *compilecost.Allowance) (*regexp.Regexp, error) 
 			}
 			out.WriteString(`,`)
 		case '\\':
-			if i++; i == len(glob) {
-				return nil, errors.New("nothing follows the backslash at the end")
+			if i++; i == len(text) {
+				return glob{}, errors.New("nothing follows the backslash at the end")
 			}
-			out.WriteString(regexp.QuoteMeta(glob[i : i+1]))
+			out.WriteString(regexp.QuoteMeta(text[i : i+1]))
 		default:
-			out.WriteString(regexp.QuoteMeta(glob[i : i+1]))
+			out.WriteString(regexp.QuoteMeta(text[i : i+1]))
 		}
 	}
 	if open > 0 {
-		return nil, fmt.Errorf("a brace is not closed: %s", glob)
+		return glob{}, fmt.Errorf("a brace is not closed: %s", text)
 	}
 	size, err := compilecost.Regex(out.String() + `$`)
 	if err != nil {
-		return nil, err
+		return glob{}, err
 	}
 	if err := a.Take(size.Cost); err != nil {
-		return nil, err
+		return glob{}, err
 	}
-	return regexp.Compile(out.String() + `$`)
+	re, err := regexp.Compile(out.String() + `$`)
+	return glob{re, size}, err
 }

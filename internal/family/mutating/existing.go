@@ -52,6 +52,7 @@ func (b *builder) existing() {
 	r := v.subject.NewRule(c)
 	r.Kind, r.OnError, r.Object, r.Stage = RuleKind, policy.ErrorByOwn, nil, policy.StageMutateExisting
 	r.OnPolicyChange, r.WithoutTrigger, r.OnBackground, r.ReportsTargets = true, x.expression == nil, !x.work.SkipBackground, true
+	r.OldContent = b.oldContent(r)
 	r.Match, r.Eval = x.match(r.Match), x.eval
 	if r.Foreseen = x.grants(b.program); b.program.Namespace != "" {
 		r.Grants = r.Foreseen // the author needs them too
@@ -62,6 +63,28 @@ func (b *builder) existing() {
 		x.target.Conditions = append(x.target.Conditions[:len(x.target.Conditions):len(x.target.Conditions)], v.subject.Rule.Conditions...)
 	}
 	b.program.Rules = append(b.program.Rules, r)
+}
+
+// oldContent returns which parts of the policy read the content of an object that is not there any more.
+func (b *builder) oldContent(r *policy.Rule) policy.OldContent {
+	mutations := celpolicy.Part{Compile: func(c *celrule.Compiler) { c.Mutations(b.spec.Mutations, "") }, OnTarget: true}
+	for i := range b.spec.Mutations {
+		m := &b.spec.Mutations[i]
+		if m.JSONPatch != nil {
+			mutations.Texts = append(mutations.Texts, m.JSONPatch.Expression)
+		}
+		if m.ApplyConfiguration != nil {
+			mutations.Texts = append(mutations.Texts, m.ApplyConfiguration.Expression)
+		}
+	}
+	conditions := celpolicy.ConditionsPart(b.spec.TargetMatchConditions)
+	conditions.OnTarget = true
+	parts := []celpolicy.Part{conditions, mutations}
+	if t := b.spec.TargetMatchConstraints; t != nil && t.Expression != "" {
+		parts = append(parts, celpolicy.Part{Compile: func(c *celrule.Compiler) { c.Expression(t.Expression, "", celenv.Map, celenv.Dyn) }, Texts: []string{t.Expression}})
+	}
+	declared := celenv.Declarations{Kind: celenv.Mutating, Namespaced: b.program.Namespace != "", Trigger: true}
+	return celpolicy.OldContent(declared, r, b.spec.Variables, celpolicy.ConditionsPart(b.spec.MatchConditions), parts...)
 }
 
 func skipsBackground(spec *policiesv1beta1.MutatingPolicySpec) bool {
@@ -114,7 +137,9 @@ func (x *existing) eval(c *policy.Call) policy.Yield {
 			return failed(err)
 		}
 		in.Exceptions = allowed
-		if ok, err := x.subject.Rule.Begin(c.Context(), c.Meter, in).Applies(); err != nil {
+		if c.Request.Held {
+			// The conditions held at admission, and cannot be evaluated again.
+		} else if ok, err := x.subject.Rule.Begin(c.Context(), c.Meter, in).Applies(); err != nil {
 			return failed(err)
 		} else if !ok {
 			return policy.Yield{}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/kinds"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -77,6 +78,9 @@ func plans(req *policy.Request, work []policy.Work, namespace string, roles poli
 			rule.Trigger = kyvernov2.ResourceSpec{} // the triggers are those of the copies, which the worker finds
 		}
 		addRule(spec, rule)
+		if w.Rule.OldContent.Conditions && causeOf(w) == ofTrigger && kinds.IsSecret(trigger.APIVersion, trigger.Kind) {
+			updaterequest.Hold(out[at].object, w.Program, w.Rule.Name)
+		}
 	}
 	return out, nil
 }

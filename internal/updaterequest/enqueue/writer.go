@@ -13,6 +13,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/event"
@@ -166,7 +167,7 @@ func (w *Writer) keep(ctx context.Context, p plan) error {
 	}
 	defer key.Unlock()
 	if earlier := w.take(p.object.Name); earlier != nil {
-		join(&earlier.object.Spec, &p.object.Spec)
+		join(earlier.object, p.object)
 	}
 	err := w.write(ctx, p.object)
 	if err == nil {
@@ -228,7 +229,11 @@ func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 		}
 		next := there.DeepCopy()
 		next.Labels, next.Spec = u.Labels, *u.Spec.DeepCopy()
-		join(&there.Spec, &next.Spec)
+		delete(next.Annotations, updaterequest.AnnotationHeld)
+		for k, v := range u.Annotations {
+			metav1.SetMetaDataAnnotation(&next.ObjectMeta, k, v)
+		}
+		join(there, next)
 		if err = w.API.Update(ctx, next); err == nil {
 			return nil
 		}
@@ -262,12 +267,15 @@ func mergeable(earlier, later *kyvernov2.UpdateRequestSpec) bool {
 }
 
 // join adds the rules of the earlier work that the later work does not include.
-func join(earlier, later *kyvernov2.UpdateRequestSpec) {
-	for _, r := range earlier.RuleContext {
-		if !slices.ContainsFunc(later.RuleContext, func(x kyvernov2.RuleContext) bool { return x.Rule == r.Rule }) {
-			addRule(later, r)
+func join(earlier, later *kyvernov2.UpdateRequest) {
+	var added []kyvernov2.RuleContext
+	for _, r := range earlier.Spec.RuleContext {
+		if !slices.ContainsFunc(later.Spec.RuleContext, func(x kyvernov2.RuleContext) bool { return x.Rule == r.Rule }) {
+			addRule(&later.Spec, r)
+			added = append(added, r)
 		}
 	}
+	updaterequest.KeepHeld(earlier, later, added)
 }
 
 // full returns an error if no UpdateRequest may be added. If the count fails, it returns nil, and the write will show whether the API

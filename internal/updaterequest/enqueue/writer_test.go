@@ -243,6 +243,50 @@ func TestMutateExisting(t *testing.T) {
 	}
 }
 
+// An UpdateRequest for a Secret has nothing of its content. It names the rules whose conditions read the old content and held.
+func TestSecret(t *testing.T) {
+	secret := func(op policy.Operation) *policy.Request {
+		r := request(op, "u1")
+		r.GVK.Kind, r.RequestGVK.Kind, r.GVR.Resource = "Secret", "Secret", "secrets"
+		r.Object, r.OldObject = value.FromJSON(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"shop","uid":"u1"},"data":{"a":"bmV3"}}`),
+			value.FromJSON(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"shop","uid":"u1"},"data":{"a":"b2xk"}}`)
+		return r
+	}
+	p := &policy.Program{Kind: "ClusterPolicy", Name: "quota", UID: "p1", Generation: 7}
+	p.Rules = []*policy.Rule{
+		{Name: "reads", Stage: policy.StageMutateExisting, OldContent: policy.OldContent{Conditions: true}}, {Name: "other", Stage: policy.StageMutateExisting},
+	}
+	s := &store{}
+	w, _, _ := writer(s, 1000)
+	w.Keep(t.Context(), secret(policy.Update), []policy.Work{{Program: p, Rule: p.Rules[0], Kind: policy.WorkMutateExisting}})
+	w.Keep(t.Context(), secret(policy.Update), []policy.Work{{Program: p, Rule: p.Rules[1], Kind: policy.WorkMutateExisting}})
+	u := s.only(t)
+	text, err := json.Marshal(u)
+	if err != nil || strings.Contains(string(text), "bmV3") || strings.Contains(string(text), "b2xk") {
+		t.Errorf("%v: the UpdateRequest has content of the Secret: %s", err, text)
+	}
+	changed := *p
+	changed.Generation++
+	for _, c := range []struct {
+		p    *policy.Program
+		rule string
+		want bool
+	}{{p, "reads", true}, {p, "other", false}, {&changed, "reads", false}} {
+		if got := updaterequest.Held(u, c.p, c.rule); got != c.want {
+			t.Errorf("generation %d, %s: %v", c.p.Generation, c.rule, got)
+		}
+	}
+	if len(u.Spec.RuleContext) != 2 {
+		t.Errorf("%+v", u.Spec.RuleContext)
+	}
+	w.Keep(t.Context(), request(policy.Update, "u2"), []policy.Work{{Program: p, Rule: p.Rules[0], Kind: policy.WorkMutateExisting}})
+	for _, u := range s.objects {
+		if u.Spec.Resource.Kind == "Namespace" && updaterequest.Held(u, p, "reads") {
+			t.Error("the old content of other objects is stored")
+		}
+	}
+}
+
 // There is one UpdateRequest for each policy and trigger: repeated work raises its generation and adds its rules.
 func TestRepeat(t *testing.T) {
 	s := &store{}

@@ -257,7 +257,7 @@ func (w *Worker) doSource(ctx context.Context, t *task) error {
 		}
 		return err
 	}
-	copies.Keep(func(c mark.Claim) bool { return c.Asked || !AsksRequester(t.rule) })
+	copies.Keep(func(c mark.Claim) bool { return c.Asked || !t.rule.AsksRequester() })
 	triggers := TriggersIn(copies.Proved)
 	t.reads, t.follows = w.NewReads(triggers), object
 	errs := make([]error, len(triggers))

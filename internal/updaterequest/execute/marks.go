@@ -99,9 +99,6 @@ func isFor(c mark.Claim, id policy.ID, rule string, t kyvernov2.ResourceSpec) bo
 		(t.Name == "" || t.Name == c.Trigger.Name && t.Namespace == c.Trigger.Namespace)
 }
 
-// AsksRequester reports whether the rule depends on the requester.
-func AsksRequester(r *policy.Rule) bool { return r.Needs.User || r.Needs.Roles }
-
 // mark adds the mark of the task's work to an object before it is written.
 func (w *Worker) mark(ctx context.Context, t *task, planned *unstructured.Unstructured, source *policy.Source) error {
 	ring, err := w.Keyring(ctx, false)
@@ -116,7 +113,7 @@ func (w *Worker) mark(ctx context.Context, t *task, planned *unstructured.Unstru
 func (t *task) claim(source *policy.Source) mark.Claim {
 	c := updaterequest.ClaimOf(t.program.Identity(), t.rule.Name)
 	c.Trigger = mark.Object{APIVersion: t.Trigger.APIVersion, Kind: t.Trigger.Kind, Namespace: t.Trigger.Namespace, Name: t.Trigger.Name, UID: string(t.Trigger.UID)}
-	c.Asked = AsksRequester(t.rule)
+	c.Asked = t.rule.AsksRequester()
 	if source != nil {
 		c.Source = source.UID
 	}
@@ -149,17 +146,17 @@ func (w *Worker) entitle(ctx context.Context, t *task) (ok bool, err error) {
 		switch {
 		case err != nil:
 			return false, err
-		case proved && isFor(c, t.program.Identity(), t.Rule, t.Trigger) && (c.Asked || !AsksRequester(t.rule)):
+		case proved && isFor(c, t.program.Identity(), t.Rule, t.Trigger) && (c.Asked || !t.rule.AsksRequester()):
 			t.Trigger = triggerIn(c)
 			return true, nil
-		case t.rule.Generation == nil || AsksRequester(t.rule):
+		case t.rule.Generation == nil || t.rule.AsksRequester():
 			w.ReportUnproved(t.program, t.rule, object)
 			return false, nil
 		}
 		t.only = object
 		return true, nil
 	}
-	if !AsksRequester(t.rule) {
+	if !t.rule.AsksRequester() {
 		return true, nil
 	}
 	if t.rule.Generation != nil {
@@ -205,7 +202,7 @@ func sameObject(a, b *unstructured.Unstructured) bool {
 // makes returns the objects that the rule generates for an object as a trigger, for any requester. It returns nil if they are unknown,
 // or depend on the requester.
 func (w *Worker) makes(ctx context.Context, p *policy.Program, r *policy.Rule, trigger *unstructured.Unstructured) []policy.Generated {
-	if AsksRequester(r) {
+	if r.AsksRequester() {
 		return nil
 	}
 	out := w.Eval(ctx, engine.Input{
@@ -235,7 +232,7 @@ func plannedAs(made []policy.Generated, u *unstructured.Unstructured) *policy.Ge
 // generates exactly this object for it. Otherwise it leaves the object unchanged, and adopted is false.
 func (w *Worker) Adopt(ctx context.Context, p *policy.Program, r *policy.Rule, u *unstructured.Unstructured, reads *reads) (adopted bool, err error) {
 	triggers := TriggersOf([]*unstructured.Unstructured{u})
-	if len(triggers) == 0 || AsksRequester(r) || !p.Reach().Allows(u.GetNamespace()) {
+	if len(triggers) == 0 || r.AsksRequester() || !p.Reach().Allows(u.GetNamespace()) {
 		return false, nil
 	}
 	trigger, err := reads.live(ctx, triggers[0])

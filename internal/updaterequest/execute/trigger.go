@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/kinds"
 	"github.com/ephor-dev/ephor/internal/listwatch"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
@@ -311,6 +312,7 @@ func (w *Worker) admitted(t *task, a *kyvernov2.AdmissionRequest, object map[str
 	if options := decode(a.Options); options != nil {
 		r.Options = options
 	}
+	r.Held = t.rule != nil && t.rule.OldContent.Conditions && kinds.IsSecret(t.Trigger.APIVersion, t.Trigger.Kind) && updaterequest.Held(t.u, t.program, t.rule.Name)
 	return w.attach(r)
 }
 

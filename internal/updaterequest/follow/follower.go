@@ -124,7 +124,7 @@ func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 		var err error
 		if r.OnPolicyChange || r.Generation != nil && r.Generation.Existing {
 			switch {
-			case execute.AsksRequester(r):
+			case r.AsksRequester():
 				f.leaveToRequests(p, r)
 			case r.WithoutTrigger:
 				err = b.add(kyvernov2.ResourceSpec{})

@@ -1,0 +1,66 @@
+package store
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/decision"
+)
+
+// stale makes the open descriptors of files useless, as those of a network volume are that was away.
+func stale(t *testing.T, paths ...string) {
+	t.Helper()
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	const fds = "/proc/self/fd"
+	open, err := os.ReadDir(fds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, e := range open {
+		to, _ := os.Readlink(filepath.Join(fds, e.Name())) // one was closed with the list
+		for _, path := range paths {
+			if to != path {
+				continue
+			}
+			n, err := strconv.Atoi(e.Name())
+			if err == nil {
+				err = syscall.Dup3(int(dir.Fd()), n, syscall.O_CLOEXEC) // a directory can be neither read nor written
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			found++
+		}
+	}
+	if found < len(paths) {
+		t.Fatalf("%d descriptors of %d files", found, len(paths))
+	}
+}
+
+// A file on a volume that was away is opened again, with all records that were reported as stored.
+func TestStaleFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.db")
+	s := opened(t, path, Options{Damaged: func(string, error) { t.Error("a file that was away counts as damaged") }})
+	records := some(1010, rand.New(rand.NewPCG(55, 56)))
+	write(t, s, records[:1000])
+	stale(t, path, path+"-wal")
+	if err := s.Write(t.Context(), records[1000:]); err == nil {
+		t.Fatal("stored on a volume that is away")
+	}
+	if err := s.Write(t.Context(), records[1000:]); err != nil {
+		t.Fatal(fmt.Errorf("the volume is back: %w", err))
+	}
+	if got := all(t, s, &decision.Query{}, 1000); len(got) != len(records) {
+		t.Errorf("%d records, want %d", len(got), len(records))
+	}
+}

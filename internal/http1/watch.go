@@ -1,0 +1,104 @@
+package http1
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// lookEvery is the pause between two looks at a connection whose request is still handled.
+const lookEvery = 50 * time.Millisecond
+
+// Watch calls lost, at most once, if the client ends the connection of r while r is handled, or if the response cannot be written. It works for
+// the connections of a Handler, and lost must be quick. A client that only closes its sending side counts as well.
+func Watch(r *http.Request, lost func()) {
+	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
+		c.watch.begin(lost)
+	}
+}
+
+type connectionKey struct{}
+
+// watch watches the connection for one request at a time.
+type watch struct {
+	ended func() bool // reports whether the client has ended the connection; nil if that is not known
+
+	mu    sync.Mutex
+	lost  func() // nil while no request is watched
+	timer *time.Timer
+}
+
+// watching returns the context of the requests on a connection.
+func (c *connection) watching(ctx context.Context, conn net.Conn) context.Context {
+	c.watch.ended = endedOf(conn)
+	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+// endedOf returns the function that reports whether the client has ended a connection; nil if it has none.
+func endedOf(conn net.Conn) func() bool {
+	for {
+		switch x := conn.(type) {
+		case interface{ ended() bool }:
+			return x.ended
+		case interface{ NetConn() net.Conn }: // TLS
+			conn = x.NetConn()
+		case *bounded:
+			conn = x.Conn
+		default:
+			return nil
+		}
+	}
+}
+
+func (w *watch) begin(lost func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lost = lost
+	switch {
+	case w.ended == nil:
+	case w.timer == nil:
+		w.timer = time.AfterFunc(lookEvery, w.look)
+	default:
+		w.timer.Reset(lookEvery)
+	}
+}
+
+// look is called from time to time while a request is handled.
+func (w *watch) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.lost == nil:
+	case w.ended():
+		w.lost()
+		w.lost = nil
+	default:
+		w.timer.Reset(lookEvery)
+	}
+}
+
+// handled is called before the response is written.
+func (w *watch) handled() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lost == nil || w.ended == nil {
+		return
+	}
+	w.timer.Stop()
+	if w.ended() {
+		w.lost()
+		w.lost = nil
+	}
+}
+
+// written is called after the response was written, or could not be written.
+func (w *watch) written(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil && w.lost != nil {
+		w.lost()
+	}
+	w.lost = nil
+}
