@@ -171,6 +171,7 @@ func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, laps
 		next := w.NewWork(u.Spec.Policy, u.Spec.RequestType, u.Labels[updaterequest.LabelGeneratePolicy], rules, u.Name, string(u.UID), why, NameOf(rules))
 		if why == "there" {
 			next.Spec.Context = *u.Spec.Context.DeepCopy() // the triggers are evaluated with the same request
+			updaterequest.KeepHeld(u, next, rules)
 		}
 		if err := w.Client.Create(ctx, next); err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
 			w.Log.Warn("the work in progress when this replica lost its share could not be recorded", "name", u.Name, "error", err)

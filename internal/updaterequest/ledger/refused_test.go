@@ -107,7 +107,7 @@ func TestRecordThatIsTooLarge(t *testing.T) {
 	for i := range 100 {
 		e := entry("p", "r", "x", fmt.Sprint(i))
 		if i == 0 {
-			e.Object.Name = random(maxStored + maxStored/4)
+			e.Object.Name = random(2 * maxStored)
 		}
 		l.Note(e)
 	}
