@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -126,16 +127,19 @@ func (o *options) check(cmd *cobra.Command) error {
 	if o.format != "json" && o.format != "yaml" {
 		return fmt.Errorf("invalid --output-format %q, expected json or yaml", o.format)
 	}
+	if format := strings.ToLower(o.output); slices.Contains([]string{"json", "yaml", "table", "junit", "sarif"}, format) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: --output %s is a folder for changed objects (a report is --policy-report --output-format json, a table --table, and SARIF --sarif FILE)\n", o.output)
+	}
 	o.removeColor = o.removeColor || terminal.NoColor()
 	switch {
 	case len(o.policies) == 0:
-		return errors.New("require policy")
+		return errors.New("require policy\n(name files or folders with policies: apply POLICY... --resource FILE...)")
 	case slices.Contains(o.policies, "-") && slices.Contains(o.resources, "-"):
 		return errors.New("a stdin pipe can be used for either policies or resources, not both")
 	case len(o.resources) > 0 && o.payloads.JSON():
 		return errors.New("both resource and json files can not be used together, use one or the other")
 	case len(o.resources) == 0 && !o.payloads.Any() && !o.cluster.use:
-		return errors.New("resource file(s) or cluster required")
+		return errors.New("resource file(s) or cluster required\n(name files or folders with --resource, or evaluate the objects of a cluster with --cluster)")
 	}
 	return o.cluster.check(cmd.Flags())
 }
