@@ -106,7 +106,7 @@ func isUnit(pkg string) bool {
 }
 
 // dataAndTools are the packages of the part of that name.
-var dataAndTools = []string{"./corpus/...", "./examples/...", "./hack/..."}
+var dataAndTools = []string{"./bench/...", "./corpus/...", "./examples/...", "./hack/..."}
 
 func units(*gate) ([]string, error) {
 	all, err := list("./...")
