@@ -292,4 +292,5 @@ func TestRefusedRequests(t *testing.T) {
 	cluster.Must(t, "", "label", "configmap", "refused-yes", "refused-later", "-n", "default", "stays-")
 	cluster.Must(t, "", "delete", "configmap", "refused-yes", "refused-later", "-n", "default")
 	has(t, "default", "refused-yes-made", "k", gone)
+	has(t, "default", "refused-later-made", "k", gone)
 }
