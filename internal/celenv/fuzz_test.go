@@ -127,7 +127,7 @@ func FuzzLibraryOptional(f *testing.F) {
 }
 
 func FuzzLibraryRegex(f *testing.F) {
-	fuzzLibrary(f, &Library{Name: "regex"}, []string{"(a+)+$", "[", "a{1000}"}, "regex.replace($A, $B, $A)", "regex.replace($A, $B, $A, $N)", "regex.extract($A, $B).orValue('')", "regex.extractAll($A, $B)", "$A.matches($B)")
+	fuzzLibrary(f, libRegex, []string{"(a+)+$", "[", "a{1000}"}, "regex.replace($A, $B, $A)", "regex.replace($A, $B, $A, $N)", "regex.extract($A, $B).orValue('')", "regex.extractAll($A, $B)", "$A.matches($B)")
 }
 
 func FuzzLibrarySets(f *testing.F) {

@@ -12,6 +12,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/compilecost"
 )
 
+var libRegex = &Library{
+	Name:     "regex",
+	Doc:      "Regular expressions: matching strings and finding matches in them.",
+	searches: searching,
+}
+
 const (
 	// maxProgram is the maximum number of instructions of a compiled regular expression. The expression a{1000} is short but has a thousand
 	// instructions.
@@ -20,9 +26,11 @@ const (
 	maxMatches = 1 << 16
 )
 
-// searching are the functions whose first two arguments are a text and a regular expression, with their charges. A charge is made before the
-// search.
-var searching = map[string]func(e *Evaluation, x *regex, args []ref.Val) error{
+// searchCharge charges for a search before it is made.
+type searchCharge func(e *Evaluation, x *regex, args []ref.Val) error
+
+// searching are the functions whose first two arguments are a text and a regular expression.
+var searching = map[string]searchCharge{
 	"matches": func(e *Evaluation, x *regex, args []ref.Val) error {
 		return e.steps(x.size.Search(size(args[0]), false))
 	},
@@ -85,7 +93,7 @@ func (x *regex) all(e *Evaluation, text string, limit int, groups bool) (int, er
 type search struct {
 	*call
 	literal *regex // nil if the regular expression is not a literal
-	charge  func(*Evaluation, *regex, []ref.Val) error
+	charge  searchCharge
 }
 
 // newSearch returns the node for a call of one of the functions in searching.

@@ -26,13 +26,15 @@ type Library struct {
 	// prices are the functions whose calls are checked in advance, because their result or work is much larger than their
 	// arguments.
 	prices map[string]price
+	// searches are the functions with a regular expression as an argument, with their charges.
+	searches map[string]searchCharge
 	// optIn: for the API server's own policies, only Compilers that request the library have it.
 	optIn bool
 }
 
 // Libraries is the explicit list of all libraries that add to the API server's base environment, or restrict it.
 var Libraries = []*Library{
-	libAuthorizer, libExtensions, libHash, libLists, libMath, libMutations, libOptional, libSets, libStrings,
+	libAuthorizer, libExtensions, libHash, libLists, libMath, libMutations, libOptional, libRegex, libSets, libStrings,
 	libJSON, libYAML, libGzip, libTime, libRandom, libTransform, libUser, libX509, libImage,
 	libImageData, libPolicyImageData, libImageVerify, libResource, libHTTP, libGlobalContext, libGenerator,
 	libCheck, libCheckHTTP, libCheckEnvoy, libJWT,

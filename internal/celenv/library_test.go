@@ -14,7 +14,7 @@ func TestLibraries(t *testing.T) {
 			t.Errorf("incomplete or duplicate library %q", l.Name)
 		}
 		seen[l.Name] = true
-		if l.options == nil && len(l.prices)+len(l.Functions) == 0 {
+		if l.options == nil && len(l.prices)+len(l.Functions)+len(l.searches) == 0 {
 			t.Errorf("library %s declares nothing", l.Name)
 		}
 		for name := range l.prices {
