@@ -87,6 +87,11 @@ signatures-fixture: ## recreate the signed images of the tests with cosign, nota
 conformance-data: ## the public data of the policy language, with a list of missing features
 	go test -count=1 -v ./conformance/
 
+.PHONY: room
+room: ## the public data and the examples with a quarter of all budgets
+	go test -count=1 -tags=quarter -run 'TestConformance' ./conformance/
+	go test -count=1 -tags=quarter ./examples/
+
 .PHONY: conformance-cli
 conformance-cli: ## the test directories of the public data through `ephor test`
 	set -o pipefail; go test -count=1 -v -run 'TestConformance/^(cli|policies)$$' ./conformance/ | grep -vE '^ *(=== |--- PASS)'

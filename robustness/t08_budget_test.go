@@ -73,3 +73,26 @@ func TestT8RulesOfAPolicyShareABudget(t *testing.T) {
 		t.Errorf("the cluster's policy beside it: %q, want pass", spared)
 	}
 }
+
+// TestT16ExceededLimitsAreReported tests that a policy whose rule exceeds its own limits is among those whose status names a budget, in
+// either language.
+func TestT16ExceededLimitsAreReported(t *testing.T) {
+	text := strings.Repeat("a", 20_000)
+	req := func() *policy.Request {
+		return request(policy.Create, value.FromJSON(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d","annotations":{"a":"`+text+`"}}}`))
+	}
+	for name, p := range map[string]*policy.Program{
+		"JMESPath": program(t, `{apiVersion: kyverno.io/v1, kind: Policy, metadata: {name: a, namespace: d}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {message: bad, deny: {conditions: {all: [{key: "{{ regex_match('a{900}b', request.object.metadata.annotations.a) }}", operator: Equals, value: true}]}}}}]}}`),
+		"CEL":      program(t, `{apiVersion: policies.kyverno.io/v1, kind: NamespacedValidatingPolicy, metadata: {name: a, namespace: d}, spec: {matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]}, validations: [{expression: "object.metadata.annotations.a.matches('a{900}b')"}]}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := evaluate(context.Background(), req(), p)
+			if len(out.Results) != 1 || out.Results[0].Status != policy.StatusError {
+				t.Fatalf("%+v", out.Results)
+			}
+			if len(out.Exceeded) != 1 || out.Exceeded[0].Program != p || !strings.Contains(out.Exceeded[0].Message, "2000000 steps") {
+				t.Errorf("%+v", out.Exceeded)
+			}
+		})
+	}
+}

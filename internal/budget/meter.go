@@ -14,8 +14,8 @@ import (
 // and a counted byte stands for at most some four allocated bytes, so a rule that uses up its budget takes about 20 ms and 64 MB (see the
 // table of bombs in package robustness).
 const (
-	DefaultSteps = 2_000_000
-	DefaultBytes = 16 << 20
+	DefaultSteps = 2_000_000 / Share
+	DefaultBytes = (16 << 20) / Share
 	// MaxDepth is the nesting depth at which a document, an expression or a pattern is rejected before it is evaluated.
 	MaxDepth = 1000
 )
@@ -49,6 +49,7 @@ type Meter struct {
 	beside    int64 // steps that do not count for the rule's budget
 	paced     int64 // work that was reported to the pacer, in steps
 	over      error // the error if the account is exhausted
+	own       error // the error if the rule's budget is exhausted
 }
 
 // New returns a Meter that allows maxSteps steps and maxBytes bytes and stops when ctx is done.
@@ -235,21 +236,34 @@ func (m *Meter) check() error {
 	return m.ctx.Err()
 }
 
-// exhausted returns the error that names the exceeded limit.
+// exhausted returns the error that names the exceeded limit. What was refused is not counted beyond the limit.
 func (m *Meter) exhausted() error {
+	m.steps, m.bytes = min(m.steps, max(m.maxSteps, 0)+1), min(m.bytes, max(m.maxBytes, 0)+1)
 	switch {
 	case m.over != nil:
 	case m.account == nil && m.bytes <= m.ruleBytes && m.steps <= m.ruleSteps:
 		return ErrExhausted // the account was already exhausted
 	case m.bytes > m.ruleBytes:
-		return fmt.Errorf("%w: more than %d bytes of data", ErrExhausted, m.ruleBytes)
+		m.Exceed(fmt.Errorf("%w: more than %d bytes of data", ErrExhausted, m.ruleBytes))
+		return m.own
 	case m.steps > m.ruleSteps:
-		return fmt.Errorf("%w: more than %d steps", ErrExhausted, m.ruleSteps)
+		m.Exceed(fmt.Errorf("%w: more than %d steps", ErrExhausted, m.ruleSteps))
+		return m.own
 	default:
 		m.over = m.account.over(m.steps+m.beside, m.bytes)
 	}
 	return m.over
 }
+
+// Exceed notes that the rule exceeded a limit of its own.
+func (m *Meter) Exceed(err error) {
+	if m != nil && m.own == nil {
+		m.own = err
+	}
+}
+
+// Exceeded returns the error of the first limit of the rule that was exceeded, even if the rule hid it; nil for none.
+func (m *Meter) Exceeded() error { return m.own }
 
 type meterKey struct{}
 

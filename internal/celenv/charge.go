@@ -13,7 +13,7 @@ import (
 )
 
 // The API server's prices are not upper bounds, and some of them are known only after the call. Therefore each call of one of the library's
-// functions is charged a second time, in parts of expressions (see maxLoopParts), before it is made. `go run ./bench charges` compares these
+// functions is charged a second time, in parts of expressions (see MaxParts), before it is made. `go run ./bench charges` compares these
 // charges with the time of the calls, for every function.
 
 // charge returns what a call takes at most, in parts of expressions. l and r are the first two arguments; r is nil if there is only one.

@@ -14,15 +14,16 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/lazy"
 
+	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/trace"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // Budgets of one evaluation, in the library's units of cost: for the expressions of a rule, and for match conditions. A
-// single expression may cost at most a tenth of Budget. Loops have a separate limit, see maxLoopParts.
+// single expression may cost at most a tenth of Budget. Loops have a separate limit, see MaxParts.
 const (
-	Budget          int64 = celconfig.RuntimeCELCostBudget
-	BudgetCondition int64 = celconfig.RuntimeCELCostBudgetMatchConditions
+	Budget          int64 = celconfig.RuntimeCELCostBudget / budget.Share
+	BudgetCondition int64 = celconfig.RuntimeCELCostBudgetMatchConditions / budget.Share
 )
 
 // ErrBudget is wrapped by the error of an evaluation that exceeded its budget.
@@ -91,7 +92,7 @@ type variable struct {
 // Evaluate starts an evaluation. It computes variables at most once, on first use. Only one goroutine may use it.
 func (v *Variables) Evaluate(ctx context.Context, in *Input, budget int64) *Evaluation {
 	e := in.Memo.evaluation()
-	e.ctx, e.in, e.variables, e.remaining, e.limit = ctx, in, v, budget, min(budget, maxLoopParts)
+	e.ctx, e.in, e.variables, e.remaining, e.limit = ctx, in, v, budget, min(budget, MaxParts)
 	if in.Verifier != nil {
 		e.text = e.textOf
 	}
@@ -116,6 +117,7 @@ type Evaluation struct {
 	loopParts int   // the parts of expressions that these iterations evaluated
 	unseen    int64 // the cost since the evaluation looked at the context
 	over      bool  // whether the context is done
+	exceeded  bool  // whether a limit was exceeded
 
 	written bool   // libraryCall.written of the current call
 	text    TextOf // for the Verifier

@@ -24,7 +24,7 @@ type Function struct {
 	Result    string // its value as JSON, in the World of the tests
 	// call computes the value. Its arguments match one of the overloads and are not errors.
 	call func(e *Evaluation, args []ref.Val) ref.Val
-	// cost returns the additional cost of the call, in parts of expressions (see maxLoopParts); nil means one part for each 64 bytes of text.
+	// cost returns the additional cost of the call, in parts of expressions (see MaxParts); nil means one part for each 64 bytes of text.
 	cost func(args []ref.Val) int
 }
 

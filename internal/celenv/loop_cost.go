@@ -4,13 +4,15 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/ephor-dev/ephor/internal/budget"
 )
 
-// maxLoopParts is the limit for all loops of one evaluation, in evaluated parts of expressions. An iteration counts the parts of the
-// loop's condition and step, without those of inner loops. A part takes less than 100 ns, so loops end within the time that every
-// other kind of rule has; the limits of the API server allow a second. A loop that calls a handful of functions on each of 10,000
-// elements stays within the limit.
-const maxLoopParts = 200_000
+// MaxParts is the limit for all loops and calls of one evaluation, in evaluated parts of expressions. An iteration counts the parts of the
+// loop's condition and step, without those of inner loops; a call counts by the size of its arguments (see charge.go). A part takes less
+// than 100 ns, so an evaluation ends within the time that every other kind of rule has; the limits of the API server allow a second. A loop
+// that calls a handful of functions on each of 10,000 elements stays within the limit.
+const MaxParts = 200_000 / budget.Share
 
 // steps returns, by the ID of each loop's step, the number of parts that an iteration evaluates.
 func steps(checked *ast.AST) map[int64]int {

@@ -145,7 +145,7 @@ func limitValues(v ref.Val, vars interpreter.Activation) ref.Val {
 // tooLarge returns the error as a value. It also stores the error in the evaluation, since variables pass on only its text.
 func tooLarge(vars interpreter.Activation) ref.Val {
 	if e := evaluationOf(vars); e != nil {
-		e.failure = errTooLarge
+		e.failure, e.exceeded = errTooLarge, true
 	}
 	return types.WrapErr(errTooLarge)
 }

@@ -2,6 +2,7 @@ package celrule
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/celenv"
@@ -20,10 +21,22 @@ func begin(ctx context.Context, m *budget.Meter, named *celenv.Variables, in *ce
 
 // end charges the cost of the expressions. It returns the error of the budget if that is exhausted, otherwise err.
 func (e evaluation) end(err error) error {
+	e.note()
 	if over := e.meter.Cost(e.Spent()); over != nil {
 		return over
 	}
 	return err
+}
+
+// errExceeded is the error of the limits of expressions.
+var errExceeded = fmt.Errorf("%w: for one request the expressions of a rule may take %d steps, and make lists, maps and texts of limited size: make them do less",
+	budget.ErrExhausted, celenv.MaxParts*budget.StepsPerCost)
+
+// note records whether the expressions exceeded a limit.
+func (e evaluation) note() {
+	if e.Exceeded() {
+		e.meter.Exceed(errExceeded)
+	}
 }
 
 // finish is end for an evaluation whose values are not used any more.

@@ -38,12 +38,32 @@ func NewRootFor(families *compile.Registry, extra ...*cobra.Command) *cobra.Comm
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetVersionTemplate(versionText())
+	root.SetHelpCommand(newHelp())
 	root.PersistentFlags().IntP("v", "v", 0, "log steps and their duration to standard error (1 or higher)")
 	terminal.AddLogFlags(root.PersistentFlags())
 	root.AddCommand(apply.New(families), newVersion(), newCompletion(), testrun.New(families), jp.New(), manifests.NewCreate(), newDocs(), explain.New(families), findings.New(version), convert.New(), oci.New(), operate.NewMigrate(), manifests.NewFix(), operate.NewUnlock(), operate.NewAdopt(), operate.NewCleanup(), operate.NewPreflight(), operate.NewUninstall(), verify.New(), reports.NewReport(), reports.NewRollout(), impact.New(families), decisions.New(families), decisions.NewWhy())
 	root.AddCommand(extra...)
 	terminal.AddUsage(root)
 	return root
+}
+
+// newHelp returns the command help. Unlike the one of the library, it fails for a command that does not exist.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err == nil && len(rest) > 0 {
+				err = cobra.NoArgs(found, rest)
+			}
+			if err != nil {
+				return err
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
 }
 
 // Main runs the command in args, whose first element is the name of the program, and returns the exit code. The program

@@ -58,8 +58,8 @@ func split(key string) []string {
 func ParseAssignments(list []string) (map[string]any, diag.List) {
 	out := map[string]any{}
 	var diags diag.List
-	pass := func(pair, why string) {
-		diags.Add(diag.Diagnostic{Severity: diag.Warning, Summary: fmt.Sprintf("--set: %q %s", strings.TrimSpace(pair), why), Hint: "it is passed over"})
+	pass := func(pair, why, hint string) {
+		diags.Add(diag.Diagnostic{Severity: diag.Warning, Summary: fmt.Sprintf("--set: %q %s", strings.TrimSpace(pair), why), Hint: hint})
 	}
 	for _, text := range list {
 		for _, pair := range strings.Split(text, ",") {
@@ -68,17 +68,17 @@ func ParseAssignments(list []string) (map[string]any, diag.List) {
 				continue
 			}
 			if len(parts) != 2 {
-				pass(pair, "is not name=value")
+				pass(pair, "is not name=value", "it is passed over")
 				continue
 			}
 			k, v := strings.TrimSpace(parts[0]), strings.TrimSpace(parts[1])
 			switch _, again := out[k]; {
 			case k == "" || v == "":
-				pass(pair, "is not name=value")
+				pass(pair, "is not name=value", "it is passed over")
 			case again:
-				pass(pair, "names a variable again")
+				pass(pair, "names a variable again", "it is passed over")
 			case strings.Contains(k, "request.object."):
-				pass(pair, "would change the object")
+				pass(pair, "would change the object", "it is passed over: change the resource instead")
 			default:
 				out[k] = v
 			}

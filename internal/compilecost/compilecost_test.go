@@ -3,10 +3,13 @@ package compilecost_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
+	"regexp/syntax"
 	"runtime"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/ephor-dev/ephor/internal/compilecost"
 )
@@ -123,6 +126,7 @@ func FuzzRegex(f *testing.F) {
 			f.Add(text)
 		}
 	}
+	f.Add("|s||s|_|||||||||||||<|")
 	f.Fuzz(func(t *testing.T, text string) {
 		size, err := compilecost.Regex(text)
 		if err != nil || size.Check() != nil {
@@ -135,5 +139,75 @@ func FuzzRegex(f *testing.F) {
 		if n := int64(after.TotalAlloc - before.TotalAlloc); n > size.Peak+64<<10 {
 			t.Errorf("%d bytes were allocated, %d estimated", n, size.Peak)
 		}
+		tree, err := syntax.Parse(text, syntax.Perl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, err := syntax.Compile(tree.Simplify())
+		if err != nil {
+			t.Fatal(err)
+		}
+		const around = 4 // the beginning and the end of a program, and the group of the whole match
+		if n := len(program.Inst); n > size.Program+around {
+			t.Errorf("%d instructions, %d estimated", n, size.Program)
+		}
+		if n := program.NumCap/2 - 1; n > size.Groups {
+			t.Errorf("%d groups, %d estimated", n, size.Groups)
+		}
+		searched(t, text, "aabbaab ab-b\naé", &size)
 	})
+}
+
+// searched compares the charge for finding all matches with what the engine reads: a search of its own for each match, on the rest of the
+// text.
+func searched(t *testing.T, expression, text string, size *compilecost.Regular) {
+	t.Helper()
+	re := regexp.MustCompile(expression)
+	matches := re.FindAllStringIndex(text, -1)
+	most, charged := int64(0), int64(0)
+	for i := range len(matches) + 1 {
+		at := 0
+		if i > 0 {
+			at = matches[i-1][1]
+		}
+		r := &counter{text: text[at:]}
+		re.FindReaderIndex(r)
+		most += int64(r.read) * int64(size.Program) / 4
+	}
+	found, err := size.FindAll(re, text, -1, false, func(n int64) error { charged += n; return nil })
+	if err != nil || found < len(matches) || charged < most {
+		t.Errorf("%q: charged %d steps for %d matches; at least %d for %d: %v", expression, charged, found, most, len(matches), err)
+	}
+	stop := errors.New("stop")
+	if _, err := size.FindAll(re, text, -1, false, func(int64) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("%q: the error of the charge is lost: %v", expression, err)
+	}
+}
+
+// counter counts the bytes that are read.
+type counter struct {
+	text string
+	read int
+}
+
+func (c *counter) ReadRune() (rune, int, error) {
+	if c.text == "" {
+		return 0, 0, io.EOF
+	}
+	r, n := utf8.DecodeRuneInString(c.text)
+	c.text, c.read = c.text[n:], c.read+n
+	return r, n, nil
+}
+
+// TestT16FindAll: the charge covers all searches, of texts that are long enough to be read in advance, too.
+func TestT16FindAll(t *testing.T) {
+	for _, expression := range []string{"a", "a*", "a*b|a", "(?:a|a*c)", "^a", "a$", `\ba`, "", "b", "(a)|(b)", "[^a]*", "(?m)^a", "é|a+?"} {
+		size, err := compilecost.Regex(expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"", "a", "é", strings.Repeat("ab\n", 50), strings.Repeat("aé", 1000), strings.Repeat("a", 3000)} {
+			searched(t, expression, text, &size)
+		}
+	}
 }

@@ -82,6 +82,8 @@ func expanse(re *syntax.Regexp) (program int) {
 		program += len(re.Rune)
 	case syntax.OpCapture:
 		program++
+	case syntax.OpAlternate:
+		program += len(re.Sub)
 	case syntax.OpCharClass:
 		if len(re.Rune) > smallClass {
 			program++ // it takes twice as long to compare

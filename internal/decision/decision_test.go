@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -519,4 +520,32 @@ func TestEndWithAStuckStore(t *testing.T) {
 			<-done
 		})
 	}
+}
+
+// tidied is a store whose deletions of old records end with their context.
+type tidied struct {
+	Lines
+	n atomic.Int32
+}
+
+func (s *tidied) Tidy(ctx context.Context) error {
+	<-ctx.Done()
+	s.n.Add(1)
+	return ctx.Err()
+}
+
+// Old records are deleted while reviews are recorded. A deletion that does not end is stopped, and another one begins.
+func TestOldRecordsAreDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &tidied{}
+		f, _ := feed(io.Discard, Keep{}, 1)
+		f.Store = store
+		ctx, cancel := context.WithTimeout(t.Context(), 10*tidyEvery)
+		defer cancel()
+		f.Run(ctx)
+		synctest.Wait()
+		if n := store.n.Load(); n < 4 {
+			t.Errorf("%d deletions in %s", n, 10*tidyEvery)
+		}
+	})
 }

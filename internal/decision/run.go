@@ -45,6 +45,7 @@ func (f *Feed) Run(ctx context.Context) {
 	if f == nil {
 		return
 	}
+	go TidyRegularly(ctx, f.Store, f.Log)
 	whole, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	write, written := make(chan *batch), make(chan *batch, 1)
@@ -83,7 +84,7 @@ func (f *Feed) Run(ctx context.Context) {
 				time.AfterFunc(endTimeout, stop)
 			}
 		}
-		f.take(whole)
+		f.take(ctx)
 		if n := len(f.batch.records); other != nil && (n >= batchRecords || f.batch.bytes >= batchBytes || n > 0 && (due || ending)) {
 			sent = n
 			write <- f.batch

@@ -24,6 +24,17 @@ const (
 	NotAPolicy   Code = "not-a-policy"  // an object of the kind Name is where a policy is expected
 )
 
+// Files that are not YAML.
+const (
+	HelmTemplate Code = "helm-template" // a document is a template of Helm that is not rendered
+)
+
+// Runs.
+const (
+	// Unchecked: a policy, a rule, an exception or a whole run has no effect. With --strict, commands then exit with 1.
+	Unchecked Code = "unchecked"
+)
+
 // Variables.
 const (
 	// UnknownVariable: the rule does not define the variable Name, and it is not one that every rule has.
@@ -74,6 +85,8 @@ var codes = []CodeDoc{
 	{WrongType, "A field has a value of another type, such as a number where a string is expected."},
 	{NotSupported, "This version does not apply objects of this kind."},
 	{NotAPolicy, "An object that is not a policy is in a place where policies are read."},
+	{HelmTemplate, "The document is a template of Helm that is not rendered. Render it first, with helm template."},
+	{Unchecked, "A policy, a rule, an exception or a whole run has no effect, so that something is not checked."},
 	{UnknownVariable, "The rule does not define the variable, and it is not one that every rule knows."},
 	{VariablePlace, "A variable is in a place where variables are not substituted."},
 	{NoRequester, "The rule uses data of the requester, and runs without a request: in background scans, or when the policy changes."},

@@ -81,6 +81,8 @@ type runner struct {
 	own     budget.Request // for evaluations without a shared budget
 	account budget.Account // the account of the current Program
 	over    *policy.Rule   // the rule that exhausted the account
+	single  *policy.Rule   // the first rule that exceeded a limit of its own
+	limit   error          // that limit
 	rules   int            // the number of rules in all selections
 	ended   time.Time      // the end of the previous rule, or the start of the evaluation
 
@@ -181,18 +183,20 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 
 // open starts to charge rules to the account of their Program.
 func (r *runner) open(p *policy.Program) {
-	r.over = nil
+	r.over, r.single, r.limit = nil, nil, nil
 	r.spent.Open(&r.account, p, p.Namespace != "")
 	if p.Namespace != "" && r.in.Pace != nil {
 		r.account.Pace(r.ctx, r.in.Pace(p))
 	}
 }
 
-// close stops charging, and records whether the account was exhausted.
+// close stops charging, and records whether the account was exhausted, or a rule exceeded a limit of its own.
 func (r *runner) close(out *policy.Outcome, p *policy.Program) {
 	r.spent.Close(&r.account)
 	if err := r.account.Err(); errors.Is(err, budget.ErrExhausted) && r.over != nil {
 		out.Exceeded = append(out.Exceeded, policy.Exceeded{Program: p, Rule: r.over, Message: err.Error()})
+	} else if r.single != nil {
+		out.Exceeded = append(out.Exceeded, policy.Exceeded{Program: p, Rule: r.single, Message: r.limit.Error()})
 	}
 }
 
@@ -328,6 +332,9 @@ func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule)
 		}
 		if r.over == nil && r.account.Err() != nil {
 			r.over = rule
+		}
+		if err := r.meter.Exceeded(); err != nil && r.single == nil {
+			r.single, r.limit = rule, err
 		}
 	}()
 	if err := r.ctx.Err(); err != nil {

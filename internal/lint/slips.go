@@ -2,11 +2,11 @@ package lint
 
 import (
 	"strings"
-	"unicode"
-	"unicode/utf8"
+	"sync"
 
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/schema"
 )
 
 // Slips returns warnings about certain mistakes, for commands that evaluate policies. It skips the full checks for most policies, because
@@ -17,19 +17,30 @@ func Slips(o compile.Object) (diags diag.List) {
 	}
 	for _, f := range Policy(o, Options{}) {
 		if f.Check.slip {
+			if f.Check == misspeltKind {
+				f.Diagnostic.Code = diag.Unchecked
+			}
 			diags.Add(f.Diagnostic)
 		}
 	}
 	return diags
 }
 
-// suspicious reports whether a text at the key, or below it, needs the full checks: a kind in lower case, a regular expression, a variable
+// knownKinds are the names of the kinds of Kubernetes.
+var knownKinds = sync.OnceValue(func() map[string]bool {
+	names := map[string]bool{}
+	for _, k := range schema.New().Find("*", "*", "*", "") {
+		names[k.Kind] = true
+	}
+	return names
+})
+
+// suspicious reports whether a text at the key, or below it, needs the full checks: a kind that Kubernetes lacks, a regular expression, a variable
 // that is not closed.
 func suspicious(v any, key string) bool {
 	switch v := v.(type) {
 	case string:
-		first, _ := utf8.DecodeRuneInString(v)
-		return key == "kinds" && unicode.IsLower(first) && !strings.Contains(v, "/") || strings.Contains(v, "regex_") || unclosed(v)
+		return key == "kinds" && !strings.ContainsAny(v, "/*?") && !knownKinds()[v] || strings.Contains(v, "regex_") || unclosed(v)
 	case []any:
 		for _, e := range v {
 			if suspicious(e, key) {

@@ -8,20 +8,26 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// workPerStep is the amount of comparing that takes as long as a step of the meter.
-const workPerStep = 8
-
 // allIn reports whether for each pair some actual entry matches in both key and value. It counts the work on the meter of ctx,
 // if there is one.
 func allIn(ctx context.Context, pairs wildcard.Pairs, actual wildcard.Set) (bool, error) {
 	work := 0
 	ok, err := pairs.In(actual, &work)
-	if work >= workPerStep {
-		if over := budget.Of(ctx).Beside(int64(work / workPerStep)); over != nil {
-			return false, over
-		}
+	if over := charge(ctx, work); over != nil {
+		return false, over
 	}
 	return ok, err
+}
+
+// little is the number of steps that are not charged.
+const little = 16
+
+// charge charges steps to the meter of ctx, if there is one.
+func charge(ctx context.Context, steps int) error {
+	if steps < little {
+		return nil
+	}
+	return budget.Of(ctx).Beside(int64(steps))
 }
 
 // matchAnnotations tests that for every expected entry some actual annotation matches in key and value.

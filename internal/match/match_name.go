@@ -14,12 +14,12 @@ func matchNames(names []string) test {
 	if restrictsNothing(patterns) {
 		return always
 	}
-	return func(_ context.Context, r *policy.Request) (bool, error) {
+	return func(ctx context.Context, r *policy.Request) (bool, error) {
 		name, err := r.ObjectName()
 		if err != nil {
 			return false, err
 		}
-		return matchAny(patterns, name), nil
+		return matchAny(ctx, patterns, name)
 	}
 }
 
@@ -39,11 +39,19 @@ func compilePatterns(texts []string) []wildcard.Pattern {
 	return patterns
 }
 
-func matchAny(patterns []wildcard.Pattern, s string) bool {
+// matchAny reports whether one of the patterns matches, and charges for the comparisons before they are made.
+func matchAny(ctx context.Context, patterns []wildcard.Pattern, s string) (bool, error) {
+	steps := 0
+	for i := range patterns {
+		steps += 1 + patterns[i].Cost(s)
+	}
+	if err := charge(ctx, steps); err != nil {
+		return false, err
+	}
 	for i := range patterns {
 		if patterns[i].Match(s) {
-			return true
+			return true, nil
 		}
 	}
-	return false
+	return false, nil
 }

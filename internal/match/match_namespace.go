@@ -13,15 +13,15 @@ func matchNamespaces(namespaces []string) test {
 	if restrictsNothing(patterns) {
 		return always
 	}
-	return func(_ context.Context, r *policy.Request) (bool, error) {
+	return func(ctx context.Context, r *policy.Request) (bool, error) {
 		if !r.IsNamespace() {
-			return matchAny(patterns, r.Namespace), nil
+			return matchAny(ctx, patterns, r.Namespace)
 		}
 		name, err := r.ObjectName()
 		if err != nil {
 			return false, err
 		}
-		return matchAny(patterns, name), nil
+		return matchAny(ctx, patterns, name)
 	}
 }
 

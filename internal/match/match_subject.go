@@ -29,7 +29,21 @@ func compileSubject(kind, namespace, name string) (s subjectPattern, ok bool) {
 
 // matchSubjects tests that one of the subjects is the requester or one of its groups.
 func matchSubjects(subjects []subjectPattern) test {
-	return func(_ context.Context, r *policy.Request) (bool, error) {
+	return func(ctx context.Context, r *policy.Request) (bool, error) {
+		steps := 0
+		for i := range subjects {
+			s := &subjects[i]
+			if !s.group {
+				steps += 1 + s.pattern.Cost(r.User.Username)
+				continue
+			}
+			for _, g := range r.User.Groups {
+				steps += 1 + s.pattern.Cost(g)
+			}
+		}
+		if err := charge(ctx, steps); err != nil {
+			return false, err
+		}
 		for i := range subjects {
 			s := &subjects[i]
 			if !s.group {

@@ -196,7 +196,8 @@ type Outcome struct {
 	Warnings []string
 	// FailurePolicy is Fail if any evaluated Program uses Fail.
 	FailurePolicy FailurePolicy
-	// Exceeded are the policies that exceeded a budget. From the rule that exceeded it on, their results have status error.
+	// Exceeded are the policies that exceeded a budget, or a rule of which did. From the rule that exceeded the budget of the policy on, all
+	// results have status error.
 	Exceeded []Exceeded
 	// ExceptionErrors are the exceptions that could not be evaluated, each once. They exempted nothing.
 	ExceptionErrors []ExceptionError

@@ -91,7 +91,7 @@ func TestGit(t *testing.T) {
 			t.Errorf("%s %s: %v, want %q", c.path, c.branch, diags, c.mistake)
 		}
 		for _, o := range objects {
-			if !o.Repository || !strings.HasPrefix(o.File, url) {
+			if !o.Among || !strings.HasPrefix(o.File, url) {
 				t.Errorf("%s is said to be from %s", o.Name(), o.File)
 			}
 		}

@@ -18,13 +18,13 @@ func Load(paths []string, o Options) ([]Object, diag.List) {
 		for _, d := range docs {
 			objects, more := d.Decode(o.Numbers)
 			for i := range more {
-				if in.Repository { // it may contain all kinds of files
+				if in.Repository || !in.Named && more[i].Code == diag.HelmTemplate { // there may be all kinds of files
 					more[i].Severity, more[i].Hint = diag.Warning, "it is passed over"
 				}
 			}
 			diags.Add(more...)
 			for i := range objects {
-				objects[i].Repository = in.Repository
+				objects[i].Among = in.Repository || !in.Named
 			}
 			out = append(out, objects...)
 		}
@@ -41,7 +41,7 @@ func Open(in Input) ([]Document, diag.List) {
 	docs := Split(in.Name, text)
 	if in.Named && len(docs) == 0 {
 		return nil, diag.List{{
-			Severity: diag.Warning, Pos: diag.Position{File: in.Name}, Summary: "there is no YAML document in it", Hint: "nothing of it is used: is it the right file, and was it written completely?",
+			Severity: diag.Warning, Code: diag.Unchecked, Pos: diag.Position{File: in.Name}, Summary: "there is no YAML document in it", Hint: "nothing of it is used: is it the right file, and was it written completely?",
 		}}
 	}
 	if !in.Named && isJSON(in.Name) {

@@ -28,9 +28,6 @@ func (d Document) yamlMistake(err error) diag.Diagnostic {
 	} else if bareVariableText().MatchString(lineText(d.text, line)) {
 		hint = "quote a value that has a variable: \"{{ … }}\""
 	}
-	if helmText().MatchString(d.text) {
-		hint = "this looks like a template of Helm: render it first, with helm template"
-	}
 	if indentedByTab(d.text, line) {
 		hint = "indent with spaces, not tabs"
 	}
@@ -39,6 +36,17 @@ func (d Document) yamlMistake(err error) diag.Diagnostic {
 		Summary: "broken YAML: " + text,
 		Hint:    hint,
 	}
+}
+
+// unrendered replaces the mistakes of a document that is a template of Helm by one that says so, at the first of them.
+func (d Document) unrendered(diags diag.List) diag.List {
+	errs := diags.Errors()
+	if len(errs) == 0 || !helmText().MatchString(d.text) {
+		return diags
+	}
+	first := errs[0]
+	first.Code, first.Hint = diag.HelmTemplate, "this looks like a template of Helm: render it first, with helm template"
+	return diag.List{first}
 }
 
 // bareVariableText matches a line whose value begins with a variable that is not quoted.

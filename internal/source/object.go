@@ -13,8 +13,8 @@ type Object struct {
 	Value map[string]any
 	File  string
 	Line  int // first line of the document that contains the object
-	// Repository: the object was found in a git repository, which may contain all kinds of objects.
-	Repository bool
+	// Among: the object was found in a directory or a git repository, which may contain all kinds of objects.
+	Among bool
 	// Pos returns the position of a field path such as spec.rules[0].match, or that of the nearest parent if the object does not have
 	// the field. It parses the document again, so use it for mistakes, not for every object.
 	Pos func(path string) diag.Position
@@ -58,7 +58,7 @@ func (d Document) Value(n Numbers) (any, diag.List) {
 	}
 	root, err := nodes(d.text)
 	if err != nil {
-		return nil, diag.List{d.yamlMistake(err)}
+		return nil, d.unrendered(diag.List{d.yamlMistake(err)})
 	}
 	if root == nil {
 		return nil, nil
@@ -70,7 +70,7 @@ func (d Document) Value(n Numbers) (any, diag.List) {
 		if !ok {
 			l = diag.List{{Pos: d.pos(), Summary: err.Error()}}
 		}
-		return nil, append(b.diags, l...)
+		return nil, d.unrendered(append(b.diags, l...))
 	}
 	return v, b.diags
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/clivalues"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/source"
@@ -36,6 +38,7 @@ type options struct {
 	warnExitCode     int
 	warnNoPass       bool
 	warningsAsErrors bool
+	strict           bool
 	continueOnFail   bool
 	sarif            string // the path of the file
 
@@ -95,6 +98,7 @@ func New(families *compile.Registry) *cobra.Command {
 	f.IntVar(&o.warnExitCode, "warn-exit-code", 0, "exit code when there are warnings but no failures or errors")
 	f.BoolVar(&o.warnNoPass, "warn-no-pass", false, "use the exit code of --warn-exit-code when nothing passed")
 	f.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "exit with 1 when the policies cause warnings")
+	f.BoolVar(&o.strict, "strict", false, "exit with 1 when something was not checked, such as a rule for an unknown kind, or everything")
 	f.BoolVar(&o.continueOnFail, "continue-on-fail", false, "continue when a resource cannot be evaluated (always the case)")
 	o.addExceptionFlags(f)
 	o.values.AddFlags(f)
@@ -123,16 +127,19 @@ func (o *options) check(cmd *cobra.Command) error {
 	if o.format != "json" && o.format != "yaml" {
 		return fmt.Errorf("invalid --output-format %q, expected json or yaml", o.format)
 	}
+	if format := strings.ToLower(o.output); slices.Contains([]string{"json", "yaml", "table", "junit", "sarif"}, format) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: --output %s is a folder for changed objects (a report is --policy-report --output-format json, a table --table, and SARIF --sarif FILE)\n", o.output)
+	}
 	o.removeColor = o.removeColor || terminal.NoColor()
 	switch {
 	case len(o.policies) == 0:
-		return errors.New("require policy")
+		return errors.New("require policy\n(name files or folders with policies: apply POLICY... --resource FILE...)")
 	case slices.Contains(o.policies, "-") && slices.Contains(o.resources, "-"):
 		return errors.New("a stdin pipe can be used for either policies or resources, not both")
 	case len(o.resources) > 0 && o.payloads.JSON():
 		return errors.New("both resource and json files can not be used together, use one or the other")
 	case len(o.resources) == 0 && !o.payloads.Any() && !o.cluster.use:
-		return errors.New("resource file(s) or cluster required")
+		return errors.New("resource file(s) or cluster required\n(name files or folders with --resource, or evaluate the objects of a cluster with --cluster)")
 	}
 	return o.cluster.check(cmd.Flags())
 }
@@ -220,7 +227,9 @@ func (o *options) run(cmd *cobra.Command) error {
 	trace.Done("evaluated %d resources", result.resources)
 
 	diags := slices.Concat(o.values.Warnings, set.Diags, exceptions.Diags, mistakes, result.diags, exceptions.Unevaluated(result.exceptions))
+	diags.Add(o.checked(set, result).Unchecked(diags)...)
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
+	terminal.PrintNote(cmd.ErrOrStderr(), set.Passed)
 	printUncompiled(cmd.ErrOrStderr(), set.Refused)
 	text := cmd.OutOrStdout()
 	if o.report || o.generateExceptions { // programs read standard output
@@ -242,7 +251,7 @@ func (o *options) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if err := o.print(cmd.OutOrStdout(), set, len(exceptions.Exceptions), result); err != nil {
+	if err := o.print(cmd.OutOrStdout(), cmd.ErrOrStderr(), set, len(exceptions.Exceptions), result); err != nil {
 		return err
 	}
 	if !o.pipe {
@@ -253,13 +262,26 @@ func (o *options) run(cmd *cobra.Command) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Error: found %d warning(s) and --warnings-as-errors is set\n", n)
 		return terminal.End(cmd, 1)
 	}
-	if diags.HasErrors() {
+	if diags.HasErrors() || terminal.Strict(cmd.ErrOrStderr(), o.strict, diags) != 0 {
 		return terminal.End(cmd, 1)
 	}
 	return terminal.End(cmd, o.exitCode(text, result.summary))
 }
 
-func (o *options) print(out io.Writer, set load.PolicySet, exceptions int, result evaluated) error {
+// checked counts what the run checked.
+func (o *options) checked(set load.PolicySet, result evaluated) terminal.Checked {
+	s := result.summary
+	c := terminal.Checked{
+		Policies: len(set.Programs) + len(set.Refused), Inputs: result.resources, Input: "resources",
+		Results: s.Pass + s.Fail + s.Warn + s.Error + s.Skip + len(set.Refused),
+	}
+	if len(o.resources) == 0 && !o.cluster.use {
+		c.Input = "documents"
+	}
+	return c
+}
+
+func (o *options) print(out, errs io.Writer, set load.PolicySet, exceptions int, result evaluated) error {
 	w := terminal.Buffered(out)
 	var err error
 	switch {
@@ -274,7 +296,9 @@ func (o *options) print(out io.Writer, set load.PolicySet, exceptions int, resul
 		}
 		err = write(w, reports, time.Now().Unix())
 	case o.generateExceptions:
-		err = writeExceptions(w, result.entries, o.exceptionTTL, o.format == "json")
+		var diags diag.List
+		diags, err = o.writeExceptions(w, result.entries)
+		terminal.PrintMistakes(errs, diags)
 	case o.table || o.detailed:
 		o.printTable(w, result.entries, terminal.IsTerminal(out))
 	default:

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/pss"
 	"github.com/ephor-dev/ephor/internal/report"
@@ -21,28 +23,73 @@ const defaultExceptionTTL = 720 * time.Hour
 // labelTTL is the label that makes the cleanup controller delete an object after the given time.
 const labelTTL = "cleanup.kyverno.io/ttl"
 
-// writeExceptions prints an exception for every failure of a cluster-scoped policy.
-func writeExceptions(w io.Writer, entries []report.Entry, ttl time.Duration, asJSON bool) error {
+// writeExceptions prints an exception for every failure of a cluster-scoped policy. It returns warnings about failures from which nothing
+// can exempt.
+func (o *options) writeExceptions(w io.Writer, entries []report.Entry) (diags diag.List, err error) {
+	written, asJSON := map[string]bool{}, o.format == "json"
 	for i := range entries {
 		e := &entries[i]
 		if e.Status != policy.StatusFail || e.Program.Namespace != "" {
 			continue
 		}
-		text := []byte(value.JSON(exceptionFor(e, ttl)))
+		object := exceptionFor(e, o.exceptionTTL)
+		if k := o.families.Kinds().Owner(e.Program.APIVersion, e.Program.Kind); k != nil && !k.Rules {
+			if k.Foreign || e.Resource.Kind == "" {
+				diags.Add(diag.Diagnostic{
+					Severity: diag.Warning, Code: diag.Unchecked, Summary: "no exception is written for the policy " + e.Program.Key() + " and " + e.Resource.String(),
+					Hint: "there are exceptions from policies of Kyverno's groups only, for Kubernetes objects",
+				})
+				continue
+			}
+			object = exceptionInCEL(e, o.exceptionTTL)
+		}
+		text := []byte(value.JSON(object))
+		if written[string(text)] {
+			continue // a policy in CEL has one exception for all its failures of an object
+		}
+		written[string(text)] = true
 		if !asJSON {
-			var err error
 			if text, err = yaml.JSONToYAML(text); err != nil {
-				return err
+				return diags, err
 			}
 		}
 		if !asJSON {
 			text = append([]byte("---\n"), text...)
 		}
 		if _, err := fmt.Fprintf(w, "%s\n", text); err != nil {
-			return err
+			return diags, err
 		}
 	}
-	return nil
+	return diags, nil
+}
+
+// exceptionInCEL returns an exception from a policy of policies.kyverno.io for the resource of the failure. If the policy covers the Pods
+// of the resource, the exception does so, too.
+func exceptionInCEL(e *report.Entry, ttl time.Duration) map[string]any {
+	const name = "object.metadata.?name.orValue('')"
+	same := "object.kind == " + strconv.Quote(e.Resource.Kind) + " && " + name + " == " + strconv.Quote(e.Resource.Name)
+	if e.Rule.Origin.Controllers != "" {
+		kinds := "['Pod']"
+		if e.Resource.Kind == "CronJob" {
+			kinds = "['Job', 'Pod']"
+		}
+		same = "(" + same + " || object.kind in " + kinds + " && object.metadata.?name.orValue(object.metadata.?generateName.orValue('')).startsWith(" + strconv.Quote(e.Resource.Name+"-") + "))"
+	}
+	if e.Resource.Namespace != "" {
+		same += " && object.metadata.?namespace.orValue('') == " + strconv.Quote(e.Resource.Namespace)
+	}
+	return map[string]any{
+		"apiVersion": "policies.kyverno.io/v1",
+		"kind":       "PolicyException",
+		"metadata": map[string]any{
+			"name":   exceptionName(e.Program.Name, strings.ToLower(e.Resource.Kind), e.Resource.Namespace, e.Resource.Name),
+			"labels": map[string]any{labelTTL: ttl.String()},
+		},
+		"spec": map[string]any{
+			"policyRefs":      []any{map[string]any{"kind": e.Program.Kind, "name": e.Program.Name}},
+			"matchConditions": []any{map[string]any{"name": "the-object", "expression": same}},
+		},
+	}
 }
 
 // exceptionFor returns an exception that exempts the resource of the failure from the failed rule. For a rule generated

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -60,10 +61,12 @@ func (a *attempt) request(r *policy.Request) *policy.Request {
 
 // attempts makes the requests for one resource: its creation and, for rules that answer requests, one more.
 type attempts struct {
-	stage     policy.Stage
-	kinds     int // the number of kinds of the resources
-	uncovered []string
-	users     []*policy.User
+	stage   policy.Stage
+	kinds   int      // the number of kinds of the resources
+	unasked []string // the subresources of Pods about which only the classic rule is asked
+	users   []*policy.User
+	// last is the last Pod, whose first container becomes a debug container.
+	last map[string]any
 	// older are the last resources of each kind that an update may have changed.
 	older map[string]map[string]any
 	// updates: the classic rule is about updates, and not about creations.
@@ -74,8 +77,8 @@ type attempts struct {
 	tried map[string]int // by what
 }
 
-// of returns the requests for the i-th resource. violates reports whether the creation of a resource violates the classic rule.
-func (t *attempts) of(i int, object map[string]any, violates func(map[string]any) (bool, error)) ([]attempt, error) {
+// of returns the requests for the i-th resource. admit returns a resource as the classic rule admits its creation, or nil.
+func (t *attempts) of(i int, object map[string]any, admit func(map[string]any) (map[string]any, error)) ([]attempt, error) {
 	user := func(n int) *policy.User {
 		if len(t.users) == 0 {
 			return nil
@@ -99,25 +102,57 @@ func (t *attempts) of(i int, object map[string]any, violates func(map[string]any
 	}
 	object = stored(object, i)
 	pod, old := object["apiVersion"] == "v1" && kind == "Pod", t.older[kind]
-	next := attempt{what: "update", operation: policy.Update, object: object, user: user(round)}
-	switch turn := round % 4; {
+	next, last := attempt{what: "update", operation: policy.Update, object: object, user: user(round)}, t.last
+	if pod {
+		t.last = object
+	}
+	turn := round % 4
+	switch {
 	case turn == 0 && t.stage == policy.StageValidate:
 		next.what, next.operation, next.old = "deletion", policy.Delete, object
 		return append(out, next), nil
-	case turn == 1 && pod && !slices.Contains(t.uncovered, "Pod/"+debug):
-		next.what, next.subresource, next.object, old = "debug container", debug, debugged(object), object
-	case turn == 2 && pod && !slices.Contains(t.uncovered, "Pod/"+resize):
+	case turn == 1 && pod && !slices.Contains(t.unasked, "pods/"+debug):
+		next.what, next.subresource, old = "debug container", debug, object
+	case turn == 2 && pod && !slices.Contains(t.unasked, "pods/"+resize):
 		next.what, next.subresource, old = "resize", resize, object
 	}
 	if old == nil {
 		return out, nil
 	}
-	if next.old = renamed(old, object); t.existing {
-		if before, err := violates(next.old); before || err != nil {
+	next.old = renamed(old, object)
+	// Of a subresource that a policy in CEL does not list, it reports no violation that the Pod had before. A rule that verifies images
+	// leaves records on what it admits.
+	if t.existing || next.subresource != "" || t.stage == policy.StageVerifyImages {
+		admitted, err := admit(next.old)
+		if admitted == nil || err != nil {
 			return out, err
 		}
+		next.old = admitted
+	}
+	switch {
+	case next.subresource == debug:
+		next.object = debugged(next.old, last, t.stage == policy.StageVerifyImages)
+	case next.subresource == resize:
+		next.object = next.old
+	case t.stage == policy.StageVerifyImages:
+		next.object = annotated(object, next.old)
 	}
 	return append(out, next), nil
+}
+
+// annotated returns an object with the annotations of another one.
+func annotated(object, like map[string]any) map[string]any {
+	metadata, _ := object["metadata"].(map[string]any)
+	other, _ := like["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	more, _ := other["annotations"].(map[string]any)
+	if len(more) == 0 {
+		return object
+	}
+	out, with, all := maps.Clone(object), maps.Clone(metadata), maps.Clone(more)
+	maps.Copy(all, annotations)
+	with["annotations"], out["metadata"] = all, with
+	return out
 }
 
 // stored returns an object as it is in the cluster, where it has a UID.
@@ -134,10 +169,11 @@ func stored(object map[string]any, i int) map[string]any {
 	return out
 }
 
-// debugged returns a Pod with a container for debugging, which is like its first container.
-func debugged(pod map[string]any) map[string]any {
-	spec, _ := pod["spec"].(map[string]any)
-	containers, _ := spec["containers"].([]any)
+// debugged returns a Pod with a further container for debugging, which is like the first container of another Pod. pin gives its image a
+// digest: only a classic rule would add one.
+func debugged(pod, like map[string]any, pin bool) map[string]any {
+	template, _ := like["spec"].(map[string]any)
+	containers, _ := template["containers"].([]any)
 	container := map[string]any{}
 	if len(containers) > 0 {
 		first, _ := containers[0].(map[string]any)
@@ -147,11 +183,16 @@ func debugged(pod map[string]any) map[string]any {
 	if image, _ := container["image"].(string); image == "" {
 		container["image"] = "debug"
 	}
+	if image := container["image"].(string); pin && !strings.Contains(image, "@") {
+		container["image"] = fmt.Sprintf("%s@sha256:%x", image, sha256.Sum256([]byte(image)))
+	}
+	spec, _ := pod["spec"].(map[string]any)
 	out, with := maps.Clone(pod), maps.Clone(spec)
 	if with == nil {
 		with = map[string]any{}
 	}
-	with["ephemeralContainers"] = []any{container}
+	before, _ := with["ephemeralContainers"].([]any)
+	with["ephemeralContainers"] = append(slices.Clip(before), container)
 	out["spec"] = with
 	return out
 }
@@ -349,9 +390,6 @@ func (t *attempts) left(more []string) string {
 		if t.tried[what] == 0 && !(what == "deletion" && t.stage != policy.StageValidate) {
 			out = append(out, what+"s")
 		}
-	}
-	if slices.Contains(t.uncovered, "Pod/"+debug) {
-		out = append(out, "debug containers and resizes, which the CEL policy does not cover")
 	}
 	return strings.Join(out, ", ")
 }

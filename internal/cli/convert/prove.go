@@ -80,7 +80,7 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		p.existing = p.given
 	}
 	p.now = offline.Now()
-	t := &attempts{stage: stage, kinds: len(sampler.kinds), uncovered: rule.Uncovered, older: map[string]map[string]any{}, tried: map[string]int{}}
+	t := &attempts{stage: stage, kinds: len(sampler.kinds), unasked: unasked(classic, cel), older: map[string]map[string]any{}, tried: map[string]int{}}
 	t.updates = onlyUpdates(classic)
 	for _, r := range append(slices.Clip(classic.Rules), cel.Rules...) {
 		t.existing = t.existing || r.AllowExisting
@@ -88,13 +88,19 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 			t.users = requesters(original)
 		}
 	}
-	violates := func(o map[string]any) (bool, error) {
+	admit := func(o map[string]any) (map[string]any, error) {
 		v, err := p.verdict(ctx, classic, &attempt{operation: policy.Create, object: o}, stage)
-		return v.violated, err
+		switch {
+		case err != nil || v.violated && (stage != policy.StageVerifyImages || v.made == ""):
+			return nil, err
+		case v.verified != nil:
+			return v.verified, nil
+		}
+		return o, nil
 	}
 	different, applied, denied, met := 0, 0, 0, &coverage{}
 	for i, o := range objects {
-		all, err := t.of(i, o, violates)
+		all, err := t.of(i, o, admit)
 		if err != nil {
 			return false, err
 		}
@@ -148,8 +154,8 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 	for _, m := range missing {
 		fmt.Fprintf(w, "%s: %s\n", where, m)
 	}
-	if missed := unasked(classic, cel); len(missed) > 0 {
-		fmt.Fprintf(w, "%s: the CEL policy is not asked about %s, the classic rule is\n", where, strings.Join(missed, " and "))
+	if len(t.unasked) > 0 {
+		fmt.Fprintf(w, "%s: the CEL policy is not asked about %s, the classic rule is\n", where, strings.Join(t.unasked, " and "))
 	}
 	return different == 0 && len(missing) == 0, nil
 }
@@ -173,7 +179,7 @@ func unasked(classic, cel *policy.Program) (out []string) {
 	asks := func(p *policy.Program, sub string) bool {
 		return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.AsksAboutPods(policy.Update, sub) })
 	}
-	for _, sub := range []string{"ephemeralcontainers", "resize"} {
+	for _, sub := range []string{debug, resize} {
 		if asks(classic, sub) && !asks(cel, sub) {
 			out = append(out, "pods/"+sub)
 		}
@@ -205,6 +211,8 @@ type verdict struct {
 	message  string // the reason for a failure or an error
 	made     string // the changed resource, or the generated objects
 	failed   bool   // whether the evaluation ended in an error
+
+	verified map[string]any // the resource with the digests of its images and the records of what was verified
 }
 
 // same reports whether two policies decide alike. If the policies change or generate objects, both must fail or produce the same objects.
@@ -271,6 +279,7 @@ func (p prover) verdict(ctx context.Context, program *policy.Program, a *attempt
 			if err != nil {
 				return verdict{}, err
 			}
+			out.verified = after
 			if text := pinned(after); text != pinned(object) {
 				out.violated, out.made = true, text
 			}

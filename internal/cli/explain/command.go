@@ -223,11 +223,13 @@ type located struct {
 // errors. A namespaced policy applies only to its own namespace, except for documents, which have no namespace.
 func loadLocated(families *compile.Registry, paths []string, stdin io.Reader, documents bool) ([]located, diag.List) {
 	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
+	var passed load.PassedBy // explain names the policies that it explains, so it does not report what it leaves out
+	diags = passed.Templates(diags)
 	var out []located
 	for _, o := range objects {
 		apiVersion, _ := o.Value["apiVersion"].(string)
 		if !families.Evaluates(apiVersion, o.Kind()) {
-			diags.Add(load.Foreign(families, o, apiVersion, o.Kind()))
+			diags.Add(passed.Other(families, o)...)
 			continue
 		}
 		metadata, _ := o.Value["metadata"].(map[string]any)

@@ -73,9 +73,15 @@ func (o *options) run(cmd *cobra.Command) error {
 	stdin := terminal.Stdin(cmd.InOrStdin())
 	kinds, diags := o.kinds()
 	objects, more := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact, Git: &o.git})
-	diags.Add(more...)
+	passed := load.PassedBy{Named: true}
+	diags.Add(passed.Templates(more)...)
+	for i := range diags {
+		if diags[i].Code == diag.HelmTemplate { // it has a name of its own: hooks name all files of a commit
+			diags[i].Severity = diag.Warning
+		}
+	}
 	var findings []lint.Finding
-	policies, others := 0, 0
+	policies, beside := 0, 0 // beside are exceptions and bindings
 	var companions compile.Companions
 	var given []compile.Object
 	for _, object := range objects {
@@ -86,16 +92,14 @@ func (o *options) run(cmd *cobra.Command) error {
 			given = append(given, compile.Object{Value: object.Value, Pos: object.Pos})
 			findings = append(findings, lint.Policy(compile.Object{Value: object.Value, Pos: object.Pos}, lint.Options{Kinds: kinds})...)
 		case compile.OwnsException(apiVersion, object.Kind()):
+			beside++
 			_, found := compile.OneException(compile.Object{Value: object.Value, Pos: object.Pos})
 			diags.Add(found...)
 		case compile.CompanionOf(apiVersion, object.Kind()) != nil:
+			beside++
 			diags.Add(companions.Add(compile.Object{Value: object.Value, Pos: object.Pos})...)
 		default:
-			if d := load.Foreign(nil, object, apiVersion, object.Kind()); d.Code == diag.NotAPolicy {
-				others++ // charts and folders of tests hold them, too
-			} else {
-				diags.Add(d)
-			}
+			diags.Add(passed.Other(nil, object)...)
 		}
 	}
 	var ids []policy.ID
@@ -104,6 +108,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	}
 	diags.Add(companions.Unattached(ids)...)
 	diags.Add(load.Twice(given)...)
+	diags.Add(terminal.Checked{Policies: policies + beside}.Unchecked(diags)...)
 	var all []lint.Finding
 	for _, d := range diags {
 		all = append(all, lint.Found(d))
@@ -125,11 +130,11 @@ func (o *options) run(cmd *cobra.Command) error {
 			warnings++
 		}
 	}
-	passed := ""
-	if others > 0 {
-		passed = "; " + terminal.Counted(others, "object that is no policy is", "objects that are no policies are") + " passed over"
+	others := passed.String()
+	if others != "" {
+		others = "; " + others
 	}
-	if err := o.print(cmd.OutOrStdout(), all, fmt.Sprintf("%s: %s, %s%s", terminal.Counted(policies, "policy", "policies"), terminal.Counted(errs, "error", "errors"), terminal.Counted(warnings, "warning", "warnings"), passed)); err != nil {
+	if err := o.print(cmd.OutOrStdout(), all, fmt.Sprintf("%s: %s, %s%s", terminal.Counted(policies, "policy", "policies"), terminal.Counted(errs, "error", "errors"), terminal.Counted(warnings, "warning", "warnings"), others)); err != nil {
 		return err
 	}
 	if errs > 0 || o.strict && warnings > 0 {

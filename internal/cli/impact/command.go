@@ -170,7 +170,15 @@ func (o *options) run(cmd *cobra.Command) error {
 		facts.Lacks = append(facts.Lacks, impact.Lack{What: fmt.Sprintf("the requests in %d namespaces: the server leaves them out, since there are too many to check your rights for each", o.unasked)})
 	}
 	report := counted.Report(cmd.Context(), facts)
+	checked := terminal.Checked{Policies: len(set.Programs), Inputs: report.Records, Input: "requests", Results: report.Matched}
+	if facts.Objects {
+		checked.Input = "objects"
+	}
+	if len(report.Unreadable) == 0 {
+		diags.Add(checked.Unchecked(diags)...)
+	}
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
+	terminal.PrintNote(cmd.ErrOrStderr(), set.Passed)
 	out := terminal.Buffered(cmd.OutOrStdout())
 	if o.format == "json" {
 		err = terminal.WriteJSON(out, report)

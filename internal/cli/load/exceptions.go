@@ -89,7 +89,7 @@ func (s *ExceptionSet) warn(i int, path, hint, text string) {
 }
 
 func (s *ExceptionSet) warning(i int, path, hint, text string) diag.Diagnostic {
-	d := diag.Diagnostic{Severity: diag.Warning, Path: path, Summary: text, Hint: hint}
+	d := diag.Diagnostic{Severity: diag.Warning, Code: diag.Unchecked, Path: path, Summary: text, Hint: hint}
 	if s.places[i] != nil {
 		d.Pos = s.places[i](path)
 	}

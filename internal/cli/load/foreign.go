@@ -40,6 +40,13 @@ func rightVersion(families *compile.Registry, kind string) string {
 	return k.Group + "/" + version
 }
 
+// meantGroup reports whether the author of an object of a kind of policies probably meant the group of that kind: its group is ours, one of
+// Kyverno, or similar to the right one. Other products have kinds of the same names.
+func meantGroup(families *compile.Registry, group, kind string) bool {
+	k := families.Kinds().Named(kind)
+	return k != nil && (strings.HasSuffix(group, "ephor.dev") || strings.Contains(group, "kyverno") || strict.Nearest(group, []string{k.Group}) != "")
+}
+
 // Foreign returns the diagnostic for an object that no policy family owns. Policies of unsupported kinds and Kubernetes
 // objects are mistakes; other objects may be among the policies for other purposes.
 func Foreign(families *compile.Registry, o source.Object, apiVersion, kind string) diag.Diagnostic {
@@ -68,6 +75,11 @@ func Foreign(families *compile.Registry, o source.Object, apiVersion, kind strin
 		} else if near := nearKind(families, group, kind); near != "" {
 			d.Hint = "did you mean " + near + "?"
 		}
+	case meantGroup(families, group, kind):
+		d.Pos = o.Pos("apiVersion")
+		d.Summary = "there is no kind " + kind + " in the group " + group
+		d.Code, d.Name = diag.NotSupported, kind
+		d.Hint = "write apiVersion: " + rightVersion(families, kind)
 	case source.KubernetesGroup(group):
 		d.Summary = "policy type not supported: " + apiVersion + " " + kind
 		d.Code, d.Name = diag.NotAPolicy, kind

@@ -27,7 +27,7 @@ func PassedOver(programs []*policy.Program, given []policy.Payload, with map[pol
 		}
 		wants := p.Rules[0].Payload
 		out.Add(diag.Diagnostic{
-			Severity: diag.Warning, Summary: "the policy " + p.Key() + " is not evaluated: it is for " + wants.String() + ", and none is given",
+			Severity: diag.Warning, Code: diag.Unchecked, Summary: "the policy " + p.Key() + " is not evaluated: it is for " + wants.String() + ", and none is given",
 			Hint: "give some with " + with[wants],
 		})
 	}

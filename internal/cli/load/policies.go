@@ -22,6 +22,7 @@ type PolicySet struct {
 	Programs []*policy.Program
 	Within   []source.Object // exceptions among the policies
 	Refused  []Refusal
+	Passed   PassedBy
 	Diags    diag.List
 }
 
@@ -89,7 +90,8 @@ func InForce(families *compile.Registry, paths []string, o source.Options) Polic
 func policiesFor(families *compile.Registry, paths []string, o source.Options, types family.Options) PolicySet {
 	o.Recursive, o.Numbers = true, source.Exact
 	objects, diags := source.Load(paths, o)
-	set := PolicySet{Diags: diags}
+	set := PolicySet{}
+	set.Diags = set.Passed.Templates(diags)
 	companions := compile.Companions{Registry: families}
 	var policies []compile.Object
 	var ids []policy.ID
@@ -103,8 +105,8 @@ func policiesFor(families *compile.Registry, paths []string, o source.Options, t
 			set.Within = append(set.Within, o)
 		case families.Owns(apiVersion, kind):
 			policies, ids = append(policies, object), append(ids, compile.IDOf(object))
-		case !o.Repository: // a repository may hold other files as well
-			set.Diags.Add(Foreign(families, o, apiVersion, kind))
+		default:
+			set.Diags.Add(set.Passed.Other(families, o)...)
 		}
 	}
 	set.Diags.Add(companions.Unattached(ids)...)

@@ -30,7 +30,7 @@ func (o *ValueFlags) AddFlags(f *pflag.FlagSet) {
 // Check refuses flags that exclude each other.
 func (o *ValueFlags) Check(f *pflag.FlagSet) error {
 	if f.Changed("set") && f.Changed("values-file") {
-		return errors.New("pass the values either using set flag or values_file flag")
+		return errors.New("pass the values either using set flag or values_file flag\n(write the values of --set into the file, under globalValues)")
 	}
 	return nil
 }

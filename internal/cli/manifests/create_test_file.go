@@ -1,7 +1,12 @@
 package manifests
 
 import (
+	"errors"
+	"path/filepath"
+
 	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/source"
 )
 
 // The name of this file ends in _file.go because Go would treat cmd_create_test.go as a test.
@@ -16,7 +21,7 @@ func newCreateTest() *cobra.Command {
 		Use:   "test",
 		Short: "Create a test file for `ephor test`",
 		Long: "Test prints a Test: the policies, the resources and the results that are expected. Each expectation is\n" +
-			"policy,rule,resource[,namespace[,kind]].",
+			"policy,rule,resource[,namespace[,kind]]. With --output, the paths in the file are relative to its folder, as `ephor test` reads them.",
 		Example: "  ephor create test -p policy.yaml -r pods.yaml --pass require-labels,check-team,good,default,Pod \\\n" +
 			"    --fail require-labels,check-team,bad,default,Pod",
 		Args: cobra.NoArgs,
@@ -34,10 +39,17 @@ func newCreateTest() *cobra.Command {
 					results = append(results, r)
 				}
 			}
+			from := func(paths ...string) []string {
+				out := []string{}
+				for _, p := range paths {
+					out = append(out, fromFile(p, output))
+				}
+				return out
+			}
 			o := newObject("cli.kyverno.io/v1alpha1", "Test", fields{{Key: "name", Value: name}})
-			o = setField(o, "policies", append([]string{}, policies...))
-			o = addField(o, "resources", resources)
-			o = addField(o, "variables", values)
+			o = setField(o, "policies", from(policies...))
+			o = addField(o, "resources", from(resources...))
+			o = addField(o, "variables", fromFile(values, output))
 			return writeCreated(cmd, output, setField(o, "results", results))
 		},
 	}
@@ -51,6 +63,20 @@ func newCreateTest() *cobra.Command {
 	f.StringArrayVar(&fail, "fail", nil, "policy,rule,resource[,namespace[,kind]] that fails (repeat it)")
 	f.StringArrayVar(&skip, "skip", nil, "policy,rule,resource[,namespace[,kind]] that is skipped (repeat it)")
 	return cmd
+}
+
+// fromFile returns the path as it is written in the test file, which is read relative to the folder of that file.
+func fromFile(path, file string) string {
+	if path == "" || file == "" || filepath.IsAbs(path) || source.IsArtifact(path) {
+		return path
+	}
+	absolute, err := filepath.Abs(path)
+	folder, unknown := filepath.Abs(filepath.Dir(file))
+	relative, apart := filepath.Rel(folder, absolute)
+	if errors.Join(err, unknown, apart) != nil {
+		return path // on another drive
+	}
+	return filepath.ToSlash(relative)
 }
 
 func expectation(result, text string) (fields, error) {

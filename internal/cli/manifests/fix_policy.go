@@ -77,6 +77,13 @@ func (f *fixedFile) policy(doc *yaml.Node) {
 			setNode(r, "preconditions", mapNode(textNode("all"), p), false)
 			f.warn("rule %s: the list of preconditions is moved into all", name)
 		}
+		validate := getNode(r, "validate")
+		f.action(validate, "failureAction")
+		if overrides := getNode(validate, "failureActionOverrides"); overrides != nil {
+			for _, o := range overrides.Content {
+				f.action(o, "action")
+			}
+		}
 		f.operators(r, name)
 	}
 }

@@ -70,11 +70,13 @@ func addReference(cmd *cobra.Command, to *string) {
 
 func push(cmd *cobra.Command, paths []string, reference string) error {
 	objects, diags := source.Load(paths, source.Options{Stdin: terminal.Stdin(cmd.InOrStdin()), Recursive: true, Numbers: source.Exact})
+	var passed load.PassedBy
+	diags = passed.Templates(diags)
 	var files []policyartifact.File
 	for _, o := range objects {
 		apiVersion, _ := o.Value["apiVersion"].(string)
 		if !compile.Owns(apiVersion, o.Kind()) {
-			diags.Add(load.Foreign(nil, o, apiVersion, o.Kind()))
+			diags.Add(passed.Other(nil, o)...)
 			continue
 		}
 		_, found := compile.Written(compile.Object{Value: o.Value, Pos: o.Pos}, family.Permissions{Documents: true})
@@ -86,6 +88,7 @@ func push(cmd *cobra.Command, paths []string, reference string) error {
 		files = append(files, policyartifact.File{APIVersion: apiVersion, Kind: o.Kind(), Name: o.Name(), Content: content})
 	}
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
+	terminal.PrintNote(cmd.ErrOrStderr(), passed)
 	switch {
 	case diags.HasErrors():
 		return terminal.End(cmd, 1)

@@ -376,7 +376,7 @@ func (e *Evaluator) UnknownNamespaces() (out diag.List) {
 		text += " and " + strconv.Itoa(more) + " more"
 	}
 	out.Add(diag.Diagnostic{
-		Severity: diag.Warning, Summary: text + ": namespaceSelectors and namespaceObject find nothing of it",
+		Severity: diag.Warning, Code: diag.Unchecked, Summary: text + ": namespaceSelectors and namespaceObject find nothing of it",
 		Hint: "add the Namespace to the resources, or its labels to the values (namespaceSelector)",
 	})
 	return out

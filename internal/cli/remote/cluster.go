@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -57,7 +58,7 @@ func Open(kubeconfig, context string, registries bool) (*Cluster, error) {
 		return nil, err
 	}
 	if c.Kinds, err = servedBy(resources); err != nil {
-		return nil, fmt.Errorf("list what the cluster serves: %w", err)
+		return nil, fmt.Errorf("list what the cluster serves: %w%s", err, refused(config.Host, err))
 	}
 	reader, err := client.New(config, client.Options{})
 	if err != nil {
@@ -78,6 +79,14 @@ func Open(kubeconfig, context string, registries bool) (*Cluster, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// refused explains an error for which no program answered at the address of the API server; empty for other errors.
+func refused(host string, err error) string {
+	if !utilnet.IsConnectionRefused(err) {
+		return ""
+	}
+	return " (no API server answers at " + host + ": start the cluster, or choose another one with --kubeconfig or --context)"
 }
 
 // NamespaceLabels reads the labels of a namespace and caches them.

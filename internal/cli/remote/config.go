@@ -2,6 +2,11 @@ package remote
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -12,10 +17,36 @@ func Config(kubeconfig, context string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		return nil, errors.New("no cluster is configured: name a kubeconfig file with --kubeconfig, or in the environment variable KUBECONFIG")
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, noConfig(rules)
+	case clientcmd.IsContextNotFound(err):
+		return nil, fmt.Errorf("%w (%s)", err, contexts(rules))
 	}
 	return config, err
+}
+
+// noConfig returns the error for a machine without a cluster: no file is named, or the files that are named do not exist.
+func noConfig(rules *clientcmd.ClientConfigLoadingRules) error {
+	named := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	if named == "" {
+		return errors.New("no cluster is configured: name a kubeconfig file with --kubeconfig, or in the environment variable KUBECONFIG")
+	}
+	for _, file := range rules.Precedence {
+		if _, err := os.Stat(file); err != nil {
+			return fmt.Errorf("the environment variable KUBECONFIG names a file that cannot be read: %w (correct the path, or name another file with --kubeconfig)", err)
+		}
+	}
+	return fmt.Errorf("no cluster is configured in %s, which the environment variable KUBECONFIG names", named)
+}
+
+// contexts lists the contexts of the kubeconfig.
+func contexts(rules *clientcmd.ClientConfigLoadingRules) string {
+	config, err := rules.Load()
+	if err != nil || len(config.Contexts) == 0 {
+		return "the kubeconfig has no contexts"
+	}
+	return "the contexts of the kubeconfig are " + strings.Join(slices.Sorted(maps.Keys(config.Contexts)), ", ")
 }
 
 // PageSize is the number of objects in a page of a list.

@@ -30,6 +30,13 @@ func PrintMistakes(w io.Writer, diags diag.List) {
 	}
 }
 
+// PrintNote prints a sentence that is no mistake, unless it is empty.
+func PrintNote(w io.Writer, note fmt.Stringer) {
+	if s := note.String(); s != "" {
+		fmt.Fprintln(w, s)
+	}
+}
+
 // Mistaken returns an error that lists all mistakes, each on its own line.
 func Mistaken(attempt string, diags diag.List) error {
 	text := ""

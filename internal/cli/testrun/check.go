@@ -75,13 +75,17 @@ func (r *testRun) check(entry *v1alpha1.TestResult, path string) {
 		return
 	}
 	if !r.hasRule(e) {
-		r.doubt(e, reasonNoRule, strings.Join(e.Resources, ", "), "the policy %s has no rule %s", e.policy, e.Rule)
+		r.doubt(e, reasonNoRule, strings.Join(e.Resources, ", "), "the policy %s has no rule %s, so that nothing is checked%s", e.policy, e.Rule, meant(e.Rule, r.rulesOf(e.policy)))
 		if r.strict {
 			return
 		}
 	}
 	for _, name := range missing {
-		r.doubt(e, reasonNoResource, name, "there is no resource %s", name)
+		others := ""
+		if len(missing) == len(chosen) && !r.strict {
+			others = ", so that all resources are checked"
+		}
+		r.doubt(e, reasonNoResource, name, "there is no resource %s%s%s", name, others, meant(name, r.resourceNames()))
 	}
 	if r.strict && len(missing) > 0 && len(missing) == len(chosen) {
 		return // if no named resource exists, the expectation is not checked on all resources instead
@@ -119,6 +123,34 @@ func (r *testRun) doubt(e *wantedResult, reason, resource, format string, args .
 		return
 	}
 	r.notes = append(r.notes, fmt.Sprintf("%s: warning: %s (with --strict this is a failure)", r.pos(e.path), text))
+}
+
+// meant names the most similar of the names; empty if none is similar.
+func meant(name string, names []string) string {
+	if near := strict.Nearest(name, names); near != "" {
+		return " (did you mean " + near + "?)"
+	}
+	return ""
+}
+
+// rulesOf returns the names of the rules that the author of a policy wrote.
+func (r *testRun) rulesOf(name string) (out []string) {
+	for _, p := range r.policies.Programs {
+		for _, rule := range p.Rules {
+			if p.Name == name && !rule.Origin.IsAutogen() {
+				out = append(out, rule.Name)
+			}
+		}
+	}
+	return out
+}
+
+// resourceNames returns the names of all resources.
+func (r *testRun) resourceNames() (out []string) {
+	for _, o := range r.resources {
+		out = append(out, o.name)
+	}
+	return out
 }
 
 // noPolicy returns the message for a policy that does not exist, with the most similar name or all names.

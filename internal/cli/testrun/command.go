@@ -14,6 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/sarif"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -91,7 +92,7 @@ func New(families *compile.Registry) *cobra.Command {
 	f.BoolVar(&o.removeColor, "remove-color", false, "print without colours")
 	f.BoolVar(&o.requireTests, "require-tests", false, "fail when there are no tests")
 	f.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "exit with 1 when the files cause warnings")
-	f.BoolVar(&o.strict, "strict", false, "fail when a rule that a result names did not apply, or when a policy, rule or resource does not exist")
+	f.BoolVar(&o.strict, "strict", false, "fail when a rule that a result names did not apply, when a policy, rule or resource does not exist, or when something was not checked")
 	f.BoolVar(&o.watch, "watch", false, "run again whenever a file changes, until interrupted")
 	f.StringVarP(&o.git.Branch, "git-branch", "b", "", "branch of git repositories; the rest of a URL is then a directory. Without this flag the rest of a URL is the branch (default main)")
 	remote.AddRegistryFlag(f, &o.registry)
@@ -164,12 +165,15 @@ func (o *options) run(cmd *cobra.Command) error {
 		if o.requireTests {
 			return errors.New("no tests found")
 		}
-		return nil
+		return o.end(cmd, diag.List{noTests})
 	}
 	var rows, failed []testRow // rows is empty without a format
 	var findings []sarif.Result
-	passes, warnings, broke := 0, 0, 0
+	var warnings diag.List
+	passes, broke := 0, 0
 	progress := terminal.NewProgress(cmd.ErrOrStderr(), "tests run")
+	warnings.Add(withoutResults(cases)...)
+	terminal.PrintMistakes(cmd.ErrOrStderr(), warnings)
 	err = o.each(cmd.Context(), cases, filter, progress, func(f finished) error {
 		progress.Pause()
 		defer progress.Resume()
@@ -199,7 +203,7 @@ func (o *options) run(cmd *cobra.Command) error {
 				passes++
 			}
 		}
-		warnings += len(f.diags.Warnings())
+		warnings.Add(f.diags.Warnings()...)
 		if err := out.Flush(); err != nil {
 			return err
 		}
@@ -243,10 +247,37 @@ func (o *options) run(cmd *cobra.Command) error {
 		return fmt.Errorf("%d tests failed", len(failed))
 	case passes == 0 && o.requireTests:
 		return errors.New("no tests found")
-	case warnings > 0 && o.warningsAsErrors:
-		return fmt.Errorf("found %d warning(s) and --warnings-as-errors is set", warnings)
+	case len(warnings) > 0 && o.warningsAsErrors:
+		return fmt.Errorf("found %d warning(s) and --warnings-as-errors is set", len(warnings))
 	}
-	return nil
+	if passes == 0 {
+		return o.end(cmd, append(warnings, noExpectations))
+	}
+	return terminal.End(cmd, terminal.Strict(cmd.ErrOrStderr(), o.strict, warnings))
+}
+
+// withoutResults warns of Tests without expectations.
+func withoutResults(cases []testCase) (out diag.List) {
+	for _, c := range cases {
+		if !c.deprecated && len(c.Results) == 0 {
+			out.Add(diag.Diagnostic{
+				Severity: diag.Warning, Code: diag.Unchecked, Pos: c.pos(""), Summary: "the Test has no expectations: nothing of it is checked", Hint: "add some under results",
+			})
+		}
+	}
+	return out
+}
+
+// The warnings about runs in which nothing was checked.
+var (
+	noTests        = terminal.NothingChecked("there is no test", "a test is a file with the name kyverno-test.yaml; --file-name sets another name")
+	noExpectations = terminal.NothingChecked("no test has an expectation that --test-case-selector selects", "expectations are the list results of a Test")
+)
+
+// end ends a run in which nothing was checked. The last of the warnings says so; the others were printed.
+func (o *options) end(cmd *cobra.Command, warnings diag.List) error {
+	terminal.PrintMistakes(cmd.ErrOrStderr(), warnings[len(warnings)-1:])
+	return terminal.End(cmd, terminal.Strict(cmd.ErrOrStderr(), o.strict, warnings))
 }
 
 // each runs the tests that have expectations left after the filter, and calls done for each in order. The first error ends it.

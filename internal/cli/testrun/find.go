@@ -123,6 +123,11 @@ func readTests(path string) ([]testCase, diag.List) {
 		diags, err := clivalues.DecodeDocument(doc, &c.Test)
 		c.deprecated = errors.Is(err, clivalues.ErrDeprecated) || c.Name != ""
 		if !c.deprecated {
+			if c.Kind != "Test" {
+				diags.Add(diag.Diagnostic{
+					Severity: diag.Warning, Code: diag.Unchecked, Pos: c.pos("kind"), Path: "kind", Summary: "a test file has the kind Test, and not " + c.Kind, Hint: "it is read as a Test",
+				})
+			}
 			hintAtFix(diags, path)
 			all.Add(diags...)
 			c.warnings = diags.Warnings()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -53,6 +54,9 @@ type testRun struct {
 	answers map[policy.Operation][][]offline.Answer
 	files   map[string][]map[string]any // expected objects by file, read once
 }
+
+// statusWords are the results that an expectation can name.
+var statusWords = []string{policy.StatusPass.String(), policy.StatusFail.String(), policy.StatusSkip.String(), policy.StatusWarn.String(), policy.StatusError.String()}
 
 // testObject is one resource of a Test.
 type testObject struct {
@@ -138,6 +142,12 @@ func (r *testRun) run(ctx context.Context) error {
 	}
 	r.diags.Add(r.exceptions.Unevaluated(unevaluated)...)
 	for i := range r.Results {
+		if result := r.Results[i].Result; !slices.Contains(statusWords, result) {
+			r.diags.Add(diag.Diagnostic{
+				Severity: diag.Warning, Pos: r.pos(fmt.Sprintf("results[%d].result", i)), Path: fmt.Sprintf("results[%d].result", i),
+				Summary: fmt.Sprintf("%q is not a result", result), Hint: "the results are " + strings.Join(statusWords, ", "),
+			})
+		}
 		r.check(&r.Results[i], fmt.Sprintf("results[%d]", i))
 	}
 	return nil
@@ -199,7 +209,7 @@ func (r *testRun) load() error {
 	r.exceptions = load.Exceptions(r.within(r.PolicyExceptions...), nil)
 	exceptions := &r.exceptions
 	if exceptions.Diags.HasErrors() {
-		return terminal.Mistaken("failed to load the exceptions", exceptions.Diags)
+		return r.mistaken("failed to load the exceptions", exceptions.Diags)
 	}
 	if len(exceptions.Exceptions) > 0 {
 		for _, p := range r.policies.Programs {
@@ -288,6 +298,16 @@ func (r *testRun) loadRequests() error {
 	return nil
 }
 
+// mistaken returns the error for files of the Test that cannot be read. Their paths are relative to the folder of the Test.
+func (r *testRun) mistaken(attempt string, diags diag.List) error {
+	for i := range diags {
+		if _, err := os.Stat(diags[i].Pos.File); errors.Is(err, fs.ErrNotExist) {
+			diags[i].Hint = "paths in a Test are relative to its folder: " + r.dir
+		}
+	}
+	return terminal.Mistaken(attempt, diags)
+}
+
 // loadGiven reads the values and the user.
 func (r *testRun) loadGiven() (*clivalues.Set, error) {
 	r.say("  Loading values/variables ...")
@@ -298,7 +318,7 @@ func (r *testRun) loadGiven() (*clivalues.Set, error) {
 	case r.Variables != "":
 		values, diags := clivalues.ReadValues(r.within(r.Variables)[0])
 		if diags.HasErrors() {
-			return nil, terminal.Mistaken("failed to load the values", diags)
+			return nil, r.mistaken("failed to load the values", diags)
 		}
 		r.diags.Add(diags...)
 		spec = values
@@ -308,7 +328,7 @@ func (r *testRun) loadGiven() (*clivalues.Set, error) {
 		r.say("  Loading user infos ...")
 		user, diags := clivalues.ReadUserInfo(r.within(r.UserInfo)[0], false)
 		if diags.HasErrors() {
-			return nil, terminal.Mistaken("failed to load the user info", diags)
+			return nil, r.mistaken("failed to load the user info", diags)
 		}
 		r.diags.Add(diags...)
 		set.SetUser(user)
@@ -337,7 +357,7 @@ func (r *testRun) loadPolicies() error {
 		}
 	}
 	if len(fatal) > 0 {
-		return terminal.Mistaken("failed to load the policies", fatal)
+		return r.mistaken("failed to load the policies", fatal)
 	}
 	r.diags.Add(r.policies.Diags.Warnings()...)
 	return nil
@@ -357,7 +377,7 @@ func (r *testRun) loadResources() error {
 	for group, paths := range [][]string{r.Resources, r.TargetResources, r.ParamResources} {
 		objects, diags := source.Load(r.within(paths...), source.Options{Numbers: source.Floats})
 		if diags.HasErrors() {
-			return terminal.Mistaken("failed to load resources", diags)
+			return r.mistaken("failed to load resources", diags)
 		}
 		r.diags.Add(diags...)
 		for _, o := range objects {

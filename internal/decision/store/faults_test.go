@@ -110,7 +110,7 @@ func TestCallsWaitForALimitedTime(t *testing.T) {
 		decision.Store
 		decision.Reader
 		decision.Eraser
-		Tidier
+		decision.Tidier
 	}{s, p} {
 		_, pageErr := s.Page(over, &decision.Query{}, "", 1)
 		_, eraseErr := s.EraseUser(over, "jane")
@@ -155,31 +155,6 @@ func TestReceiverTakesTurns(t *testing.T) {
 		senders.Wait()
 		if got, _ := to.stored(); len(got) != batchesAtOnce || to.most.Load() != 1 {
 			t.Errorf("%d records, %d batches at once", len(got), to.most.Load())
-		}
-	})
-}
-
-// forgotten is a store whose deletion of old records ends with its context.
-type forgotten struct {
-	memory
-	tidied atomic.Int32
-}
-
-func (f *forgotten) Tidy(ctx context.Context) error {
-	<-ctx.Done()
-	f.tidied.Add(1)
-	return ctx.Err()
-}
-
-// A deletion of old records that does not end is stopped, and another one begins.
-func TestTidyHasALimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		to := &forgotten{}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*tidyEvery)
-		defer cancel()
-		NewReceiver(to, slog.New(slog.DiscardHandler)).tidy(ctx)
-		if n := to.tidied.Load(); n < 4 {
-			t.Errorf("%d deletions", n)
 		}
 	})
 }

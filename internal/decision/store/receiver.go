@@ -25,8 +25,6 @@ const (
 	maxConnections = 64
 	batchesAtOnce  = 8
 	storeTimeout   = 10 * time.Second
-	// tidyEvery is the interval at which old records are deleted, even if none arrive.
-	tidyEvery = time.Minute
 )
 
 // Receiver takes the batches that Remotes send, and stores them. It answers when a batch is stored. A batch that arrives again is stored
@@ -54,7 +52,8 @@ func NewReceiver(to decision.Store, log *slog.Logger) *Receiver {
 	return &Receiver{to: to, log: log, at: make(chan struct{}, batchesAtOnce), turn: semaphore.NewWeighted(1), deliveries: map[decision.BatchID]*delivery{}}
 }
 
-// Serve takes batches until ctx is done. The configuration must verify the certificates of clients.
+// Serve takes batches until ctx is done, and closes the listener. After an error it may be called again with another one. The configuration must
+// verify the certificates of clients.
 func (r *Receiver) Serve(ctx context.Context, l net.Listener, c *tls.Config) error {
 	if c == nil || c.ClientAuth != tls.RequireAndVerifyClientCert && c.GetConfigForClient == nil {
 		return errors.New("a receiver verifies its clients")
@@ -65,38 +64,19 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener, c *tls.Config) err
 		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
-	go r.tidy(ctx)
-	// The caller closes the store afterwards, so no write may begin or go on.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go decision.TidyRegularly(ctx, r.to, r.log)
+	// The caller may close the store afterwards: wait for the end of a write.
 	defer func() {
-		_ = within(context.WithoutCancel(ctx), storeTimeout, func(ctx context.Context) error { return r.turn.Acquire(ctx, 1) })
+		if within(context.WithoutCancel(ctx), storeTimeout, func(ctx context.Context) error { return r.turn.Acquire(ctx, 1) }) == nil {
+			r.turn.Release(1)
+		}
 	}()
 	if err := s.ServeTLS(netutil.LimitListener(l, maxConnections), "", ""); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("take decisions: %w", err)
 	}
 	return nil
-}
-
-// Tidier is a store that can delete its old records.
-type Tidier interface{ Tidy(context.Context) error }
-
-// tidy deletes old records from time to time until ctx is done.
-func (r *Receiver) tidy(ctx context.Context) {
-	t, ok := r.to.(Tidier)
-	if !ok {
-		return
-	}
-	every := time.NewTicker(tidyEvery)
-	defer every.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-every.C:
-		}
-		if err := within(ctx, tidyEvery, t.Tidy); err != nil && ctx.Err() == nil {
-			r.log.Warn("old decisions were not deleted", "error", err)
-		}
-	}
 }
 
 // within calls a function with a time limit.

@@ -103,6 +103,46 @@ func (a *authority) pool() *x509.CertPool {
 	return p
 }
 
+// A receiver whose listener failed serves another one.
+func TestReceiverServesAgain(t *testing.T) {
+	to, a := &memory{}, newAuthority(t)
+	r := NewReceiver(to, slog.New(slog.DiscardHandler))
+	c := &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{a.issue(t, "server", x509.ExtKeyUsageServerAuth)}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.pool(),
+	}
+	listen := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	broken, l := listen(), listen()
+	if err := broken.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Serve(t.Context(), broken, c); err == nil {
+		t.Error("served without a listener")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Serve(ctx, l, c) }()
+	s, err := NewRemote("https://"+l.Addr().String(), func() (*tls.Config, error) {
+		return &tls.Config{RootCAs: a.pool(), ServerName: "server", Certificates: []tls.Certificate{a.issue(t, "sender", x509.ExtKeyUsageClientAuth)}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Write(t.Context(), some(1, mathrand.New(mathrand.NewPCG(5, 5)))); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // channel starts a Receiver, and returns a Remote for it.
 func channel(t *testing.T, to decision.Store, a *authority) (address string, connect func(client *tls.Config) *Remote) {
 	t.Helper()

@@ -121,7 +121,7 @@ func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string)
 		c.diags.Errorf(at, "policy contains invalid variables: %s: variable %s must match regex \"%s\" or patterns [%s]",
 			where, v.text, allowedNames, strings.Join(known, " "))
 		c.diags.Code(diag.UnknownVariable, name)
-		if near := strict.Nearest(name, known); near != "" {
+		if near := strict.Nearest(name, slices.Concat(known, builtins)); near != "" {
 			c.diags.Hint("did you mean %s?", near)
 		} else if slices.Contains(objectFields, name) {
 			c.diags.Hint("did you mean request.object.%s?", name)

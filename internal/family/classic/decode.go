@@ -71,6 +71,9 @@ var ruleField = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 
 // misplaced returns a hint for an unknown field of a rule that belongs one level deeper; empty for others.
 func misplaced(d diag.Diagnostic) string {
+	if d.Code == diag.UnknownField && d.Name == "kinds" && strings.HasSuffix(d.Path, "].kinds") {
+		return "it belongs under resources: indent it below that field"
+	}
 	if d.Code != diag.UnknownField || !ruleField().MatchString(d.Path) {
 		return ""
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/autogen"
 	"github.com/ephor-dev/ephor/internal/match"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/rule"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
@@ -551,9 +552,7 @@ func (c *converter) autogen(r *kyvernov1.Rule, spec, constraints map[string]any,
 	for _, gvr := range covered {
 		names = append(names, gvr.Resource)
 	}
-	if r.Generation == nil && !c.deleting {
-		c.podSubresources(rules, len(covered) > 0 || r.Mutation != nil)
-	}
+	c.podSubresources(r, rules)
 	switch {
 	case r.Generation != nil: // neither language derives generate rules for Pod controllers
 	case !pods && len(covered) > 0:
@@ -573,29 +572,24 @@ func (c *converter) autogen(r *kyvernov1.Rule, spec, constraints map[string]any,
 	}
 }
 
-// podSubresources adds the subresources that the kind Pod also covers. A policy that covers Pod controllers cannot name them: with further
-// resources it is for Pods only. A policy that changes Pods need not: such requests may not change what its patches are about.
-func (c *converter) podSubresources(rules []any, without bool) {
-	for _, r := range rules {
+// podSubresources names what the policy does not do for the subresources that the kind Pod also covers. Policies in CEL that validate or
+// verify images cover them, too. No policy in CEL changes Pods there, or is triggered by them.
+func (c *converter) podSubresources(r *kyvernov1.Rule, rules []any) {
+	if !slices.ContainsFunc(rules, func(r any) bool {
 		rule, _ := r.(map[string]any)
 		resources, _ := rule["resources"].([]any)
 		groups, _ := rule["apiGroups"].([]any)
 		operations, _ := rule["operations"].([]any)
-		if !slices.Contains(resources, any("pods")) || !slices.Contains(groups, any("")) || !slices.Contains(operations, any("UPDATE")) {
-			continue
-		}
-		if without {
-			c.uncovered = append(c.uncovered, "Pod/ephemeralcontainers", "Pod/resize")
-			c.note(c.path+".match", "the classic rule also applies to debug containers and resizes (pods/ephemeralcontainers, pods/resize); the CEL policy does not",
-				"write a second policy for these resources, with autogen.podControllers.controllers: []")
-			continue
-		}
-		for _, sub := range []any{"pods/ephemeralcontainers", "pods/resize"} {
-			if !slices.Contains(resources, sub) {
-				resources = append(resources, sub)
-			}
-		}
-		rule["resources"] = resources
+		return slices.Contains(resources, any("pods")) && slices.Contains(groups, any("")) && slices.Contains(operations, any("UPDATE"))
+	}) {
+		return
+	}
+	switch {
+	case r.Mutation != nil:
+		c.note(c.path+".match", "the classic rule also applies to debug containers and resizes (pods/ephemeralcontainers, pods/resize); the CEL policy does not",
+			"write a second policy for these resources, with autogen.podControllers.controllers: []")
+	case len(r.VerifyImages) == 1 && isOn(rule.ModernImages(&r.VerifyImages[0]).MutateDigest):
+		c.note(c.path+".verifyImages[0].mutateDigest", "the classic rule also adds digests to the images of debug containers (pods/ephemeralcontainers); the CEL policy does not", "")
 	}
 }
 

@@ -27,21 +27,22 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 	}
 	out := w.eval(ctx, t, req)
 	var errs []error
-	targets, turns := 0, map[writtenTarget]int{}
+	targets := 0
+	if t.written == nil {
+		t.written = newProgress().writtenBy(t.u, t.RuleContext)
+	}
 	for i := range out.Work {
 		x := &out.Work[i]
 		for j := range x.Targets {
-			target := targetOf(&x.Targets[j])
-			turns[target]++
-			target.turn = turns[target]
-			if targets++; t.written[target] {
+			target := t.written.next(&x.Targets[j])
+			if targets++; t.written.has(target) {
 				continue
 			}
 			err := w.mutate(ctx, t, &x.Targets[j])
 			if err != nil {
 				errs = append(errs, err)
-			} else if t.written != nil {
-				t.written[target] = true
+			} else {
+				t.written.own[target] = true
 			}
 			if t.rule.ReportsTargets && targets <= maxReportedTargets {
 				w.reportTarget(t, &x.Targets[j], err)
@@ -64,18 +65,6 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 		return err
 	}
 	return nil
-}
-
-// writtenTarget is a target that was changed for an UpdateRequest. A retry leaves it out, because a patch may append to what it finds.
-type writtenTarget struct {
-	uid, kind, namespace, name, subresource string
-	turn                                    int // 1 for the first change of the object, since several targets of a rule may select it
-}
-
-// targetOf returns the target without its turn.
-func targetOf(m *policy.Mutated) writtenTarget {
-	u := &unstructured.Unstructured{Object: m.Before}
-	return writtenTarget{uid: string(u.GetUID()), kind: u.GroupVersionKind().GroupKind().String(), namespace: u.GetNamespace(), name: u.GetName(), subresource: m.Subresource}
 }
 
 // mutate writes one target as planned, unless another client has changed it since.

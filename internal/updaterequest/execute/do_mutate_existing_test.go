@@ -104,6 +104,10 @@ func TestTargetsAreChangedOnce(t *testing.T) {
 		run(t, w, u.Name, 3)
 		refused = errors.New("no right")
 		run(t, w, u.Name, 5)
+		w.forget(u.Name) // another replica goes on
+		run(t, w, u.Name, 2)
+		w.forget(u.Name)
+		run(t, w, u.Name, 2)
 		if got, want := logs(), []string{"x", "", "xx"}; !slices.Equal(got, want) {
 			t.Errorf("while a target fails: %q, want %q", got, want)
 		}

@@ -114,7 +114,7 @@ func (w *Worker) soon(name string, longest time.Duration) time.Duration {
 	defer w.mu.Unlock()
 	p := w.progress[name]
 	if p == nil {
-		p = newProgress(time.Time{})
+		p = newProgress()
 		w.progress[name] = p
 	}
 	return p.pause(longest)

@@ -14,6 +14,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +24,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
@@ -34,6 +36,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/seal"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -325,6 +328,39 @@ func TestT2ATriggerIsGoneByItsUID(t *testing.T) {
 	x.program, x.rule = updaterequest.FindRule(w.Snapshot(), updaterequest.PolicyID(kyvernov2.Generate, "p"), "anybody")
 	if err := w.removeFor(t.Context(), x, ceased{deleted: true}); err == nil || len(present(t, w)) != 2 {
 		t.Errorf("the trigger cannot be read: %v, and %q is left", err, present(t, w))
+	}
+}
+
+// T2: an API server that does not serve the kind of a trigger at the moment, or a version of it, does not make its triggers gone. Nor does it
+// make generated objects gone for the record.
+func TestT2KindsThatAreNotServed(t *testing.T) {
+	there := configMapOf("n", "there", "u1", triggers)
+	made := markedAs(t, configMapOf("n", "there-made", "d", claiming("anybody", "n", "u1")), "anybody", triggerSpec("n", "there", "u1"), false)
+	w, _ := newMarked(t)
+	u := workOf(t, "anybody", triggerSpec("n", "there", "u1"), "", "", nil)
+	withRequest(t, w, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if o.GetObjectKind().GroupVersionKind().Kind == "ConfigMap" {
+			return apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{Resource: "configmaps"}, k.Name, "404 page not found", 0, true)
+		}
+		return c.Get(ctx, k, o, opts...)
+	}}, u, there, made)
+	w.Ledger = ledger.New(ledger.Options{Log: slog.New(slog.DiscardHandler)})
+	w.Ledger.Note(ledger.Entry{
+		Claim:  mark.Claim{Policy: "p", Rule: "anybody", Trigger: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "there", UID: "u1"}},
+		Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "other", UID: "o"},
+	})
+	if err := carry(t, w, u); err == nil {
+		t.Error("the trigger cannot be read, and there is no error")
+	}
+	if got := present(t, w); !slices.Equal(got, []string{"n/there", "n/there-made"}) {
+		t.Errorf("%q is left", got)
+	}
+	program, rule := updaterequest.FindRule(w.Snapshot(), updaterequest.PolicyID(kyvernov2.Generate, "p"), "anybody")
+	if _, err := w.Downstream(t.Context(), program, rule, Which{}); err != nil {
+		t.Error(err)
+	}
+	if _, known := w.Ledger.Object("o"); !known {
+		t.Error("the object cannot be read, and the record has no entry for it")
 	}
 }
 

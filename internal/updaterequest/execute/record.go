@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,7 +100,7 @@ func (w *Worker) lookUp(ctx context.Context, of mark.Object) (*unstructured.Unst
 	gvk := o.GroupVersionKind()
 	err := w.Client.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, o)
 	switch {
-	case apierrors.IsNotFound(err), err == nil && string(o.UID) != of.UID:
+	case missing(err), err == nil && string(o.UID) != of.UID:
 		w.Ledger.Drop(of.UID)
 		return nil, nil
 	case err != nil && absent(err):

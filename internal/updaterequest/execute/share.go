@@ -128,17 +128,10 @@ func (p *progress) separable(u *kyvernov2.UpdateRequest, failed error) bool {
 func (w *Worker) separate(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress, failed error) (again time.Duration) {
 	next := w.NewWork(u.Spec.Policy, u.Spec.RequestType, cmp.Or(u.Labels[updaterequest.LabelGeneratePolicy], u.Labels[updaterequest.LabelMutatePolicy]), p.failing,
 		u.Name, string(u.UID), "failed", NameOf(p.failing))
-	moved := newProgress(w.Now())
-	for _, r := range p.failing {
-		moved.written[r] = p.written[r]
+	if text := writtenText(u, p); text != "" {
+		next.Annotations = map[string]string{writtenAnnotation: text}
 	}
-	w.mu.Lock()
-	if w.progress[next.Name] == nil {
-		w.progress[next.Name] = moved
-	}
-	w.mu.Unlock()
 	if err := w.Client.Create(ctx, next); err != nil && !apierrors.IsAlreadyExists(err) {
-		w.forget(next.Name)
 		return w.failed(ctx, u, failed)
 	}
 	for _, r := range p.failing {
@@ -178,6 +171,7 @@ func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, laps
 		next := w.NewWork(u.Spec.Policy, u.Spec.RequestType, u.Labels[updaterequest.LabelGeneratePolicy], rules, u.Name, string(u.UID), why, NameOf(rules))
 		if why == "there" {
 			next.Spec.Context = *u.Spec.Context.DeepCopy() // the triggers are evaluated with the same request
+			updaterequest.KeepHeld(u, next, rules)
 		}
 		if err := w.Client.Create(ctx, next); err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
 			w.Log.Warn("the work in progress when this replica lost its share could not be recorded", "name", u.Name, "error", err)

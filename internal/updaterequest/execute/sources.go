@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -270,7 +269,7 @@ func (r *sourceReads) outdated(ctx context.Context, copied []policy.Source) (cha
 		}
 		now, err := r.sources.version(ctx, source)
 		switch {
-		case apierrors.IsNotFound(err):
+		case missing(err):
 			r.sources.forget(source)
 			return false, sourceGoneError{from}
 		case err != nil:

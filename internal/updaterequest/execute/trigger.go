@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -39,12 +38,18 @@ func (w *Worker) live(ctx context.Context, r kyvernov2.ResourceSpec) (*unstructu
 	u.SetGroupVersionKind(schema.FromAPIVersionAndKind(r.APIVersion, r.Kind))
 	err := w.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, u)
 	switch {
-	case apierrors.IsNotFound(err), err == nil && r.UID != "" && u.GetUID() != r.UID:
+	case missing(err), err == nil && r.UID != "" && u.GetUID() != r.UID:
 		return nil, goneError{r}
 	case err != nil:
 		return nil, fmt.Errorf("read trigger %s: %w", updaterequest.Text(r), err)
 	}
 	return u, nil
+}
+
+// missing reports whether an object does not exist. It returns false if the API server does not serve the version of its kind, which it also
+// answers with the code 404: the object may exist in another version, or be served again.
+func missing(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // Each lists objects page by page until f returns false.
@@ -192,16 +197,31 @@ func asGone(err error, gone *goneError) bool {
 }
 
 // awaits reports whether the task still has to wait until the API server has stored the update of an object, whose live version is given.
+//
+// It may be unknown whether the update has changes, because UpdateRequests do not contain the content of Secrets (updaterequest.WithoutSecrets)
+// or of large objects. Then the task waits for some seconds, is executed, and is executed again if the live version changes within patience.
+// A rule that changes targets is only executed once, because its patches may append to what they find.
 func (t *task) awaits(r *kyvernov2.AdmissionRequest, liveVersion string) bool {
-	if r.Operation == "UPDATE" && len(r.Object.Raw) == 0 && len(r.OldObject.Raw) == 0 {
-		return t.waited < secretPatience // both objects were too large, so the replaced version is unknown
+	if r.Operation != "UPDATE" || t.waited >= patience {
+		return false
 	}
-	return t.waited < patienceFor(r) && unsettled(r, liveVersion)
+	old, object := decode(r.OldObject), decode(r.Object)
+	known := cmp.Or(versionOf(old), versionOf(object)) != ""
+	if (known || old != nil && object != nil) && !unsettled(r, liveVersion) {
+		return false
+	}
+	switch {
+	case old != nil && object != nil && !updaterequest.IsSecret(object), t.waited < secretPatience, t.executedFor == liveVersion:
+		return true
+	case updaterequest.Mutates(t.u.Spec.RequestType):
+		return known
+	}
+	t.executesFor = liveVersion
+	return false
 }
 
 // unsettled reports whether the API server has not stored the update yet, which is so if the live object still has the version that the
-// update replaces. An update without changes is never stored. It is unknown whether there are changes if UpdateRequests do not contain all
-// of the content: that of Secrets (updaterequest.WithoutSecrets), and that of large objects.
+// update replaces. An update without changes is never stored. It returns true if it is unknown whether there are changes.
 func unsettled(r *kyvernov2.AdmissionRequest, liveVersion string) bool {
 	if r.Operation != "UPDATE" {
 		return false
@@ -221,20 +241,11 @@ func versionOf(object map[string]any) string {
 	return version
 }
 
-// patienceFor returns how long the work of a request waits until the update is stored. It is only some seconds for an update of a Secret,
-// since that may be an update without changes.
-func patienceFor(r *kyvernov2.AdmissionRequest) time.Duration {
-	if updaterequest.IsSecret(decode(r.Object)) {
-		return secretPatience
-	}
-	return patience
-}
-
 // disturbanceStored returns a notYetError until the API server has stored the request that changed or deleted a generated object.
 // Otherwise the worker could find the object unchanged, write nothing, and miss the change that is stored afterwards.
 func (w *Worker) disturbanceStored(ctx context.Context, t *task, object *unstructured.Unstructured) error {
 	r := t.u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
-	if r.SubResource != "" || r.Operation == "CREATE" || t.waited >= patienceFor(r) {
+	if r.SubResource != "" || r.Operation == "CREATE" || t.waited >= patience {
 		return nil
 	}
 	live := &metav1.PartialObjectMetadata{}

@@ -78,7 +78,8 @@ const (
 	// patience is how long the work waits for the object of its request, because UpdateRequests are written before the API server
 	// stores or rejects the object.
 	patience = 30 * time.Second
-	// secretPatience replaces patience for updates of Secrets, whose content is not stored, and of objects that are too large to be stored.
+	// secretPatience is how long the work of an update waits at first if UpdateRequests do not contain its content (task.awaits): that of Secrets
+	// and of large objects.
 	secretPatience = 3 * time.Second
 	// policyPatience is how long the work waits for a policy that only another replica has so far, before it looks whether the policy exists.
 	// catalogPatience is how long it then waits for a policy that exists. After an outage, a watch pauses for up to a minute.
@@ -121,16 +122,11 @@ type progress struct {
 	conflicts  int                            // the attempts that ended in conflicts only
 	done       map[kyvernov2.RuleContext]bool // the executed rules
 	failing    []kyvernov2.RuleContext        // the rules that failed in the last attempt
-	// written are the targets that the other rules have changed.
-	written map[kyvernov2.RuleContext]map[writtenTarget]bool
-}
-
-// writtenBy returns the targets that a rule has changed, for the rule to add to.
-func (p *progress) writtenBy(r kyvernov2.RuleContext) map[writtenTarget]bool {
-	if p.written[r] == nil {
-		p.written[r] = map[writtenTarget]bool{}
-	}
-	return p.written[r]
+	// executedFor are the versions of objects for which the other rules were executed (task.awaits).
+	executedFor map[kyvernov2.RuleContext]string
+	// recorded are the changed targets in the annotation of the UpdateRequest, and written are those that rules of this process have changed.
+	recorded map[digest]bool
+	written  map[kyvernov2.RuleContext]map[digest]bool
 }
 
 // pause returns the pause before the next look, which doubles each time up to the given one.
@@ -259,6 +255,9 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	}
 	p := w.progressOf(u)
 	waiting, elsewhere, failed := w.carryOut(ctx, u, p)
+	if waiting || elsewhere || failed != nil {
+		w.recordWritten(ctx, u, p)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return firstRetry // another replica continues
@@ -291,9 +290,9 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 		if p.done[todo[i]] {
 			continue
 		}
-		tasks[i] = &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, conflicts: p.conflicts, hops: hops}
+		tasks[i] = &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, conflicts: p.conflicts, executedFor: p.executedFor[todo[i]], hops: hops}
 		if mutates {
-			tasks[i].written = p.writtenBy(todo[i])
+			tasks[i].written = p.writtenBy(u, todo[i])
 		}
 		slots <- struct{}{}
 		running.Go(func() {
@@ -310,9 +309,11 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 		switch {
 		case err == nil:
 			p.done[todo[i]] = true
-			delete(p.written, todo[i])
 		case all(err, isNotYet):
 			waiting = true
+			if v := tasks[i].executesFor; v != "" {
+				p.executedFor[todo[i]] = v
+			}
 		case errors.As(err, &other):
 			elsewhere = true
 		default:
@@ -334,18 +335,20 @@ func (w *Worker) progressOf(u *kyvernov2.UpdateRequest) *progress {
 	defer w.mu.Unlock()
 	p := w.progress[u.Name]
 	if p == nil || p.uid != "" && p.uid != string(u.UID) || p.generation != u.Generation && asked(u) {
-		p = newProgress(w.Now())
+		p = newProgress()
 		w.progress[u.Name] = p
 	}
 	if p.uid == "" {
 		p.since = w.Now()
 	}
-	p.uid, p.generation = string(u.UID), u.Generation
+	p.uid, p.generation, p.recorded = string(u.UID), u.Generation, writtenIn(u)
 	return p
 }
 
-func newProgress(since time.Time) *progress {
-	return &progress{since: since, done: map[kyvernov2.RuleContext]bool{}, written: map[kyvernov2.RuleContext]map[writtenTarget]bool{}}
+func newProgress() *progress {
+	return &progress{
+		done: map[kyvernov2.RuleContext]bool{}, executedFor: map[kyvernov2.RuleContext]string{}, recorded: map[digest]bool{}, written: map[kyvernov2.RuleContext]map[digest]bool{},
+	}
 }
 
 func (w *Worker) forget(name string) {

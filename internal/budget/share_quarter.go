@@ -1,0 +1,6 @@
+//go:build quarter
+
+package budget
+
+// Share divides all limits.
+const Share = 4
