@@ -2,9 +2,15 @@ package app
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
 // A webhook that is called for all namespaces is logged when this state begins and when it ends, not in each round.
@@ -27,5 +33,24 @@ func TestT4UnconfinedWebhooksAreLogged(t *testing.T) {
 		if got := out.String(); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%q: logged %q, want %q", c.webhooks, got, c.want)
 		}
+	}
+}
+
+// T17: the policies whose webhooks are left out are counted by scope, while this replica leads.
+func TestT17LeftOutPoliciesAreCounted(t *testing.T) {
+	f := &webhookReconciler{}
+	if _, _, known := f.leftOutNow(); known {
+		t.Error("a replica that never led knows a number")
+	}
+	ctx, lose := context.WithCancel(t.Context())
+	programs := []*policy.Program{{Kind: "A", Name: "out"}, {Kind: "A", Name: "broken"}, {Kind: "A", Name: "fine"}, {Kind: "B", Namespace: "team", Name: "out"}, {Kind: "B", Namespace: "team", Name: "too"}}
+	left := webhookconf.LeftOut{}
+	f.countLeftOut(ctx, programs, webhookconf.Readiness{"A/out": left, "A/broken": errors.New("a mistake"), "A/fine": nil, "B/team/out": left, "B/team/too": fmt.Errorf("more: %w", left)})
+	if clusterWide, namespaced, known := f.leftOutNow(); clusterWide != 1 || namespaced != 2 || !known {
+		t.Errorf("%d cluster-wide and %d namespaced, known: %v", clusterWide, namespaced, known)
+	}
+	lose()
+	if _, _, known := f.leftOutNow(); known {
+		t.Error("a replica that does not lead any more knows a number")
 	}
 }
