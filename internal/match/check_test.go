@@ -151,7 +151,7 @@ exclude:
 		return strings.TrimSpace(string(b))
 	}
 	const restrictions = "MatchLabels:\n    k: v\n  Names:\n  - x\n  Namespaces:\n  - a\n  Operations:\n  - UPDATE\n"
-	const unsaid, none = "ExactVersion: false\n  GenerateNames: false\n  ", "  Resource: \"\"\n  Scope: \"\"\n  Subresource: \"\"\n"
+	const unsaid, none = "ExactVersion: false\n  GenerateNames: false\n  ", "  Resource: \"\"\n  Scope: \"\"\n  Subresource: \"\"\n  Unlisted: false\n"
 	want := "- " + unsaid + "Group: '*'\n  Kind: Pod\n  " + restrictions + none + "  Version: '*'\n" +
 		"- " + unsaid + "Group: apps\n  Kind: Deployment\n  " + restrictions + none + "  Version: v1"
 	if got := text(m.Targets()); got != want {
