@@ -88,6 +88,12 @@ type arityError struct {
 
 func (e *arityError) Error() string { return e.msg }
 
+// IsMisfit reports whether a function got an argument of another type, or another number of arguments.
+func IsMisfit(err error) bool {
+	argument, arity := (*argumentError)(nil), (*arityError)(nil)
+	return errors.As(err, &argument) || errors.As(err, &arity)
+}
+
 // Plain returns what is wrong with a call of a function: its name, the argument, and what is expected. For other errors it returns their text.
 func Plain(err error) string {
 	if a := (*argumentError)(nil); errors.As(err, &a) {

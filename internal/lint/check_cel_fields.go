@@ -35,6 +35,7 @@ spec:
         expressions:
         - expression: object.hostNetwork == false
 `,
+	cause: true,
 	policy: func(in *input) {
 		for i := range in.policy.Spec.Rules {
 			for _, d := range celFieldsOf(&in.policy.Spec.Rules[i], rulePath(i), in.kinds, &compilecost.Allowance{}) {

@@ -34,6 +34,7 @@ spec:
             operator: Equals
             value: default
 `,
+	cause: true,
 	policy: func(in *input) {
 		declared := map[string]*jmespath.Function{}
 		for _, f := range jmespath.Functions() {

@@ -31,7 +31,8 @@ spec:
             operator: Equals
             value: false
 `,
-	slip: true,
+	slip:  true,
+	cause: true,
 	policy: func(in *input) {
 		c := calls{in: in, each: func(t jmespath.Tree, name, path string) {
 			if !strings.HasPrefix(name, "regex_") || len(t.Children) == 0 {

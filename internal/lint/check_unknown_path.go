@@ -38,6 +38,7 @@ spec:
         spec:
           =(hostNetwrok): "false"
 `,
+	cause: true,
 	policy: func(in *input) {
 		for i, r := range in.rules {
 			path := rulePath(i)

@@ -26,6 +26,8 @@ type Check struct {
 
 	// slip: its findings are mistakes however the policy is used, so apply and test also warn of them (Slips).
 	slip bool
+	// cause: what it finds makes rules end in errors, so apply also warns of it when a rule did (Causes).
+	cause bool
 	// policy checks a classic policy that has no errors, and program one of any family. Each check has one of them.
 	policy  func(*input)
 	program func(*policy.Program) diag.List

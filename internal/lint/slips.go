@@ -26,6 +26,16 @@ func Slips(o compile.Object) (diags diag.List) {
 	return diags
 }
 
+// Causes returns warnings about mistakes because of which a rule ends in an error, for policies of which a rule did.
+func Causes(o compile.Object) (diags diag.List) {
+	for _, f := range Policy(o, Options{}) {
+		if f.Check.cause {
+			diags.Add(f.Diagnostic)
+		}
+	}
+	return diags
+}
+
 // knownKinds are the names of the kinds of Kubernetes.
 var knownKinds = sync.OnceValue(func() map[string]bool {
 	names := map[string]bool{}

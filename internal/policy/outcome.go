@@ -37,8 +37,10 @@ type Yield struct {
 	Unknown bool
 	// Unmatched: the match conditions of the policy are false, so the policy is not about the object. Reports leave the result out; the
 	// command line shows it as a skip.
-	Unmatched  bool
-	Message    string
+	Unmatched bool
+	Message   string
+	// Cause is the error behind a result with status error, from which the command line explains it; nil if only the message is known.
+	Cause      error
 	Path       string // the path in the object at which a pattern failed, such as /spec/containers/0/image/
 	Properties map[string]string
 	// Annotations are annotations for the audit event of the request. The keys are qualified names without a prefix.

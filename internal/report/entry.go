@@ -32,6 +32,7 @@ type Entry struct {
 	Status policy.Status
 	// Message is the rule's own message; reports may show another (see ReportMessage).
 	Message    string
+	Cause      error // the error behind a result with status error; may be nil
 	Path       string
 	Part       string
 	Action     policy.Action
@@ -63,7 +64,7 @@ func Entries(o policy.Outcome, opts Options) []Entry {
 		}
 		e := Entry{
 			Program: r.Program, Rule: r.Rule, Resource: res,
-			Status: r.Status, Message: r.Message, Path: r.Path, Part: r.Part, Action: r.Action,
+			Status: r.Status, Message: r.Message, Cause: r.Cause, Path: r.Path, Part: r.Part, Action: r.Action,
 			Exceptions: r.Exceptions, Properties: r.Properties, OfTarget: r.OfTarget,
 		}
 		if e.Status == policy.StatusFail && (!r.Program.Settings.Scored || opts.AuditWarn && !r.Action.Has(policy.Deny)) {

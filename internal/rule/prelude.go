@@ -92,5 +92,5 @@ func evaluatePreconditions(preconditions *condition.Set, s *scope.Scope) policy.
 
 // failed returns a result of status error.
 func failed(prefix string, err error) policy.Yield {
-	return policy.Yield{Status: policy.StatusError, Message: prefix + err.Error()}
+	return policy.Yield{Status: policy.StatusError, Message: prefix + err.Error(), Cause: err}
 }

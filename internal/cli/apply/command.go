@@ -227,6 +227,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	trace.Done("evaluated %d resources", result.resources)
 
 	diags := slices.Concat(o.values.Warnings, set.Diags, exceptions.Diags, mistakes, result.diags, exceptions.Unevaluated(result.exceptions))
+	diags.Add(set.Causes(result.erring)...)
 	diags.Add(o.checked(set, result).Unchecked(diags)...)
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	terminal.PrintNote(cmd.ErrOrStderr(), set.Passed)

@@ -65,7 +65,8 @@ type evaluated struct {
 	summary    report.Summary
 	diags      diag.List
 	exceptions load.Unevaluated
-	err        error // the error that ended the run
+	erring     map[*policy.Program]bool // policies of which a rule ended in an error
+	err        error                    // the error that ended the run
 	// names are the names of the listed objects, if the user selected objects by name.
 	names map[string]bool
 }
@@ -86,12 +87,23 @@ func (j *evaluated) add(o evaluated) {
 	if j.err == nil {
 		j.err = o.err
 	}
+	for p := range o.erring {
+		j.errs(p)
+	}
 	for name := range o.names {
 		if j.names == nil {
 			j.names = map[string]bool{}
 		}
 		j.names[name] = true
 	}
+}
+
+// errs notes that a rule of the policy ended in an error.
+func (j *evaluated) errs(p *policy.Program) {
+	if j.erring == nil {
+		j.erring = map[*policy.Program]bool{}
+	}
+	j.erring[p] = true
 }
 
 // batch is a sequence of documents that one worker evaluates together. The worker sends the result to answer.

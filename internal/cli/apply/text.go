@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/cli/load"
+	"github.com/ephor-dev/ephor/internal/cli/offline"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -127,7 +128,8 @@ func (o *options) printFailures(w io.Writer, entries []report.Entry) {
 func errorsOf(entries []report.Entry, pos func(path string) diag.Position) (out diag.List) {
 	for i := range entries {
 		if e := &entries[i]; e.Status == policy.StatusError {
-			out.Add(diag.Diagnostic{Pos: pos(""), Summary: "policy " + e.Program.Name + " -> resource " + e.Resource.String() + ": " + errorIn(e) + e.Message})
+			text, hint := offline.Explain(e.Message, e.Cause)
+			out.Add(diag.Diagnostic{Pos: pos(""), Summary: "policy " + e.Program.Name + " -> resource " + e.Resource.String() + ": " + errorIn(e) + text, Hint: hint})
 		}
 	}
 	return out

@@ -126,6 +126,13 @@ func (j *workers) gather(by *offline.Evaluator, o source.Object, answers []offli
 			out.diags.Add(errorsOf(of, o.Pos)...)
 		}
 	}
+	for _, list := range [][]report.Entry{entries, last} {
+		for i := range list {
+			if list[i].Status == policy.StatusError {
+				out.errs(list[i].Program)
+			}
+		}
+	}
 	if j.findings {
 		out.findings = findingsOf(slices.Concat(entries, last), o.Pos)
 	}

@@ -23,6 +23,7 @@ type PolicySet struct {
 	Within   []source.Object // exceptions among the policies
 	Refused  []Refusal
 	Passed   PassedBy
+	objects  map[*policy.Program]compile.Object // the objects of Programs
 	Diags    diag.List
 }
 
@@ -90,7 +91,7 @@ func InForce(families *compile.Registry, paths []string, o source.Options) Polic
 func policiesFor(families *compile.Registry, paths []string, o source.Options, types family.Options) PolicySet {
 	o.Recursive, o.Numbers = true, source.Exact
 	objects, diags := source.Load(paths, o)
-	set := PolicySet{}
+	set := PolicySet{objects: map[*policy.Program]compile.Object{}}
 	set.Diags = set.Passed.Templates(diags)
 	companions := compile.Companions{Registry: families}
 	var policies []compile.Object
@@ -120,9 +121,19 @@ func policiesFor(families *compile.Registry, paths []string, o source.Options, t
 			set.Refused = append(set.Refused, Refusal{program.Name, found.Errors()})
 			continue
 		}
-		set.Programs = append(set.Programs, program)
+		set.Programs, set.objects[program] = append(set.Programs, program), o
 	}
 	return set
+}
+
+// Causes returns the likely mistakes in the policies because of which rules end in errors. programs are policies of which a rule did.
+func (s PolicySet) Causes(programs map[*policy.Program]bool) (diags diag.List) {
+	for _, p := range s.Programs {
+		if programs[p] {
+			diags.Add(lint.Causes(s.objects[p])...)
+		}
+	}
+	return diags
 }
 
 // Twice warns of policies that have the same kind, namespace and name as an earlier one.

@@ -94,7 +94,7 @@ func compileRule(p *kyvernov2.ClusterCleanupPolicy, ns string, allowance *compil
 		if conditions != nil {
 			verdict, err := conditions.Eval(s.QueryEnv(), s)
 			if err != nil {
-				return policy.Yield{Status: policy.StatusError, Message: "failed to check conditions: " + err.Error()}
+				return policy.Yield{Status: policy.StatusError, Message: "failed to check conditions: " + err.Error(), Cause: err}
 			}
 			if !verdict.OK {
 				return policy.Yield{Status: policy.StatusFail, Message: TextNotMatched}

@@ -88,5 +88,5 @@ func (d *deletion) eval(c *policy.Call) policy.Yield {
 }
 
 func failed(err error) policy.Yield {
-	return policy.Yield{Status: policy.StatusError, Message: celpolicy.Text(err)}
+	return policy.Yield{Status: policy.StatusError, Message: celpolicy.Text(err), Cause: err}
 }

@@ -89,5 +89,5 @@ func (g *generator) input(c *policy.Call) (*celenv.Input, error) {
 // failed returns the result of a policy that could not be evaluated. Unlike for other kinds, reports show the name of the policy as the
 // rule.
 func failed(err error) policy.Yield {
-	return policy.Yield{Status: policy.StatusError, Message: textFailed + celpolicy.Text(err)}
+	return policy.Yield{Status: policy.StatusError, Message: textFailed + celpolicy.Text(err), Cause: err}
 }

@@ -146,7 +146,7 @@ func unconditioned(c *policy.Call, err error) policy.Yield {
 func failed(err error) policy.Yield {
 	unanswered := (*celenv.UnansweredError)(nil)
 	return policy.Yield{
-		Status: policy.StatusError, Message: textFailed + celpolicy.Text(err), Part: celpolicy.PartEvaluation,
+		Status: policy.StatusError, Message: textFailed + celpolicy.Text(err), Cause: err, Part: celpolicy.PartEvaluation,
 		Unknown: errors.As(err, &unanswered) || errors.Is(err, context.DeadlineExceeded),
 	}
 }

@@ -86,5 +86,5 @@ func (v *variant) apply(c *policy.Call, run *celrule.Run) policy.Yield {
 
 // failed returns the result of a policy that could not be evaluated.
 func failed(err error) policy.Yield {
-	return policy.Yield{Status: policy.StatusError, Message: textFailed + celpolicy.Text(err), Part: celpolicy.PartEvaluation}
+	return policy.Yield{Status: policy.StatusError, Message: textFailed + celpolicy.Text(err), Cause: err, Part: celpolicy.PartEvaluation}
 }

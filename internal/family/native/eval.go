@@ -67,7 +67,7 @@ func (p *program) mutate(c *policy.Call, bound []*Binding) policy.Yield {
 
 // failed returns the result of a policy that could not be evaluated; its failurePolicy decides about the request.
 func failed(err error) policy.Yield {
-	return policy.Yield{Status: policy.StatusError, Message: "failed to evaluate policy: " + err.Error()}
+	return policy.Yield{Status: policy.StatusError, Message: "failed to evaluate policy: " + err.Error(), Cause: err}
 }
 
 // apply applies the mutations once, in order, to the object of in. ok is false if the match conditions are false.

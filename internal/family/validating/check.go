@@ -126,5 +126,5 @@ func (r *checker) failed(err error) policy.Yield {
 }
 
 func mistaken(err error) policy.Yield {
-	return policy.Yield{Status: policy.StatusError, Message: celpolicy.Text(err)}
+	return policy.Yield{Status: policy.StatusError, Message: celpolicy.Text(err), Cause: err}
 }

@@ -98,7 +98,7 @@ func unconditioned(c *policy.Call, err error) policy.Yield {
 }
 
 func failed(text string, err error) policy.Yield {
-	return policy.Yield{Status: policy.StatusError, Message: text + celpolicy.Text(err), Part: celpolicy.PartEvaluation}
+	return policy.Yield{Status: policy.StatusError, Message: text + celpolicy.Text(err), Cause: err, Part: celpolicy.PartEvaluation}
 }
 
 // verdict converts the outcome of validations and audit annotations to a result.
@@ -118,7 +118,7 @@ func verdict(out celrule.Outcome, err error) policy.Yield {
 	y := policy.Yield{Status: policy.StatusFail, Properties: properties}
 	switch {
 	case err != nil:
-		y.Status, y.Message = policy.StatusError, textError+celpolicy.Text(err)
+		y.Status, y.Message, y.Cause = policy.StatusError, textError+celpolicy.Text(err), err
 		y.Properties = map[string]string{celpolicy.PropertyIndex: index}
 	default:
 		y.Message = celpolicy.Failure(out)

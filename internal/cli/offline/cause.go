@@ -1,0 +1,33 @@
+package offline
+
+import (
+	"errors"
+
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/template"
+	"github.com/ephor-dev/ephor/internal/world/fixed"
+)
+
+// Explain returns what is wrong where a rule ended in an error, and how to correct it. The message of the result names every step that
+// led to the error, as Kyverno's does; the text names the variable and the cause, if they are known. hint may be empty.
+func Explain(message string, cause error) (text, hint string) {
+	var absent *fixed.NotFoundError
+	var key *jmespath.UnknownKeyError
+	var evaluation *celenv.EvaluationError
+	variable := ""
+	if unresolved := (*template.ResolveError)(nil); errors.As(cause, &unresolved) {
+		variable = "{{ " + unresolved.Variable + " }} has no value: "
+	}
+	switch {
+	case errors.As(cause, &absent):
+		return variable + absent.Error(), "give it with --resource, or the values of the rule with --values-file"
+	case jmespath.IsMisfit(cause):
+		return variable + jmespath.Plain(cause), "test the value in preconditions, or give a default: {{ value || 'default' }}"
+	case errors.As(cause, &key):
+		return variable + key.Error(), "test it in preconditions, or give a default: {{ value || 'default' }}"
+	case errors.As(cause, &evaluation):
+		return message, "in the expression `" + evaluation.Expression + "`: a missing field or a value of another type is an error; test fields with has(), or read them with .? and orValue()"
+	}
+	return message, ""
+}
