@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -334,17 +335,16 @@ func (c *Case) compareCommandLine(t *testing.T, want []Evaluation) {
 // reported parses the reports: their results by resource.
 func reported(text []byte) (map[string][]string, error) {
 	out := map[string][]string{}
-	for _, part := range strings.Split("\n"+string(text), "\n---\n") { // cluster-wide policies, then one for each namespace
-		if strings.TrimSpace(part) == "" {
-			continue
-		}
+	for documents := json.NewDecoder(bytes.NewReader(text)); ; { // cluster-wide policies, then one for each namespace
 		var report struct {
 			Results []struct {
 				Policy, Rule, Result, Message string
 				Resources                     []struct{ Kind, Namespace, Name string }
 			}
 		}
-		if err := json.Unmarshal([]byte(part), &report); err != nil {
+		if err := documents.Decode(&report); errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
 			return nil, err
 		}
 		for _, r := range report.Results {
@@ -357,5 +357,4 @@ func reported(text []byte) (map[string][]string, error) {
 			}
 		}
 	}
-	return out, nil
 }
