@@ -39,6 +39,9 @@ var busy = []part{
 	{"unit tests, with -race where there is a C compiler", test(suite{
 		packages: units, race: true, flags: []string{"-timeout=15m"},
 	})},
+	{"apply and test, which evaluate side by side, with -race where there is a C compiler", test(suite{
+		packages: fixed("./internal/cli/"), race: true, flags: []string{"-run=TestScripts/cmd_(apply|test)"},
+	})},
 	// These evaluate one case after the other, with code whose concurrency the unit tests race.
 	{"tests of data and of tools", test(suite{packages: func(*gate) ([]string, error) { return list(dataAndTools...) }, flags: []string{"-timeout=15m"}})},
 	{"the chart: lint, schema, what each switch changes", test(suite{packages: fixed("./charts/"), flags: []string{"-count=1", "-timeout=20m"}})},
@@ -106,7 +109,7 @@ func isUnit(pkg string) bool {
 }
 
 // dataAndTools are the packages of the part of that name.
-var dataAndTools = []string{"./bench/...", "./corpus/...", "./examples/...", "./hack/..."}
+var dataAndTools = []string{"./bench/...", "./corpus/...", "./examples/...", "./hack/...", "./internal/cli"}
 
 func units(*gate) ([]string, error) {
 	all, err := list("./...")
