@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -24,11 +25,23 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// counter counts the records that a Feed reports as kept or dropped.
-type counter struct{ kept, dropped int }
+// counter counts the records that a Feed reports as kept or dropped. A Feed reports from several goroutines; tests read when they have ended.
+type counter struct {
+	mu            sync.Mutex
+	kept, dropped int
+}
 
-func (c *counter) DecisionKept(string)    { c.kept++ }
-func (c *counter) DecisionsDropped(n int) { c.dropped += n }
+func (c *counter) DecisionKept(string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept++
+}
+
+func (c *counter) DecisionsDropped(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropped += n
+}
 
 func feed(to io.Writer, keep Keep, capacity int) (*Feed, *counter) {
 	c := &counter{}
@@ -514,7 +527,7 @@ func TestEndWithAStuckStore(t *testing.T) {
 				t.Errorf("honest %t: it does not end", honest)
 			}
 			if c.dropped != n || c.kept > 0 {
-				t.Errorf("honest %t: %+v, want %d dropped", honest, c, n)
+				t.Errorf("honest %t: %d kept, %d dropped, want %d dropped", honest, c.kept, c.dropped, n)
 			}
 			close(store.release)
 			<-done
