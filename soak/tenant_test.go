@@ -31,7 +31,8 @@ const tenantName = "tenant"
 func TestTenant(t *testing.T) {
 	const rounds, others = 5, 4
 	phase := lasting(time.Minute)
-	p := install(t)
+	p := &place{t, suite.New(t, suite.Options{Values: "standard"})} // the controllers may read exceptions
+	p.apply(suite.RequireTeam)
 	flags := []string{"--enablePolicyException", "--exceptionNamespace=" + tenantName}
 	running := []*devcluster.Replica{p.start(1, flags...)[0]}
 	for _, component := range []string{devcluster.Background, devcluster.Reports, devcluster.Cleanup} {
@@ -128,7 +129,7 @@ spec:
   rules:
   - name: exec
     match: {any: [{resources: {kinds: [Pod/exec], operations: [CONNECT]}}]}
-    validate: {failureAction: Enforce, message: no, deny: {conditions: {any: [{key: "{{ request.object.container || '' }}", operator: Equals, value: root}]}}}
+    validate: {failureAction: Enforce, message: "no", deny: {conditions: {any: [{key: "{{ request.object.container || '' }}", operator: Equals, value: root}]}}}
 `
 
 // setUp replaces the objects of the tenant by harmless or hostile ones. What is refused does not exist afterwards.
@@ -300,7 +301,7 @@ func auditPolicy(hostile bool) string {
 	}
 	return fmt.Sprintf(`{apiVersion: kyverno.io/v1, kind: Policy, metadata: {name: audit, namespace: %s}, spec: {rules: [{name: audit,
   match: {any: [{resources: {kinds: [ConfigMap], names: [audited]}}]},
-  validate: {failureAction: Audit, message: no, deny: {conditions: {any: [{key: %s, operator: Equals, value: x}]}}}}]}}`, tenantName, quote(key))
+  validate: {failureAction: Audit, message: "no", deny: {conditions: {any: [{key: %s, operator: Equals, value: x}]}}}}]}}`, tenantName, quote(key))
 }
 
 // exception returns a PolicyException for a policy of the administrator whose condition cannot be evaluated (T25), or is false.
@@ -321,7 +322,7 @@ func largePolicy(hostile bool) string {
 		if hostile {
 			key = fmt.Sprintf("{{ regex_match('^(a|b){%d}c{1,50}%040d$', request.object.metadata.name) }}", 1+i%50, i)
 		}
-		rules[i] = fmt.Sprintf(`{name: r%d, match: {any: [{resources: {kinds: [ConfigMap]}}]}, validate: {message: no, deny: {conditions: {any: [{key: %s, operator: Equals, value: true}]}}}}`, i, quote(key))
+		rules[i] = fmt.Sprintf(`{name: r%d, match: {any: [{resources: {kinds: [ConfigMap]}}]}, validate: {message: "no", deny: {conditions: {any: [{key: %s, operator: Equals, value: true}]}}}}`, i, quote(key))
 	}
 	return fmt.Sprintf("{apiVersion: kyverno.io/v1, kind: Policy, metadata: {name: large, namespace: %s}, spec: {rules: [%s]}}", tenantName, strings.Join(rules, ", "))
 }
