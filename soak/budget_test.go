@@ -41,16 +41,11 @@ func TestBudgetOfTenants(t *testing.T) {
 		var wg sync.WaitGroup
 		for k := range attackers {
 			wg.Go(func() {
-				for {
-					select {
-					case <-stop:
-						return
-					case <-time.After(250 * time.Millisecond): // at most 160 a second, in both cases
-					}
+				repeat(stop, 250*time.Millisecond, func() { // at most 160 a second, in both cases
 					if refusal, err := tenant.create(k, tenant.clean); err == nil && strings.Contains(refusal, "budget exhausted") {
 						refusals.Add(1)
 					}
-				}
+				})
 			})
 		}
 		time.Sleep(lasting(5 * time.Second)) // until the tenant's initial allowance is used up

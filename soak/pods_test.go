@@ -189,3 +189,15 @@ func (c *podClient) storm() (finish func() *podCounts) {
 		return counts
 	}
 }
+
+// repeat calls f after each pause, until stop is closed.
+func repeat(stop <-chan struct{}, pause time.Duration, f func()) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(pause):
+			f()
+		}
+	}
+}

@@ -34,17 +34,16 @@ func TestTenant(t *testing.T) {
 	p := &place{t, suite.New(t, suite.Options{Values: "standard"})} // the controllers may read exceptions
 	p.apply(suite.RequireTeam)
 	flags := []string{"--enablePolicyException", "--exceptionNamespace=" + tenantName}
-	running := []*devcluster.Replica{p.start(1, flags...)[0]}
-	for _, component := range []string{devcluster.Background, devcluster.Reports, devcluster.Cleanup} {
-		running = append(running, p.Start(t, component))
-	}
-	groups := map[string]*memoryGroup{}
-	for i, component := range []string{devcluster.Admission, devcluster.Background, devcluster.Reports, devcluster.Cleanup} {
+	components := []string{devcluster.Admission, devcluster.Background, devcluster.Reports, devcluster.Cleanup}
+	running, groups := map[string]*devcluster.Replica{}, map[string]*memoryGroup{}
+	for _, component := range components {
 		limit := 128 << 20
 		if component == devcluster.Admission {
-			limit = 384 << 20
+			running[component], limit = p.start(1, flags...)[0], 384<<20
+		} else {
+			running[component] = p.Start(t, component)
 		}
-		groups[component] = confine(t, component, running[i].PID(), limit)
+		groups[component] = confine(t, component, running[component].PID(), limit)
 	}
 	p.podSecurity()
 	p.kubectl("apply", "-f", p.examples(celPolicies))
@@ -64,31 +63,16 @@ func TestTenant(t *testing.T) {
 		for _, a := range attacks {
 			do := a.prepare(p, hostile)
 			for range max(1, a.clients) {
-				wg.Go(func() {
-					for {
-						select {
-						case <-stop:
-							return
-						case <-time.After(a.every):
-							do()
-							sent.Add(1)
-						}
-					}
-				})
+				wg.Go(func() { repeat(stop, a.every, func() { do(); sent.Add(1) }) })
 			}
 		}
 		wg.Go(func() { // violating Pods of others
 			bad := p.podClient(1)
-			for {
-				select {
-				case <-stop:
-					return
-				case <-time.After(200 * time.Millisecond):
-					if refusal, err := bad.create(0, bad.bad); err == nil && refusal == "" {
-						admitted.Add(1)
-					}
+			repeat(stop, 200*time.Millisecond, func() {
+				if refusal, err := bad.create(0, bad.bad); err == nil && refusal == "" {
+					admitted.Add(1)
 				}
-			}
+			})
 		})
 		time.Sleep(lasting(5 * time.Second)) // until the tenant's initial allowance is used up
 		times, err := c.times(phase, 20*time.Millisecond)
@@ -108,11 +92,10 @@ func TestTenant(t *testing.T) {
 		t.Logf("round %d: p99 of others %v beside harmless requests of the tenant, %v beside hostile ones", i, without, with)
 		ratios = append(ratios, float64(with)/float64(without))
 	}
-	for i, r := range running {
-		if err := suite.Alive(r); err != nil {
+	for _, component := range components {
+		if err := suite.Alive(running[component]); err != nil {
 			t.Error(err)
 		}
-		component := []string{devcluster.Admission, devcluster.Background, devcluster.Reports, devcluster.Cleanup}[i]
 		tell(t, "most memory of the "+component+" controller, with pages of files", fmt.Sprintf("%.0f MB", groups[component].peakMB(t)))
 	}
 	tell(t, "requests of the tenant", sent.Load())
