@@ -21,13 +21,16 @@ func Watch(r *http.Request, lost func()) {
 
 type connectionKey struct{}
 
-// watch watches the connection for one request at a time.
+// watch watches the connection for one request at a time. Its timer goes on between the requests of a busy connection: setting a timer for each
+// request took 6 % of a review's processor time, since each wakes the thread that waits for the network.
 type watch struct {
 	ended func() bool // reports whether the client has ended the connection; nil if that is not known
 
-	mu    sync.Mutex
-	lost  func() // nil while no request is watched
-	timer *time.Timer
+	mu      sync.Mutex
+	lost    func() // nil while no request is watched
+	timer   *time.Timer
+	running bool // the timer is set
+	busy    bool // a request began since the last look
 }
 
 // watching returns the context of the requests on a connection.
@@ -55,28 +58,29 @@ func endedOf(conn net.Conn) func() bool {
 func (w *watch) begin(lost func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lost = lost
+	w.lost, w.busy = lost, true
 	switch {
-	case w.ended == nil:
+	case w.ended == nil || w.running:
 	case w.timer == nil:
-		w.timer = time.AfterFunc(lookEvery, w.look)
+		w.timer, w.running = time.AfterFunc(lookEvery, w.look), true
 	default:
+		w.running = true
 		w.timer.Reset(lookEvery)
 	}
 }
 
-// look is called from time to time while a request is handled.
+// look is called from time to time while requests arrive or one is handled.
 func (w *watch) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch {
-	case w.lost == nil:
-	case w.ended():
+	if w.lost != nil && w.ended() {
 		w.lost()
 		w.lost = nil
-	default:
+	}
+	if w.running = w.lost != nil || w.busy; w.running {
 		w.timer.Reset(lookEvery)
 	}
+	w.busy = false
 }
 
 // handled is called before the response is written.
@@ -86,7 +90,6 @@ func (w *watch) handled() {
 	if w.lost == nil || w.ended == nil {
 		return
 	}
-	w.timer.Stop()
 	if w.ended() {
 		w.lost()
 		w.lost = nil
